@@ -92,10 +92,10 @@ func (f passwordFlags) password(ctx context.Context) (string, error) {
 		return passwordLine(input)
 	}
 	if !isTerminal(os.Stdin) {
-		return "", errors.New("there is no terminal to ask for the password: use --password-stdin")
+		return "", errors.New("there is no terminal for the password prompt: use --password-stdin")
 	}
 	if err := echoOfTerminal(false); err != nil {
-		return "", fmt.Errorf("asking for the password: %w (use --password-stdin)", err)
+		return "", fmt.Errorf("prompting for the password: %w (use --password-stdin)", err)
 	}
 	defer func() { _ = echoOfTerminal(true) }() // what could be turned off can be turned on
 	first, err := ask(ctx, input, "Password: ")
@@ -107,7 +107,7 @@ func (f passwordFlags) password(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if first != again {
-		return "", errors.New("the two passwords are not the same")
+		return "", errors.New("the two passwords differ")
 	}
 	return first, nil
 }

@@ -44,7 +44,7 @@ func (f adminFlags) client() (*adminapi.Client, error) {
 }
 
 func (f adminFlags) connect() (admincli.Conn, error) {
-	server, err := f.orFile(f.Server, admincli.FileAdmin, "is the gateway running? Say where with --data or --server")
+	server, err := f.orFile(f.Server, admincli.FileAdmin, "is the gateway running? Give its location with --data or --server")
 	if err != nil {
 		return admincli.Conn{}, err
 	}
@@ -86,7 +86,7 @@ func (f adminFlags) tls() (*tls.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading certificate authorities: %w", err)
 	case !pool.AppendCertsFromPEM(text):
-		return nil, fmt.Errorf("reading certificate authorities: %s holds no certificate", path)
+		return nil, fmt.Errorf("reading certificate authorities: %s contains no certificate", path)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
@@ -104,7 +104,7 @@ func (f adminFlags) token() (string, error) {
 	if f.Token == "" && !f.ofFolder() {
 		return "",
 			fmt.Errorf(
-				"the admin token in %s is not for %s: give the one of that gateway with --token-file, $MODELGATE_TOKEN or --token",
+				"the admin token in %s is not for %s: give the token of that gateway with --token-file, $MODELGATE_TOKEN or --token",
 				f.Data, f.Server)
 	}
 	return f.orFile(f.Token, admincli.FileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
@@ -154,7 +154,7 @@ func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, give
 	case 0:
 		return "", fmt.Errorf("there is no %s %q", what, given)
 	}
-	return "", fmt.Errorf("several %ss are named %q: %s; give the id of one", what, given, admincli.Some(ids))
+	return "", fmt.Errorf("several %ss have the name %q: %s; give one of these ids", what, given, admincli.Some(ids))
 }
 
 // change reads an object, has f change it and stores it again, unless somebody else has changed it in between.

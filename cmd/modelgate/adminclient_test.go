@@ -51,7 +51,7 @@ func TestACheckDoesNotSendAKeyToAnotherGateway(t *testing.T) {
 	c.write(t, "data/"+admincli.FileAdmin, "http://127.0.0.1:1\n")
 	c.write(t, "data/"+admincli.FileURL, f.url+"\n")
 	_, errOut := c.run(t, exitUsage, "check", "--server", f.url, "--token", adminToken)
-	require.Contains(t, errOut, "say where the gateway is with --url")
+	require.Contains(t, errOut, "give the URL of the gateway with --url")
 	require.Empty(t, f.asked)
 }
 

@@ -52,7 +52,7 @@ func TestTheAdminAddressNeedsTLSWhereOthersReachIt(t *testing.T) {
 	}
 	require.Contains(t, run(exitUsage, "--admin", "0.0.0.0:0"), "--admin-cert")
 	require.Contains(t, run(exitUsage, "--admin", "127.0.0.1:0", "--admin-cert", "x"),
-		"--admin-cert and --admin-key go together")
+		"--admin-cert and --admin-key need each other")
 	require.Contains(t, run(exitFailed, "--admin", "127.0.0.1:0", "--admin-cert", "x", "--admin-key", "y"),
 		"reading a certificate")
 }

@@ -29,8 +29,8 @@ type backupCmd struct {
 
 // Help is shown below the flags' summary.
 func (backupCmd) Help() string {
-	return `Everything may go on while it is made. The file holds configuration, keys' hashes, sealed credentials, accounts, jobs and the ledger. It holds neither
-the root secret (--pepper of the control plane), without which it is of no use, nor the bytes of files, which are in the blob store.
+	return `The gateway can run during the backup. The file contains the configuration, keys' hashes, sealed credentials, accounts, jobs and the ledger. It does not contain
+the root secret (--pepper of the control plane), which a restore needs, or the content of files, which is in the blob store.
 
 Examples:
   modelgate backup --data data -o modelgate-backup.gz

@@ -38,7 +38,7 @@ type checkCmd struct {
 
 // Help is shown below the flags' summary.
 func (checkCmd) Help() string {
-	return `It makes a key of its own for that, which is revoked at the end and would expire by itself.
+	return `The command creates a temporary key, revokes it at the end, and gives it an expiry time.
 
 Example:
   modelgate check --server https://controlplane:8081 --ca ca.crt --url https://gateway --model echo/echo`
@@ -54,10 +54,10 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	if c.URL == "" && !c.ofFolder() {
 		return admincli.Misused(
-			"the gateway of %s is not that of %s, for which the key would be: say where the gateway is with --url", c.Data,
+			"%s and %s belong to different gateways, so the key would not be valid: give the URL of the gateway with --url", c.Data,
 			c.Server)
 	}
-	base, err := c.orFile(c.URL, admincli.FileURL, "say where the gateway is with --url")
+	base, err := c.orFile(c.URL, admincli.FileURL, "give the URL of the gateway with --url")
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (g checkedGateway) check(ctx context.Context, stdout io.Writer) error {
 }
 
 // errNotYet marks what a gateway may answer that has not heard of a new key yet, or is just starting.
-var errNotYet = errors.New("the gateway is not there yet")
+var errNotYet = errors.New("the gateway is not reachable yet")
 
 // patiently asks again while the answer is one of a gateway that is not there yet.
 func (g checkedGateway) patiently(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
@@ -160,7 +160,7 @@ func (g checkedGateway) post(ctx context.Context, key string, stream bool) (*htt
 	answer, err := g.http.Do(r)
 	if err != nil {
 		if _, wrong := errors.AsType[*tls.CertificateVerificationError](err); wrong {
-			return nil, fmt.Errorf("%w (say with --gateway-ca which authority signed the gateway's certificate)", err)
+			return nil, fmt.Errorf("%w (give the authority of the gateway's certificate with --gateway-ca)", err)
 		}
 		return nil, fmt.Errorf("%w: %w", errNotYet, err)
 	}

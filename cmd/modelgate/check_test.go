@@ -37,8 +37,8 @@ func TestWhatCheckFinds(t *testing.T) {
 		"a whole stream": {200, chunk + "data: [DONE]\n\n", ""},
 		"no end mark":    {200, chunk, "after 1 chunks without [DONE]"},
 		"an error":       {500, "broken", "the gateway answered 500: broken"},
-		"not there yet":  {503, "later", "the gateway is not there yet"},
-		"an unknown key": {401, "who", "the gateway is not there yet"},
+		"not there yet":  {503, "later", "the gateway is not reachable yet"},
+		"an unknown key": {401, "who", "the gateway is not reachable yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

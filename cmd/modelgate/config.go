@@ -15,7 +15,7 @@ import (
 )
 
 // errDifferent ends a diff that found differences, so that scripts can tell by the exit code.
-var errDifferent = errors.New("the files differ from what is stored")
+var errDifferent = errors.New("the files differ from the stored objects")
 
 type configCmd struct {
 	Validate configValidateCmd `cmd:"" help:"Validate files without a gateway. The commands diff and apply also check references to other objects."`
@@ -63,7 +63,7 @@ func (f fileFlags) read(stdin io.Reader) ([]configv1.Document, error) {
 			errs = append(errs, d.Validate(knownVendor)...)
 		}
 		if err == nil && len(found) == 0 && f.wanted {
-			return nil, fmt.Errorf("%s holds no object", name)
+			return nil, fmt.Errorf("%s contains no object", name)
 		}
 		docs = append(docs, found...)
 	}
@@ -127,7 +127,7 @@ type configApplyCmd struct {
 
 // Help is shown below the flags' summary.
 func (configApplyCmd) Help() string {
-	return `It returns when the data plane has taken the change, and exits with 3 where an object has no effect, or not everywhere by then.
+	return `The command returns when the data plane uses the change. It exits with 3 if an object has no effect, or not everywhere.
 
 Example:
   modelgate config apply -f gateway.yaml`
@@ -251,7 +251,7 @@ func (c configListCmd) Run(ctx context.Context, stdout io.Writer) error {
 func parseKind(s string) (configv1.Kind, error) {
 	kind, ok := configv1.FindKind(s)
 	if !ok {
-		return kind, admincli.Misused("there is no kind %q; there are %s", s, configv1.KindNames())
+		return kind, admincli.Misused("there is no kind %q; the kinds are %s", s, configv1.KindNames())
 	}
 	return kind, nil
 }

@@ -160,7 +160,7 @@ func TestAFileWithoutObjectsIsNotValid(t *testing.T) {
 		c.write(t, "gw.yaml", text)
 		for _, verb := range []string{"validate", "apply", "diff"} {
 			_, errOut := c.run(t, exitFailed, "config", verb, "-f", "gw.yaml")
-			require.Contains(t, errOut, "gw.yaml holds no object")
+			require.Contains(t, errOut, "gw.yaml contains no object")
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestAKeyIsFoundByItsName(t *testing.T) {
 	_, errOut = c.run(t, exitFailed, "config", "get", "key", "ci two")
 	require.Contains(t, errOut, `there is no key "ci two"`)
 	_, errOut = c.run(t, exitFailed, "key", "revoke", "twice")
-	require.Contains(t, errOut, `several keys are named "twice": key_`)
+	require.Contains(t, errOut, `several keys have the name "twice": key_`)
 	c.run(t, exitOK, "token", "create", "--name", "metrics", "--scopes", "usage:read")
 	c.run(t, exitOK, "token", "revoke", "metrics")
 	out, _ = c.run(t, exitOK, "token", "list", "-o", "name")

@@ -290,7 +290,7 @@ func (c *controlplaneCmd) listenXDS(secure credentials.TransportCredentials) (ne
 	if err := controlplane.CheckXDS(l.Addr(), secure); err != nil {
 		return nil,
 			errors.Join(
-				admincli.Misused("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err),
+				admincli.Misused("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen address that only this machine can reach", err),
 				l.Close())
 	}
 	return l, nil
@@ -319,7 +319,7 @@ func (c *controlplaneCmd) credentials(log *zap.Logger) (credentials.TransportCre
 		if c.TLS.DataplaneName != "" || c.TLS.JobsName != "" {
 			return nil,
 				admincli.Misused(
-					"--xds-dataplane-name and --xds-jobs-name are of certificates, and go with --xds-cert, --xds-key and --xds-ca")
+					"--xds-dataplane-name and --xds-jobs-name name certificates, and need --xds-cert, --xds-key and --xds-ca")
 		}
 		return nil, nil
 	}
@@ -349,7 +349,7 @@ func (f etcdFlags) client(log *zap.Logger, options ...grpc.DialOption) (*clientv
 		Password:             os.Getenv("MODELGATE_ETCD_PASSWORD"),
 	}
 	if f.Cert != "" != (f.Key != "") || f.Cert != "" && f.CA == "" {
-		return nil, admincli.Misused("--etcd-cert and --etcd-key go together, and with --etcd-ca")
+		return nil, admincli.Misused("--etcd-cert and --etcd-key need each other and --etcd-ca")
 	}
 	if f.CA != "" {
 		var err error

@@ -7,8 +7,8 @@ import (
 
 // credentialFlags say which variables and files the configuration may name.
 type credentialFlags struct {
-	CredentialEnv  []string `sep:"none" placeholder:"NAME=HOST,..." help:"Environment variable that objects may name as a credential, and the hosts that it may be sent to: api.example.com, *.example.com, api.example.com:8443, http://127.0.0.1:8000 or unix:///path. Without hosts it is for certificates. Default: each vendor's own variable, to the vendor's own hosts; a flag for such a variable takes their place. May be given more than once."`
-	CredentialFile []string `sep:"none" default:"/etc/modelgate/" placeholder:"PATH=HOST,..." help:"The same of a file, or with a slash at its end of a folder and all below it. May be given more than once."`
+	CredentialEnv  []string `sep:"none" placeholder:"NAME=HOST,..." help:"Environment variable that objects may name as a credential, and the hosts to which it may be sent: api.example.com, *.example.com, api.example.com:8443, http://127.0.0.1:8000 or unix:///path. Without hosts, it is for certificates. Default: each vendor's own variable, for the vendor's own hosts. A flag for such a variable replaces these hosts. May be given more than once."`
+	CredentialFile []string `sep:"none" default:"/etc/modelgate/" placeholder:"PATH=HOST,..." help:"The same for a file, or, with a trailing slash, for a folder and everything below it. May be given more than once."`
 }
 
 func (f credentialFlags) allowed() (*allowed.List, error) {

@@ -51,10 +51,10 @@ func (c dashboardLinkCmd) Run(ctx context.Context, stdout io.Writer) error {
 		if answer.Error != nil {
 			return fmt.Errorf("%s", answer.Error.Message)
 		}
-		return fmt.Errorf("the answer (%s) is not a dashboard's; is this its address?", resp.Status)
+		return fmt.Errorf("the response (%s) is not from a dashboard; is the address correct?", resp.Status)
 	}
 	return c.show(stdout, answer, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s\n\nIt is good once, within %s.\n", answer.URL,
+		_, err := fmt.Fprintf(w, "%s\n\nThe link works once, within %s.\n", answer.URL,
 			time.Duration(answer.Seconds)*time.Second)
 		return err
 	})

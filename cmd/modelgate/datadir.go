@@ -38,11 +38,11 @@ func openDataDir(path string) (*dataDir, error) {
 		return nil, fmt.Errorf("opening the data folder: %w", err)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w: say with --data where it can be", err)
+		return nil, fmt.Errorf("creating the data folder: %w: give another folder with --data", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, fileLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("locking the data folder: %w: move it away, it is made again", err)
+		return nil, fmt.Errorf("locking the data folder: %w: move it away, and it is created again", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
@@ -87,7 +87,7 @@ func (d *dataDir) forgetURLs() error {
 	var errs []error
 	for _, name := range []string{admincli.FileURL, admincli.FileAdmin} {
 		if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("%w: move it away, it is made again", err))
+			errs = append(errs, fmt.Errorf("%w: move it away, and it is created again", err))
 		}
 	}
 	return errors.Join(errs...)

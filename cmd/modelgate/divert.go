@@ -58,7 +58,7 @@ func (c *envoyRunCmd) watchExtProc(log *zap.Logger, files *mutualTLS) (*extProcW
 // Ready reports that the service is away.
 func (w *extProcWatch) Ready() error {
 	if w.away.Load() {
-		return errors.New("the ext_proc service is away, without which every request is a 503")
+		return errors.New("the ext_proc service is unavailable, so every request is answered with 503")
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (w *extProcWatch) run(ctx context.Context, envoy *process.Process) error {
 // tell reports whether Envoy was told.
 func (w *extProcWatch) tell(ctx context.Context, envoy *process.Process, away bool) bool {
 	if err := envoy.Divert(ctx, away); err != nil {
-		w.log.Debug("envoy could not be told whether the ext_proc service is away", zap.Error(err))
+		w.log.Debug("reporting the state of the ext_proc service to envoy failed", zap.Error(err))
 		select {
 		case <-time.After(tellAgain): // it is being started again
 		case <-ctx.Done():
@@ -97,9 +97,9 @@ func (w *extProcWatch) tell(ctx context.Context, envoy *process.Process, away bo
 	}
 	w.away.Store(away)
 	if away {
-		w.log.Warn("the ext_proc service is away; envoy ends the connections of clients, so that they may go elsewhere")
+		w.log.Warn("the ext_proc service is unavailable; envoy closes client connections, so that clients can connect elsewhere")
 	} else {
-		w.log.Info("the ext_proc service is back")
+		w.log.Info("the ext_proc service is available again")
 	}
 	return true
 }

@@ -18,7 +18,7 @@ type doctorCmd struct {
 
 // Help is shown below the flags' summary.
 func (doctorCmd) Help() string {
-	return `It exits with 1 where it finds an error. Without a gateway that runs, it looks at what is in the data folder.
+	return `The command exits with 1 if it finds an error. Without a running gateway, it checks the data folder.
 
 Example:
   modelgate doctor --data /var/lib/modelgate --host api.example.com`

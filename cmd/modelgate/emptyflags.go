@@ -19,9 +19,9 @@ func givenEmpty(command *kong.Context) error {
 	for _, p := range command.Path {
 		switch {
 		case p.Flag != nil && isEmpty(p.Flag.Target):
-			return fmt.Errorf("--%s is given and empty: give it a value, or leave it out", p.Flag.Name)
+			return fmt.Errorf("--%s is empty: give it a value, or leave it out", p.Flag.Name)
 		case p.Positional != nil && isEmpty(p.Positional.Target):
-			return fmt.Errorf("%s is given and empty: give it a value", p.Positional.Summary())
+			return fmt.Errorf("%s is empty: give it a value", p.Positional.Summary())
 		}
 	}
 	return nil

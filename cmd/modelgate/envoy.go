@@ -162,8 +162,8 @@ type snippetCmd struct {
 
 // Help is shown below the flags' summary.
 func (snippetCmd) Help() string {
-	return "For an Envoy that is there already. It needs the clusters extproc, xds and dead_end, the node, the stream of ADS to the control plane with clusters from it, " +
-		"the runtime and client settings, and the listener, whose address and TLS are yours to change. The object Gateway must be applied, too."
+	return "For an existing Envoy. It needs the clusters extproc, xds and dead_end, the node, the ADS stream to the control plane with clusters from it, " +
+		"the runtime and client settings, and the listener. You may change the listener's address and TLS. Also apply the Gateway object."
 }
 
 // Run prints the parts of a configuration as YAML, or writes them into a folder.

@@ -163,7 +163,7 @@ func (s supervised) ready() error {
 			return nil
 		}
 	}
-	return errors.New("no gateway listens: the control plane has sent none yet")
+	return errors.New("no gateway listens: the control plane has not sent one yet")
 }
 
 // statsShown are Envoy's statistics that operators need, by Envoy's own names. All of them would be several hundred

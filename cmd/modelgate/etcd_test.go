@@ -70,7 +70,7 @@ func TestADamagedEtcdSaysWhatIsWrong(t *testing.T) {
 		"its only file is gone": {func(dir string) error { return os.Remove(filepath.Join(dir, log)) }, "member/wal"},
 		"its file is empty":     {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 0) }, log},
 		"its end is gone": {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 2000) },
-			"write-ahead log beside it ends"},
+			"but its write-ahead log ends"},
 		"its file is garbage": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, log), garbage, 0o600)
 		}, "member/wal"},
@@ -99,7 +99,7 @@ func TestADamagedEtcdSaysWhatIsWrong(t *testing.T) {
 				require.NoError(t, err)
 			} else {
 				require.ErrorContains(t, err, c.want)
-				require.ErrorContains(t, err, "Put back a copy")
+				require.ErrorContains(t, err, "Restore a copy")
 			}
 			require.NoError(t, p.stop(t.Context()))
 		})

@@ -54,7 +54,7 @@ func (g *gateway) startRoom(ctx context.Context) error {
 	repairing, cancel := context.WithTimeout(ctx, repairTime)
 	defer cancel()
 	if err := keeper.Repair(repairing); err != nil && ctx.Err() == nil {
-		g.log.Warn("whether etcd is full could not be found out", zap.Error(err))
+		g.log.Warn("reading the state of etcd's space failed", zap.Error(err))
 	}
 	followRoom(g.parts, g.room, keeper.Step)
 	return nil
@@ -70,7 +70,7 @@ func (g *gateway) configureOrDefer(ctx context.Context, at netip.AddrPort, api *
 	if !storeFull(err) {
 		return err
 	}
-	g.log.Error("etcd is full: the gateway serves what is stored, and applies the command line when there is room",
+	g.log.Error("etcd is full: the gateway serves the stored configuration, and applies the command line when etcd has room",
 		zap.Error(err), zap.String("remedy", etcdspace.Remedy))
 	g.parts.serve("configuration that waits for room in etcd", func(ctx context.Context) error {
 		tick := time.NewTicker(configureAgain)
@@ -82,7 +82,7 @@ func (g *gateway) configureOrDefer(ctx context.Context, at netip.AddrPort, api *
 			case <-tick.C:
 			}
 			if err = g.configure(ctx, at, api); err != nil && !storeFull(err) {
-				g.log.Error("what the command line says could not be applied", zap.Error(err))
+				g.log.Error("applying the configuration of the command line failed", zap.Error(err))
 			}
 		}
 		<-ctx.Done()

@@ -32,7 +32,7 @@ func damagedEtcd(dir string, what error) error {
 	if errors.Is(what, fs.ErrPermission) {
 		return fmt.Errorf("etcd in %s cannot be started: %w", dir, what)
 	}
-	return fmt.Errorf("etcd in %[1]s cannot be started: %[2]w. Put back a copy of the whole folder that was made while the gateway was stopped; or move it away, start, and restore a backup of modelgate backup",
+	return fmt.Errorf("etcd in %[1]s cannot be started: %[2]w. Restore a copy of the whole folder that was made while the gateway was stopped. Or move the folder away, start, and restore a backup of modelgate backup",
 		dir, what)
 }
 
@@ -55,7 +55,7 @@ func checkEtcd(dir string) error {
 		return err
 	}
 	if used && len(files) == 0 {
-		return damagedEtcd(dir, errors.New(logs+", its write-ahead log, is missing or empty while the database is there"))
+		return damagedEtcd(dir, errors.New(logs+", its write-ahead log, is missing or empty although the database exists"))
 	}
 	var last uint64
 	if len(files) > 0 {
@@ -136,7 +136,7 @@ func checkDatabase(path string, info os.FileInfo, logged uint64) (err error) {
 			return nil
 		}
 		if applied := meta.Get([]byte("consistent_index")); len(applied) == 8 && binary.BigEndian.Uint64(applied) > logged {
-			return fmt.Errorf("it has change %d, while the write-ahead log beside it ends with %d",
+			return fmt.Errorf("it contains change %d, but its write-ahead log ends with %d",
 				binary.BigEndian.Uint64(applied), logged)
 		}
 		return nil

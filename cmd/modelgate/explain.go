@@ -22,7 +22,7 @@ type explainCmd struct {
 
 // Help is shown below the flags' summary.
 func (explainCmd) Help() string {
-	return `No provider is asked and nothing is counted. It exits with 3 where the request would be refused.
+	return `The command calls no provider and counts nothing. It exits with 3 if the request would be refused.
 
 Example:
   echo '{"model":"smart","messages":[{"role":"user","content":"hi"}]}' | modelgate explain --key-id key_01JD... -`

@@ -85,7 +85,7 @@ func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 	x := explained(t, c, exitOK, "smart")
 	require.Equal(t, `["openai","claude","off","gone","aws"]`, x.Get("targets.#.provider").Raw, "by priority")
 	require.Equal(t, `[0.75,0.25,0,0,1]`, x.Get("targets.#.chance").Raw, "among those that take it")
-	require.Equal(t, `["The provider is disabled.","There is no such provider, or its configuration is refused."]`,
+	require.Equal(t, `["The provider is disabled.","This provider does not exist, or its configuration is refused."]`,
 		x.Get("targets.#.left_out").Raw)
 	require.False(t, x.Get("refused").Exists())
 	require.False(t, x.Get("key").Exists())
@@ -194,7 +194,7 @@ func TestExplainShowsWhatServiceTiersCost(t *testing.T) {
 		"gpt-4.1 costs 1.75 times as much in it")
 
 	for tier, want := range map[string]string{"priority": "priority \\$[0-9.]+ \\(asked for\\)",
-		"scale": "scale no price: refused under a budget, and otherwise charged as default \\(asked for\\)"} {
+		"scale": "scale no price: refused if a budget applies, otherwise charged as default \\(asked for\\)"} {
 		c.stdin(t, `{"model":"openai/gpt-4.1","service_tier":"`+tier+`","messages":[{"role":"user","content":"hi"}]}`)
 		out, _ := c.run(t, exitOK, "explain", "input")
 		require.Regexp(t, want, out)
@@ -217,5 +217,5 @@ func TestExplainSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	out, _ := c.run(t, exitRefused, "explain", "input", "-o", "json")
 	require.Equal(t, "model", gjson.Get(out, "refused.body.error.param").Str)
 	_, errOut = c.run(t, exitUsage, "explain", "input", "--operation", "batches")
-	require.Contains(t, errOut, "not planned")
+	require.Contains(t, errOut, "has no plan")
 }

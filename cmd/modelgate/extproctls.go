@@ -24,11 +24,11 @@ func (f extprocServerFlags) config(listen string, log *zap.Logger) (*tls.Config,
 	case err != nil:
 		return nil, err
 	case files == nil && f.Name != "":
-		return nil, admincli.Misused("--tls-name is of a certificate, and goes with --tls-cert, --tls-key and --tls-ca")
+		return nil, admincli.Misused("--tls-name names a certificate, and needs --tls-cert, --tls-key and --tls-ca")
 	case files == nil:
 		return nil, nil
 	case onSocket(listen):
-		return nil, admincli.Misused("--listen is a Unix socket, on which there is no TLS")
+		return nil, admincli.Misused("--listen is a Unix socket, which has no TLS")
 	case f.Name == "":
 		return files.server(), nil
 	}

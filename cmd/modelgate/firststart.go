@@ -131,7 +131,7 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 			continue
 		}
 		if err := g.mayName.Check(p); err != nil {
-			g.log.Info("provider not added from the environment: --credential-env has its variable go elsewhere",
+			g.log.Info("provider not added from the environment: --credential-env sends its variable to other hosts",
 				zap.String("provider", name), zap.Error(err))
 			continue
 		}
@@ -147,7 +147,7 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) error {
 	info, err := os.Stat(g.data.file(admincli.FileKey))
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file: put it back from a copy; or move it away, and a new key is made",
+		return fmt.Errorf("%s is not a file: restore it from a copy, or move it away, and a new key is created",
 			g.data.file(admincli.FileKey))
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -168,8 +168,8 @@ func (g *gateway) checkFirstKey() error {
 		return err
 	}
 	if !g.extProc.Knows(strings.TrimSpace(string(text))) {
-		g.log.Warn("the key in this file lets nobody in: it was revoked, is damaged, or belongs to another configuration than that in etcd. "+
-			"Put it back from a copy; or move it away and start again, and a new key is made",
+		g.log.Warn("the key in this file is not valid: it was revoked, is damaged, or does not belong to the configuration in etcd. "+
+			"Restore it from a copy. Or move it away and restart: the gateway then creates a new key",
 			zap.String("file", g.data.file(admincli.FileKey)))
 	}
 	return nil

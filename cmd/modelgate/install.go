@@ -14,7 +14,7 @@ type installCmd struct {
 
 // Help is shown below the flags' summary.
 func (installCmd) Help() string {
-	return `The file is called "modelgate", and replaced at once where it is already there: what runs goes on with what it has.
+	return `The name of the file is "modelgate". An existing file is replaced atomically, and running processes keep the old one.
 An init container does this, so that the supervisor of Envoy runs in Envoy's own image.`
 }
 

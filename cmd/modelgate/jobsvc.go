@@ -75,7 +75,7 @@ func (c *jobsvcCmd) Run(ctx context.Context, log *zap.Logger) error {
 
 func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Logger) error {
 	if c.Jobs.Blobs == "" {
-		return admincli.Misused("--blobs is missing: say where files are kept, such as file:///var/lib/modelgate/blobs")
+		return admincli.Misused("--blobs is missing: give the location of files, such as file:///var/lib/modelgate/blobs")
 	}
 	measured, err := startTelemetry(ctx, p, "modelgate-jobsvc", log)
 	if err != nil {
@@ -199,7 +199,7 @@ func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, 
 			return nil, nil, nil
 		}
 		return nil, nil,
-			admincli.Misused("give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
+			admincli.Misused("give --tls-cert, --tls-key and --tls-ca, or Unix sockets as --listen and --gateway: otherwise others could send requests for any key")
 	}
 	name := f.Name
 	if name == "" && !onSocket(gateway) {
@@ -210,7 +210,7 @@ func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, 
 	if name == "" {
 		return nil, nil,
 			admincli.Misused(
-				"give --tls-name, the DNS name in Envoy's certificate: others that the authorities know must not pass for it")
+				"give --tls-name, the DNS name in Envoy's certificate: other certificates of the authorities must not be accepted")
 	}
 	if !onSocket(gateway) {
 		client = files.client(name)

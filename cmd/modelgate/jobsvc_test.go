@@ -42,7 +42,7 @@ func TestTheJobServiceSaysWhatItLacks(t *testing.T) {
 		"no driver registered": {"jobsvc", "--blobs", "gopher://x", "--admin", "127.0.0.1:0", "--listen", "unix://" +
 			t.TempDir() + "/s"},
 		"a folder is written file:///": {"jobsvc", "--blobs", "file://x/y", "--listen", "unix://" + t.TempDir() + "/s"},
-		"--listen and a --gateway":     {"jobsvc", "--blobs", "mem://", "--listen", "0.0.0.0:1"},
+		"--listen and --gateway":       {"jobsvc", "--blobs", "mem://", "--listen", "0.0.0.0:1"},
 	} {
 		var stderr bytes.Buffer
 		exit := exitUsage

@@ -248,7 +248,7 @@ func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 		if len(used.Limits)+len(used.Budgets) == 0 {
-			_, err := fmt.Fprintln(w, "It has no limits and no budgets.")
+			_, err := fmt.Fprintln(w, "The key has no limits and no budgets.")
 			return err
 		}
 		return admincli.PrintTable(w, []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"}, consumptionRows(used))

@@ -44,7 +44,7 @@ func TestKeyCreateAsksForWhatTheFlagsSay(t *testing.T) {
 	require.Equal(t, []adminapi.Budget{{Unit: "DAY", USD: "0.5"}}, asked.Budgets)
 
 	for want, limit := range map[string]string{"write DOMAIN:UNIT:N": "tokens:5",
-		"no whole number": "tokens:minute:many"} {
+		"not a whole number": "tokens:minute:many"} {
 		_, errOut := c.run(t, exitUsage, "key", "create", "--name", "x", "--limit", limit)
 		require.Contains(t, errOut, want)
 	}
@@ -60,21 +60,21 @@ func TestALimitOfZeroIsNotLeftOut(t *testing.T) {
 func TestWhatIsGivenEmptyIsNotTakenForEverything(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	for command, want := range map[string]string{
-		"key create --name n --organization=":                "--organization is given and empty",
-		"key create --name n --models=":                      "--models is given and empty",
-		"key create --name n --models=a --addresses=":        "--addresses is given and empty",
-		"key create --name n --expires=":                     "--expires is given and empty",
-		"org create acme --budget-usd-day=":                  "--budget-usd-day is given and empty",
-		"key list --project=":                                "--project is given and empty",
-		"key revoke key_a --server=":                         "--server is given and empty",
-		"token create --name n --scopes=usage:read --token=": "--token is given and empty",
+		"key create --name n --organization=":                "--organization is empty",
+		"key create --name n --models=":                      "--models is empty",
+		"key create --name n --models=a --addresses=":        "--addresses is empty",
+		"key create --name n --expires=":                     "--expires is empty",
+		"org create acme --budget-usd-day=":                  "--budget-usd-day is empty",
+		"key list --project=":                                "--project is empty",
+		"key revoke key_a --server=":                         "--server is empty",
+		"token create --name n --scopes=usage:read --token=": "--token is empty",
 	} {
 		_, errOut := c.run(t, exitUsage, strings.Fields(command)...)
 		require.Contains(t, errOut, want, command)
 	}
 	for _, args := range [][]string{{"key", "revoke", ""}, {"key", "disable", " "}, {"config", "delete", "key", ""}} {
 		_, errOut := c.run(t, exitUsage, args...)
-		require.Contains(t, errOut, "is given and empty", args)
+		require.Contains(t, errOut, "is empty", args)
 	}
 	require.Empty(t, f.asked)
 	c.run(t, exitOK, "key", "create", "--name", "n", "--metadata", "note=")
@@ -144,7 +144,7 @@ func TestOrganizationsProjectsAccountsAndTokens(t *testing.T) {
 	f.objects = []configv1.Object{&configv1.Organization{Name: "old",
 		Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 9}}}}
 	_, errOut := c.run(t, exitFailed, "org", "create", "old")
-	require.Contains(t, errOut, "there already")
+	require.Contains(t, errOut, "already exists")
 	c.run(t, exitOK, "org", "create", "acme", "--rpm", "9", "--budget-usd-day", "2")
 	require.JSONEq(t,
 		`{"kind":"Organization","name":"acme","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":"9"}],"budgets":[{"unit":"DAY","usd":"2"}]}`, string(f.body))
@@ -155,7 +155,7 @@ func TestOrganizationsProjectsAccountsAndTokens(t *testing.T) {
 	c.run(t, exitOK, "project", "create", "acme/web")
 	require.Contains(t, f.asked[len(f.asked)-1], "/projects/acme/web")
 	out, _ := c.run(t, exitOK, "org", "list")
-	require.Regexp(t, `old +- +9 tokens an hour +- +active`, out)
+	require.Regexp(t, `old +- +9 tokens per hour +- +active`, out)
 
 	c.stdin(t, "correct horse battery\n")
 	c.run(t, exitOK, "account", "create", "ann@example.com", "--role", "owner", "--password-stdin")

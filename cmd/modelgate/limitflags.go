@@ -62,7 +62,7 @@ func parseLimit(text string) (adminapi.Limit, error) {
 	}
 	n, err := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil {
-		return adminapi.Limit{}, admincli.Misused("--limit %q: %q is no whole number", text, parts[2])
+		return adminapi.Limit{}, admincli.Misused("--limit %q: %q is not a whole number", text, parts[2])
 	}
 	l := adminapi.Limit{Domain: strings.ToLower(parts[0]), Unit: strings.ToUpper(parts[1]), RequestsPerUnit: n}
 	if len(parts) == 4 {

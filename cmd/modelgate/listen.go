@@ -54,7 +54,7 @@ func clearPath(path string) error {
 	case err != nil:
 		return fmt.Errorf("replacing a socket: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s is not a socket, and is not replaced by one", path)
+		return fmt.Errorf("%s is not a socket, so it is not replaced", path)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("replacing a socket: %w", err)

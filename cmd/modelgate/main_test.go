@@ -35,7 +35,7 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 		// Report 15: what is checked at run time has the exit code of what is checked before.
 		"a time that is none": {[]string{"audit", "--since", "yesterday"}, exitUsage, "", "--since is neither"},
 		"a time-out too long": {[]string{"config", "apply", "-f", "/dev/null", "--timeout", "2m"}, exitFailed, "",
-			"holds no object"},
+			"contains no object"},
 		"a wait that is too long": {[]string{"key", "revoke", "x", "--timeout", "2m"}, exitUsage, "", "--timeout must be"},
 		"a kind that is none":     {[]string{"config", "get", "things"}, exitUsage, "", "there is no kind"},
 		"a limit that is none":    {[]string{"org", "create", "acme", "--limit", "tokens:5"}, exitUsage, "", "--limit"},

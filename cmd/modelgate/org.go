@@ -112,7 +112,7 @@ func createObject(ctx context.Context, stdout io.Writer, f adminFlags, w waitFla
 	kind := configv1.KindOf(object)
 	_, err = client.Get(ctx, kind, object.GetName())
 	if err == nil {
-		return fmt.Errorf("%s is there already; modelgate config apply changes it", configv1.Label(object))
+		return fmt.Errorf("%s already exists; change it with modelgate config apply", configv1.Label(object))
 	}
 	if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusNotFound {
 		return admincli.Said(err)
@@ -134,7 +134,7 @@ func (f limitFlags) stored() ([]*configv1.Limit, error) {
 	for _, l := range limits {
 		unit, ok := configv1.Unit_value[l.Unit]
 		if !ok && l.Unit != "" {
-			return nil, admincli.Misused("--limit: there is no unit %q; there are minute, hour and day",
+			return nil, admincli.Misused("--limit: there is no unit %q; the units are minute, hour and day",
 				strings.ToLower(l.Unit))
 		}
 		all = append(all, &configv1.Limit{Domain: l.Domain, Unit: configv1.Unit(unit), RequestsPerUnit: l.RequestsPerUnit,

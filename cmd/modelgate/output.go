@@ -23,7 +23,7 @@ const (
 )
 
 // errUnhealthy ends a report that found something wrong, so that scripts can tell by the exit code.
-var errUnhealthy = errors.New("something is wrong, as reported")
+var errUnhealthy = errors.New("problems were found")
 
 // outputFlags choose the form of what a command prints.
 type outputFlags struct {

@@ -45,7 +45,7 @@ func (f *followed[T]) now() T {
 	}
 	value, err := f.read()
 	if err != nil {
-		f.log.Warn("files of TLS cannot be used, and what they held before is", zap.Strings("files", f.paths),
+		f.log.Warn("TLS files are unusable; the previous ones stay in use", zap.Strings("files", f.paths),
 			zap.Error(err))
 		return f.value
 	}
@@ -80,7 +80,7 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("reading certificate authorities: %s holds no certificate", path)
+		return nil, fmt.Errorf("reading certificate authorities: %s contains no certificate", path)
 	}
 	return pool, nil
 }
@@ -122,7 +122,7 @@ func allOrNone(prefix, certificate, key, ca string) (bool, error) {
 	case certificate != "" && key != "" && ca != "":
 		return true, nil
 	case certificate != "" || key != "" || ca != "":
-		return false, admincli.Misused("%[1]scert, %[1]skey and %[1]sca go together: give all three or none", prefix)
+		return false, admincli.Misused("%[1]scert, %[1]skey and %[1]sca need each other: give all three or none", prefix)
 	}
 	return false, nil
 }
@@ -147,7 +147,7 @@ func (m *mutualTLS) server(names ...string) *tls.Config {
 		VerifyConnection: func(c tls.ConnectionState) error {
 			err := known(c)
 			if err != nil {
-				m.log.Warn("a client was refused for its certificate", zap.Strings("names", leafNames(c)), zap.Error(err))
+				m.log.Warn("a client was refused because of its certificate", zap.Strings("names", leafNames(c)), zap.Error(err))
 			}
 			return err
 		},
@@ -157,7 +157,7 @@ func (m *mutualTLS) server(names ...string) *tls.Config {
 func (m *mutualTLS) own() *tls.Certificate {
 	c := m.certificate.now()
 	if time.Now().After(c.Leaf.NotAfter) {
-		m.log.Error("this process's certificate has expired, and others will refuse it",
+		m.log.Error("this process's certificate has expired; other processes will refuse it",
 			zap.String("file", m.certificate.paths[0]), zap.Time("expired", c.Leaf.NotAfter))
 	}
 	return c
@@ -179,7 +179,7 @@ func verified(authorities *followed[*x509.CertPool], usage x509.ExtKeyUsage,
 	names []string) func(tls.ConnectionState) error {
 	return func(c tls.ConnectionState) error {
 		if len(c.PeerCertificates) == 0 {
-			return errors.New("the other end shows no certificate")
+			return errors.New("the peer sent no certificate")
 		}
 		leaf := c.PeerCertificates[0]
 		between := x509.NewCertPool()

@@ -20,7 +20,7 @@ type quotasCmd struct {
 
 // Help is shown below the flags' summary.
 func (quotasCmd) Help() string {
-	return `What organizations, projects and keys without an organization have at the job service, of what they may have.
+	return `Shows the job service quotas of organizations, projects and keys without an organization, with their use.
 
 Example:
   modelgate quotas --organization acme

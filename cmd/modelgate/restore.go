@@ -27,8 +27,8 @@ type restoreCmd struct {
 
 // Help is shown below the flags' summary.
 func (restoreCmd) Help() string {
-	return `Etcd must hold nothing of a gateway, and the ledger nothing at all. Stop the control planes and the job services before; Envoys and ext_proc services
-may go on, and get what was restored when a control plane is back. Nothing is written before the whole file was read and found good.
+	return `etcd must contain no gateway, and the ledger must be empty. First stop the control planes and the job services. Envoys and ext_proc services
+can continue, and get the restored configuration from the next control plane. The command validates the whole file before it writes anything.
 
 Example:
   modelgate restore modelgate-backup.gz --pepper pepper --etcd-endpoints https://etcd:2379 --ledger postgres://modelgate@db/modelgate`
@@ -62,7 +62,7 @@ func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) 
 	defer remove()
 	h, counts, err := backup.Restore(ctx, file, t)
 	if errors.Is(err, ledger.ErrNotEmpty) {
-		return fmt.Errorf("%w: give a new database, or --without-ledger to keep what is there", err)
+		return fmt.Errorf("%w: give a new database, or --without-ledger to keep the existing one", err)
 	}
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c restoreCmd) file(stdin io.Reader) (path string, remove func(), err error
 // existingRoot returns the fingerprint of a root secret, and makes none.
 func existingRoot(path string) (string, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no root secret in %s: put that of the gateway there, which is not in a backup", path)
+		return "", fmt.Errorf("there is no root secret in %s: copy the gateway's root secret there; a backup does not contain it", path)
 	}
 	root, err := secret.LoadRoot(path)
 	if err != nil {

@@ -225,7 +225,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		return nil, err
 	}
 	if err := g.controlPlane.Claim(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w: put back the one that belongs to %s", g.data.file(admincli.FilePepper), err,
+		return nil, fmt.Errorf("%s: %w: restore the file that belongs to %s", g.data.file(admincli.FilePepper), err,
 			g.data.file(dirEtcd))
 	}
 	admin, err := listen(g.Admin)
@@ -324,7 +324,7 @@ func (g *gateway) startEnvoy(ctx context.Context, binary string) error {
 		Log:         g.log.Named("envoy"),
 		Restarted: func(ctx context.Context) {
 			if _, err := g.publish(ctx); err != nil {
-				g.log.Error("the gateway's address is unknown since envoy was started again", zap.Error(err))
+				g.log.Error("the gateway's address is unknown since the restart of envoy", zap.Error(err))
 			}
 		},
 	})

@@ -16,7 +16,7 @@ import (
 func (g *gateway) jobsAway(err error) {
 	why := err.Error()
 	g.jobsTrouble.Store(&why)
-	g.log.Error("there is no job service until this is mended and the gateway started again: files, batches and fine-tuning are 503, the rest is served",
+	g.log.Error("the job service is unavailable until you fix this and restart the gateway: files, batches and fine-tuning get 503; other requests are served",
 		zap.String("blobs", g.data.file(dirBlobs)), zap.Error(err))
 }
 

@@ -35,11 +35,11 @@ func loadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.
 	case err != nil:
 		return nil,
 			fmt.Errorf(
-				"secret file %s is missing, and is only made where etcd says that no configuration was written under another: %w",
+				"secret file %s is missing, and is only created if etcd contains no configuration for another one: %w",
 				path, err)
 	case claimed:
 		return nil,
-			fmt.Errorf("secret file %s is missing, and the configuration in etcd was written under it: put it back from a copy. Without it keys cannot be checked, nor sealed credentials opened", path)
+			fmt.Errorf("secret file %s is missing, but the configuration in etcd depends on it: restore it from a copy. Without it, keys cannot be checked and sealed credentials cannot be opened", path)
 	}
 	return secret.LoadRoot(path)
 }
@@ -48,12 +48,12 @@ func loadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.
 func loadAdminToken(path string) (secret.Value, error) {
 	token, err := secret.File(path, newAdminToken)
 	if err != nil {
-		return token, fmt.Errorf("%w; or move it away, and a new token is made", err)
+		return token, fmt.Errorf("%w; or move it away, and a new token is created", err)
 	}
 	if strings.ContainsFunc(token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return token,
 			fmt.Errorf(
-				"secret file %s holds what no header can: put it back from a copy, or move it away, and a new token is made", path)
+				"secret file %s contains bytes that a header cannot carry: restore it from a copy, or move it away, and a new token is created", path)
 	}
 	return token, nil
 }

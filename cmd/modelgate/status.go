@@ -20,7 +20,7 @@ type statusCmd struct {
 
 // Help is shown below the flags' summary.
 func (statusCmd) Help() string {
-	return `It exits with 1 where something is wrong. modelgate doctor looks closer and says how to mend it.
+	return `The command exits with 1 if it finds a problem. modelgate doctor checks more and explains the remedies.
 
 Example:
   modelgate status --data data -o json`
@@ -89,7 +89,7 @@ func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
 		waiting := int64(n)
 		r.Backlog = &waiting
 		if waiting > admincli.LongBacklog {
-			r.problem("ledger: %d records wait to be shipped", waiting)
+			r.problem("ledger: %d records wait for shipment", waiting)
 		}
 	}
 	r.OK = len(r.Problems) == 0

@@ -47,7 +47,7 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 	f.Provider = cmp.Or(kinds[f.Provider], f.Provider)
 	p, ok := vendors()[f.Provider]
 	if !ok {
-		return p, provider.Target{}, admincli.Misused("there is no provider %q; there are %s", f.Provider,
+		return p, provider.Target{}, admincli.Misused("there is no provider %q; the providers are %s", f.Provider,
 			strings.Join(vendorNames(), ", "))
 	}
 	config := &configv1.Provider{}
@@ -111,7 +111,7 @@ func readObject[T configv1.Object](name string) (object T, err error) {
 			return object, nil
 		}
 	}
-	return object, fmt.Errorf("%s: it must hold one object, a %s", name, configv1.Label(object))
+	return object, fmt.Errorf("%s: it must contain one object, a %s", name, configv1.Label(object))
 }
 
 // errRefused ends a command that has printed the error which the client would get.
@@ -222,7 +222,7 @@ func (c translateResponseCmd) headers() (http.Header, error) {
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, admincli.Misused("a header is NAME:VALUE, not %q", line)
+			return nil, admincli.Misused("a header has the form NAME:VALUE, not %q", line)
 		}
 		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}

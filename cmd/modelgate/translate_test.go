@@ -113,10 +113,10 @@ func TestTranslateResponse(t *testing.T) {
 func TestTranslateSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	files := map[string]string{"chat": hello, "provider.yaml": "kind: Provider\nname: x\nvendor: openai\n"}
 	for want, args := range map[string][]string{
-		`there is no provider "nobody"; there are `: {"--provider=nobody", "chat"},
+		`there is no provider "nobody"; the providers are `: {"--provider=nobody", "chat"},
 		`provider.yaml: the provider's vendor is "openai"`: {"--provider=anthropic", "--config=provider.yaml",
 			"chat"},
-		`provider.yaml: it must hold one object, a Catalog`: {"--provider=openai", "--catalog=provider.yaml",
+		`provider.yaml: it must contain one object, a Catalog`: {"--provider=openai", "--catalog=provider.yaml",
 			"chat"},
 		`open absent: no such file or directory`:                       {"--provider=openai", "absent"},
 		`--endpoint must be one of "chat","completions","embeddings" `: {"--provider=openai", "--endpoint=images", "chat"},

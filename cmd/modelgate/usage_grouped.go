@@ -62,7 +62,7 @@ func (c usageCmd) grouped(ctx context.Context, client *adminapi.Client, start, e
 	owned := c.By == "organization" || c.By == "project"
 	if c.Model != "" || c.Organization != "" && !owned {
 		return nil,
-			admincli.Misused("--model goes with --by day and --by provider only, and --organization with these, --by organization and --by project")
+			admincli.Misused("--model needs --by day or --by provider; --organization needs one of these, --by organization or --by project")
 	}
 	query := url.Values{
 		"start_time": {strconv.FormatInt(start.Unix(), 10)}, "end_time": {strconv.FormatInt(end.Unix(), 10)},

@@ -10,7 +10,7 @@ import (
 )
 
 // errNotInForce ends a command whose change is stored and has no effect, or not everywhere yet.
-var errNotInForce = errors.New("it is stored, but not in force everywhere")
+var errNotInForce = errors.New("the change is stored, but not yet active everywhere")
 
 // waitFlags say how long a change is waited for.
 type waitFlags struct {
@@ -47,5 +47,5 @@ func (p *pending) err() error {
 	if p.who == "" {
 		return nil
 	}
-	return fmt.Errorf("%w after %v: it waits for %s (modelgate status shows more)", errNotInForce, p.timeout, p.who)
+	return fmt.Errorf("%w after %v: waiting for %s (modelgate status shows more)", errNotInForce, p.timeout, p.who)
 }

@@ -28,7 +28,7 @@ func TestAChangeThatIsNotInForceSaysSo(t *testing.T) {
 		require.Contains(t, f.asked[len(f.asked)-1], "wait=10", command)
 		f.pending = "extproc far"
 		_, errOut := c.run(t, exitRefused, append(strings.Fields(command), "--timeout", "3s")...)
-		require.Contains(t, errOut, "it is stored, but not in force everywhere after 3s: it waits for extproc far", command)
+		require.Contains(t, errOut, "the change is stored, but not yet active everywhere after 3s: waiting for extproc far", command)
 		require.Contains(t, f.asked[len(f.asked)-1], "wait=3", command)
 		f.pending = ""
 		c.run(t, exitOK, append(strings.Fields(command), "--no-wait")...)

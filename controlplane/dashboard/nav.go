@@ -73,7 +73,7 @@ func sectionOf(path string) string {
 // takenWithin is how long a change waits until the data plane has taken it.
 const takenWithin = 10 * time.Second
 
-const notInForce = "It is stored, but not in force everywhere yet. The page Data plane shows which process lags behind."
+const notInForce = "The change is stored, but not yet active everywhere. The page Data plane shows which process lags behind."
 
 // notice returns what the page that follows something says of it.
 func (v *visit) notice() string {

@@ -85,7 +85,7 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	}
 	if err != nil && !l.postgres && ctx.Err() == nil {
 		l.outdated = true
-		log.Error("the ledger cannot be used, and what was used waits in the spools: put the file back from a copy, or move it away",
+		log.Error("the ledger cannot be used, and usage records wait in the spools: restore the file from a copy, or move it away",
 			zap.String("file", rest), zap.Error(err))
 		return l, nil
 	}

@@ -29,7 +29,7 @@ func SocketDir(dataDir string) (dir string, remove func() error, err error) {
 		}
 	} else {
 		if err = os.MkdirAll(dir, 0o700); err != nil {
-			err = fmt.Errorf("%w: move it away, it is made at each start", err)
+			err = fmt.Errorf("%w: move it away; each start creates it", err)
 		}
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		err = errors.Join(err, os.Remove(f.Name()))
 		if info, there := os.Stat(path); there == nil && info.IsDir() {
-			return fmt.Errorf("writing %s: a folder is in its place: move it away, and the file is made again (%w)", path, err)
+			return fmt.Errorf("writing %s: a folder is in its place: move it away, and the file is created again (%w)", path, err)
 		}
 		return fmt.Errorf("writing %s: %w", path, err)
 	}

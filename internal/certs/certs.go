@@ -91,7 +91,7 @@ func ensureAuthority(dir string, now time.Time) (keyed, error) {
 	}
 	if err != nil {
 		return keyed{},
-			fmt.Errorf("the development authority %s and its key %s cannot be used: %w: put both back from a copy; or move both away, and a new one is made, which clients have to be told to trust",
+			fmt.Errorf("the development authority %s and its key %s cannot be used: %w: restore both from a copy. Or move both away: a new authority is then created, which clients must trust",
 				filepath.Join(dir, FileCA), filepath.Join(dir, FileCAKey), err)
 	}
 	if now.Add(renewBefore).After(authority.certificate.NotAfter) {

@@ -102,9 +102,9 @@ func (s *State) Warning() (text string, severe bool) {
 	case s.Full:
 		return "etcd is full (NOSPACE): " + sizes + ". Nothing can be changed but by deleting; traffic goes on", true
 	case used >= Severe:
-		return fmt.Sprintf("etcd is nearly full: %s. Tenants can create nothing more", sizes), true
+		return fmt.Sprintf("etcd is nearly full: %s. Tenants cannot create anything", sizes), true
 	case used >= forTenants:
-		return fmt.Sprintf("etcd fills: %s. Tenants can create nothing more; the rest is for administration", sizes), false
+		return fmt.Sprintf("etcd fills: %s. Tenants cannot create anything; the rest is reserved for administration", sizes), false
 	case used >= Noticed:
 		return fmt.Sprintf("etcd fills: %s", sizes), false
 	case s.Filled() >= nearlyFull:

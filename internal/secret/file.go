@@ -35,7 +35,7 @@ func read(path string) (Value, error) {
 		return Value{}, fmt.Errorf("read secret file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return Value{}, fmt.Errorf("secret file %s is not a file: put it back from a copy", path)
+		return Value{}, fmt.Errorf("secret file %s is not a file: restore it from a copy", path)
 	}
 	// the group may read: a Secret of Kubernetes belongs to root, and to the group of the pod
 	if info.Mode().Perm()&0o037 != 0 {
@@ -48,7 +48,7 @@ func read(path string) (Value, error) {
 	}
 	v := New(strings.TrimSpace(string(data)))
 	if v.IsZero() {
-		return Value{}, fmt.Errorf("secret file %s is empty: put it back from a copy", path)
+		return Value{}, fmt.Errorf("secret file %s is empty: restore it from a copy", path)
 	}
 	return v, nil
 }

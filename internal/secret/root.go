@@ -23,7 +23,7 @@ func LoadRoot(path string) (*Root, error) {
 	}
 	b, err := hex.DecodeString(v.Reveal())
 	if err != nil || len(b) != keySize {
-		return nil, fmt.Errorf("secret file %s does not hold %d hexadecimal digits: put it back from a copy", path,
+		return nil, fmt.Errorf("secret file %s does not contain %d hexadecimal digits: restore it from a copy", path,
 			2*keySize)
 	}
 	return &Root{bytes: [keySize]byte(b)}, nil

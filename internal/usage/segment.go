@@ -88,7 +88,7 @@ func OpenSpool(o SpoolOptions) (*DiskSpool, error) {
 	if err := s.load(); err != nil {
 		s.metrics.unregister(o.Registerer)
 		if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
-			err = fmt.Errorf("%w: put it back from a copy; or move it away, it is made again, and what was in it and not in the ledger yet is not charged", err)
+			err = fmt.Errorf("%w: restore it from a copy, or move it away. It is then created again, but records in it that were not yet in the ledger are not charged", err)
 		}
 		return nil, fmt.Errorf("opening the spool of the ledger in %s: %w", o.Dir, err)
 	}

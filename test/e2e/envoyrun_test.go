@@ -174,7 +174,7 @@ func TestEnvoyRun(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, status)
 		harness.Eventually(t, "it says so, and nothing new is to be sent there", func() error {
 			if status, reason := s.supervisor("/readyz"); status != http.StatusServiceUnavailable ||
-				!strings.Contains(reason, "ext_proc service is away") {
+				!strings.Contains(reason, "ext_proc service is unavailable") {
 				return errors.New(reason)
 			}
 			return nil

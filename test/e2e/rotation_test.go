@@ -144,7 +144,7 @@ func TestCertificatesOfXDSRotate(t *testing.T) {
 		data.replace(after.secret("dataplane", after))
 		asOne(t, newMount(t, s.Dir, "old", before.secret("dataplane", after)), "no stream to the control plane")
 		harness.Eventually(t, "the refusal is logged", func() error {
-			if !bytes.Contains([]byte(s.planes[0].Output()), []byte("a client was refused for its certificate")) {
+			if !bytes.Contains([]byte(s.planes[0].Output()), []byte("a client was refused because of its certificate")) {
 				return errStill
 			}
 			return nil

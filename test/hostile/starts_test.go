@@ -40,10 +40,10 @@ func each(file string, how ...string) (all []damaged) {
 // refusals are the damages with which a start ends, by what it says of how they are mended. The insides of etcd are
 // tried in cmd/modelgate.
 func refusals() map[string][][]damaged {
-	const copied, fresh = "back from a copy", "move it away"
+	const copied, fresh = "restore it from a copy", "move it away"
 	return map[string][][]damaged{
-		"Put back a copy":               {each("etcd", garbage)},
-		"put back the one that belongs": {each("pepper", foreign)},
+		"Restore a copy":                {each("etcd", garbage)},
+		"restore the file that belongs": {each("pepper", foreign)},
 		"move both away": {each("ca.crt", truncated, garbage, folder, foreign),
 			each("ca.key", missing, truncated, garbage, folder, foreign)},
 		copied: {each("pepper", missing, truncated, garbage, folder)},
@@ -65,7 +65,7 @@ type survival struct {
 }
 
 func survivals() map[string]survival {
-	const noKey, noJobs, noLedger = "lets nobody in", "no job service until this is mended", "the ledger cannot"
+	const noKey, noJobs, noLedger = "the key in this file is not valid", "the job service is unavailable until you fix this", "the ledger cannot"
 	segment := "spool/0000000000000001.spool"
 	return map[string]survival{
 		"heals what is missing": {chat: 200, files: 200, damages: []damaged{

@@ -167,7 +167,7 @@ func TestPoint1AStoreThatFillsIsAdministeredAndServesAndIsRepaired(t *testing.T)
 	require.Contains(t, body, `"store_full"`)
 	figure(t, "batches of 16 KB until the reserve is reached", "%d", made)
 	s.write(0.75)
-	s.says("Tenants can create nothing more")
+	s.says("Tenants cannot create anything")
 	a := tenant.Do(t, http.MethodPost, "/v1/files", "--x--\r\n", "Content-Type", "multipart/form-data; boundary=x")
 	require.Equal(t, http.StatusInsufficientStorage, a.Status, "%s", a.Body)
 	s.CreateKey(t, "", "") // administration goes on

@@ -38,10 +38,10 @@ func Said(err error) error {
 		return errors.New(e.Message)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%w (say with --ca which authority signed the admin API's certificate; it is ca.crt in the data folder of modelgate run)", err)
+		return fmt.Errorf("%w (give the authority of the admin API's certificate with --ca; modelgate run writes it to ca.crt in the data folder)", err)
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("%w (is the gateway running? modelgate doctor looks for what is wrong)", err)
+		return fmt.Errorf("%w (is the gateway running? modelgate doctor finds the cause)", err)
 	}
 	return err
 }

@@ -18,26 +18,26 @@ func LimitsOf(limits []*configv1.Limit) string {
 	return strings.Join(all, ", ")
 }
 
-// LimitText says "60 requests a minute of openai/*".
+// LimitText says "60 requests per minute of openai/*".
 func LimitText(domain, unit string, n int64, model string) string {
 	d := configv1.DomainOf(domain)
 	text := fmt.Sprintf("%d %s", n, d.Text())
 	if d.Concurrent {
 		text = fmt.Sprintf("%d at once", n)
 	} else if unit != "" {
-		text += " a " + strings.ToLower(unit)
+		text += " per " + strings.ToLower(unit)
 	}
 	if model != "" {
 		text += " of " + model
 	}
-	return strings.Replace(text, " a hour", " an hour", 1)
+	return text
 }
 
 // BudgetsOf says what budgets are, separated by commas.
 func BudgetsOf(budgets []*configv1.Budget) string {
 	var all []string
 	for _, b := range budgets {
-		all = append(all, "$"+b.GetUsd()+" a "+strings.ToLower(b.GetUnit().String()))
+		all = append(all, "$"+b.GetUsd()+" per "+strings.ToLower(b.GetUnit().String()))
 	}
 	return strings.Join(all, ", ")
 }

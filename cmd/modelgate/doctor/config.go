@@ -23,7 +23,7 @@ func checkRefused(p *patient) []Finding {
 			}
 			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s has no effect: %s", kind.Name, i.Name,
 				i.Status.Error),
-				Why:  "The last form of it that had effect still counts, if there was one.",
+				Why:  "Its last good version stays in force, if there was one.",
 				Mend: fmt.Sprintf("modelgate config get %s %s, then config apply", strings.ToLower(kind.Name), i.Name)})
 		}
 	}
@@ -43,9 +43,9 @@ func checkProviders(p *patient) []Finding {
 	if len(enabled) > 0 {
 		return nil
 	}
-	return []Finding{{Severity: Warning, What: "No provider of models is enabled but the built-in one that echoes.",
-		Why:  "Clients get no answers of models.",
-		Mend: "modelgate config apply -f provider.yaml (docs/providers.md has one for each vendor)"}}
+	return []Finding{{Severity: Warning, What: "No model provider is enabled except the built-in echo provider.",
+		Why:  "Clients get no model responses.",
+		Mend: "modelgate config apply -f provider.yaml (docs/providers.md has an example for each vendor)"}}
 }
 
 // checkCredentials looks at providers that have no effect, most often for their credential, and at those without one.
@@ -55,7 +55,7 @@ func checkCredentials(p *patient) []Finding {
 		if i.Status.Error != "" {
 			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s has no effect: %s", i.Name,
 				i.Status.Error),
-				Why: "Requests for it fail, or go on with the last credential.", Mend: mendCredential(i.Object, i.Status.Error)})
+				Why: "Requests for it fail, or use the last credential.", Mend: mendCredential(i.Object, i.Status.Error)})
 			continue
 		}
 		o, ok := i.Object.(*configv1.Provider)
@@ -65,7 +65,7 @@ func checkCredentials(p *patient) []Finding {
 		if vendor := all.Providers()[o.GetVendor()]; vendor.CredentialEnv != "" {
 			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s has no credential.", i.Name),
 				Why:  "The vendor refuses every request.",
-				Mend: fmt.Sprintf("Add to it: credential: {env: %s}, then modelgate config apply", vendor.CredentialEnv)})
+				Mend: fmt.Sprintf("Add this to it: credential: {env: %s}, then modelgate config apply", vendor.CredentialEnv)})
 		}
 	}
 	return found
@@ -79,9 +79,9 @@ func mendCredential(o configv1.Object, problem string) string {
 	switch source := provider.GetCredential().GetSource().(type) {
 	case *configv1.Credential_Env:
 		return "Set the variable " + source.Env +
-			" for the control plane and start it again, or give the credential as value"
+			" for the control plane and restart it, or give the credential as value"
 	case *configv1.Credential_File:
-		return "Make the file readable for the control plane: " + admincli.ShellQuote(source.File)
+		return "Let the control plane read the file: " + admincli.ShellQuote(source.File)
 	}
 	return "modelgate config get provider NAME, then config apply"
 }
@@ -90,7 +90,7 @@ func checkProviderTests(p *patient) []Finding {
 	var found []Finding
 	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
 		if t := p.tests[name]; !t.OK {
-			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s does not answer as it should: %s",
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s does not respond correctly: %s",
 				name, t.Message),
 				Why:  "Requests for it fail, or go to other targets.",
 				Mend: "Check its credential and endpoint: modelgate config get provider " + name})
@@ -118,15 +118,15 @@ func checkModels(p *patient) []Finding {
 				dead = append(dead, t.GetProvider()+" (it has an error)")
 			}
 		}
-		f := Finding{Severity: Warning, What: fmt.Sprintf("Model %s has targets that take no requests: %s.", m.GetName(),
+		f := Finding{Severity: Warning, What: fmt.Sprintf("Model %s has targets that accept no requests: %s.", m.GetName(),
 			admincli.Some(dead)),
-			Why: "There is less to fall back on than it looks.", Mend: "modelgate config get model " + m.GetName() +
+			Why: "The model has fewer fallbacks than configured.", Mend: "modelgate config get model " + m.GetName() +
 				", then config apply; or enable the provider"}
 		switch len(dead) {
 		case 0:
 			continue
 		case len(m.GetTargets()):
-			f.Severity, f.Why = Error, "Every request for it is refused with a 503."
+			f.Severity, f.Why = Error, "All its requests are refused with a 503."
 		}
 		found = append(found, f)
 	}
@@ -165,10 +165,10 @@ func checkPrices(p *patient) []Finding {
 		return nil
 	}
 	f := Finding{Severity: Note, What: "There is no price for " + admincli.Some(without) + ".",
-		Why:  "What they are used costs 0 in reports.",
+		Why:  "Their use costs 0 in reports.",
 		Mend: "Apply a Catalog with their prices: kind: Catalog, name: default, models: [{models: [NAME], price: {input: \"0.15\", output: \"0.60\"}}]"}
 	if p.hasBudgets() {
-		f.Severity, f.Why = Warning, "What they are used costs 0, so that no budget holds for them."
+		f.Severity, f.Why = Warning, "Their use costs 0, so no budget limits it."
 	}
 	return []Finding{f}
 }
@@ -187,13 +187,13 @@ func checkKeys(p *patient) []Finding {
 	if len(expired) > 0 {
 		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys have expired: %s.", len(expired),
 			admincli.Some(expired)),
-			Why:  "Whoever still uses them is refused.",
+			Why:  "Requests with them are refused.",
 			Mend: "modelgate key revoke ID, or give it a later expires_at with config apply"})
 	}
 	if len(disabled) > 0 {
 		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys are disabled: %s.", len(disabled),
 			admincli.Some(disabled)),
-			Why: "Whoever still uses them is refused.", Mend: "modelgate key enable ID, or revoke it"})
+			Why: "Requests with them are refused.", Mend: "modelgate key enable ID, or revoke it"})
 	}
 	return found
 }
@@ -213,9 +213,9 @@ func checkUnusedKeys(p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Note,
-		What: fmt.Sprintf("%d keys were never used since they were made, more than 30 days ago: %s.", len(unused),
+		What: fmt.Sprintf("%d keys were created more than 30 days ago and never used: %s.", len(unused),
 			admincli.Some(unused)),
-		Why: "A key that nobody needs can only be stolen.", Mend: "modelgate key revoke ID"}}
+		Why: "An unused key is only a risk.", Mend: "modelgate key revoke ID"}}
 }
 
 // checkKeyModels looks for patterns of keys that no model matches.
@@ -240,9 +240,9 @@ func checkKeyModels(p *patient) []Finding {
 	var found []Finding
 	for _, pattern := range slices.Sorted(maps.Keys(idle)) {
 		found = append(found, Finding{Severity: Warning,
-			What: fmt.Sprintf("No model matches %q, which is what keys may use: %s.", pattern, admincli.Some(idle[pattern])),
-			Why:  "Their requests are answered as if there were no such model.",
-			Mend: "Correct the models of the key with config apply, or add the model; modelgate config get models -o name lists those that there are"})
+			What: fmt.Sprintf("No model matches %q, which keys may use: %s.", pattern, admincli.Some(idle[pattern])),
+			Why:  "Their requests are answered as if the model did not exist.",
+			Mend: "Correct the models of the key with config apply, or add the model; modelgate config get models -o name lists all models"})
 	}
 	return found
 }

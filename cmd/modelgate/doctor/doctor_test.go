@@ -122,10 +122,10 @@ func TestDoctorFinds(t *testing.T) {
 		{"jobs are away", func(p *patient) {
 			p.says = []string{admincli.SaysError + admincli.SaysNoJobs +
 				"blobs is a file"}
-		}, "besides", Error, "no job service: blobs is a file", "start the gateway again"},
+		}, "besides", Error, "no job service: blobs is a file", "restart the gateway"},
 		{"the ledger is away", func(p *patient) {
 			p.says = []string{admincli.SaysError + admincli.SaysNoLedger + "ledger.db is damaged"}
-		}, "besides", Error, "no ledger: ledger.db", "Mend what it names"},
+		}, "besides", Error, "no ledger: ledger.db", "Fix the named error"},
 		{"memory is short", func(p *patient) {
 			p.says = []string{admincli.SaysError + admincli.SaysShort +
 				"more than 80 %"}
@@ -142,17 +142,17 @@ func TestDoctorFinds(t *testing.T) {
 				Quotas: []adminapi.QuotaUse{{Name: "files", Used: 79, Limit: 100}, {Name: "open_batches", Used: 8, Limit: 10}}}}
 		}, "quotas", Warning, "Project acme/web has used 80% of its quota open_batches: 8 of 10", "quotas.open_batches"},
 		{"a spool that is full", func(p *patient) { p.metrics = map[string]float64{admincli.MetricWaiting: 7} }, "spool",
-			Error, "7 bytes", "Make room"},
+			Error, "7 bytes", "Free space"},
 		{"records that are lost", func(p *patient) { p.metrics = map[string]float64{admincli.MetricDropped: 7} }, "spool",
-			Error, "7 records of exchanges were lost", "Make room"},
+			Error, "7 usage records were lost", "Free space"},
 		{"records that wait", func(p *patient) { p.metrics = map[string]float64{admincli.MetricBacklog: 10_001} }, "spool",
-			Warning, "10001 records wait", "quick enough"},
+			Warning, "10001 records wait", "fast enough"},
 		{"a clock that is slow", func(p *patient) { p.skew = -20 * time.Second }, "clock", Warning, "20s", "timedatectl"},
 		{"a clock that is wrong", func(p *patient) { p.skew = 5 * time.Minute }, "clock", Error, "5m0s", "timedatectl"},
 		{"no answer at the gateway's address", func(p *patient) { p.shown = errors.New("refused") }, "certificate", Error,
 			"does not answer", "log"},
 		{"a certificate that has expired", func(p *patient) { p.chain[0] = certificate(t, -2*time.Hour, -time.Hour) },
-			"certificate", Error, "has expired", "started again"},
+			"certificate", Error, "has expired", "at a restart"},
 		{"a certificate that expires soon", func(p *patient) { p.chain[0] = certificate(t, -time.Hour, time.Hour) },
 			"certificate", Warning, "expires at", "Certificate"},
 		{"a certificate of tomorrow", func(p *patient) { p.chain[0] = certificate(t, time.Hour, 1000*time.Hour) },
@@ -165,11 +165,12 @@ func TestDoctorFinds(t *testing.T) {
 				Chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))})
 		}, "certificates", Warning, "Certificate c expires", "config apply"},
 		{"a pepper that all can read", func(p *patient) { p.modes[admincli.FilePepper] = 0o644 }, "permissions", Error,
-			"data/pepper can be used by others: its mode is 0644", "chmod 600 data/pepper"},
+			"Other users can access data/pepper: its mode is 0644", "chmod 600 data/pepper"},
 		{"a folder that all can write", func(p *patient) { p.modes["."] = 0o777 }, "permissions", Error, "its mode is 0777",
 			"chmod 700 data"},
-		{"a disk that is nearly full", func(p *patient) { p.free = 1 << 30 }, "disk", Warning, "1024 MiB left", "Make room"},
-		{"a disk that is full", func(p *patient) { p.free = 1 << 20 }, "disk", Error, "1 MiB left", "Make room"},
+		{"a disk that is nearly full", func(p *patient) { p.free = 1 << 30 }, "disk", Warning,
+			"1024 MiB left", "Free space"},
+		{"a disk that is full", func(p *patient) { p.free = 1 << 20 }, "disk", Error, "1 MiB left", "Free space"},
 		{"no Envoy", func(p *patient) { p.envoy = errors.New("envoy is Envoy 1.30.0"); p.connect = fs.ErrNotExist }, "envoy",
 			Error, "1.30.0", "--envoy"},
 		{"no Envoy connected", func(p *patient) { p.plane.Clients = p.plane.Clients[1:] }, "data plane", Error,
@@ -190,7 +191,7 @@ func TestDoctorFinds(t *testing.T) {
 			p.items["Provider"] = nil
 			p.put(&configv1.Provider{Name: "echo",
 				Vendor: "echo"})
-		}, "providers", Warning, "echoes", "provider.yaml"},
+		}, "providers", Warning, "echo provider", "provider.yaml"},
 		{"a variable that is not set", func(p *patient) { p.refuse("Provider", "credential: $K is not set") }, "credentials",
 			Error, "$K is not set", "Set the variable K"},
 		{"a provider without a credential", func(p *patient) {
@@ -217,21 +218,21 @@ func TestDoctorFinds(t *testing.T) {
 			p.key().CreatedAt, p.used["key_a"] = timestamppb.New(examinedAt.Add(-31*24*time.Hour)), adminapi.Consumption{}
 		}, "unused keys", Note, "never used", "revoke"},
 		{"a key for models that are not there", func(p *patient) { p.key().Models = []string{"smart", "smrat*"} },
-			"key models", Warning, `No model matches "smrat*", which is what keys may use: key_a`, "config get models"},
+			"key models", Warning, `No model matches "smrat*", which keys may use: key_a`, "config get models"},
 		{"a key for a provider that is not there", func(p *patient) { p.key().Models = []string{"opanai/*"} }, "key models",
 			Warning, `opanai/*`, "config get models"},
 		{"a limit of nothing", func(p *patient) { p.key().Limits = limitOf("tokens", configv1.Unit_DAY, 0) }, "empty limits",
-			Warning, "Key key_a (0 tokens a day)", "Remove"},
-		{"a budget of nothing", func(p *patient) { p.key().Budgets[0].Usd = "0" }, "empty limits", Warning, "$0 a day",
+			Warning, "Key key_a (0 tokens per day)", "Remove"},
+		{"a budget of nothing", func(p *patient) { p.key().Budgets[0].Usd = "0" }, "empty limits", Warning, "$0 per day",
 			"Remove"},
 		{"a key above its organization", func(p *patient) { p.key().Limits[0].RequestsPerUnit = 101 }, "limits", Warning,
-			"101 requests a minute can never be reached: Organization acme has 100", "Lower"},
+			"101 requests per minute can never be reached: Organization acme has 100", "Lower"},
 		{"a minute above its day", func(p *patient) {
 			p.key().Limits = append(limitOf("input_tokens", configv1.Unit_MINUTE, 10),
 				limitOf("tokens", configv1.Unit_DAY, 9)...)
-		}, "limits", Warning, "10 input tokens a minute can never be reached: Key key_a has 9 tokens a day", "Lower"},
+		}, "limits", Warning, "10 input tokens per minute can never be reached: Key key_a has 9 tokens per day", "Lower"},
 		{"a budget above its organization's", func(p *patient) { p.key().Budgets[0].Usd = "101" }, "limits", Warning,
-			"$101 a day can never be reached", "Lower"},
+			"$101 per day can never be reached", "Lower"},
 		{"a rate limit of what is not there", func(p *patient) {
 			p.put(&configv1.RateLimit{Name: "r", Domain: "requests",
 				Descriptors: []*configv1.RateLimitDescriptor{{Key: "model",
@@ -240,7 +241,7 @@ func TestDoctorFinds(t *testing.T) {
 		{"a budget that is spent", func(p *patient) {
 			p.used["key_a"] = adminapi.Consumption{Budgets: []adminapi.BudgetUse{{Scope: "key/key_a", Unit: "day", USD: "5",
 				Spent: "5.01"}, {Scope: "organization/acme", Unit: "month", USD: "100", Spent: "99"}}}
-		}, "budgets", Warning, "The budget of key/key_a is spent: $5.01 of $5 a day", "raise"},
+		}, "budgets", Warning, "The budget of key/key_a is spent: $5.01 of $5 per day", "raise"},
 	}
 	covered := map[string]bool{}
 	for _, c := range cases {

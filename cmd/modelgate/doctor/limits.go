@@ -65,10 +65,10 @@ func checkEmptyLimits(p *patient) []Finding {
 	if len(empty) == 0 {
 		return nil
 	}
-	return []Finding{{Severity: Warning, What: "Limits of 0 refuse every request that they hold for: " +
+	return []Finding{{Severity: Warning, What: "Limits of 0 refuse every request to which they apply: " +
 		admincli.Some(empty) + ".",
 		Why:  "0 is not the same as no limit.",
-		Mend: "Remove the limit with config apply, or disable the key if that is meant"}}
+		Mend: "Remove the limit with config apply, or disable the key if that is the intention"}}
 }
 
 // seconds of units of limits, which is how they are compared.
@@ -94,7 +94,7 @@ func checkLimits(p *patient) []Finding {
 	var found []Finding
 	for _, what := range slices.Sorted(maps.Keys(groups)) {
 		found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s (%s)", what, admincli.Some(groups[what])),
-			Why:  "It looks like a limit and is none.",
+			Why:  "It has no effect, because the other is always reached first.",
 			Mend: "Lower it below the other, or remove it: modelgate config get KIND NAME, then config apply"})
 	}
 	return found
@@ -156,7 +156,7 @@ func checkRateLimits(p *patient) []Finding {
 			}
 		})
 		if len(idle) > 0 {
-			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("RateLimit %s is about what is not there: %s.",
+			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("RateLimit %s names objects that do not exist: %s.",
 				r.GetName(), admincli.Some(idle)),
 				Why: "The descriptor matches no request and limits nothing.", Mend: "modelgate config get ratelimit " +
 					r.GetName() + ", then config apply"})
@@ -179,7 +179,7 @@ func checkBudgets(p *patient) []Finding {
 			limit, errLimit := usage.ParseUSD(b.USD)
 			used, errUsed := usage.ParseUSD(b.Spent)
 			if cmp.Or(errLimit, errUsed) == nil && used >= limit {
-				spent[b.Scope+" "+b.Unit] = fmt.Sprintf("The budget of %s is spent: $%s of $%s a %s, until %s.", b.Scope, b.Spent,
+				spent[b.Scope+" "+b.Unit] = fmt.Sprintf("The budget of %s is spent: $%s of $%s per %s, until %s.", b.Scope, b.Spent,
 					b.USD, b.Unit, b.Resets.UTC().Format("2006-01-02 15:04 MST"))
 			}
 		}
@@ -187,7 +187,7 @@ func checkBudgets(p *patient) []Finding {
 	var found []Finding
 	for _, what := range slices.Sorted(maps.Values(spent)) {
 		found = append(found, Finding{Severity: Warning, What: what,
-			Why:  "Requests that it holds for are refused with insufficient_quota.",
+			Why:  "Requests to which it applies are refused with insufficient_quota.",
 			Mend: "Wait, or raise the budget: modelgate config get KIND NAME, then config apply"})
 	}
 	return found
@@ -205,8 +205,8 @@ func checkQuotas(p *patient) []Finding {
 				found = append(found, Finding{Severity: Warning,
 					What: fmt.Sprintf("%s has used %d%% of its quota %s: %d of %d.", item.Owner(), q.Percent(), q.Name, q.Used,
 						q.Limit),
-					Why: "Once it is used up, what needs more of it is refused with insufficient_quota.",
-					Mend: "Have the tenant remove what it does not need, or raise quotas." + q.Name +
+					Why: "When it is used up, requests that need more of it are refused with insufficient_quota.",
+					Mend: "Ask the tenant to remove unused objects, or raise quotas." + q.Name +
 						": modelgate config get KIND NAME, then config apply"})
 			}
 		}

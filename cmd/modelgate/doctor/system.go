@@ -28,17 +28,17 @@ func checkReachable(p *patient) []Finding {
 		return nil
 	}
 	f := Finding{Severity: Error, What: "The gateway cannot be reached: " + p.connect.Error(),
-		Why: "Nothing of its configuration and traffic can be looked at.", Mend: "modelgate run --data " +
+		Why: "Its configuration and traffic cannot be checked.", Mend: "modelgate run --data " +
 			admincli.ShellQuote(p.data)}
 	_, wrongCertificate := errors.AsType[*tls.CertificateVerificationError](p.connect)
 	switch {
 	case wrongCertificate:
 		f.Mend = "Give the authority that signed the admin API's certificate: --ca FILE"
 	case p.data == "":
-		f.Mend = "Check --server, and that its admin address is reachable from here"
+		f.Mend = "Check --server, and whether its admin address is reachable from here"
 	case isMissing(p.connect) && !p.there:
 		f.What = "There is no gateway in the folder " + p.data + "."
-		f.Mend = "Say with --data where its data folder is, or start one: " + f.Mend
+		f.Mend = "Give its data folder with --data, or start a gateway: " + f.Mend
 	}
 	return []Finding{f}
 }
@@ -48,7 +48,7 @@ func checkReady(p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Error, What: "The gateway is not ready: " + p.ready,
-		Why:  "It takes no traffic, or old configuration only.",
+		Why:  "It takes no traffic, or has only old configuration.",
 		Mend: "modelgate status, and the log of the process that is not ready"}}
 }
 
@@ -58,12 +58,12 @@ func checkStore(p *patient) []Finding {
 		return nil
 	}
 	f := Finding{Severity: Error, What: "The configuration cannot be read: " + admincli.Said(p.store).Error(),
-		Why:  "Traffic goes on with the last configuration, but nothing can be changed: no key can be revoked.",
+		Why:  "Traffic continues with the last configuration, but changes fail: no key can be revoked.",
 		Mend: "Check etcd: etcdctl endpoint health"}
 	if e, ok := errors.AsType[*openai.Error](p.store); ok &&
 		(e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
-		f.Why, f.Mend = "Nothing can be looked at or changed with this token.",
-			"Give the token of the data folder's admin-token, or one that has the scopes, with --token or $MODELGATE_TOKEN"
+		f.Why, f.Mend = "This token can neither read nor change anything.",
+			"Give the token in the data folder's admin-token, or one with the scopes, with --token or $MODELGATE_TOKEN"
 	}
 	return []Finding{f}
 }
@@ -73,26 +73,26 @@ func checkLedger(p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Error, What: "The ledger cannot be read: " + admincli.Said(p.ledger).Error(),
-		Why:  "Usage and cost are kept in spools until it is back, and budgets are enforced by what was known.",
-		Mend: "Check the database of the ledger; the control plane's log says what is wrong with it"}}
+		Why:  "Spools keep usage and cost until it is back. Budgets are enforced with the last known values.",
+		Mend: "Check the database of the ledger; the control plane's log has the error"}}
 }
 
 // checkSpool looks at the records that are not in the ledger yet.
 func checkSpool(p *patient) []Finding {
-	f := Finding{Severity: Error, Mend: "Make room on the disk of the spool, and see that the ledger can be reached"}
+	f := Finding{Severity: Error, Mend: "Free space on the disk of the spool, and check that the ledger is reachable"}
 	switch {
 	case p.metrics[admincli.MetricWaiting] > 0:
 		f.What, f.Why = fmt.Sprintf("Records of %d bytes cannot be written to the spool.",
 			int64(p.metrics[admincli.MetricWaiting])),
-			"They are lost where the process is killed, and new ones when memory for them is full."
+			"They are lost if the process is killed. New ones are lost when the memory for them is full."
 	case p.metrics[admincli.MetricDropped] > 0:
-		f.What, f.Why = fmt.Sprintf("%d records of exchanges were lost since the process started.",
-			int64(p.metrics[admincli.MetricDropped])), "What they cost is not charged."
+		f.What, f.Why = fmt.Sprintf("%d usage records were lost since the process started.",
+			int64(p.metrics[admincli.MetricDropped])), "Their cost is not charged."
 	case p.metrics[admincli.MetricBacklog] > admincli.LongBacklog:
-		f.Severity, f.What = Warning, fmt.Sprintf("%d records wait to be shipped to the ledger.",
+		f.Severity, f.What = Warning, fmt.Sprintf("%d records wait for the ledger.",
 			int64(p.metrics[admincli.MetricBacklog]))
-		f.Why, f.Mend = "Reports are behind, and so are budgets after a restart.",
-			"See that the ledger's database is quick enough, and can be reached"
+		f.Why, f.Mend = "Reports lack these records, and so do budgets after a restart.",
+			"Check that the ledger's database is fast enough and reachable"
 	default:
 		return nil
 	}
@@ -106,10 +106,10 @@ const (
 )
 
 func checkClock(p *patient) []Finding {
-	f := Finding{Severity: Warning, What: fmt.Sprintf("The gateway's clock is %s from this machine's.",
+	f := Finding{Severity: Warning, What: fmt.Sprintf("The gateway's clock differs from this machine's by %s.",
 		p.skew.Abs().Round(time.Second)),
-		Why:  "Keys expire and budgets begin anew by the clock, and signatures for cloud vendors are refused where it is minutes wrong.",
-		Mend: "Synchronise both clocks, such as by: timedatectl set-ntp true"}
+		Why:  "Expiry of keys and budget periods follow the clock. Cloud vendors refuse signatures if it is wrong by minutes.",
+		Mend: "Synchronise both clocks, for example with: timedatectl set-ntp true"}
 	switch skew := p.skew.Abs(); {
 	case skew <= skewWarning:
 		return nil
@@ -125,14 +125,14 @@ const expiring = 14 * 24 * time.Hour
 func checkGatewayCertificate(p *patient) []Finding {
 	if p.shown != nil {
 		return []Finding{{Severity: Error, What: "The gateway does not answer at " + p.url + ": " + p.shown.Error(),
-			Why: "Clients get no answer.", Mend: "modelgate status, and Envoy's lines in the log of modelgate run"}}
+			Why: "Clients get no response.", Mend: "modelgate status, and Envoy's lines in the log of modelgate run"}}
 	}
 	if len(p.chain) == 0 {
 		return nil
 	}
 	leaf := p.chain[0]
 	found := expiry("The certificate of the gateway", leaf, p.now,
-		"Apply a new one as Certificate; modelgate run renews its own when it is started again")
+		"Apply a new one as Certificate; modelgate run renews its own at a restart")
 	if err := leaf.VerifyHostname(p.host); err != nil {
 		found = append(found, Finding{Severity: Error, What: "The gateway's certificate is not for its host: " + err.Error(),
 			Why: "Clients refuse to connect.", Mend: "Apply a Certificate whose names include " + p.host +
@@ -183,9 +183,9 @@ func checkPermissions(p *patient) []Finding {
 		} else if mode&0o077 == 0 {
 			continue
 		}
-		found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s can be used by others: its mode is %04o.", path,
+		found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Other users can access %s: its mode is %04o.", path,
 			mode),
-			Why:  "Whoever reads it can act for the operator, or forge keys.",
+			Why:  "Its readers can act as the operator, or forge keys.",
 			Mend: fmt.Sprintf("chmod %o %s", want, admincli.ShellQuote(path))})
 	}
 	return found
@@ -200,7 +200,7 @@ const (
 func checkDisk(p *patient) []Finding {
 	f := Finding{Severity: Warning, What: fmt.Sprintf("The disk of %s has %d MiB left of %d.", p.data, p.free>>20,
 		p.size>>20),
-		Why: "etcd, the ledger and files of clients are written there; without room, nothing can be changed and uploads fail.", Mend: "Make room, or move the data folder to a larger disk"}
+		Why: "It stores etcd, the ledger and clients' files. When it is full, changes and uploads fail.", Mend: "Free space, or move the data folder to a larger disk"}
 	switch {
 	case p.size == 0, p.free >= diskWarning, p.free > p.size/10:
 		return nil
@@ -216,11 +216,11 @@ func checkEnvoy(p *patient) []Finding {
 		return nil
 	}
 	reason, _, _ := strings.Cut(p.envoy.Error(), "\n") // what follows are ways to get one
-	f := Finding{Severity: Error, What: "There is no Envoy that modelgate run can start: " + reason,
-		Why: "It is what serves clients.", Mend: "Install Envoy " + process.MinVersion +
-			" or newer, or say where it is with --envoy or $MODELGATE_ENVOY"}
+	f := Finding{Severity: Error, What: "modelgate run finds no Envoy to start: " + reason,
+		Why: "Envoy serves the clients.", Mend: "Install Envoy " + process.MinVersion +
+			" or newer, or give its path with --envoy or $MODELGATE_ENVOY"}
 	if p.connect == nil {
-		f.Severity, f.Why = Note, "The gateway runs with one that it was given; modelgate run would not find it by itself."
+		f.Severity, f.Why = Note, "The gateway runs with an Envoy from its flags; modelgate run would not find it alone."
 	}
 	return []Finding{f}
 }
@@ -233,7 +233,7 @@ func checkDataPlane(p *patient) []Finding {
 	for _, role := range []string{admincli.RoleEnvoy, admincli.RoleExtProc} {
 		if !p.connected(role) {
 			found = append(found, Finding{Severity: Error, What: "No " + role + " is connected to the control plane.",
-				Why:  "Nothing serves clients, or it serves them with old configuration.",
+				Why:  "Clients are not served, or only with old configuration.",
 				Mend: "Start it, and check that it reaches the control plane's xDS address"})
 		}
 	}
@@ -243,13 +243,13 @@ func checkDataPlane(p *patient) []Finding {
 		case c.Error != "":
 			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s refuses the configuration: %s", c.Role,
 				c.Node, c.Error),
-				Why:  "It goes on with the last configuration that it took.",
+				Why:  "It continues with the last configuration that it accepted.",
 				Mend: "modelgate config list KIND shows the objects that are refused; correct them with modelgate config apply"})
 		default:
 			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s is %s: it has revision %d of %d.", c.Role,
 				c.Node, c.Health, c.Revision, p.plane.Revision),
-				Why:  "Keys that were revoked and limits that were set have no effect there yet.",
-				Mend: "If it stays so, restart " + c.Role + " " + c.Node + " and look at its log"})
+				Why:  "New revocations of keys and new limits have no effect there yet.",
+				Mend: "If this does not change, restart " + c.Role + " " + c.Node + " and read its log"})
 		}
 	}
 	return found
@@ -274,13 +274,13 @@ func checkVersions(p *patient) []Finding {
 		case c.Version == "":
 		case c.Role == admincli.RoleEnvoy && olderVersion(c.Version, process.MinVersion):
 			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Envoy %s has version %s.", c.Node, c.Version),
-				Why: "The gateway needs what newer ones have, and their security fixes.", Mend: "Install Envoy " +
+				Why: "The gateway needs newer features and security fixes.", Mend: "Install Envoy " +
 					process.MinVersion + " or newer on " + c.Node})
 		case c.Role != admincli.RoleEnvoy && c.Version != p.plane.Version && p.plane.Version != "":
 			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s has version %s, the control plane %s.",
 				c.Role, c.Node, c.Version, p.plane.Version),
-				Why:  "They are tested together in one version only.",
-				Mend: "Bring both to the same version; the control plane first"})
+				Why:  "Only equal versions are tested together.",
+				Mend: "Update both to the same version, the control plane first"})
 		}
 	}
 	return found
@@ -303,7 +303,7 @@ func checkJobs(p *patient) []Finding {
 	if p.plane == nil || len(objects[*configv1.JobService](p)) == 0 || p.connected("jobs") {
 		return nil
 	}
-	return []Finding{{Severity: Warning, What: "A job service is configured, and none is connected to the control plane.",
+	return []Finding{{Severity: Warning, What: "A job service is configured, but none is connected to the control plane.",
 		Why:  "Files, batches and fine-tuning are answered with errors.",
 		Mend: "modelgate jobsvc, or without one: modelgate config delete jobservice default"}}
 }
@@ -315,7 +315,7 @@ func Besides(says []string) []Finding {
 	var found []Finding
 	for _, line := range says {
 		f := Finding{Severity: Warning,
-			Why:  "When etcd is full nothing can be changed but by deleting, and jobs stand still. Tenants can create nothing beyond 70 % of the quota.",
+			Why:  "A full etcd accepts only deletions, and jobs stop. Above 70 % of the quota, tenants cannot create anything.",
 			Mend: etcdspace.Remedy}
 		what, severe := strings.CutPrefix(line, admincli.SaysError)
 		if severe {
@@ -325,17 +325,17 @@ func Besides(says []string) []Finding {
 		switch {
 		case strings.HasPrefix(f.What, admincli.SaysNoJobs):
 			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.",
-				"Mend what it names, and start the gateway again."
+				"Fix the named error, and restart the gateway."
 		case strings.HasPrefix(f.What, admincli.SaysNoLedger):
-			f.Why, f.Mend = "Usage and cost wait in the spools until it can be used, and budgets go by what was known.",
-				"Mend what it names: docs/operate.md says how."
+			f.Why, f.Mend = "Usage and cost wait in the spools until it is usable. Budgets are enforced with the last known values.",
+				"Fix the named error. docs/operate.md explains how."
 		case strings.HasPrefix(f.What, admincli.SaysShort):
 			f.Why, f.Mend = "Requests are answered with 503 (server_is_overloaded) until memory is free again.",
-				"Give the process more memory, or more replicas less to do: docs/operate.md, ModelgateSheds. modelgate_shed_total counts what was refused."
+				"Give the process more memory, or add replicas: docs/operate.md, ModelgateSheds. modelgate_shed_total counts the refused requests."
 		case strings.HasPrefix(f.What, admincli.SaysBodies):
 			f.Why,
-				f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large answers are lost, while others hold all the room.",
-				"Raise --body-bytes where memory allows it, or add replicas: docs/operate.md, ModelgateSheds. modelgate_body_bytes shows what is held."
+				f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large responses are lost, while others use all the room.",
+				"Raise --body-bytes where memory allows it, or add replicas: docs/operate.md, ModelgateSheds. modelgate_body_bytes shows the bytes in use."
 		}
 		found = append(found, f)
 	}

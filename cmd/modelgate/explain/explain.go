@@ -115,13 +115,13 @@ func (x *Explanation) Table(w io.Writer) error {
 	}
 	if p := x.Plan; p != nil {
 		fmt.Fprintf(b,
-			"\nAt most %d attempts, each with %d ms to its headers; tried again on connection failures and on %s\n",
+			"\nAt most %d attempts, each with %d ms until its headers; retried on connection failures and on %s\n",
 			p.Attempts, p.TimeoutMS, orDash(strings.Join(p.RetryStatuses, ", ")))
 	}
 	if len(x.Targets) == 0 {
-		fmt.Fprintln(b, "\nNo model and no provider of that name leads anywhere.")
+		fmt.Fprintln(b, "\nNo model or provider of that name has a target.")
 	} else {
-		fmt.Fprintln(b, "\nTargets, in the order in which they are tried:")
+		fmt.Fprintln(b, "\nTargets, in the order of the attempts:")
 	}
 	for _, t := range x.Targets {
 		t.write(b)
@@ -131,10 +131,10 @@ func (x *Explanation) Table(w io.Writer) error {
 			r.CostUSD)
 	}
 	if len(x.Limits) == 0 {
-		fmt.Fprintln(b, "\nNo limits and no budgets hold for it.")
+		fmt.Fprintln(b, "\nNo limits or budgets apply to it.")
 	}
 	if x.Unknown != "" {
-		fmt.Fprintf(b, "\nWhat is used is not known: %s\n", admincli.OneLine(x.Unknown))
+		fmt.Fprintf(b, "\nThe current usage is unknown: %s\n", admincli.OneLine(x.Unknown))
 	}
 	fmt.Fprintln(b)
 	if _, err := io.WriteString(w, b.String()); err != nil || len(x.Limits) == 0 {
@@ -167,11 +167,11 @@ func (t *explainedTarget) write(b *strings.Builder) {
 	fmt.Fprintf(b, ", first of its priority in %s of cases\n", strconv.FormatFloat(t.Chance*100, 'f', -1, 64)+"%")
 	price := string(t.Price)
 	if price == "" {
-		price = "unknown, so that it costs 0"
+		price = "unknown, so it costs 0"
 	}
 	fmt.Fprintf(b, "    price: %s\n    estimated cost: $%s\n", price, t.CostUSD)
 	for i, tier := range t.Tiers {
-		label, note, cost := "                   ", "", "no price: refused under a budget, and otherwise charged as default"
+		label, note, cost := "                   ", "", "no price: refused if a budget applies, otherwise charged as default"
 		if i == 0 {
 			label = "    service tiers: "
 		}
@@ -185,7 +185,7 @@ func (t *explainedTarget) write(b *strings.Builder) {
 	}
 	if len(t.Tiers) > 0 {
 		fmt.Fprintln(b,
-			"                   any other has no price: refused under a budget, and otherwise charged as default")
+			"                   any other has no price: refused if a budget applies, otherwise charged as default")
 	}
 	fmt.Fprintf(b, "    request: %s\n", t.Request)
 }

@@ -60,7 +60,7 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	if free.Immediate == nil && (free.Plan == nil || free.Plan.Kind != envoy.KindLLM) {
 		return nil,
 			admincli.Misused(
-				"the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
+				"the operation %q has no plan: its requests go to the job service or to the provider of a Route", operation)
 	}
 	if p := free.Plan; p != nil {
 		x.Plan = explainedPlanOf(p)
@@ -221,9 +221,9 @@ func (e *Explainer) target(ctx context.Context, config *exchange.Config, out *ex
 	body []byte) error {
 	p := config.Providers[out.Provider]
 	if p == nil {
-		out.LeftOut = "There is no such provider, or its configuration is refused."
+		out.LeftOut = "This provider does not exist, or its configuration is refused."
 		if why := e.broken[out.Provider]; why != "" {
-			out.LeftOut = "The provider has no effect, or goes on as it last was: " + why
+			out.LeftOut = "The provider has no effect, or keeps its last good version: " + why
 		}
 		return nil
 	}
