@@ -138,7 +138,7 @@ func New(o Options) (*Server, error) {
 	batch.Register(mux)
 	tuning.Register(mux)
 	model.Register(mux)
-	s.handler = rest.Announced(httpapi.Recover(o.Log, httpapi.Mux(mux)))
+	s.handler = rest.WithContentLength(httpapi.Recover(o.Log, httpapi.Mux(mux)))
 
 	s.workers = append(s.cleaners(batch), s.config.Run, batch.Run, tuning.Run, model.Run, hooks.Run, past.Run)
 	return s, nil

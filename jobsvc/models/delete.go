@@ -20,8 +20,8 @@ import (
 const (
 	deleteTimeout = time.Minute
 	storeTimeout  = 5 * time.Second
-	// lookEvery is the interval at which the gateway is asked whether it still has a model.
-	lookEvery = 20 * time.Millisecond
+	// pollInterval is the interval at which the gateway is asked whether it still has a model.
+	pollInterval = 20 * time.Millisecond
 )
 
 type deleted struct {
@@ -57,7 +57,7 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	if err := s.unfinished(r.Context(), c.Tenant, m); err != nil {
 		return err
 	}
-	if err := s.deleteThere(r.Context(), m); err != nil {
+	if err := s.deleteAtProvider(r.Context(), m); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
@@ -69,16 +69,16 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	case err != nil:
 		return err
 	}
-	s.vanish(r.Context(), c.Key, name)
+	s.awaitRemoval(r.Context(), c.Key, name)
 	return httpapi.WriteJSON(w, http.StatusOK, deleted{name, "model", true})
 }
 
-// vanish waits until the gateway does not have a model any more, so that a client that gets the answer cannot call it.
-// It gives up after a while, because the model is deleted in any case.
-func (s *Service) vanish(ctx context.Context, key, name string) {
+// awaitRemoval waits until the gateway does not have a model any more, so that the client that gets the answer cannot
+// call it. It gives up after a while, because the model is deleted in any case.
+func (s *Service) awaitRemoval(ctx context.Context, key, name string) {
 	ctx, cancel := context.WithTimeout(ctx, s.Vanish)
 	defer cancel()
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		if known, err := s.Gateway.MayUse(ctx, key, name); err == nil && !known {
@@ -124,8 +124,8 @@ func (s *Service) unfinished(ctx context.Context, t store.Tenant, m *configv1.Mo
 	return nil
 }
 
-// deleteThere deletes a model at its provider, if the provider supports that and no other Model uses it.
-func (s *Service) deleteThere(ctx context.Context, m *configv1.Model) error {
+// deleteAtProvider deletes a model at its provider, if the provider supports that and no other Model uses it.
+func (s *Service) deleteAtProvider(ctx context.Context, m *configv1.Model) error {
 	current := s.Config()
 	if current == nil {
 		return unavailable("The gateway has no configuration yet. Please retry.")

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// tellEvery is the maximum age of the queue's metrics.
-const tellEvery = 5 * time.Second
+// metricsInterval is the maximum age of the queue's metrics.
+const metricsInterval = 5 * time.Second
 
 // metrics are this replica's view of the queue, which all replicas share: use the maximum over replicas, not the sum.
 type metrics struct {
@@ -32,9 +32,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// tell sets the metrics, but not more often than tellEvery, because it reads every item.
-func (d *dispatcher) tell(now time.Time) {
-	if now.Sub(d.told) < tellEvery {
+// updateMetrics sets the metrics, but not more often than metricsInterval, because it reads every item.
+func (d *dispatcher) updateMetrics(now time.Time) {
+	if now.Sub(d.told) < metricsInterval {
 		return
 	}
 	d.told = now

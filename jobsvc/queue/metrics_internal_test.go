@@ -25,7 +25,7 @@ func TestHowLongWorkWaitsIsMeasured(t *testing.T) {
 		"due":    {since: now.Add(-time.Hour), item: Item{NotBefore: at(-90)}},
 		"new":    {since: now.Add(-30 * time.Second)},
 	}}
-	d.tell(now)
+	d.updateMetrics(now)
 	items := func(state string) float64 { return testutil.ToFloat64(q.metrics.items.WithLabelValues("batch", state)) }
 	wait := func() float64 { return testutil.ToFloat64(q.metrics.wait.WithLabelValues("batch")) }
 	require.EqualValues(t, 2, items("running"))
@@ -34,9 +34,9 @@ func TestHowLongWorkWaitsIsMeasured(t *testing.T) {
 	require.EqualValues(t, 90, wait())
 
 	clear(d.items)
-	d.tell(now.Add(tellEvery - 1))
+	d.updateMetrics(now.Add(metricsInterval - 1))
 	require.EqualValues(t, 90, wait(), "not at every event")
-	d.tell(now.Add(tellEvery))
+	d.updateMetrics(now.Add(metricsInterval))
 	require.Zero(t, wait())
 	require.Zero(t, items("running")+items("waiting")+items("later"))
 }

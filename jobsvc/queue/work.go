@@ -233,8 +233,8 @@ func (d *dispatcher) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.tell(time.Now())
-		timer.Reset(min(next, tellEvery))
+		d.updateMetrics(time.Now())
+		timer.Reset(min(next, metricsInterval))
 	}
 }
 

@@ -41,9 +41,9 @@ type Caller struct {
 // Owner returns the owner of the objects that the caller creates.
 func (c Caller) Owner() store.Owner { return store.Owner{Tenant: c.Tenant, Key: c.Key} }
 
-// Announced restores the length of a request's body that the client has announced, because Envoy sends the body in
+// WithContentLength restores the length of a request's body that the client has announced. Envoy sends the body in
 // chunks.
-func Announced(next http.Handler) http.Handler {
+func WithContentLength(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n, err := strconv.ParseInt(r.Header.Get(envoy.HeaderLength), 10, 64); err == nil && n >= 0 &&
 			r.ContentLength < 0 {
@@ -69,7 +69,7 @@ func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 		if err == nil {
 			err = f(w, r, c)
 		}
-		return explained(err)
+		return clientError(err)
 	})
 }
 
@@ -94,8 +94,8 @@ func callerOf(r *http.Request) (Caller, error) {
 	return Caller{Key: key, Tenant: store.Tenant{Organization: organization, Project: project}}, nil
 }
 
-// explained converts failures of storage to errors for the client. The cause is only logged.
-func explained(err error) error {
+// clientError converts failures of storage to errors for the client. The cause is only logged.
+func clientError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -74,13 +74,13 @@ func TestTheLengthIsWhatTheClientHasAnnounced(t *testing.T) {
 		r.ContentLength = -1
 		r.Header.Set(envoy.HeaderLength, announced)
 		var got int64
-		rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.ContentLength })).ServeHTTP(
-			nil, r)
+		next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.ContentLength })
+		rest.WithContentLength(next).ServeHTTP(nil, r)
 		require.Equal(t, want, got, announced)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
 	r.Header.Set(envoy.HeaderLength, "1")
-	rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	rest.WithContentLength(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		require.EqualValues(t, 4,
 			r.ContentLength)
 	})).ServeHTTP(nil, r)

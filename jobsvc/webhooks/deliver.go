@@ -54,11 +54,11 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 		s.deliveries.WithLabelValues(dropped).Inc()
 		return s.settle(ctx, c, nil)
 	}
-	if !s.ailing.enter(d.Webhook) {
+	if !s.unresponsive.enter(d.Webhook) {
 		return s.putOff(ctx, c, d)
 	}
 	r := s.attempt(ctx, hook, d.Event)
-	s.ailing.leave(d.Webhook, r.outcome)
+	s.unresponsive.leave(d.Webhook, r.outcome)
 	if ctx.Err() != nil { // another worker will repeat the attempt
 		return ctx.Err()
 	}

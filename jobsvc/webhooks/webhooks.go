@@ -48,9 +48,9 @@ type Options struct {
 // A Service announces events and delivers them. It is safe for concurrent use.
 type Service struct {
 	Options
-	clients    clients
-	ailing     ailing
-	deliveries *prometheus.CounterVec // by outcome
+	clients      clients
+	unresponsive unresponsive
+	deliveries   *prometheus.CounterVec // by outcome
 }
 
 // New returns a service that delivers after Run is called.
@@ -62,7 +62,8 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Options: o, clients: reach, ailing: ailing{silent: map[string]bool{}, running: map[string]int{}},
+	s := &Service{Options: o, clients: reach,
+		unresponsive: unresponsive{silent: map[string]bool{}, running: map[string]int{}},
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "modelgate_webhook_deliveries_total", Help: "Attempts to deliver events to webhooks, by outcome.",
 		}, []string{"outcome"})}

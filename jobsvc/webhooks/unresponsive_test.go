@@ -40,7 +40,7 @@ func TestAWebhookThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 }
 
 func TestAWebhookIsTriedLessWhileItDoesNotAnswer(t *testing.T) {
-	a := ailing{silent: map[string]bool{}, running: map[string]int{}}
+	a := unresponsive{silent: map[string]bool{}, running: map[string]int{}}
 	for range 8 {
 		require.True(t, a.enter("hook"), "nothing is known against it")
 	}
@@ -55,14 +55,14 @@ func TestAWebhookIsTriedLessWhileItDoesNotAnswer(t *testing.T) {
 	a.leave("hook", refused)
 	require.True(t, a.enter("hook"))
 	require.True(t, a.enter("hook"), "a refusal is an answer")
-	require.GreaterOrEqual(t, putOff(0), firstPutOff/2)
-	require.LessOrEqual(t, putOff(1000), 3*lastPutOff/2)
+	require.GreaterOrEqual(t, putOff(0), firstDelay/2)
+	require.LessOrEqual(t, putOff(1000), 3*maxDelay/2)
 }
 
 func TestAnEventIsNotPutOffForEver(t *testing.T) {
 	sys := newSystem(t, hookAt(""))
 	service := sys.service("one", zap.NewNop())
-	service.ailing.silent["hook"], service.ailing.running["hook"] = true, maxAiling
+	service.unresponsive.silent["hook"], service.unresponsive.running["hook"] = true, maxUnresponsive
 	sys.announce(service, "batch.failed")
 	service.Now = func() time.Time { return time.Unix(1_800_000_000, 0).Add(maxAge + time.Second) }
 	sys.run(service)

@@ -7,36 +7,36 @@ import (
 )
 
 const (
-	// maxAiling bounds the concurrent deliveries to a webhook that does not answer.
-	maxAiling = 2
-	// firstPutOff and lastPutOff are the shortest and longest delay of a delivery to an unresponsive webhook. The delay
+	// maxUnresponsive bounds the concurrent deliveries to a webhook that does not answer.
+	maxUnresponsive = 2
+	// firstDelay and maxDelay are the shortest and longest delay of a delivery to an unresponsive webhook. The delay
 	// doubles each time.
-	firstPutOff, lastPutOff = 5 * time.Second, 10 * time.Minute
+	firstDelay, maxDelay = 5 * time.Second, 10 * time.Minute
 	// maxAge is the age at which a delayed event is dropped: after all attempts of the normal schedule.
 	maxAge = 4 * 24 * time.Hour
 )
 
-// ailing tracks webhooks that did not answer the last attempt. An attempt to them takes the whole timeout, and
+// unresponsive tracks webhooks that did not answer the last attempt. An attempt to them takes the whole timeout, and
 // thousands of events may wait for one. Events for other webhooks must not wait behind them. It is safe for concurrent
 // use.
-type ailing struct {
+type unresponsive struct {
 	mu      sync.Mutex // guards the fields below
 	silent  map[string]bool
 	running map[string]int // attempts
 }
 
 // enter reports whether an attempt may be made. leave ends it.
-func (a *ailing) enter(webhook string) bool {
+func (a *unresponsive) enter(webhook string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.silent[webhook] && a.running[webhook] >= maxAiling {
+	if a.silent[webhook] && a.running[webhook] >= maxUnresponsive {
 		return false
 	}
 	a.running[webhook]++
 	return true
 }
 
-func (a *ailing) leave(webhook, outcome string) {
+func (a *unresponsive) leave(webhook, outcome string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.running[webhook]--; a.running[webhook] == 0 {
@@ -52,6 +52,6 @@ func (a *ailing) leave(webhook, outcome string) {
 
 // putOff returns the next delay of a delivery that was delayed that many times.
 func putOff(times int) time.Duration {
-	d := min(firstPutOff<<min(times, 10), lastPutOff)
+	d := min(firstDelay<<min(times, 10), maxDelay)
 	return d/2 + rand.N(d)
 }
