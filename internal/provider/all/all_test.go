@@ -56,6 +56,9 @@ func TestEveryVendorIsComplete(t *testing.T) {
 // TestEveryVendorIsTested holds the tests of every vendor to the same: one line for the suite, one for the fuzz
 // targets, and cases of every kind of answer.
 func TestEveryVendorIsTested(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/providers.md")
+	require.NoError(t, err)
+	page := string(text)
 	for name, p := range Providers() {
 		if name == "echo" { // the gateway's own, which can neither fail nor call tools
 			continue
@@ -63,6 +66,7 @@ func TestEveryVendorIsTested(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join("../vendors", name)
 			var lacks []string
+			require.Contains(t, page, "["+name+"](../internal/provider/vendors/"+name+"/README.md)")
 			if _, err := os.Stat(filepath.Join(folder, "README.md")); err != nil {
 				lacks = append(lacks, "README.md, which says what is lossy")
 			}

@@ -71,7 +71,7 @@ func main() {
 
 func writeVendor(b *bytes.Buffer, p provider.Provider) {
 	name := p.Name
-	if _, err := os.Stat(filepath.Join("..", name, "README.md")); err == nil {
+	if _, err := os.Stat(filepath.Join("..", "vendors", name, "README.md")); err == nil {
 		name = "[" + name + "](../internal/provider/vendors/" + name + "/README.md)"
 	}
 	endpoint := code(p.DefaultEndpoint)
