@@ -31,10 +31,10 @@ type ResolvedProvider struct {
 	// The provider, without its credential.
 	Provider   *Provider `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	Credential string    `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
-	// Where it leads: a hash of host, port, socket and TLS settings, that the names of its clusters end with. Empty: they do not.
+	// Hash of host, port, socket and TLS settings, with which the names of its clusters end. Empty: the names have none.
 	Place string `protobuf:"bytes,4,opt,name=place,proto3" json:"place,omitempty"`
-	// Its credential cannot be had at the moment: requests for it are to be tried again later. The provider is then disabled, for ext_proc
-	// services that do not know this field, and there is no credential.
+	// The control plane cannot get its credential at the moment. Clients should try again later. The provider is then
+	// also disabled, for ext_proc services that do not know this field, and has no credential.
 	Waiting       bool `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -105,7 +105,7 @@ func (x *ResolvedProvider) GetWaiting() bool {
 	return false
 }
 
-// Settings are what the data plane needs once.
+// Settings are values that the whole data plane shares.
 type Settings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Always "default".
