@@ -3,7 +3,9 @@ package telemetry_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +18,20 @@ import (
 
 // A file notes what is written to it, Write by Write.
 type file struct {
+	mu     sync.Mutex // guards what follows: a timer writes too
 	writes []string
 	broken bool
 }
 
+func (f *file) written() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.writes)
+}
+
 func (f *file) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.broken {
 		return 0, errors.New("no space left on device")
 	}
@@ -40,13 +51,15 @@ func TestLinesOfTheAccessLogAreWrittenTogetherAndSoon(t *testing.T) {
 		_, access, f := newLog(t)
 		access.Info("first")
 		access.Info("second")
-		require.Empty(t, f.writes)
+		require.Empty(t, f.written())
 		time.Sleep(time.Second)
-		require.Len(t, f.writes, 1)
-		require.Regexp(t, `(?s)"logger":"access","msg":"first"}\n.*"msg":"second"}\n$`, f.writes[0])
+		synctest.Wait()
+		require.Len(t, f.written(), 1)
+		require.Regexp(t, `(?s)"logger":"access","msg":"first"}\n.*"msg":"second"}\n$`, f.written()[0])
 		access.Info("third")
 		time.Sleep(time.Second)
-		require.Len(t, f.writes, 2)
+		synctest.Wait()
+		require.Len(t, f.written(), 2)
 	})
 }
 
@@ -54,11 +67,11 @@ func TestTheLogStaysInOrder(t *testing.T) {
 	log, access, f := newLog(t)
 	access.Info("first")
 	log.With(zap.Int("n", 1)).Info("second")
-	require.Len(t, f.writes, 1, "any other line is written at once, and takes those that wait with it")
-	require.Less(t, strings.Index(f.writes[0], "first"), strings.Index(f.writes[0], "second"))
+	require.Len(t, f.written(), 1, "any other line is written at once, and takes those that wait with it")
+	require.Less(t, strings.Index(f.written()[0], "first"), strings.Index(f.written()[0], "second"))
 	access.Info("third")
 	require.NoError(t, access.Sync())
-	require.Contains(t, f.writes[1], "third")
+	require.Contains(t, f.written()[1], "third")
 }
 
 func TestManyLinesDoNotWait(t *testing.T) {
@@ -67,8 +80,8 @@ func TestManyLinesDoNotWait(t *testing.T) {
 		access.Info(strings.Repeat("x", 100))
 	}
 	require.NoError(t, access.Sync())
-	require.Less(t, len(f.writes), 10)
-	require.Equal(t, 1000, bytes.Count([]byte(strings.Join(f.writes, "")), []byte("\n")))
+	require.Less(t, len(f.written()), 10)
+	require.Equal(t, 1000, bytes.Count([]byte(strings.Join(f.written(), "")), []byte("\n")))
 }
 
 func TestALogThatFailedGoesOn(t *testing.T) {
@@ -79,7 +92,7 @@ func TestALogThatFailedGoesOn(t *testing.T) {
 	f.broken = false
 	access.Info("kept")
 	log.Info("kept too")
-	require.Len(t, f.writes, 1)
-	require.NotContains(t, f.writes[0], "lost")
-	require.Contains(t, f.writes[0], "kept too")
+	require.Len(t, f.written(), 1)
+	require.NotContains(t, f.written()[0], "lost")
+	require.Contains(t, f.written()[0], "kept too")
 }
