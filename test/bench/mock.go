@@ -144,8 +144,13 @@ func serveMock(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	server := &http.Server{Handler: new(mockServer).handler(), ReadHeaderTimeout: time.Minute}
+	return serveUntil(stdin, server, func() error { return server.Serve(l) })
+}
+
+// serveUntil serves until the input ends, and then closes the server with its connections.
+func serveUntil(stdin io.Reader, server *http.Server, serve func() error) (err error) {
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
+	go func() { failed <- serve() }()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(io.Discard, stdin)

@@ -40,23 +40,11 @@ func serveProxy(in io.Reader, out io.Writer) error {
 	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 		Handler: &httputil.ReverseProxy{Transport: transport, FlushInterval: -1,
 			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}}
-	failed := make(chan error, 1)
-	go func() {
-		failed <- server.ServeTLS(listener, filepath.Join(job.Dir, certs.FileServer), filepath.Join(job.Dir,
-			certs.FileServerKey))
-	}()
 	if _, err := fmt.Fprintln(out, listener.Addr()); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(io.Discard, in)
-		ended <- err
-	}()
-	select {
-	case err = <-failed:
-	case err = <-ended:
-	}
-	_ = server.Close() // its connections are of no use any more
-	return err
+	return serveUntil(in, server, func() error {
+		return server.ServeTLS(listener, filepath.Join(job.Dir, certs.FileServer), filepath.Join(job.Dir,
+			certs.FileServerKey))
+	})
 }
