@@ -7,7 +7,6 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 // manyObjects returns a configuration of n objects, of which one in ten is a provider and the rest are models.
@@ -61,13 +61,6 @@ func withModel(before configstore.State, m *configv1.Model) configstore.State {
 	after.Objects[xds.KindModel] = maps.Clone(before.Objects[xds.KindModel])
 	after.Objects[xds.KindModel][m.GetName()] = m
 	return after
-}
-
-// cpu returns what the process has used of the processors.
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // follows connects a client of a role that takes all that comes of the types, until the benchmark ends.
@@ -127,14 +120,14 @@ func BenchmarkOneChange(b *testing.B) {
 	for _, n := range []int{4_000, 20_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			state := manyObjects(n)
-			began := cpu(b)
+			began := testenv.CPU(b)
 			s := servedBench(b, state)
-			b.Logf("the first configuration took %v of CPU", cpu(b)-began)
+			b.Logf("the first configuration took %v of CPU", testenv.CPU(b)-began)
 			runtime.GC()
 			var memory runtime.MemStats
 			runtime.ReadMemStats(&memory)
 			b.Logf("%d MB in use", memory.HeapAlloc>>20)
-			began, version := cpu(b), 0
+			began, version := testenv.CPU(b), 0
 			for b.Loop() {
 				version++
 				state = withModel(state, modelAt(version%n/2, n, version))
@@ -143,7 +136,7 @@ func BenchmarkOneChange(b *testing.B) {
 				require.True(b, published)
 				require.Empty(b, lacking)
 			}
-			b.ReportMetric(float64((cpu(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64((testenv.CPU(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
 }

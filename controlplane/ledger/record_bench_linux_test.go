@@ -6,13 +6,11 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/modelgate/modelgate/internal/pgtest"
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 // before is how many records a ledger has when BenchmarkRecord begins to measure.
@@ -43,10 +41,10 @@ func recordBatches(b *testing.B, dsn string, keys int) {
 			for b.Loop() {
 				b.StopTimer()
 				batch := s.records(size)
-				begun := used(b)
+				begun := testenv.CPU(b)
 				b.StartTimer()
 				keep(b, l, batch...)
-				cpu += used(b) - begun
+				cpu += testenv.CPU(b) - begun
 			}
 			b.ReportMetric(float64(cpu.Nanoseconds())/1e3/float64(b.N*size), "cpu-µs/record")
 		})
@@ -67,23 +65,16 @@ func BenchmarkRecordTogether(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				batch := s.records(callers * size)
-				begun := used(b)
+				begun := testenv.CPU(b)
 				b.StartTimer()
 				var calling sync.WaitGroup
 				for some := range slices.Chunk(batch, size) {
 					calling.Go(func() { keep(b, l, some...) })
 				}
 				calling.Wait()
-				cpu += used(b) - begun
+				cpu += testenv.CPU(b) - begun
 			}
 			b.ReportMetric(float64(cpu.Nanoseconds())/1e3/float64(b.N*callers*size), "cpu-µs/record")
 		})
 	}
-}
-
-// used returns the CPU that this process has used, in user mode and in the system.
-func used(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

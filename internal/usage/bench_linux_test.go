@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 // BenchmarkBeginAndEnd is what the spool takes of the CPU for a request, with its syncing, by how many come at once on
@@ -30,7 +29,7 @@ func BenchmarkBeginAndEnd(b *testing.B) {
 			var made atomic.Uint64
 			b.SetParallelism(streams)
 			b.ReportAllocs()
-			begun := cpuTime(b)
+			begun := testenv.CPU(b)
 			b.RunParallel(func(pb *testing.PB) {
 				r := proto.CloneOf(request)
 				for pb.Next() {
@@ -40,14 +39,7 @@ func BenchmarkBeginAndEnd(b *testing.B) {
 					s.End(r)
 				}
 			})
-			b.ReportMetric(float64((cpuTime(b)-begun).Nanoseconds())/1e3/float64(b.N), "cpu-µs/request")
+			b.ReportMetric(float64((testenv.CPU(b)-begun).Nanoseconds())/1e3/float64(b.N), "cpu-µs/request")
 		})
 	}
-}
-
-// cpuTime returns the CPU that this process has used, in user mode and in the system.
-func cpuTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
