@@ -23,8 +23,8 @@ func TestDomainsOfLimitsAreTheSameEverywhere(t *testing.T) {
 	require.False(t, ok, "no limit counts what budgets do")
 	for file, text := range map[string]string{
 		"../../api/admin/openapi.yaml": "enum: [" + strings.Join(names, ", ") + "]}",
-		"../../api/config/v1/config.proto": "// What is counted: " + strings.Join(names[:len(names)-1], ", ") + ", or " +
-			names[len(names)-1] + ".",
+		"../../api/config/v1/config.proto": "// What the limit counts: " +
+			strings.Join(names[:len(names)-1], ", ") + ", or " + names[len(names)-1] + ".",
 	} {
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
