@@ -44,6 +44,8 @@ const (
 	MetadataLog = "log"
 	// MetadataRequest identifies the exchange within its ext_proc process.
 	MetadataRequest = "rid"
+	// MetadataDialect is the client's dialect, if that is not OpenAI's.
+	MetadataDialect = "dialect"
 	// MetadataContentLength is the length of a retry's body.
 	MetadataContentLength = "content_length"
 	// MetadataPlan is the namespace of the priority groups, one for each attempt.
@@ -101,7 +103,7 @@ const (
 	ImmediateDetailPrefix = "mg_" // of every reply that the ext_proc service makes itself
 )
 
-// The logs in Envoy's gRPC access log stream: of requests, and of attempts that a provider has refused for its load.
+// The logs in Envoy's gRPC access log stream: of requests, and of attempts that have failed.
 const (
 	LogRequests = "mg"
 	LogAttempts = "mg-attempts"

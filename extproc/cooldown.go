@@ -9,11 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// attempt handles Envoy's record of an attempt that a provider refused. Exchanges do not see attempts that Envoy has
-// retried.
+// attempt handles Envoy's record of an attempt that failed. Exchanges do not see attempts that Envoy has retried.
 func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	config := s.config.current.Load()
 	if config == nil {
@@ -23,12 +23,25 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	if p == nil {
 		return
 	}
+	tried := triedOf(e)
+	switch tried.Status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusOverloaded:
+		tried.Cool = s.refusedForLoad(p, e, tried.Status)
+	}
+	s.journal.attempt(tried)
+}
+
+// statusOverloaded is Anthropic's status for overload.
+const statusOverloaded = 529
+
+// refusedForLoad handles an attempt that a provider refused for its load, and returns how long it is left alone.
+func (s *Server) refusedForLoad(p *routing.Provider, e *accesslogdatav3.HTTPAccessLogEntry, status int) time.Duration {
 	h := make(http.Header, 2)
 	for name, value := range e.GetResponse().GetResponseHeaders() {
 		h.Set(name, value)
 	}
-	s.refusals.WithLabelValues(p.Config.GetName(), strconv.Itoa(int(e.GetResponse().GetResponseCode().GetValue()))).Inc()
-	s.env.Cooldown.Refused(p, int(e.GetResponse().GetResponseCode().GetValue()), provider.RetryAfter(h), s.env.Now())
+	s.refusals.WithLabelValues(p.Config.GetName(), strconv.Itoa(status)).Inc()
+	return s.env.Cooldown.Refused(p, status, provider.RetryAfter(h), s.env.Now())
 }
 
 // newRefusals counts refused attempts, because requests_total counts only the last attempt of each request. The

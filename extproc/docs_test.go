@@ -31,7 +31,8 @@ func full(t *testing.T) *metering.Record {
 		Operation: "chat/completions", KeyID: "k", Organization: "o", Project: "p", User: "u", Model: "m", Label: "m",
 		Provider: "a", Vendor: "openai", Upstream: "up",
 		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true, Cost: 1,
-		Priced:  true,
+		Priced: true,
+		Reason: "reset", RefusedBy: "request", KeyHint: "cdef",
 		Outcome: metering.OutcomeFailed, Error: &openai.Error{Code: "c", Type: "t"},
 		Span: trace.SpanFromContext(trace.ContextWithSpanContext(context.Background(), own)),
 	}

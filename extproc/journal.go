@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/transport"
@@ -37,6 +38,8 @@ type journal struct {
 	sampler *sampler
 	spool   usage.Spool // or nil
 	process string      // prefix of the ids of this process's exchanges
+	tried   tried
+	refused *refusedRequests // or nil
 
 	mu      sync.Mutex // guards the fields below
 	records map[string]waiting
@@ -57,6 +60,7 @@ type waitingEntry struct {
 type envoyFacts struct {
 	details  string
 	cut      string // who ended it: "client", "provider", or ""
+	reason   string // why the provider gave no complete answer, or ""
 	status   int
 	sent     int64
 	attempts int
@@ -121,6 +125,16 @@ func (j *journal) sweep(now time.Time) {
 	j.mu.Unlock()
 	for _, r := range late {
 		j.write(r, envoyFacts{})
+	}
+	j.putAll(j.tried.late(now.Add(-flushWait / 2)))
+}
+
+// attempt handles an attempt that failed.
+func (j *journal) attempt(a metering.Try) { j.putAll(j.tried.take(a)) }
+
+func (j *journal) putAll(held []heldRecord) {
+	for i := range held {
+		j.put(&held[i].record, &held[i].facts, held[i].open)
 	}
 }
 
@@ -239,6 +253,7 @@ func factsOf(e *accesslogdatav3.HTTPAccessLogEntry) envoyFacts {
 	return envoyFacts{
 		details:  e.GetResponse().GetResponseCodeDetails(),
 		cut:      cutBy(common.GetResponseFlags()),
+		reason:   reasonOf(common),
 		status:   int(e.GetResponse().GetResponseCode().GetValue()),
 		sent:     int64(e.GetResponse().GetResponseBodyBytes()),
 		attempts: int(common.GetUpstreamRequestAttemptCount()),
@@ -277,18 +292,28 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 		zap.Duration("total", e.GetCommonProperties().GetDuration().AsDuration()))
 }
 
+// write writes a record as soon as its attempts are known.
 func (j *journal) write(r metering.Record, f envoyFacts) {
-	open := r.AwaitsEnvoy()
-	settle(&r, &f)
-	if open && r.Dispatched && j.spool != nil { // the others are in the spool already
+	if open := r.EndsInJournal(); !j.tried.hold(&r, &f, open) {
+		j.put(&r, &f, open)
+	}
+}
+
+// put writes a record, also to the spool if it is not there yet.
+func (j *journal) put(r *metering.Record, f *envoyFacts, open bool) {
+	settle(r, f)
+	if open && r.Dispatched && j.spool != nil {
 		j.spool.End(r.Entry())
 	}
-	j.metrics.observe(&r)
-	endSpan(&r)
-	if ofStranger(&r) && !j.sampler.allow(r.End) {
+	if j.refused != nil {
+		j.refused.note(r)
+	}
+	j.metrics.observe(r)
+	endSpan(r)
+	if ofStranger(r) && !j.sampler.allow(r.End) {
 		return
 	}
-	j.log.Info("request", zap.Inline(&line{&r, &f})) // last, so that whoever sees the line finds the rest
+	j.log.Info("request", zap.Inline(&line{r, f})) // last, so that whoever sees the line finds the rest
 }
 
 // settle sets the outcome of an exchange that was cut, or may have been.
@@ -296,8 +321,14 @@ func settle(r *metering.Record, f *envoyFacts) {
 	if r.Status == 0 {
 		r.Status = f.status
 	}
+	if r.Outcome == metering.OutcomeGateway {
+		r.Reason = f.reason
+	}
 	if r.Outcome != metering.OutcomeCut && !r.Unseen {
 		return
+	}
+	if f.cut == "provider" {
+		r.Reason = f.reason
 	}
 	switch f.cut {
 	case "client":
@@ -321,6 +352,29 @@ func addKnown(e zapcore.ObjectEncoder, name, value string) {
 	if value != "" {
 		add(e, name, value)
 	}
+}
+
+// attemptLines are the attempts in a line.
+type attemptLines []*ledgerv1.Attempt
+
+// MarshalLogArray implements zapcore.ArrayMarshaler.
+func (l attemptLines) MarshalLogArray(e zapcore.ArrayEncoder) error {
+	for _, a := range l {
+		if err := e.AppendObject(zapcore.ObjectMarshalerFunc(func(e zapcore.ObjectEncoder) error {
+			e.AddString("kind", a.GetKind())
+			e.AddString("provider", a.GetProvider())
+			add(e, "upstream_model", a.GetUpstreamModel())
+			e.AddUint32("status", a.GetStatus())
+			addKnown(e, "error", a.GetError())
+			e.AddDuration("start", time.Duration(a.GetStartMs())*time.Millisecond)
+			e.AddDuration("first_byte", time.Duration(a.GetFirstByteMs())*time.Millisecond)
+			e.AddDuration("duration", time.Duration(a.GetDurationMs())*time.Millisecond)
+			return nil
+		})); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MarshalLogObject implements zapcore.ObjectMarshaler.
@@ -349,6 +403,9 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("provider", l.Provider)
 	add(e, "upstream_model", l.Upstream)
 	e.AddInt("attempts", max(l.Attempts, l.facts.attempts))
+	if list := l.Attempted(); len(list) > 0 {
+		_ = e.AddArray("attempt_list", attemptLines(list)) // which returns no error
+	}
 	e.AddBool("stream", l.Stream)
 	e.AddInt("status", l.Status)
 	e.AddString("outcome", string(l.Outcome))
@@ -373,5 +430,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 		add(e, "error_type", l.Error.Type)
 		add(e, "error_code", l.Error.Code)
 	}
+	addKnown(e, "refused_by", l.RefusedBy)
+	addKnown(e, "key_hint", l.KeyHint)
 	return nil
 }

@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
+	tried    *prometheus.CounterVec
 	cost     *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	degraded prometheus.Counter
@@ -48,6 +50,9 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 			Help: "Tokens that were charged, by provider, operation and kind."}, []string{"provider", "operation", "kind"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_retries_total",
 			Help: "Attempts after the first, by the provider that answered in the end."}, []string{"provider"}),
+		tried: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_provider_attempts_total",
+			Help: "Attempts by provider and result: served, failed, rate_limited, cancelled."},
+			[]string{"provider", "result"}),
 		cost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cost_usd_total",
 			Help: "What requests cost, in US dollars, by provider and operation, as far as there are prices."},
 			[]string{"provider", "operation"}),
@@ -62,7 +67,7 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 	for _, why := range []string{"memory", "bytes", "key_bytes"} { // so that rates are visible from the start
 		m.shed.WithLabelValues(why)
 	}
-	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.cost, m.refusals, m.degraded)
+	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.degraded)
 	return m
 }
 
@@ -76,6 +81,7 @@ type seriesKey struct {
 // A series has the counters of a seriesKey. Finding each counter by its labels would cost more than everything else.
 type series struct {
 	requests, attempts, cost prometheus.Counter
+	tried                    prometheus.Counter              // the last attempt
 	tokens                   [usage.Kinds]prometheus.Counter // nil for kinds without a type
 	genai                    *telemetry.Series
 }
@@ -97,6 +103,9 @@ func (m *metrics) newSeries(k seriesKey) *series {
 	s := &series{}
 	if k.outcome != "" {
 		s.requests = m.requests.WithLabelValues(k.provider, k.operation, string(k.outcome), statusClass(k.status))
+		if k.provider != "" {
+			s.tried = m.tried.WithLabelValues(k.provider, attemptResult(k.outcome, k.status))
+		}
 	}
 	if k.provider == "" {
 		return s
@@ -169,6 +178,11 @@ func (m *metrics) observe(r *metering.Record) {
 	if r.Outcome == metering.OutcomeFinished && !r.Usage.IsZero() {
 		s.genai.Tokens(r.Usage.PromptTokens, r.Usage.CompletionTokens)
 	}
+	s.tried.Inc()
+	for i := range len(r.Tries) - 1 {
+		t := &r.Tries[i]
+		m.tried.WithLabelValues(t.Provider, attemptResult(metering.OutcomeFailed, t.Status)).Inc()
+	}
 	if r.Attempts > 1 {
 		s.attempts.Add(float64(r.Attempts - 1))
 	}
@@ -181,6 +195,20 @@ func (m *metrics) observe(r *metering.Record) {
 			s.tokens[i].Add(float64(*used.At(usage.Kind(i))))
 		}
 	}
+}
+
+// attemptResult returns how an attempt went that ended its exchange.
+func attemptResult(o metering.Outcome, status int) string {
+	switch o {
+	case metering.OutcomeFailed, metering.OutcomeTruncated, metering.OutcomeGateway:
+		if status == http.StatusTooManyRequests {
+			return "rate_limited"
+		}
+		return "failed"
+	case metering.OutcomeCancelled, metering.OutcomeCut:
+		return "cancelled"
+	}
+	return "served"
 }
 
 // statusClass returns "2xx" for 200 to 299, and so on, or "none" if no status was sent.

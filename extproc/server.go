@@ -22,6 +22,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/internal/inflight"
@@ -60,6 +61,8 @@ type Options struct {
 	// Ledger is the control plane's ledger. If it is nil, records stay in the spool, and the spending of others is
 	// unknown.
 	Ledger ledgerv1.LedgerClient
+	// Keeper stores bodies that are to be kept. If it is nil, none are kept.
+	Keeper ledgerv1.BodiesClient
 
 	// Bytes bounds the held bodies; it may be nil. Shedding reports whether new requests have to be refused because of
 	// memory; it may be nil.
@@ -117,6 +120,11 @@ func New(o Options) *Server {
 		ledger:   o.Ledger,
 		began:    time.Now(),
 	}
+	s.journal.refused = newRefusedRequests(o.Registerer, o.Spool, process)
+	s.env.Tried = &s.journal.tried
+	if o.Keeper != nil {
+		s.env.Bodies = bodies.New(o.Keeper, o.Registerer, o.Logger.Named("bodies"))
+	}
 	s.drain.over = make(chan struct{})
 	if o.Ledger != nil {
 		s.env.Ledger = o.Ledger
@@ -142,6 +150,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	shippingCtx, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
 	if s.spool != nil && s.ledger != nil {
 		shipping.Go(func() { s.spool.Run(shippingCtx, s.ledger) })
+	}
+	if s.env.Bodies != nil {
+		shipping.Go(func() { s.env.Bodies.Run(shippingCtx) })
 	}
 	defer shipping.Wait()
 	defer stopShipping() // after the journal has written its last records

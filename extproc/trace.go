@@ -17,9 +17,10 @@ func endSpan(r *metering.Record) {
 		return
 	}
 	r.Span.SetName(spanName(r))
-	for i, retry := range r.Retries {
-		r.Span.AddEvent("retry", trace.WithTimestamp(retry.At), trace.WithAttributes(
-			telemetry.AttrGatewayProvider.String(retry.Provider), telemetry.AttrAttempts.Int(i+2)))
+	for i := 1; i < len(r.Tries); i++ {
+		r.Span.AddEvent("retry", trace.WithTimestamp(r.Tries[i].At), trace.WithAttributes(
+			telemetry.AttrGatewayProvider.String(r.Tries[i].Provider), telemetry.AttrAttempts.Int(i+1),
+			telemetry.AttrErrorType.String(r.Tries[i-1].Error)))
 	}
 	r.Span.SetAttributes(append(callAttributes(r), requestAttributes(r)...)...)
 	if failed := errorType(r.Outcome, r.Status); failed != "" {

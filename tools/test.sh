@@ -25,12 +25,12 @@ unit() { events unit --format pkgname -- -timeout 30m -p 4 -parallel 8 -skip InP
 # The race detector needs a C compiler.
 race() { events race --format pkgname -- -timeout 30m -parallel 4 -race -skip InProportion $(others); }
 # They measure CPU and memory.
-proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange; }
+proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange ./internal/provider/dialects/...; }
 # The first time Helm is built, and what two architectures need.
 modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 30m ./...); done
 }
-clients() { for suite in sdk browser admin reports; do test/$suite/setup.sh; done; }
+clients() { for suite in sdk agents browser admin reports; do test/$suite/setup.sh; done; }
 system() { events system --format testname --hide-summary=output -- -timeout 45m -count=1 -p 2 $(whole_system); }
 ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -count=1 -parallel 2 -timeout 10m ./test/ha; }
 # It prints text, not events.

@@ -69,7 +69,7 @@ type Summary struct {
 // Totals are sums over exchanges.
 type Totals struct {
 	Requests     int64  `json:"requests"`
-	Errors       int64  `json:"errors"` // with a status of 500 or above, or cut by a provider
+	Errors       int64  `json:"errors"` // those of which Exchange.Failed is true
 	InputTokens  int64  `json:"input_tokens"`
 	OutputTokens int64  `json:"output_tokens"`
 	CostUSD      string `json:"cost_usd"`
@@ -116,6 +116,23 @@ type Exchange struct {
 	Estimated    bool      `json:"estimated,omitempty"`
 	CostUSD      string    `json:"cost_usd"`
 	Priced       bool      `json:"priced"`
+	PriceVersion string    `json:"price_version,omitempty"`
+	Batch        bool      `json:"batch,omitempty"`    // charged at the price of the vendor's batch API
+	Requests     int64     `json:"requests,omitempty"` // exchanges in the record; a vendor's batch has more than 1
+
+	CacheWriteTokens  int64 `json:"cache_write_tokens,omitempty"`
+	InputAudioTokens  int64 `json:"input_audio_tokens,omitempty"`
+	ReasoningTokens   int64 `json:"reasoning_tokens,omitempty"`
+	OutputAudioTokens int64 `json:"output_audio_tokens,omitempty"`
+	Images            int64 `json:"images,omitempty"`
+
+	// RefusedBy is what of the gateway refused the request, such as "key/key_1 limit requests per minute"; empty where
+	// nothing did.
+	RefusedBy string `json:"refused_by,omitempty"`
+	// KeyHint are the last characters of a key that is not known.
+	KeyHint string `json:"key_hint,omitempty"`
+	// AttemptList are the attempts, oldest first. Lists leave it out.
+	AttemptList []Attempt `json:"attempt_list,omitempty"`
 }
 
 // A Page is a part of a list, with what asks for the next.

@@ -22,6 +22,9 @@ const carriedMark = "~mg1."
 // maxCarried bounds the carried data, in bytes before and after compression.
 const maxCarried = 256 << 10
 
+// HasCarried reports whether a body may have an id with data.
+func HasCarried(body []byte) bool { return bytes.Contains(body, []byte(carriedMark)) }
+
 // CarryID returns id with data, a JSON value that must come back with the call. Data that is empty or too large is
 // omitted.
 func CarryID(id string, data []byte) string {

@@ -308,6 +308,8 @@ var theAdminAPI = []Entry{
 		"Replace it with `PUT`, or choose another name."},
 	{CodeApplyUnfinished, []int{503}, ours, "The changes are accepted, but etcd has not stored all of them yet.",
 		"Wait. The control planes store the rest as soon as etcd accepts it."},
+	{CodeBodiesUnavailable, []int{503}, ours, "The kept bodies cannot be read or deleted at the moment.",
+		"Repeat the request. An operator must check the blob store and the ledger."},
 	{CodeInUse, []int{409}, clients, "Other objects or keys refer to the object.",
 		"Change or delete those first. The message names them."},
 	{CodeInvalidAdminToken, []int{401}, clients, "The request has no admin token, or the token is wrong.",

@@ -10,6 +10,7 @@ const (
 	CodeBatchCancelled             = "batch_cancelled"
 	CodeBatchExpired               = "batch_expired"
 	CodeBatchTooLarge              = "batch_too_large"
+	CodeBodiesUnavailable          = "bodies_unavailable"
 	CodeChecksumMismatch           = "checksum_mismatch"
 	CodeClientGone                 = "client_gone"
 	CodeConflict                   = "conflict"

@@ -13,6 +13,8 @@ import (
 type Object struct {
 	Body    []byte
 	members []memberSpan
+	few     [16]memberSpan // members of most objects
+	walk    cursor         // of read
 	deviations
 }
 
@@ -101,11 +103,12 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 	if !jsontext.Value(o.Body).IsValid() {
 		return invalid(o.Body)
 	}
-	c := &cursor{data: o.Body}
+	c := &o.walk
+	c.data = o.Body
 	if c.peek() != '{' {
 		return errNoObject()
 	}
-	o.members = make([]memberSpan, 0, 16)
+	o.members = o.few[:0]
 	for c.enter(); c.more(); {
 		m := memberSpan{nameStart: c.at}
 		m.name = intern(c.str())

@@ -31,7 +31,10 @@ type accountCreateCmd struct {
 	passwordFlags
 	Role  string `required:"" enum:"viewer,operator,owner" help:"viewer: reads everything except secrets. operator: also changes everything except accounts and admin tokens. owner: does everything."`
 	Label string `placeholder:"TEXT" help:"The person's name."`
-	Name  string `arg:"" help:"Sign-in name, such as an e-mail address."`
+
+	ReadBodies bool `help:"The person may see kept requests and answers. No role includes it."`
+
+	Name string `arg:"" help:"Sign-in name, such as an e-mail address."`
 }
 
 // Help is shown below the flags' summary.
@@ -46,7 +49,7 @@ func (c accountCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	role := configv1.Role(configv1.Role_value[strings.ToUpper(c.Role)])
-	a := &configv1.Account{Name: c.Name, DisplayName: c.Label, Role: role, Password: password}
+	a := &configv1.Account{Name: c.Name, DisplayName: c.Label, Role: role, Password: password, ReadBodies: c.ReadBodies}
 	return createObject(ctx, stdout, c.adminFlags, waitFlags{Timeout: time.Second, NoWait: true}, c.itemFlags, a)
 }
 

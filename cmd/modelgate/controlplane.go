@@ -23,6 +23,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -46,6 +47,8 @@ type controlplaneCmd struct {
 	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Database for usage and cost: sqlite:///path for one control plane, or postgres://... for several."`
 
 	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Blob store of the job service, which contains the archive. Without it, the admin API and the dashboard list only the batches and fine-tuning jobs in etcd."`
+
+	BodiesStore string `name:"bodies-store" placeholder:"URL" env:"MODELGATE_BODIES_STORE" help:"Blob store for requests and answers that the configuration says to keep, such as file:///var/lib/modelgate/bodies or s3://bucket?region=eu-central-1. Default: that of --blobs. Without both, none are kept."`
 
 	Config []string `sep:"none" placeholder:"FILE" help:"YAML file of objects to apply at each start. They replace the stored objects. The process exits if an object is refused. May be given more than once."`
 
@@ -208,6 +211,7 @@ type controlPlaneOptions struct {
 	adminToken  secret.Value
 	ledger      *ledger.Ledger
 	blobs       *blob.Bucket // nil: what is archived there is not seen
+	kept        *blob.Bucket // of bodies; nil: blobs
 	memory      *memlimit.Watch
 	log         *zap.Logger
 	telemetry   *telemetry.Telemetry
@@ -218,6 +222,7 @@ type controlPlaneOptions struct {
 type controlPlane struct {
 	*controlplane.Server
 	options controlPlaneOptions
+	bodies  *bodies.Store
 	store   *configstore.Store
 	audit   *admin.AuditLog
 	admin   http.Handler
@@ -226,11 +231,17 @@ type controlPlane struct {
 func (c *controlPlane) start(p *parts) {
 	p.serve("control plane", c.Run)
 	p.serve("audit log", c.audit.Run)
+	p.serve("kept bodies", c.bodies.Run)
 }
 
 func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	log := o.log.Named("controlplane")
 	store := configstore.New(o.etcd, validStored, log)
+	kept, err := bodies.New(cmp.Or(o.kept, o.blobs), o.ledger, o.root.BodySealer(), o.telemetry.Registry,
+		log.Named("bodies"))
+	if err != nil {
+		return nil, errors.Join(err, o.xds.Close())
+	}
 	server, err := controlplane.New(controlplane.Config{
 		Store:       store,
 		Etcd:        o.etcd,
@@ -243,7 +254,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		SystemCA:    o.systemCA,
 		Logger:      log,
 		Registerer:  o.telemetry.Registry,
-		Register:    serveLedger(o.ledger),
+		Register:    serveLedger(o.ledger, kept),
 	})
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
@@ -267,15 +278,19 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Ledger:   o.ledger,
 		Jobs:     inspector,
 		Quotas:   inspector,
+		Bodies:   kept,
 		Version:  version(),
 		Log:      o.log.Named("admin"),
 	})
-	return &controlPlane{Server: server, options: o, store: store, audit: audit, admin: handler}, nil
+	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, admin: handler}, nil
 }
 
 // plane returns the control plane, with the archive of jobs.
 func (c *controlplaneCmd) plane(ctx context.Context, p *parts, o controlPlaneOptions) (_ *controlPlane, err error) {
-	if o.blobs, err = openArchive(ctx, p, c.Blobs); err != nil {
+	if o.blobs, err = openArchive(ctx, p, c.Blobs); err == nil {
+		o.kept, err = openArchive(ctx, p, c.BodiesStore)
+	}
+	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
 	return newControlPlane(o)
@@ -296,7 +311,7 @@ func (c *controlplaneCmd) listenXDS(secure credentials.TransportCredentials) (ne
 	return l, nil
 }
 
-// openArchive opens the blob store in which jobs are archived, or returns nil where it is not said.
+// openArchive opens a blob store, in which jobs are archived or bodies are kept, or returns nil where it is not said.
 func openArchive(ctx context.Context, p *parts, address string) (*blob.Bucket, error) {
 	if address == "" {
 		return nil, nil

@@ -136,6 +136,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		GRPC:       o.transport.Name == "grpc",
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.xds),
+		Keeper:     ledgerv1.NewBodiesClient(o.xds),
 		Bytes:      o.bytes,
 		Shedding:   o.memory.Shedding,
 	})

@@ -25,6 +25,7 @@ type fakeAdmin struct {
 	errors      map[string]string // by "Kind name"
 	plane       adminapi.DataPlane
 	summary     adminapi.Summary
+	health      adminapi.Health
 	tests       map[string]adminapi.ProviderTest
 	consumption map[string]adminapi.Consumption
 	audit       []adminapi.AuditEntry
@@ -103,6 +104,7 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	})
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })
+	answer("GET /admin/v1/health", func(*http.Request) (any, int) { return f.health, 200 })
 	answer("GET /admin/v1/summary", func(*http.Request) (any, int) {
 		if f.ledgerAway {
 			return apiError("The ledger cannot be reached."), 503

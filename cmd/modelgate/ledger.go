@@ -15,6 +15,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -59,9 +60,12 @@ func noteOfLedger(l *ledger.Ledger) note {
 	}
 }
 
-// serveLedger returns what adds the ledger to the server of xDS.
-func serveLedger(l *ledger.Ledger) func(*grpc.Server) {
-	return func(s *grpc.Server) { ledgerv1.RegisterLedgerServer(s, ledger.NewService(l)) }
+// serveLedger returns what adds the ledger and the store of bodies to the server of xDS.
+func serveLedger(l *ledger.Ledger, kept *bodies.Store) func(*grpc.Server) {
+	return func(s *grpc.Server) {
+		ledgerv1.RegisterLedgerServer(s, ledger.NewService(l))
+		ledgerv1.RegisterBodiesServer(s, kept)
+	}
 }
 
 // withDashboard adds the dashboard, which people reach at base, to the admin API. The gateway is where the playground

@@ -52,6 +52,7 @@ type commands struct {
 	Explain      explainCmd      `cmd:"" help:"Show how the gateway would process a request, without calling a provider."`
 	Quotas       quotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
 	Usage        usageCmd        `cmd:"" help:"Show usage and cost."`
+	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
 	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes."`
 	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`

@@ -54,6 +54,8 @@ type providerStatus struct {
 	Errors    int64  `json:"errors"`
 	CostUSD   string `json:"cost_usd,omitempty"`
 	LatencyMS int64  `json:"latency_p50_ms,omitempty"`
+	// Health is how the attempts at it went; absent where the gateway cannot tell.
+	Health *adminapi.ProviderHealth `json:"health,omitempty"`
 }
 
 // A refusedObject has no effect.
@@ -177,6 +179,7 @@ func (r *statusReport) ledger(ctx context.Context, client *adminapi.Client) {
 		return
 	}
 	r.Ledger = adminapi.HealthOK
+	r.health(ctx, client)
 	for _, t := range summary.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
 		if i < 0 {
@@ -186,6 +189,24 @@ func (r *statusReport) ledger(ctx context.Context, client *adminapi.Client) {
 		p.Requests, p.Errors, p.CostUSD, p.LatencyMS = t.Requests, t.Errors, t.CostUSD, t.LatencyP50
 		if p.Errors*2 >= p.Requests && p.Errors > 0 {
 			r.problem("provider %s: %d of %d requests of the last hour failed", p.Name, p.Errors, p.Requests)
+		}
+	}
+}
+
+// health adds how the attempts at each provider went.
+func (r *statusReport) health(ctx context.Context, client *adminapi.Client) {
+	health, err := client.Health(ctx)
+	if err != nil {
+		return // the control plane is older
+	}
+	for _, h := range health.Providers {
+		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == h.Provider })
+		if i < 0 {
+			continue
+		}
+		r.Providers[i].Health = &h
+		if h.State == adminapi.ProviderFailing && !r.Providers[i].Disabled {
+			r.problem("provider %s: %s", h.Provider, h.Says())
 		}
 	}
 }
@@ -218,13 +239,18 @@ func (r statusReport) table(w io.Writer) error {
 		if p.Error != "" {
 			state = "error: " + p.Error
 		}
+		health := ""
+		if p.Health != nil {
+			health = p.Health.State
+		}
 		rows = append(rows, []string{p.Name, strconv.FormatInt(p.Requests, 10), strconv.FormatInt(p.Errors, 10), p.CostUSD,
-			state})
+			health, state})
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	if err := admincli.PrintTable(w, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "STATE"}, rows); err != nil {
+	if err := admincli.PrintTable(w, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "HEALTH", "STATE"},
+		rows); err != nil {
 		return err
 	}
 	last := "\nAll is well.\n"

@@ -21,12 +21,13 @@ func TestStatus(t *testing.T) {
 		&configv1.Model{Name: "m"}}
 	f.summary.Providers = []adminapi.NamedTotals{{Name: "a", Totals: adminapi.Totals{Requests: 10, Errors: 4,
 		CostUSD: "0.5"}}, {Name: "gone", Totals: adminapi.Totals{Requests: 1}}}
+	f.health.Providers = []adminapi.ProviderHealth{{Provider: "a", State: adminapi.ProviderOK}}
 	f.metrics = "# HELP modelgate_ledger_backlog_records Records 9\nmodelgate_ledger_backlog_records{a=\"x y\"} 1\nmodelgate_ledger_backlog_records{a=\"b\"} 2\n"
 	out, _ := c.run(t, exitOK, "status")
 	require.Contains(t, out, "Ledger         ok, 3 records wait")
 	require.Contains(t, out, "All is well.")
 	require.Regexp(t, `e +envoy +1.40.0 +7 .*ok`, out)
-	require.Regexp(t, `a +10 +4 +0.5 +active\nb +0 +0 +- +disabled\ngone +1`, out)
+	require.Regexp(t, `a +10 +4 +0.5 +ok +active\nb +0 +0 +- +- +disabled\ngone +1`, out)
 
 	for name, spoil := range map[string]func(){
 		"not ready: etcd is away": func() { f.notReady = true },
@@ -37,7 +38,11 @@ func TestStatus(t *testing.T) {
 		},
 		"Provider a: $K is not set":                            func() { f.errors["Provider a"] = "$K is not set" },
 		"provider a: 5 of 10 requests of the last hour failed": func() { f.summary.Providers[0].Errors = 5 },
-		"ledger: The ledger cannot be reached.":                func() { f.ledgerAway = true },
+		"provider a: failing: 3 of 4 attempts in 15 minutes failed, the last with: timeout": func() {
+			f.health.Providers = []adminapi.ProviderHealth{{Provider: "a", State: adminapi.ProviderFailing,
+				LastError: "timeout", Last15Minutes: adminapi.HealthWindow{Attempts: 4, Failed: 3}}}
+		},
+		"ledger: The ledger cannot be reached.": func() { f.ledgerAway = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			plane := f.plane

@@ -19,7 +19,7 @@ import (
 func (p *plan) mayWrite(objects ...configv1.Object) error {
 	for _, o := range objects {
 		for _, scope := range rightsOf(o) {
-			if !p.caller.May(scope) {
+			if !p.caller.MayGive(scope) {
 				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
 					Code: openai.CodeInsufficientPermissions,
 					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, which you do not have.",
@@ -94,7 +94,7 @@ func places(o configv1.Object) map[string]string {
 func rightsOf(o configv1.Object) []Scope {
 	switch o := o.(type) {
 	case *configv1.Account:
-		return ScopesOf(o.GetRole())
+		return ScopesOfAccount(o)
 	case *configv1.AdminToken:
 		var scopes []Scope
 		for _, s := range o.GetScopes() {

@@ -60,6 +60,8 @@ type Config struct {
 	Ledger *ledger.Ledger
 	Jobs   Jobs
 	Quotas Quotas
+	// Bodies are those of exchanges that are kept. Nil: none.
+	Bodies Bodies
 	// Version of this control plane.
 	Version string
 	Log     *zap.Logger

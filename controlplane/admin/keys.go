@@ -57,7 +57,7 @@ func (s *server) setKey(o *configv1.Key, key secret.Value) {
 // chosen refuses what is not for the caller to choose, and what could never work.
 func chosen(k *configv1.Key, now time.Time) error {
 	if err := onlyChosen(k, "display_name", "organization", "project", "models", "expires_at", "endpoints", "addresses",
-		"limits", "budgets", "metadata"); err != nil {
+		"limits", "budgets", "metadata", "bodies"); err != nil {
 		return err
 	}
 	return named(k.GetDisplayName(), k.GetExpiresAt(), now)

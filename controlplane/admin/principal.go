@@ -22,7 +22,10 @@ const (
 	StatusRead  Scope = "status:read"
 	AdminsWrite Scope = "admins:write" // accounts and tokens of administration, which only it reads too
 	Playground  Scope = "playground"
-	Everything  Scope = "*"
+	// BodiesRead shows kept bodies. Neither a role nor Everything includes it.
+	BodiesRead   Scope = "bodies:read"
+	BodiesDelete Scope = "bodies:delete"
+	Everything   Scope = "*"
 )
 
 // ScopesOf returns what a role may do.
@@ -39,6 +42,19 @@ func ScopesOf(r configv1.Role) []Scope {
 	return nil
 }
 
+// ScopesOfAccount returns what an account may do.
+func ScopesOfAccount(a *configv1.Account) []Scope {
+	scopes := ScopesOf(a.GetRole())
+	if a.GetReadBodies() {
+		scopes = append(scopes, BodiesRead)
+	}
+	return scopes
+}
+
+// MayGive reports whether the principal may give somebody a scope. Whoever may do everything may also give the scope
+// that shows bodies, which the audit log then says.
+func (p Principal) MayGive(s Scope) bool { return p.May(s) || s == BodiesRead && p.May(Everything) }
+
 // A Principal is who calls the API. It is immutable.
 type Principal struct {
 	// Name is that of the account, or the id of the token; "root" for the token of the data directory.
@@ -51,7 +67,7 @@ type Principal struct {
 
 // May reports whether the principal may do something.
 func (p Principal) May(s Scope) bool {
-	return slices.Contains(p.Scopes, Everything) || slices.Contains(p.Scopes, s)
+	return slices.Contains(p.Scopes, s) || s != BodiesRead && slices.Contains(p.Scopes, Everything)
 }
 
 type principalKey struct{}

@@ -38,6 +38,7 @@ func (v *visit) newAccount(w http.ResponseWriter, _ *http.Request) error {
 // readAccount puts what a form says into an account. Without a password the one that is stored stays.
 func readAccount(f url.Values, a *configv1.Account) {
 	a.DisplayName, a.Disabled = strings.TrimSpace(f.Get("display_name")), f.Get("disabled") != ""
+	a.ReadBodies = f.Get("read_bodies") != ""
 	a.Role = configv1.Role(configv1.Role_value[f.Get("role")])
 	if p := f.Get("password"); p != "" {
 		a.Password, a.PasswordHash = p, ""
@@ -107,7 +108,9 @@ func scopeChoices(chosen []string) []scopeChoice {
 		{Name: string(admin.AuditRead), Does: "read the audit log"},
 		{Name: string(admin.StatusRead), Does: "read the state of the data plane"},
 		{Name: string(admin.AdminsWrite), Does: "manage accounts and admin tokens"},
-		{Name: string(admin.Everything), Does: "everything"},
+		{Name: string(admin.BodiesRead), Does: "see kept requests and answers"},
+		{Name: string(admin.BodiesDelete), Does: "delete kept requests and answers"},
+		{Name: string(admin.Everything), Does: "everything except seeing kept requests and answers"},
 	}
 	for i := range list {
 		for _, c := range chosen {

@@ -79,6 +79,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
 		Vendors: vendors,
 		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Quotas: b.jobs,
+		Bodies:  keptBodies{},
 		Version: "test", Log: zap.NewNop(),
 	})
 	pages := api

@@ -149,7 +149,7 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, err
 
 func principalOf(a *configv1.Account, address string) admin.Principal {
 	return admin.Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()),
-		Scopes: admin.ScopesOf(a.GetRole()), Address: address}
+		Scopes: admin.ScopesOfAccount(a), Address: address}
 }
 
 // resume returns a session and its account. The account is nil where the session has ended or is of an account that

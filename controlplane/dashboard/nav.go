@@ -153,6 +153,8 @@ func trafficPages() []route {
 		{"GET /usage", admin.UsageRead, (*visit).usage},
 		{"GET /usage.csv", admin.UsageRead, (*visit).usageCSV},
 		{"GET /requests", admin.UsageRead, (*visit).requests},
+		{"GET /requests/{id}/bodies", admin.BodiesRead, (*visit).askBodies},
+		{"POST /requests/{id}/bodies", admin.BodiesRead, (*visit).showBodies},
 		{"GET /playground", admin.Playground, (*visit).playground},
 		{"POST /playground/chat", admin.Playground, (*visit).playgroundChat},
 		{"GET /batches", admin.JobsRead, (*visit).batches},

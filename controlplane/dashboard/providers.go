@@ -20,7 +20,7 @@ func (v *visit) providers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := providersData{list, map[string]adminapi.Totals{}}
+	data := providersData{list, map[string]adminapi.Totals{}, map[string]*adminapi.ProviderHealth{}}
 	if v.principal.May(admin.UsageRead) {
 		summary, err := v.api.Summary(r.Context(), adminapi.ListOptions{})
 		if _, err = away(err); err != nil {
@@ -30,7 +30,29 @@ func (v *visit) providers(w http.ResponseWriter, r *http.Request) error {
 			data.Traffic[t.Name] = t.Totals
 		}
 	}
+	if v.principal.May(admin.StatusRead) {
+		health, err := v.api.Health(r.Context())
+		if _, err = away(err); err != nil {
+			return err
+		}
+		for i := range health.Providers {
+			data.Health[health.Providers[i].Provider] = &health.Providers[i]
+		}
+	}
 	return v.render(w, "providers", "Providers", data)
+}
+
+// healthTag returns the class of the tag of a provider's state.
+func healthTag(state string) string {
+	switch state {
+	case adminapi.ProviderOK:
+		return "good"
+	case adminapi.ProviderFailing:
+		return "bad"
+	case adminapi.ProviderDegraded, adminapi.ProviderCooling:
+		return "warn"
+	}
+	return ""
 }
 
 // A providersData is what the list of providers shows.
@@ -38,6 +60,8 @@ type providersData struct {
 	listData
 	// Traffic is that of the last 24 hours, of the providers that cost most.
 	Traffic map[string]adminapi.Totals
+	// Health is how the attempts at each provider went.
+	Health map[string]*adminapi.ProviderHealth
 }
 
 // A providerData is what the pages of one provider show.

@@ -54,8 +54,10 @@ func functions() template.FuncMap {
 		"join":    func(list []string) string { return strings.Join(list, ", ") },
 		"lines":   func(list []string) string { return strings.Join(list, "\n") },
 		"lower":   strings.ToLower,
-		"diff":    diffLines,
-		"add":     func(a, b int) int { return a + b },
+
+		"healthTag": healthTag,
+		"diff":      diffLines,
+		"add":       func(a, b int) int { return a + b },
 
 		"domains":    configv1.DomainNames,
 		"domain":     domainText,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -94,10 +95,11 @@ func columns() []string {
 	return all
 }
 
-// Conditions on an exchange, in SQL. They say what measures of it says in Go.
+// Conditions on an exchange, in SQL. They say what measures of it says in Go. isFailed is what
+// [adminapi.Exchange.Failed] says.
 const (
 	isRejected = "outcome = 'rejected'"
-	isFailed   = "(status >= 500 OR outcome IN ('truncated', 'interrupted', 'gateway'))"
+	isFailed   = "(status >= 500 OR outcome IN ('failed', 'truncated', 'interrupted', 'gateway'))"
 )
 
 // measures returns what a row adds to its groups.
@@ -109,7 +111,7 @@ func (r *row) measures() sums {
 	if r.Outcome == "rejected" {
 		s[rejected] = r.Requests
 	}
-	if r.Status >= 500 || slices.Contains([]string{"truncated", "interrupted", "gateway"}, r.Outcome) {
+	if (adminapi.Exchange{Status: int(r.Status), Outcome: r.Outcome}).Failed() {
 		s[failed] = r.Requests
 	}
 	if r.Outcome == "finished" {
@@ -134,10 +136,13 @@ func (t totals) add(g group, m *sums) {
 	t[g].add(m)
 }
 
-// fold returns the sums of rows by hour and key, of which all others are sums.
+// fold returns the sums of rows by hour and key, of which all others are sums. A refused request is in none.
 func fold(rows []row) totals {
 	total := totals{}
 	for i := range rows {
+		if rows[i].RefusedBy != "" {
+			continue
+		}
 		m := rows[i].measures()
 		total.add(rows[i].group(), &m)
 	}

@@ -160,6 +160,7 @@ func (q *Query) fromExchanges(s *statement) {
 	s.add(" FROM exchanges")
 	s.and("at", ">=", q.From.UnixMicro())
 	s.and("at", "<", q.To.UnixMicro())
+	s.condition(notRefused)
 }
 
 func (q *Query) conditions(s *statement) {

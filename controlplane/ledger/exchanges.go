@@ -56,13 +56,16 @@ func items(limit int) int {
 	return min(limit, maxItems)
 }
 
+var selectExchanges = "SELECT id, request_id, at, duration, first_byte_ms, api_key, organization, project, user_id, operation, model, " +
+	"provider, upstream_model, attempts, stream, status, outcome, error_code, " + strings.Join(usage.Columns(), ", ") +
+	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint FROM exchanges"
+
 // Exchanges returns a part of the request log, newest first. The filters are start and end (Unix seconds),
 // organization, project, key, model, provider, outcome, user and operation; the query is the id of an exchange or of
 // its request. It returns an error of OpenAI's where the options are wrong.
 func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
 	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
-	s := l.statement("SELECT id, request_id, at, duration, first_byte_ms, api_key, organization, project, user_id, operation, model, provider, ",
-		"upstream_model, attempts, stream, status, outcome, error_code, input_tokens, output_tokens, cached_tokens, estimated, cost, priced FROM exchanges")
+	s := l.statement(selectExchanges)
 	if err := filter(s, o, exchangeFilters); err != nil {
 		return page, err
 	}
@@ -101,8 +104,9 @@ func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
 	var cost usage.Nano
 	err := rows.Scan(&e.ID, &e.RequestID, &at, &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization, &e.Project,
 		&e.User, &e.Operation, &e.Model, &e.Provider,
-		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.OutputTokens,
-		&e.CachedTokens, &e.Estimated, &cost, &e.Priced)
+		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.CachedTokens,
+		&e.CacheWriteTokens, &e.InputAudioTokens, &e.OutputTokens, &e.ReasoningTokens, &e.OutputAudioTokens, &e.Images,
+		&e.Estimated, &e.Batch, &cost, &e.Priced, &e.PriceVersion, &e.Requests, &e.RefusedBy, &e.KeyHint)
 	e.Start, e.CostUSD = time.UnixMicro(at).UTC(), cost.String()
 	return e, err
 }

@@ -60,12 +60,17 @@ func TestALedgerThatIsKilled(t *testing.T) {
 				}
 			})
 		}
-		money := int64(2000)
+		money, fallbacks := int64(2000), int64(0)
 		for generation := range 5 {
 			kill := runVictim(t, dsn, socket)
 			enough := time.Now().Add(time.Duration(100+random.IntN(300)) * time.Millisecond)
 			for i := 0; time.Now().Before(enough) && i < 900; i++ {
 				r := rec(fmt.Sprint(generation, "/", i), func(r *ledgerv1.Record) { r.CostNanoUsd = int64(i) })
+				if i%10 == 0 {
+					r = fellBack(r.GetId(), noon)
+					r.CostNanoUsd = int64(i)
+					fallbacks++
+				}
 				money += r.CostNanoUsd
 				spool.End(r)
 				if i%100 == 0 {
@@ -88,8 +93,11 @@ func TestALedgerThatIsKilled(t *testing.T) {
 		running.Wait()
 		kill()
 		require.NoError(t, spool.Close())
-		_, cost := requireSums(t, open(t, dsn))
+		l := open(t, dsn)
+		_, cost := requireSums(t, l)
 		require.Equal(t, money, cost)
+		require.Equal(t, fallbacks, healthOf(t, l, "dead").Last24Hours.Attempts)
+		require.Equal(t, fallbacks, healthOf(t, l, "second").Last24Hours.Attempts)
 	})
 }
 

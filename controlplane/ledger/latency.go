@@ -22,8 +22,10 @@ func latencyBucket(milliseconds int64) int {
 }
 
 // percentile returns the latency in milliseconds that the part p of exchanges do not exceed; 0 where there are none.
-func (s *sums) percentile(p float64) int64 {
-	counts := s[latency:]
+func (s *sums) percentile(p float64) int64 { return percentile(s[latency:], p) }
+
+// percentile is that of the latencies whose buckets have these counts.
+func percentile(counts []int64, p float64) int64 {
 	total := int64(0)
 	for _, n := range counts {
 		total += n

@@ -63,7 +63,8 @@ func TestTheRequestLogIsFiltered(t *testing.T) {
 				Start: noon.Truncate(24 * time.Hour).Add(2 * time.Hour), DurationMS: 2000, FirstByteMS: 100, Key: "key_2",
 				Organization: "acme", Project: "app", User: "u2", Operation: "chat/completions", Model: "claude",
 				Provider: "openai", Upstream: "gpt-1", Attempts: 1, Status: 200,
-				Outcome: "finished", InputTokens: 100, OutputTokens: 10, CachedTokens: 40, CostUSD: "0.06", Priced: true},
+				Outcome: "finished", InputTokens: 100, OutputTokens: 10, CachedTokens: 40, CostUSD: "0.06", Priced: true,
+				PriceVersion: "1", Requests: 1},
 				page.Items[0])
 		}
 		for _, o := range []adminapi.ListOptions{{After: "!"}, {After: "YWJj"}, {Filters: map[string]string{"start": "x"}},

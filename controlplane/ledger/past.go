@@ -48,6 +48,7 @@ func (l *Ledger) since(from, until time.Time, width time.Duration, users bool) *
 	s.and("at", ">=", from.UnixMicro())
 	s.and("at", "<", until.UnixMicro())
 	s.and("batch", "=", 0)
+	s.condition(notRefused)
 	s.add(" GROUP BY ends, api_key, organization, project, who, model, provider")
 	return s
 }

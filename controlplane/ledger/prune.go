@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -13,6 +15,10 @@ type Retention struct {
 	// Exchanges, of which queries by user or by minute are answered. Default 30 days. A record that is sent again later
 	// than that counts again.
 	Exchanges time.Duration
+	// Refused requests. Default 7 days, and never longer than Exchanges. RefusedRows is how many are kept at most.
+	// Default 100,000.
+	Refused     time.Duration
+	RefusedRows int64
 	// Aggregates, of which all others are answered. Default 400 days.
 	Aggregates time.Duration
 	// Audit entries. Default 400 days.
@@ -21,9 +27,13 @@ type Retention struct {
 
 const (
 	defaultExchanges  = 30 * 24 * time.Hour
+	defaultRefused    = 7 * 24 * time.Hour
+	defaultRows       = 100_000
 	defaultAggregates = 400 * 24 * time.Hour
 	// keepSpent is longer than the month that anybody asks of.
 	keepSpent = 62 * 24 * time.Hour
+	// keepMinutes is how long sums of attempts by minute are kept.
+	keepMinutes = 48 * time.Hour
 	// migrateEvery is how often Maintain tries to bring the tables up to date.
 	migrateEvery = 2 * time.Second
 	// idle connections are kept for what comes next.
@@ -50,7 +60,11 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		func(s *statement) { s.and("at", "<", audit.UnixMicro()) },
 		func(s *statement) { s.and("start", "<", now.Add(-keepSpent).Unix()) },
 	}
-	tables := []string{"exchanges", "audit", "spent"}
+	conditions = append(conditions,
+		func(s *statement) { s.and("at", "<", exchanges.UnixMicro()) },
+		func(s *statement) { s.and("width", "=", minutes); s.and("start", "<", now.Add(-keepMinutes).Unix()) },
+		func(s *statement) { s.and("width", "=", hours); s.and("start", "<", aggregates.Unix()) })
+	tables := []string{"exchanges", "audit", "spent", "attempts", "provider_attempts", "provider_attempts"}
 	for level := range levels { // as their index has them
 		tables = append(tables, "aggregates")
 		conditions = append(conditions, func(s *statement) {
@@ -58,7 +72,10 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 			s.and("start", "<", aggregates.Unix())
 		})
 	}
-	total := int64(0)
+	total, err := l.pruneRefused(ctx, before(keep.Refused, defaultRefused), cmp.Or(keep.RefusedRows, defaultRows))
+	if err != nil {
+		return total, fmt.Errorf("pruning refused requests: %w", err)
+	}
 	for i, table := range tables {
 		n, err := l.pruneTable(ctx, table, conditions[i])
 		total += n
@@ -67,6 +84,26 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		}
 	}
 	return total, nil
+}
+
+// pruneRefused deletes refused requests from before a time, and those that are older than the last rows.
+func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64) (int64, error) {
+	oldest := before.UnixMicro()
+	s := l.statement("SELECT at FROM exchanges WHERE refused_by <> '' ORDER BY at DESC LIMIT 1 OFFSET ")
+	s.add(s.arg(rows - 1))
+	err := s.each(ctx, l.write, func(r *sql.Rows) error {
+		var at int64
+		err := r.Scan(&at)
+		oldest = max(oldest, at)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return l.pruneTable(ctx, "exchanges", func(s *statement) {
+		s.condition("refused_by <> ''") // as the index has it
+		s.and("at", "<", oldest)
+	})
 }
 
 func (l *Ledger) pruneTable(ctx context.Context, table string, condition func(*statement)) (total int64, err error) {

@@ -30,7 +30,7 @@ const (
 
 var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
 	"attempts, stream, status, outcome, error_code, first_byte_ms, " + strings.Join(usage.Columns(), ", ") +
-	", estimated, batch, cost, priced, price_version, requests"
+	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint"
 
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
 // an error. What a record says is never refused; what cannot be is made the nearest that can.
@@ -91,7 +91,7 @@ func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := l.prepare(ctx, intoExchanges, intoAggregates, intoSpent)
+	err := l.prepare(ctx, intoExchanges, intoAggregates, intoSpent, intoAttempts, intoProviders)
 	if err == nil {
 		err = l.transact(ctx, func(tx *sql.Tx) error {
 			fresh, err := l.insert(ctx, tx, rows)
@@ -100,6 +100,9 @@ func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
 			}
 			total := fold(fresh)
 			if err := l.addAggregates(ctx, tx, total); err != nil {
+				return err
+			}
+			if err := l.addAttempts(ctx, tx, fresh); err != nil {
 				return err
 			}
 			return l.addSpent(ctx, tx, total)
@@ -156,6 +159,7 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost),
 		Priced:       r.GetPriced(),
 		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
+		AttemptList: keptAttempts(r), RefusedBy: text(r.GetRefusedBy()), KeyHint: text(r.GetKeyHint()),
 	}
 	for k := range usage.Kinds {
 		*k.Of(kept) = openai.Count(*k.Of(r))
@@ -217,6 +221,8 @@ func (r *row) fill(v *values) {
 	v.addNumber(flag(r.Priced))
 	v.addText(r.PriceVersion)
 	v.addNumber(r.Requests)
+	v.addText(r.RefusedBy)
+	v.addText(r.KeyHint)
 }
 
 // insert adds rows and returns those that were not there.

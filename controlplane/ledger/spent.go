@@ -194,6 +194,7 @@ func (l *Ledger) LastUsed(ctx context.Context, keys ...string) (map[string]time.
 	for _, key := range keys {
 		s := l.statement("SELECT at FROM exchanges")
 		s.and("api_key", "=", key)
+		s.condition(notRefused)
 		s.add(" ORDER BY at DESC LIMIT 1")
 		err := s.each(ctx, l.read, func(rows *sql.Rows) error {
 			var at int64

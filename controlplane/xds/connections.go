@@ -20,6 +20,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 )
 
 // sizeLimitFilter is the filter of a gateway's listener that bounds bodies. Routes can turn it off.
@@ -35,6 +36,7 @@ const (
 // connections returns the HTTP settings of a gateway's listener.
 func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	m := connectionDefaults("edge", routesName(g), extProcFilter)
+	m.LocalReplyConfig = localReplies(dialects.Others()...)
 	m.XffNumTrustedHops = g.GetTrustedHops()
 	m.NormalizePath, m.MergeSlashes = wrapperspb.Bool(true), true
 	// It comes first, so that a flood costs as little as possible.
@@ -115,12 +117,12 @@ func requestLog() *accesslogv3.AccessLog {
 	}
 }
 
-// attemptLog reports attempts to the ext_proc service that a provider has refused because of its load. Otherwise it
-// would not know attempts that Envoy has retried.
+// attemptLog reports attempts to the ext_proc service that have failed. Otherwise it would not know how attempts ended
+// that Envoy has retried.
 func attemptLog() *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name:   "envoy.access_loggers.http_grpc",
-		Filter: both(atLeast(429), cel("response.code == 429 || response.code == 503 || response.code == 529")),
+		Filter: either(flags(), atLeast(400)),
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&grpclogv3.HttpGrpcAccessLogConfig{
 			CommonConfig:                   logTo(envoy.LogAttempts, 10*time.Millisecond),
 			AdditionalResponseHeadersToLog: []string{"retry-after", "retry-after-ms"},

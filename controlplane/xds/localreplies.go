@@ -2,14 +2,21 @@ package xds
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 )
 
 // A localReply is the client's form of an error that Envoy makes itself.
@@ -25,8 +32,8 @@ type localReply struct {
 
 // localReplies converts every error of Envoy to OpenAI's. The first match is used. It matches the detail or the flag
 // of a reply if there is one, because a bare status also matches answers of the ext_proc service, which must not
-// change.
-func localReplies() *hcmv3.LocalReplyConfig {
+// change. Requests of the other dialects get their own form.
+func localReplies(others ...*inbound.Dialect) *hcmv3.LocalReplyConfig {
 	const (
 		clients = openai.TypeInvalidRequest
 		ours    = openai.TypeServer
@@ -75,20 +82,56 @@ func localReplies() *hcmv3.LocalReplyConfig {
 		{filter: ofEnvoy(400),
 			errorType: clients, code: openai.CodeBadRequest, message: "Malformed HTTP request."},
 	}
+	return inDialects(replies, others)
+}
+
+// inDialects returns the replies in the forms of all dialects, the default one last.
+func inDialects(replies []localReply, others []*inbound.Dialect) *hcmv3.LocalReplyConfig {
 	config := &hcmv3.LocalReplyConfig{}
+	for _, d := range others {
+		if d.OpenAIErrors {
+			continue
+		}
+		for _, r := range replies {
+			config.Mappers = append(config.Mappers, r.mapper(d, both(ofDialect(d), r.filter)))
+		}
+	}
 	for _, r := range replies {
-		config.Mappers = append(config.Mappers, r.mapper())
+		config.Mappers = append(config.Mappers, r.mapper(dialects.Default, r.filter))
 	}
 	return config
 }
 
-func (r localReply) mapper() *hcmv3.ResponseMapper {
-	body, err := structpb.NewStruct(errorBody(r.message, r.errorType, r.code))
+// ofDialect matches requests of a dialect: by what the ext_proc service said, or else by the path, which later is the
+// provider's.
+func ofDialect(d *inbound.Dialect) *accesslogv3.AccessLogFilter {
+	all := []*accesslogv3.AccessLogFilter{metadata(envoy.MetadataDialect,
+		&matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(d.Name)}}, false)}
+	for _, o := range d.Operations {
+		if slices.ContainsFunc(d.Operations,
+			func(other *inbound.Operation) bool { return strings.HasPrefix(o.Path, other.Path+"/") }) {
+			continue // the other's prefix matches it
+		}
+		all = append(all, &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
+			HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{Name: ":path",
+				HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: prefixed(o.Path)}}}}})
+	}
+	return either(all...)
+}
+
+func prefixed(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: s}}
+}
+
+func (r localReply) mapper(d *inbound.Dialect, filter *accesslogv3.AccessLogFilter) *hcmv3.ResponseMapper {
+	body := &structpb.Struct{}
+	err := body.UnmarshalJSON(d.AppendError(nil, &openai.Error{Status: int(r.status), Message: r.message,
+		Type: r.errorType, Code: r.code}))
 	if err != nil {
-		panic(fmt.Sprintf("the local reply %s: %v", r.code, err)) // strings and nil
+		panic(fmt.Sprintf("the local reply %s: %v", r.code, err)) // a dialect writes JSON
 	}
 	m := &hcmv3.ResponseMapper{
-		Filter:       r.filter,
+		Filter:       filter,
 		HeadersToAdd: []*corev3.HeaderValueOption{requestID()},
 		// The format sets the content type application/json.
 		BodyFormatOverride: &corev3.SubstitutionFormatString{

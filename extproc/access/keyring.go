@@ -28,6 +28,7 @@ type Client struct {
 	Expires   int64 // Unix seconds; 0: never
 	Limits    []*configv1.Limit
 	Budgets   []*configv1.Budget
+	Bodies    *configv1.Bodies
 }
 
 // shards is the number of parts of a Keyring. A change copies only the parts that it affects.
@@ -98,7 +99,7 @@ func (k *record) client() *Client {
 		Name: k.name, DisplayName: k.displayName, Organization: k.organization.Value(), Project: k.project.Value(),
 		Models: k.bounds.models, Endpoints: k.bounds.endpoints, Addresses: k.bounds.addresses,
 		Disabled: k.disabled, Expires: k.expires,
-		Limits: k.bounds.limits, Budgets: k.bounds.budgets,
+		Limits: k.bounds.limits, Budgets: k.bounds.budgets, Bodies: k.bounds.bodies,
 	}
 }
 
@@ -195,6 +196,7 @@ type bounds struct {
 	addresses         []netip.Prefix
 	limits            []*configv1.Limit
 	budgets           []*configv1.Budget
+	bodies            *configv1.Bodies
 }
 
 // A boundsTable stores equal bounds once. It is safe for concurrent use.
@@ -227,7 +229,7 @@ func hashOf(sum []byte) (h auth.Hash) {
 func (t *boundsTable) of(k *configv1.Key) *bounds {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&configv1.Key{
 		Models: k.GetModels(), Endpoints: k.GetEndpoints(), Addresses: k.GetAddresses(), Limits: k.GetLimits(),
-		Budgets: k.GetBudgets(),
+		Budgets: k.GetBudgets(), Bodies: k.GetBodies(),
 	})
 	if err != nil {
 		panic(err) // it came over the wire, so its text is UTF-8
@@ -238,7 +240,8 @@ func (t *boundsTable) of(k *configv1.Key) *bounds {
 	if b := t.known[sum].Value(); b != nil {
 		return b
 	}
-	b := &bounds{models: k.GetModels(), endpoints: k.GetEndpoints(), limits: k.GetLimits(), budgets: k.GetBudgets()}
+	b := &bounds{models: k.GetModels(), endpoints: k.GetEndpoints(), limits: k.GetLimits(), budgets: k.GetBudgets(),
+		bodies: k.GetBodies()}
 	for _, text := range k.GetAddresses() {
 		prefix, _ := configv1.ParseAddress(text) // a malformed address matches nobody
 		b.addresses = append(b.addresses, prefix)

@@ -80,6 +80,22 @@ func (r *Refusal) BudgetError(reset, after time.Duration) *openai.Error {
 			usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), next)}
 }
 
+// By names the rule, such as "key/key_1 limit requests per minute" or "budget organization/acme day".
+func (r *Refusal) By() string {
+	of := r.Of.Kind + "/" + r.Of.Name
+	switch {
+	case r.Rule.Measure == limit.Concurrency:
+		return of + " limit concurrent requests"
+	case r.Rule.Measure != limit.Cost:
+		window := [...]string{limit.Second: "second", limit.Minute: "minute", limit.Hour: "hour",
+			limit.Day: "day"}[r.Rule.Window]
+		return of + " limit " + strings.ReplaceAll(r.Rule.Measure.String(), "_", " ") + " per " + window
+	case r.Rule.Window == limit.CalendarDay:
+		return "budget " + of + " day"
+	}
+	return "budget " + of + " month"
+}
+
 // owner describes the owner of the limit.
 func (r *Refusal) owner() string {
 	if r.Of.Kind == scopeRateLimit {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -15,6 +16,8 @@ type Rules struct {
 	Scopes  []Scope // of each rule
 	Metered bool    // a rule counts tokens or money
 	Budget  bool    // a rule counts money
+	// Bodies, if not nil, says which bodies of the requests are kept.
+	Bodies *bodies.Setting
 }
 
 // Only returns the rules with some measures.
@@ -44,7 +47,7 @@ const (
 
 // rulesOf returns the rules for a client's request with entries.
 func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
-	b := &Rules{}
+	b := &Rules{Bodies: d.bodiesOf(k)}
 	b.tenant(Scope{scopeKey, k.Name}, e, k.Limits, k.Budgets)
 	if k.Organization != "" {
 		o := d.Organizations[k.Organization]
@@ -61,6 +64,25 @@ func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
 		}
 	}
 	return b
+}
+
+// bodiesOf returns the setting of kept bodies for a client: that of the key, or else of its project, or of its
+// organization. It is nil if none is kept.
+func (d *Directory) bodiesOf(k *Client) *bodies.Setting {
+	project := k.Organization + "/" + k.Project
+	for _, s := range []bodies.Setting{
+		{Bodies: k.Bodies, Subject: scopeKey + "/" + k.Name},
+		{Bodies: d.Projects[project].GetBodies(), Subject: scopeProject + "/" + project},
+		{Bodies: d.Organizations[k.Organization].GetBodies(), Subject: scopeOrganization + "/" + k.Organization},
+	} {
+		if s.Bodies != nil {
+			if s.Bodies.GetShare() <= 0 {
+				return nil
+			}
+			return &s
+		}
+	}
+	return nil
 }
 
 // tenant adds the rules of a key, an organization or a project.

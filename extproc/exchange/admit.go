@@ -1,20 +1,43 @@
 package exchange
 
 import (
+	"strings"
+
+	"net/http"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/internal/auth"
 )
 
 // admit finds the client of a request by its key, and checks that the key may be used for the request.
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey),
-		Authorization: x.dialect.Authorization(h.Get),
-		Address:       h.Get(envoy.HeaderAddress), Path: path}
+		Authorization: x.authorization(h), Address: h.Get(envoy.HeaderAddress), Path: path}
 	d := x.config.Directory
 	var e *openai.Error
 	if x.key, e = d.Admit(&caller, x.record.Start); x.key != nil {
 		x.record.KeyID, x.record.Organization, x.record.Project = x.key.Name, x.key.Organization, x.key.Project
 	}
+	switch {
+	case e == nil:
+	case x.key == nil:
+		x.record.KeyHint = auth.HintOf(caller.Authorization)
+	case e.Status == http.StatusForbidden:
+		x.record.RefusedBy = "key/" + x.key.Name + " endpoints"
+	default:
+		x.record.RefusedBy = "key/" + x.key.Name + " addresses"
+	}
 	return e
+}
+
+// authorization returns the key of a request as a bearer token.
+func (x *Exchange) authorization(h Headers) string {
+	if name := x.dialect.KeyHeader; name != "" {
+		if key := strings.TrimSpace(h.Get(name)); key != "" {
+			return "Bearer " + key
+		}
+	}
+	return h.Get("authorization")
 }

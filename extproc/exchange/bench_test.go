@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
@@ -30,7 +32,7 @@ import (
 
 // BenchmarkChat is all that is decided about a chat completion of 200 bytes that is not streamed: for a key without
 // limits and without a ledger, and with limits of requests, tokens and concurrency, budgets of the key and its
-// organization, and a record on disk; and without them about one of 20 KB.
+// organization, and a record on disk; and without them about one of 20 KB, and with the bodies kept.
 func BenchmarkChat(b *testing.B) {
 	b.Run("nothing", func(b *testing.B) {
 		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
@@ -40,6 +42,13 @@ func BenchmarkChat(b *testing.B) {
 	})
 	b.Run("20KB to one of three", func(b *testing.B) {
 		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 180, anthropic.Provider(), gemini.Provider())
+	})
+	b.Run("bodies kept", func(b *testing.B) {
+		keeper := bodies.New(&keptBodies{}, prometheus.NewRegistry(), zap.NewNop())
+		ctx, cancel := context.WithCancel(context.Background())
+		b.Cleanup(cancel)
+		go keeper.Run(ctx)
+		benchmarkChat(b, &exchange.Env{Bodies: keeper}, &configv1.Key{Name: "k", Bodies: &configv1.Bodies{Share: 1}}, nil, 1)
 	})
 	b.Run("everything", func(b *testing.B) {
 		spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: b.TempDir(), Log: zap.NewNop()})
@@ -120,8 +129,23 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/chunk")
 }
 
+func TestMemoryOfARequestInProportion(t *testing.T) {
+	ask := chatExchange(t, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, ask), 25.0)
+}
+
 func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization,
 	times int, others ...provider.Provider) {
+	ask := chatExchange(b, env, k, organizations, times, others...)
+	b.ReportAllocs()
+	for b.Loop() {
+		ask()
+	}
+}
+
+// chatExchange returns a function that takes a chat completion from its headers to its record.
+func chatExchange(b testing.TB, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization,
+	times int, others ...provider.Provider) func() {
 	model := &configv1.Model{Name: "a/gpt-4.1"}
 	providers := map[string]*routing.Provider{}
 	for i, v := range append([]provider.Provider{openai.Provider()}, others...) {
@@ -159,8 +183,7 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"},
 		{Name: "server", Value: "x"}}
 	answer := []byte(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4.1-2025-04-14","choices":[{"index":0,"message":{"role":"assistant","content":"Because.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
-	b.ReportAllocs()
-	for b.Loop() {
+	return func() {
 		x := exchange.New(env, c)
 		x.RequestHeaders(context.Background(), headers, false)
 		x.RequestBody(context.Background(), body)

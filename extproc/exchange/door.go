@@ -26,7 +26,7 @@ func (x *Exchange) enter(ctx context.Context, set *access.Rules) *openai.Error {
 		return nil
 	}
 	if states, err := x.env.Limits.Peek(ctx, set.Rules); err == nil {
-		c.limitHeaders = set.Headers(limit.Decision{States: states, Refused: by})
+		x.tellLimits(set, limit.Decision{States: states, Refused: by})
 	}
 	c.rules = set
 	decided := limit.Decision{Refused: by, States: make([]limit.State, len(set.Rules))}

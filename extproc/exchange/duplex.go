@@ -14,6 +14,7 @@ import (
 type duplex struct {
 	on    bool
 	head  *Reply // the reply to the headers, while they wait
+	held  Reply  // what head points to
 	whole bool   // the whole body is needed
 	body  []byte // received so far
 	size  int64  // from the headers; 0 if unknown or more than may be held
@@ -40,15 +41,18 @@ func (x *Exchange) await(reply Reply, end bool) Reply {
 	case reply.Immediate != nil || end:
 		return reply
 	case mode == Buffered:
-		x.duplex.head, x.duplex.whole = &reply, true
+		x.duplex.hold(reply)
+		x.duplex.whole = true
 		return Reply{Wait: true}
 	case x.state == inStream:
-		x.duplex.head = &reply
+		x.duplex.hold(reply)
 		return Reply{Wait: true, Patience: patience}
 	}
 	x.duplex.pass = mode == None
 	return reply
 }
+
+func (d *duplex) hold(reply Reply) { d.held, d.head = reply, &d.held }
 
 // nextPiece processes a piece of a body.
 func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply {
@@ -104,7 +108,7 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 		reply.Head, x.duplex.head = x.duplex.head, nil
 		reply.Head.Set = append(reply.Head.Set, set...)
 	}
-	x.record.Sent += int64(len(piece))
+	x.sent(piece)
 	return reply
 }
 
@@ -119,7 +123,7 @@ func (x *Exchange) Release() (Reply, bool) {
 	}
 	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.pipe.Release()}
 	x.duplex.head = nil
-	x.record.Sent += int64(len(reply.Body))
+	x.sent(reply.Body)
 	return reply, true
 }
 

@@ -183,8 +183,13 @@ func TestARetryIsChargedByWhoAnswers(t *testing.T) {
 	r := x.Close()
 	require.Equal(t, usage.Nano(130_000), r.Cost)
 	require.Len(t, m.settled, 1)
-	require.Len(t, m.ended, 1)
-	require.Equal(t, "b", m.ended[0].GetProvider())
+	require.Empty(t, m.ended, "the journal writes it, once Envoy has told of the first attempt")
+	e := r.Entry()
+	require.Equal(t, "b", e.GetProvider())
+	require.Len(t, e.GetAttemptList(), 2)
+	require.Equal(t, "a", e.GetAttemptList()[0].GetProvider())
+	require.Equal(t, "fallback", e.GetAttemptList()[1].GetKind())
+	require.EqualValues(t, 200, e.GetAttemptList()[1].GetStatus())
 }
 
 // TestOneRetryBudget is pitfall 102.

@@ -9,7 +9,7 @@ import (
 // the process dies.
 func (x *Exchange) sendOut(reply Reply) Reply {
 	x.state, x.charging.sent = awaitResponse, true
-	x.record.Dispatched = true
+	x.record.Dispatched, x.record.SentAt = true, x.env.Now()
 	first := &x.active.Targets[0]
 	x.record.Provider, x.record.Vendor, x.record.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name,
 		first.Model
@@ -27,7 +27,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 
 // note sends the record to the ledger. If only Envoy knows how the exchange ended, the journal sends it instead.
 func (x *Exchange) note() {
-	if x.env.Spool != nil && !x.record.AwaitsEnvoy() {
+	if x.env.Spool != nil && !x.record.EndsInJournal() {
 		x.env.Spool.End(x.record.Entry())
 	}
 }

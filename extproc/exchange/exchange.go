@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -26,11 +27,13 @@ type Env struct {
 	Random func(n uint32) uint32 // in [0,n)
 	NewID  func() string         // unique over all processes
 
-	Limits   limit.Limiter // nil: no limits
-	Spool    usage.Spool   // of records for the ledger; may be nil
-	Ledger   Ledger        // may be nil
-	Observer Observer      // may be nil
-	Tracer   trace.Tracer  // nil: no spans
+	Limits   limit.Limiter  // nil: no limits
+	Spool    usage.Spool    // of records for the ledger; may be nil
+	Ledger   Ledger         // may be nil
+	Observer Observer       // may be nil
+	Tried    Tried          // may be nil
+	Tracer   trace.Tracer   // nil: no spans
+	Bodies   *bodies.Keeper // of requests and answers that are kept; may be nil
 
 	Bytes    *inflight.Bytes // bounds the bodies that are held; nil: no bound
 	Shedding func() bool     // whether the process lacks memory for new requests; nil: never
@@ -59,17 +62,19 @@ type Exchange struct {
 	dialect      *inbound.Dialect // the client's
 	key          *access.Client
 	operation    *inbound.Operation
-	contentType  string
+	head         inbound.Head
 	gzip         bool
 	wantsStream  bool
 	includeUsage bool
+	echo         []byte // see chat.Asked
 	active       *routing.Plan
 	pending      *passing // the request of a Route, until the body to be signed is complete
 	queued       Reply    // until it is the request's turn
 	unread       bool     // the request's body passes without being shown
 	charging     charging
-	room         inflight.Hold // for the request's body, and then for the answer's
-	drained      *drained      // nil: no answer waits for the rest of the request
+	room         inflight.Hold   // for the request's body, and then for the answer's
+	drained      *drained        // nil: no answer waits for the rest of the request
+	kept         *bodies.Capture // of the bodies; nil: they are not kept
 
 	// The answer.
 	answer         routing.Answer
@@ -132,6 +137,7 @@ func (x *Exchange) Close() metering.Record {
 	if x.drained != nil && x.drained.answer != nil { // the client did not get the answer
 		x.endDrain()
 	}
+	defer x.endKept()
 	switch x.state {
 	case ended:
 		return x.record
@@ -162,7 +168,8 @@ func (x *Exchange) finish() {
 	}
 	if x.active != nil {
 		x.active.Release()
-		x.record.Retries = x.active.ReleasePlace()
+		x.active.ReleasePlace()
+		x.try()
 	}
 	x.room.Release()
 	x.settle()
@@ -172,6 +179,7 @@ func (x *Exchange) finish() {
 // reject ends the exchange with an error that the client or a limit of the gateway has caused.
 func (x *Exchange) reject(e *openai.Error, details string) Reply {
 	x.record.Outcome, x.record.Status, x.record.Error = metering.OutcomeRejected, e.Status, e
+	x.record.RefusedBy = cmp.Or(x.record.RefusedBy, x.refuser(e))
 	x.finish()
 	return x.immediate(e.Status, e.Header(), x.dialect.AppendError(nil, e), details)
 }
@@ -180,10 +188,14 @@ func (x *Exchange) reject(e *openai.Error, details string) Reply {
 func (x *Exchange) immediate(status int, h http.Header, body []byte, details string) Reply {
 	if id := x.record.RequestID; id != "" {
 		h.Set("X-Request-Id", id)
+		if name := x.dialect.RequestIDHeader; name != "" {
+			h.Set(name, id)
+		}
 	}
 	for _, told := range x.charging.limitHeaders {
 		h.Set(told.Name, told.Value)
 	}
-	x.record.Sent = int64(len(body))
+	x.record.Sent = 0
+	x.sent(body)
 	return Reply{Immediate: &Immediate{Status: status, Header: h, Body: body, Details: details}}
 }

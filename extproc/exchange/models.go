@@ -26,6 +26,9 @@ func (x *Exchange) models(id string) Reply {
 		}
 		body = x.config.Model(id)
 	}
+	if x.dialect.AppendModels != nil {
+		body = x.dialect.AppendModels(nil, body)
+	}
 	x.record.Outcome, x.record.Status = metering.OutcomeFinished, http.StatusOK
 	x.finish()
 	return x.immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}}, body, "mg_models")

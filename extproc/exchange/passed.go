@@ -132,6 +132,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	}
 	// If a key is restricted to models, it may use a path for any model only if it may use all models of the provider.
 	if !routing.Allows(x.key, r.Provider+"/*") {
+		x.record.RefusedBy = "key/" + x.key.Name + " models"
 		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
 			Code: openai.CodeRouteNotAllowed,
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider +
@@ -190,7 +191,7 @@ func (x *Exchange) passSigned(ctx context.Context, body []byte) Reply {
 
 // send sends a passed request. It reserves the expected usage, estimated without reading the body.
 func (x *Exchange) send(ctx context.Context, next *passing) Reply {
-	attempt, err := next.provider.Attempt(next.method, next.request, x.record.Start)
+	attempt, err := next.provider.Attempt(next.method, &next.request, x.record.Start)
 	if err != nil {
 		return x.reject(pipeline.ClientError(err), "mg_no_plan")
 	}

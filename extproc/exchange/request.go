@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -29,6 +30,8 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	op := dialects.Find(path)
 	if op != nil {
 		x.dialect = op.Dialect
+	} else if isModels(path) {
+		x.dialect = dialects.Of(h.Get)
 	}
 	method := h.Get(":method")
 	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
@@ -102,14 +105,15 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 
 // awaitRequest waits for the body of a request, and removes headers that the provider must not get.
 func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h Headers, end bool) Reply {
-	x.operation, x.contentType = op, h.Get("content-type")
-	media := mediaType(x.contentType)
+	x.operation = op
+	x.head = inbound.Head{ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta")}
+	media := mediaType(x.head.ContentType)
 	if media != "" && media != contentTypeJSON && (!op.AcceptsForms || media != contentTypeForm) {
 		accepted := []string{contentTypeJSON}
 		if op.AcceptsForms {
 			accepted = append(accepted, contentTypeForm)
 		}
-		return x.reject(openai.UnsupportedContentType(telemetry.Clip(x.contentType), accepted...), "mg_content_type")
+		return x.reject(openai.UnsupportedContentType(telemetry.Clip(x.head.ContentType), accepted...), "mg_content_type")
 	}
 	switch e := h.Get("content-encoding"); strings.ToLower(e) {
 	case "", "identity":
@@ -131,6 +135,9 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	}
 	x.charging.wantsCost = h.Get(headerTellCost) == "true"
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
+	if !op.Dialect.OpenAIErrors {
+		reply.Dialect = op.Dialect.Name
+	}
 	if op.Streams {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}
@@ -160,21 +167,33 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		body = plain
 	}
-	r, err := x.operation.Parse(x.contentType, body)
+	r, err := x.operation.Parse(x.head, body)
 	if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_bad_request")
 	}
-	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
+	x.wantsStream, x.includeUsage, x.echo = r.Stream, r.IncludeUsage, r.Echo
 	x.record.Stream = r.Stream
-	if r.Model, err = x.config.Resolve(x.key, r.Model); err != nil {
+	asked := r.Model
+	if r.Model, err = x.config.Resolve(x.key, asked); err != nil {
+		x.record.RefusedBy = x.config.Withholder(x.key, asked)
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
 	first, free, err := x.plan(ctx, r)
+	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
+		return x.countHere(ctx, here, body)
+	}
 	if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
 	d := metering.DemandOf(x.operation, r, body)
-	if e := x.reserve(ctx, d); e != nil {
+	if x.operation.Free {
+		d = metering.Demand{User: d.User, Answers: 1}
+	}
+	e := x.reserve(ctx, d)
+	if x.charging.rules.Bodies != nil {
+		x.keepRequest(body)
+	}
+	if e != nil {
 		return x.reject(e, "mg_limited")
 	}
 	if d.Background && x.meters() { // its usage would be reported only to later requests

@@ -66,8 +66,21 @@ func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decisi
 	if c.entered != nil {
 		x.env.door.Learn(c.entered, c.rules, wanted, decided, x.env.Now())
 	}
-	c.limitHeaders, c.held = c.rules.Headers(decided), decided.Reservation
+	c.held = decided.Reservation
+	x.tellLimits(c.rules, decided)
 	return decided, nil
+}
+
+// tellLimits sets the headers that report limits to the client.
+func (x *Exchange) tellLimits(set *access.Rules, decided limit.Decision) {
+	told := set.Headers(decided)
+	if form := x.dialect.LimitHeader; form != nil {
+		now := x.env.Now()
+		for i := range told {
+			told[i].Name, told[i].Value = form(told[i].Name, told[i].Value, now)
+		}
+	}
+	x.charging.limitHeaders = told
 }
 
 // refusal returns the error of a decision for the client, or nil if the request was admitted.
@@ -107,6 +120,7 @@ func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error
 	}
 	r := access.Refusal{Rule: rule, Of: of, Model: x.record.Model, Organization: x.key.Organization,
 		Wanted: wanted[rule.Measure], Left: d.States[d.Refused].Remaining, Now: x.record.Start}
+	x.record.RefusedBy = r.By()
 	if rule.Measure == limit.Cost {
 		return r.BudgetError(d.States[d.Refused].Reset, d.RetryAfter)
 	}
@@ -157,6 +171,9 @@ func (x *Exchange) count() {
 	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
 	failed := r.Outcome == metering.OutcomeFailed || r.Outcome == metering.OutcomeRejected
 	switch {
+	case x.operation != nil && x.operation.Free:
+		r.Usage = openai.Usage{}
+		return
 	case failed && r.Usage.IsZero() && !x.hasContent(): // an error with status 200 is a refusal too
 	case !x.operation.IsCounted():
 		x.countPassed()

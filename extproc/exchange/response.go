@@ -52,13 +52,16 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 		x.record.Vendor = p.Vendor.Name
 	}
 	x.record.Status = status
+	if f.Attempts > 1 && x.active != nil {
+		x.try() // Envoy has told of the attempts before
+	}
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = metering.OutcomeGateway
 		x.finish()
 		// Envoy does not have it any more
-		return Reply{ResponseBody: None, Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}},
-			x.charging.limitHeaders...)}
+		return Reply{ResponseBody: None, Set: append(x.appendID(nil), x.charging.limitHeaders...)}
 	}
+	x.record.Answered = status
 	x.charging.begun = status >= 200 && status <= 299
 	x.charging.refused = !x.charging.begun
 	x.room.Release() // of the request: no further attempt follows
@@ -100,7 +103,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 // open prepares the pipeline that writes the answer.
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage,
-		Plain: x.dialect.Plain}
+		Plain: x.dialect.Plain, Echo: x.echo}
 	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
 }
 
@@ -132,8 +135,7 @@ func (x *Exchange) answerHeaders(h Headers) Reply {
 func (x *Exchange) providerHeaders(h Headers) Headers {
 	own := make(Headers, 0, 8+len(x.charging.limitHeaders)) // with room for headers that are added later
 	own = append(own, x.charging.limitHeaders...)
-	own = append(own, Header{Name: headerProvider, Value: x.record.Provider},
-		Header{Name: "x-request-id", Value: x.record.RequestID})
+	own = x.appendID(append(own, Header{Name: headerProvider, Value: x.record.Provider}))
 	if id := upstreamID(h); id != "" {
 		own = append(own, Header{Name: headerUpstream, Value: id})
 	}
@@ -141,6 +143,15 @@ func (x *Exchange) providerHeaders(h Headers) Headers {
 		own = append(own, Header{Name: headerAttempts, Value: strconv.Itoa(x.record.Attempts)})
 	}
 	return appendNames(appendNames(own, headerDropped, x.answer.Dropped), headerAdjusted, x.answer.Adjusted)
+}
+
+// appendID appends the headers with the id of the request.
+func (x *Exchange) appendID(h Headers) Headers {
+	h = append(h, Header{Name: "x-request-id", Value: x.record.RequestID})
+	if name := x.dialect.RequestIDHeader; name != "" {
+		h = append(h, Header{Name: name, Value: x.record.RequestID})
+	}
+	return h
 }
 
 // appendNames appends a header with names, if there are any.
@@ -208,7 +219,7 @@ func (x *Exchange) fail(err error) *openai.Error {
 		e = e.Final() // a retry would be billed again, with the same result
 	}
 	if x.provider != nil {
-		x.env.Cooldown.Refused(x.provider, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
+		x.record.Cool = x.env.Cooldown.Refused(x.provider, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
 	}
 	x.record.Outcome, x.record.Error = metering.OutcomeFailed, e
 	switch {
@@ -255,7 +266,7 @@ func (x *Exchange) ResponseBody(ctx context.Context, piece []byte, end bool) Rep
 	if reply.ReplaceBody {
 		piece = reply.Body
 	}
-	x.record.Sent += int64(len(piece))
+	x.sent(piece)
 	return reply
 }
 

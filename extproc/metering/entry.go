@@ -2,6 +2,7 @@ package metering
 
 import (
 	"cmp"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -36,6 +37,18 @@ func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
 	}
 }
 
+// An entry is a record and its times in one piece of memory.
+type entry struct {
+	record     ledgerv1.Record
+	start, end timestamppb.Timestamp
+}
+
+// set sets a time of an entry, and returns it.
+func set(to *timestamppb.Timestamp, t time.Time) *timestamppb.Timestamp {
+	to.Seconds, to.Nanos = t.Unix(), int32(t.Nanosecond())
+	return to
+}
+
 // Entry returns the ledger's record of an exchange that was sent to a provider. A line of a batch is charged once,
 // under its own id, by the attempt that finishes. A line that does not finish is sent again. If its answer was billed
 // but unusable, it is charged under the id of the exchange.
@@ -47,13 +60,19 @@ func (r *Record) Entry() *ledgerv1.Record {
 		}
 		return try.Entry()
 	}
-	e := &ledgerv1.Record{
-		Id: r.ID, RequestId: r.RequestID, Start: timestamppb.New(r.Start),
+	made := &entry{record: ledgerv1.Record{
+		Id: r.ID, RequestId: r.RequestID,
 		Key: r.KeyID, Organization: r.Organization, Project: r.Project, User: r.User,
 		Operation: r.Operation, Model: r.Model, Provider: r.Provider, UpstreamModel: r.Upstream,
 		Attempts: uint32(max(r.Attempts, 0)), Stream: r.Stream, Status: uint32(max(r.Status, 0)), Outcome: string(r.Outcome),
 		Estimated:   r.Estimated,
 		CostNanoUsd: int64(r.Cost), Priced: r.Priced, PriceVersion: r.PriceVersion,
+		RefusedBy: r.RefusedBy, KeyHint: r.KeyHint,
+	}}
+	e := &made.record
+	e.Start = set(&made.start, r.Start)
+	if !r.End.IsZero() {
+		e.AttemptList = r.Attempted()
 	}
 	(&usage.Used{Usage: r.Usage, Images: r.Images}).Fill(e)
 	if r.Charge != "" {
@@ -63,7 +82,7 @@ func (r *Record) Entry() *ledgerv1.Record {
 		e.Outcome = "interrupted" // Envoy has not said by whom
 	}
 	if !r.End.IsZero() {
-		e.End = timestamppb.New(r.End)
+		e.End = set(&made.end, r.End)
 	}
 	if !r.FirstByte.IsZero() {
 		e.FirstByteMs = max(r.FirstByte.Sub(r.Start).Milliseconds(), 0)

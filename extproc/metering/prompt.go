@@ -31,7 +31,7 @@ func (p *prompt) read(body []byte) {
 		case "messages":
 			p.chat = 1
 			p.take(&w, s)
-		case "prompt", "input", "instructions":
+		case "prompt", "input", "instructions", "system":
 			p.take(&w, s)
 		case "tools", "functions":
 			if begins {
@@ -59,7 +59,8 @@ func (p *prompt) take(w *walker, s []byte) {
 		p.counts.messages++
 	case "url", "image_url":
 		p.counts.images++
-	case "content", "text", "refusal", "reasoning_content", "arguments", "output", "prompt", "input", "instructions":
+	case "content", "text", "refusal", "reasoning_content", "arguments", "output", "prompt", "input", "instructions",
+		"system", "thinking":
 		p.add(s)
 	case "name":
 		if w.depth == 3 {

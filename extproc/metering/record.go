@@ -67,12 +67,12 @@ type Record struct {
 	Outcome      Outcome
 	Unseen       bool // the answer's body passed unseen: Outcome is right unless Envoy reports that it was cut
 	Error        *openai.Error
-	Retries      []Retry
-	Span         trace.Span // ends with the record; may be nil
-}
-
-// A Retry is an attempt after the first.
-type Retry struct {
-	At       time.Time
-	Provider string
+	SentAt       time.Time     // to the first provider
+	Tries        []Try         // of an exchange with several attempts
+	Answered     int           // status of the last attempt's provider; 0: none
+	Reason       string        // why the last attempt reached no provider, or was cut, as Envoy says
+	Cool         time.Duration // how long the provider of the last attempt is left alone because of it
+	RefusedBy    string        // the rule or object of the gateway that refused the request
+	KeyHint      string        // the end of a key that is not known
+	Span         trace.Span    // ends with the record; may be nil
 }

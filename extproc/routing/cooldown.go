@@ -53,15 +53,16 @@ func (c *Cooldown) Until(p *Provider, now time.Time) time.Time {
 }
 
 // Refused records that a provider refused a request with a status, and its retry-after or 0. Only statuses about load
-// start a cooldown.
-func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time.Time) {
+// start a cooldown. It returns how long that is, or 0.
+func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time.Time) time.Duration {
 	switch {
 	case status == http.StatusTooManyRequests, status == statusOverloaded:
 		wait = cmp.Or(wait, defaultCooldown)
 	case status != http.StatusServiceUnavailable || wait == 0:
-		return
+		return 0
 	}
-	until := now.Add(min(wait, maxCooldown))
+	wait = min(wait, maxCooldown)
+	until := now.Add(wait)
 	c.change(func(spells map[quota]period) {
 		// this bounds the map
 		maps.DeleteFunc(spells, func(_ quota, s period) bool { return !now.Before(s.until) })
@@ -70,6 +71,7 @@ func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time
 		}
 		spells[p.quota] = period{now, until}
 	})
+	return wait
 }
 
 // Served records that a provider answered a request of a time. A request from before the cooldown has no effect.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -111,8 +110,8 @@ func (p *Plan) move(t Target) error {
 	return nil
 }
 
-// ReleasePlace releases the place of the plan for good, and returns the attempts after the first.
-func (p *Plan) ReleasePlace() []metering.Retry {
+// ReleasePlace releases the place of the plan for good.
+func (p *Plan) ReleasePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
@@ -120,5 +119,4 @@ func (p *Plan) ReleasePlace() []metering.Retry {
 		p.releasePlace()
 		p.releasePlace = nil
 	}
-	return p.retries
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/message"
-	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -38,14 +37,16 @@ type Plan struct {
 
 	gates *Gates
 	trace message.Headers // for the targets that get them
+	few   [2]Target       // the targets of a model that is not listed
+	first encoded         // until it is sent
 
-	mu           sync.Mutex       // guards the fields below
-	request      inbound.Encoder  // nil once an answer has begun
-	answers      []Answer         // by attempt
-	room         [2]Answer        // for the answers of most plans
-	retries      []metering.Retry // so far
-	releasePlace func()           // releases the place at the provider of the last attempt; may be nil
-	ended        bool             // the exchange has ended
+	mu           sync.Mutex      // guards the fields below
+	request      inbound.Encoder // nil once an answer has begun
+	answers      []Answer        // by attempt
+	room         [2]Answer       // for the answers of most plans
+	retries      []retry         // so far
+	releasePlace func()          // releases the place at the provider of the last attempt; may be nil
+	ended        bool            // the exchange has ended
 }
 
 // A Target is the destination of one attempt.
@@ -98,20 +99,20 @@ func (t *Table) Plan(ctx context.Context, o *PlanRequest) (p *Plan, a Attempt, f
 	if m != nil {
 		p.Targets = t.targets(m, o.Random)
 	} else if prov, model := t.unlisted(o.Model); !prov.waiting {
-		p.Targets = append(make([]Target, 0, m.Attempts()), Target{Provider: prov, Model: model})
+		p.Targets = append(p.few[:0], Target{Provider: prov, Model: model})
 	}
 	if len(p.Targets) == 0 {
 		return p, a, false, t.noProvider(o.Model)
 	}
 	p.traceBy(o.Trace)
 	o.Cooldown.order(p.Targets, o.Now)
-	first, free, err := p.choose(ctx)
-	if err != nil {
+	if p.first, free, err = p.choose(ctx); err != nil {
 		return p, a, false, err
 	}
 	p.Timeout = attemptTimeout(m, p.Targets)
 	p.spread(m, o.ByPlace)
-	a, err = p.begin(1, first)
+	a, err = p.begin(1, &p.first)
+	p.first = encoded{}
 	return p, a, free, err
 }
 
@@ -272,25 +273,25 @@ func (p *Plan) Encode(n int) (Attempt, error) {
 	if err != nil {
 		return Attempt{}, err
 	}
-	return p.begin(n, e)
+	return p.begin(n, &e)
 }
 
 // begin stores how the answer to the n-th attempt is decoded, and returns the attempt.
-func (p *Plan) begin(n int, e encoded) (Attempt, error) {
+func (p *Plan) begin(n int, e *encoded) (Attempt, error) {
 	p.mu.Lock()
 	p.answers[n-1] = Answer{Built: true, Reader: e.answer, Dropped: e.request.Dropped, Adjusted: e.request.Adjusted}
 	var err error
 	target := p.Targets[n-1]
 	if n > 1 {
 		if err = p.move(target); err == nil {
-			p.retries = append(p.retries, metering.Retry{At: p.now(), Provider: target.Provider.Config.GetName()})
+			p.retries = append(p.retries, retry{n, p.now()})
 		}
 	}
 	p.mu.Unlock()
 	if err != nil {
 		return Attempt{}, err
 	}
-	a, err := target.Provider.Attempt(http.MethodPost, e.request, p.now())
+	a, err := target.Provider.Attempt(http.MethodPost, &e.request, p.now())
 	if err != nil {
 		return Attempt{}, err
 	}
@@ -323,14 +324,14 @@ func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
 // errReleased means that Envoy asked for another attempt after an answer had begun, which it never does.
 var errReleased = errors.New("the request was let go of")
 
-// Attempt adds authentication and the operator's headers to a request. A request without a body keeps its
+// Attempt signs a request, and adds the operator's headers. A request without a body keeps its
 // content-length.
-func (p *Provider) Attempt(method string, r provider.Request, now time.Time) (Attempt, error) {
+func (p *Provider) Attempt(method string, r *provider.Request, now time.Time) (Attempt, error) {
 	if r.Header == nil {
 		r.Header = make(http.Header, 4)
 	}
 	s := provider.Signing{Config: p.Config, Credential: p.credential, Method: method, Endpoint: p.endpoint, Now: now}
-	if err := p.Vendor.Sign(&r, s); err != nil {
+	if err := p.Vendor.Sign(r, s); err != nil {
 		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
 			Code:    openai.CodeUpstreamAuthFailed,
 			Message: "The gateway's credential for the provider cannot be used."}

@@ -38,6 +38,17 @@ func (t *Table) mayUse(k *access.Client, name string) bool {
 	return Allows(k, name) || tuned != nil && (Allows(k, m.GetName()) || Allows(k, tuned.GetBaseModel()))
 }
 
+// Withholder returns what keeps a key from a model that exists, or "".
+func (t *Table) Withholder(k *access.Client, name string) string {
+	switch {
+	case t.Models[name] == nil && !t.isProviderModel(name) || t.mayUse(k, name):
+		return ""
+	case !Allows(k, name):
+		return "key/" + k.Name + " models"
+	}
+	return "model/" + name
+}
+
 // Allows reports whether the key is allowed to use a model.
 func Allows(k *access.Client, name string) bool {
 	return len(k.Models) == 0 || slices.ContainsFunc(k.Models,

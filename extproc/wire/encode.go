@@ -241,6 +241,9 @@ func appendFacts(b []byte, r *exchange.Reply) []byte {
 	if r.ID != "" {
 		b = appendStringField(b, envoy.MetadataRequest, r.ID)
 	}
+	if r.Dialect != "" {
+		b = appendStringField(b, envoy.MetadataDialect, r.Dialect)
+	}
 	if r.Log {
 		b = appendStringField(b, envoy.MetadataLog, "all")
 	}

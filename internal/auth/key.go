@@ -79,6 +79,18 @@ func inAlphabet(c byte) bool {
 	return false
 }
 
+// shortestHinted is the length of the shortest value that is taken for a key with a part that may be shown.
+const shortestHinted = 20
+
+// HintOf returns the hint of the key in an Authorization header, or "" if there is none that is long enough.
+func HintOf(authorization string) string {
+	key, ok := FromHeader(authorization)
+	if !ok || len(key) < shortestHinted {
+		return ""
+	}
+	return key[len(key)-hintLength:]
+}
+
 // Hint returns the last four characters of a key, by which people recognise it.
 func Hint(key secret.Value) string {
 	s := key.Reveal()

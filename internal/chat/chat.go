@@ -7,7 +7,11 @@
 // answer uses the raw form.
 package chat
 
-import "github.com/modelgate/modelgate/api/openai"
+import (
+	"bytes"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
 
 // Asked has the parameters of a request that the decoding of its answer depends on.
 type Asked struct {
@@ -17,6 +21,8 @@ type Asked struct {
 	// Plain means that nobody uses raw forms. For a complete answer, a codec then emits all events. Otherwise it may emit
 	// only the raw form and the usage.
 	Plain bool
+	// Echo is the body of the request, for dialects whose answers repeat parts of it. Others leave it out.
+	Echo []byte
 }
 
 // A Kind is the kind of an event.
@@ -40,8 +46,11 @@ const (
 	KindChunk
 	KindRawEvent // also a raw form: an event of the vendor's stream with its framing, as it came, in JSON
 	KindComment  // a part of the vendor's stream without content, as it came, in JSON
-	KindEnd      // the answer is complete
-	KindError    // the answer fails with Error
+	// also a raw form, in the client's dialect if that is not OpenAI's: an answer, or events with their framing, in JSON.
+	// The first one is empty and stands before all other events
+	KindNative
+	KindEnd   // the answer is complete
+	KindError // the answer fails with Error
 )
 
 // An Event is one event of an answer. JSON and Logprobs are valid until Put returns.
@@ -85,6 +94,8 @@ func (e *Event) HasContent() bool {
 		return true
 	case KindMember:
 		return !isEmpty(e.JSON)
+	case KindNative: // tools that the vendor runs are content, and have no other event
+		return bytes.HasPrefix(e.JSON, []byte("event: content_block"))
 	}
 	return false
 }
@@ -108,13 +119,14 @@ func (e *Event) String() string {
 
 // IsRaw reports whether the event is a raw form, which only repeats the events before it.
 func (e *Event) IsRaw() bool {
-	return e.Kind == KindChunk || e.Kind == KindRawEvent || e.Kind == KindComment
+	return e.Kind == KindChunk || e.Kind == KindRawEvent || e.Kind == KindComment ||
+		e.Kind == KindNative
 }
 
 // IsChunk reports whether the client gets a chunk for the event.
 func (e *Event) IsChunk() bool {
 	switch e.Kind {
-	case KindChunk, KindRawEvent:
+	case KindChunk, KindRawEvent, KindNative:
 		return true
 	case KindText, KindReasoning, KindRefusal, KindToolCall, KindArguments, KindMember, KindFinish:
 		return !e.Covered

@@ -4,6 +4,8 @@
 package inbound
 
 import (
+	"time"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -15,9 +17,18 @@ type Dialect struct {
 	Operations []*Operation
 	// Plain means that the writers use events only. OpenAI's writers use the raw forms of vendors that speak its dialect.
 	Plain bool
-	// Authorization returns the key of a request as an Authorization header with a bearer token. The function header
-	// returns the first value of a header, by its name in lower case.
-	Authorization func(header func(name string) string) string
+	// KeyHeader is a header that may have the key in place of a bearer token, or empty. Its name is in lower case.
+	KeyHeader string
+	// RequestIDHeader is a header with the request's id besides x-request-id, or empty.
+	RequestIDHeader string
+	// LimitHeader returns the dialect's form of a header that reports a limit. Nil: the headers are OpenAI's.
+	LimitHeader func(name, value string, now time.Time) (string, string)
+	// Header is a header that only the dialect's clients send. It tells whose GET /v1/models is. Empty: there is none.
+	Header string
+	// AppendModels appends the dialect's form of OpenAI's list of models, or of one model. Nil: it is OpenAI's.
+	AppendModels func(dst, models []byte) []byte
+	// OpenAIErrors means that errors have OpenAI's form.
+	OpenAIErrors bool
 	// AppendError appends the body of an error to dst. AppendErrorEvent appends the event that ends a stream with an
 	// error after some of it was sent as the provider wrote it.
 	AppendError, AppendErrorEvent func(dst []byte, e *openai.Error) []byte
@@ -35,7 +46,10 @@ type Operation struct {
 	Streams     bool
 	TextAnswer  bool // answers are text, and the request may bound their length
 	ImageAnswer bool // answers are images
-	Parse       func(contentType string, body []byte) (Request, error)
+	Free        bool // the provider bills nothing
+	// AppendCount appends the answer of an operation that counts tokens, if the gateway itself counts: see CountHere.
+	AppendCount func(dst []byte, tokens int64) []byte
+	Parse       func(h Head, body []byte) (Request, error)
 	// Stream returns the writer of a streamed answer, and Document the writer of a complete one.
 	Stream, Document func(chat.Asked) chat.Writer
 }
@@ -43,11 +57,24 @@ type Operation struct {
 // IsCounted reports whether the tokens of an answer that was cut can be counted. For a Route, o is nil.
 func (o *Operation) IsCounted() bool { return o != nil && (o.TextAnswer || !o.AcceptsForms) }
 
+// CountHere is the error of Encode if the gateway itself must count the tokens of a request: the vendor cannot.
+type CountHere struct{ Vendor, Model string }
+
+// Error implements error.
+func (e *CountHere) Error() string { return "the provider does not count tokens" }
+
+// A Head has the headers of a request that its parser needs.
+type Head struct {
+	ContentType string
+	Betas       string // anthropic-beta
+}
+
 // A Request is a client's parsed request.
 type Request struct {
 	Model        string
 	Stream       bool
 	IncludeUsage bool
+	Echo         []byte // what the writer of the answer needs of the request: see chat.Asked
 	Encoder
 }
 

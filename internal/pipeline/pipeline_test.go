@@ -10,6 +10,7 @@ import (
 
 	apiopenai "github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	inboundapi "github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/pipeline"
@@ -23,7 +24,7 @@ import (
 func open(t *testing.T, vendor provider.Provider, path string, guard pipeline.Guard) *pipeline.Pipeline {
 	t.Helper()
 	o := dialects.Find("/v1/" + path)
-	r, err := o.Parse("", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"prompt":"x"}`))
+	r, err := o.Parse(inboundapi.Head{}, []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"prompt":"x"}`))
 	require.NoError(t, err)
 	_, answer, err := r.Encode(&vendor, provider.Target{Model: "m"})
 	require.NoError(t, err)

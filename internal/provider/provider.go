@@ -51,6 +51,11 @@ type Provider struct {
 
 	// Chat translates chat completions.
 	Chat ChatCodec
+	// TakesThinking means that Chat reads Anthropic's members of reasoning: thinking, and the effort in output_config.
+	TakesThinking bool
+	// Messages serves clients of Anthropic's Messages API in their own dialect. If it is nil, or does not serve a model,
+	// Chat is used.
+	Messages MessagesCodec
 	// Completion translates legacy completions. If it is nil, Chat is used.
 	Completion CompletionCodec
 	// Embedding translates embeddings.
@@ -124,6 +129,23 @@ type ChatCodec interface {
 	// Encode builds the vendor's request, and the Answer that decodes the response to it. The request must not be
 	// modified. The bodies may share memory. An error is an *openai.Error.
 	Encode(r *openai.ChatRequest, t Target) (Request, Answer, error)
+}
+
+// A MessagesRequest is a checked request of Anthropic's Messages API.
+type MessagesRequest struct {
+	Body   []byte
+	Betas  string // the header anthropic-beta
+	Stream bool
+	Count  bool // only the number of its tokens is wanted
+}
+
+// A MessagesCodec passes requests of Anthropic's Messages API on to a vendor that serves it. Its answers give
+// chat.KindNative.
+type MessagesCodec interface {
+	// Serves reports whether the vendor serves the API for a model, by its own name.
+	Serves(model string) bool
+	// Encode returns no Answer for a count, whose answer passes as it comes.
+	Encode(r MessagesRequest, t Target) (Request, Answer, error)
 }
 
 // A CompletionCodec translates legacy completions.

@@ -41,6 +41,9 @@ func (r *Root) KeyPepper() []byte { return r.derive("modelgate key pepper v1") }
 // Sealer returns the sealer of credentials.
 func (r *Root) Sealer() *Sealer { return newSealer(r.derive("modelgate credential sealing v1")) }
 
+// BodySealer returns the sealer of kept bodies.
+func (r *Root) BodySealer() *Sealer { return newSealer(r.derive("modelgate body sealing v1")) }
+
 // Fingerprint tells one root from another and nothing else about it.
 func (r *Root) Fingerprint() string {
 	return hex.EncodeToString(r.derive("modelgate root fingerprint v1"))

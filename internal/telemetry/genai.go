@@ -68,7 +68,7 @@ func ProviderName(vendor string) string {
 // own.
 func OperationName(operation string) string {
 	switch operation {
-	case "chat/completions", "responses":
+	case "chat/completions", "responses", "messages":
 		return "chat"
 	case "completions":
 		return "text_completion"

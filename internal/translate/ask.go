@@ -30,6 +30,8 @@ var smallest = map[Endpoint]string{
 	Chat:        `{"messages":[{"role":"user","content":"x"}]}`,
 	Completions: `{"prompt":"x"}`,
 	Embeddings:  `{"input":"x"}`,
+	Responses:   `{"input":"x"}`,
+	Messages:    `{"messages":[{"role":"user","content":"x"}],"max_tokens":1024}`,
 }
 
 // Ask returns a client's request for the model that asks for a stream, and for the usage of a stream, where it is told
@@ -46,7 +48,7 @@ func Ask(e Endpoint, request []byte, model string, stream, includeUsage bool) []
 	if stream {
 		members["stream"] = jsontext.Value("true")
 	}
-	if includeUsage && string(members["stream"]) == "true" {
+	if includeUsage && e != Messages && e != Responses && string(members["stream"]) == "true" {
 		members["stream_options"] = jsontext.Value(`{"include_usage":true}`)
 	}
 	out, err := json.Marshal(members, json.Deterministic(true))

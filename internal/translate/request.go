@@ -13,7 +13,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// An Endpoint is one of OpenAI's operations that are translated.
+// An Endpoint is an operation that is translated.
 type Endpoint string
 
 // The endpoints.
@@ -21,11 +21,14 @@ const (
 	Chat        Endpoint = "chat"
 	Completions Endpoint = "completions"
 	Embeddings  Endpoint = "embeddings"
+	Messages    Endpoint = "messages" // Anthropic's
+	Responses   Endpoint = "responses"
 )
 
 // paths are those of the operations.
 var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions",
-	Embeddings: "/v1/embeddings"}
+	Embeddings: "/v1/embeddings", Messages: "/v1/messages",
+	Responses: "/v1/responses"}
 
 // A Request is a client's request that has been checked once, and the codec that translates it.
 type Request struct {
@@ -40,9 +43,10 @@ type Request struct {
 func Parse(p provider.Provider, e Endpoint, body []byte) (*Request, error) {
 	o := dialects.Find(paths[e])
 	if o == nil {
-		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s or %s", e, Chat, Completions, Embeddings)
+		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s, %s, %s or %s", e, Chat, Completions,
+			Embeddings, Messages, Responses)
 	}
-	r, err := o.Parse("", body)
+	r, err := o.Parse(inbound.Head{}, body)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 )
@@ -54,24 +55,24 @@ func (x *Exchange) respond(from Response, pieces [][]byte) Response {
 	whole := slices.Concat(pieces...)
 	switch media, _, _ := mime.ParseMediaType(from.Header.Get("Content-Type")); {
 	case from.Status < 200 || from.Status > 299:
-		return failed(x.Provider.DecodeError(from.Status, from.Header, whole))
+		return failed(x.Request.operation.Dialect, x.Provider.DecodeError(from.Status, from.Header, whole))
 	case len(whole) == 0:
-		return failed(provider.ErrNotAnAnswer)
+		return failed(x.Request.operation.Dialect, provider.ErrNotAnAnswer)
 	case !x.Request.Stream:
 		body, err := x.pipeline(x.Request.operation.Document).Whole(context.Background(), whole)
 		if err != nil {
-			return failed(err)
+			return failed(x.Request.operation.Dialect, err)
 		}
 		return succeeded("application/json", body)
 	case media != "" && !x.Provider.Streams(media):
-		return failed(pipeline.ErrNotAStream)
+		return failed(x.Request.operation.Dialect, pipeline.ErrNotAStream)
 	}
 	return x.stream(pieces)
 }
 
 func (x *Exchange) pipeline(write func(chat.Asked) chat.Writer) *pipeline.Pipeline {
 	asked := chat.Asked{Model: x.Request.Model, Created: x.Created, IncludeUsage: x.Request.IncludeUsage,
-		Plain: x.Request.operation.Dialect.Plain}
+		Plain: x.Request.operation.Dialect.Plain, Echo: x.Request.Echo}
 	return pipeline.New(pipeline.Options{Answer: x.Answer, Asked: asked, Writer: write(asked)})
 }
 
@@ -83,7 +84,7 @@ func (x *Exchange) stream(pieces [][]byte) Response {
 		now, err := p.Piece(context.Background(), piece, i == len(pieces)-1)
 		out = append(out, now...)
 		if err != nil && !p.HasOutput() {
-			return failed(err)
+			return failed(x.Request.operation.Dialect, err)
 		}
 		if err != nil {
 			out = append(out, p.Fail(pipeline.ClientError(err))...)
@@ -104,9 +105,9 @@ func succeeded(contentType string, body []byte) Response {
 		"Content-Length": {strconv.Itoa(len(body))}}, body}
 }
 
-func failed(err error) Response {
+func failed(d *inbound.Dialect, err error) Response {
 	e := pipeline.ClientError(err)
-	body := e.AppendJSON(nil)
+	body := d.AppendError(nil, e)
 	header := e.Header()
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	return Response{e.Status, header, body}

@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
@@ -45,7 +46,7 @@ func TestRequestsToEndpointsThatAVendorLacks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "/chat/completions", req.Path, "completions go over chat completions")
 	_, err = Parse(acme(), "images", nil)
-	require.ErrorContains(t, err, "choose chat, completions or embeddings")
+	require.ErrorContains(t, err, "choose chat, completions, embeddings, messages or responses")
 }
 
 func TestWithModelAddsAModelOnlyWhereThereIsNone(t *testing.T) {
@@ -168,7 +169,7 @@ func TestWhatTheClientGets(t *testing.T) {
 func TestHeadsAreThoseOfHTTP(t *testing.T) {
 	e := &openai.Error{Status: 429, Message: "m", Type: "t", RetryAfter: 1500 * time.Millisecond}
 	require.Equal(t,
-		"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 61\r\ncontent-type: application/json\r\nretry-after: 2\r\nretry-after-ms: 1500\r\n\r\n", string(failed(e).Head()))
+		"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 61\r\ncontent-type: application/json\r\nretry-after: 2\r\nretry-after-ms: 1500\r\n\r\n", string(failed(dialects.Default, e).Head()))
 }
 
 // forgetful is a codec that reads each piece by itself.

@@ -49,6 +49,26 @@ func (e *encoder) record(r *ledgerv1.Record) {
 	e.flag(30, r.GetPriced())
 	e.text(31, r.GetPriceVersion())
 	e.number(32, uint64(r.GetRequests()))
+	for _, a := range r.GetAttemptList() {
+		e.attempt(33, a)
+	}
+	e.text(34, r.GetRefusedBy())
+	e.text(35, r.GetKeyHint())
+}
+
+func (e *encoder) attempt(field protowire.Number, a *ledgerv1.Attempt) {
+	in := encoder{}
+	in.text(1, a.GetKind())
+	in.text(2, a.GetProvider())
+	in.text(3, a.GetUpstreamModel())
+	in.number(4, uint64(a.GetStatus()))
+	in.text(5, a.GetError())
+	in.number(6, uint64(a.GetStartMs()))
+	in.number(7, uint64(a.GetFirstByteMs()))
+	in.number(8, uint64(a.GetDurationMs()))
+	in.number(9, uint64(a.GetCoolMs()))
+	e.invalid = e.invalid || in.invalid
+	e.to = protowire.AppendBytes(protowire.AppendTag(e.to, field, protowire.BytesType), in.to)
 }
 
 func (e *encoder) text(field protowire.Number, s string) {

@@ -15,33 +15,19 @@ import (
 
 // What is written is what Protobuf writes, for every field that a record has.
 func TestARecordIsEncodedAsByProtobuf(t *testing.T) {
-	numbers := []int64{0, 1, -1, 127, 128, math.MaxInt64, math.MinInt64}
-	texts := []string{"", "a", "ünï", string(make([]byte, 200))}
 	fields := (&ledgerv1.Record{}).ProtoReflect().Descriptor().Fields()
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
 		r := &ledgerv1.Record{}
 		for i := range fields.Len() {
-			f, n := fields.Get(i), numbers[random.IntN(len(numbers))]
-			var v protoreflect.Value
-			switch f.Kind() {
-			case protoreflect.StringKind:
-				v = protoreflect.ValueOfString(texts[random.IntN(len(texts))])
-			case protoreflect.BoolKind:
-				v = protoreflect.ValueOfBool(n > 0)
-			case protoreflect.Int64Kind:
-				v = protoreflect.ValueOfInt64(n)
-			case protoreflect.Uint32Kind:
-				v = protoreflect.ValueOfUint32(uint32(n))
-			case protoreflect.MessageKind:
-				if n == 0 {
-					continue
+			f := fields.Get(i)
+			if f.IsList() {
+				for range random.IntN(3) {
+					randomize(random, r.ProtoReflect().Mutable(f).List().AppendMutable().Message())
 				}
-				v = protoreflect.ValueOfMessage((&timestamppb.Timestamp{Seconds: n, Nanos: int32(n >> 3)}).ProtoReflect())
-			default:
-				t.Fatalf("the encoder knows no field of kind %s", f.Kind())
+			} else if v := randomValue(random, f); v.IsValid() {
+				r.ProtoReflect().Set(f, v)
 			}
-			r.ProtoReflect().Set(f, v)
 		}
 		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 		require.NoError(t, err)
@@ -49,4 +35,35 @@ func TestARecordIsEncodedAsByProtobuf(t *testing.T) {
 		e.record(r)
 		require.Equal(t, want, e.to)
 	}
+}
+
+// randomize sets the fields of a message without lists.
+func randomize(random *rand.Rand, m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		m.Set(fields.Get(i), randomValue(random, fields.Get(i)))
+	}
+}
+
+// randomValue returns a value for a field, or none for a message that is left out.
+func randomValue(random *rand.Rand, f protoreflect.FieldDescriptor) (v protoreflect.Value) {
+	numbers := []int64{0, 1, -1, 127, 128, math.MaxInt64, math.MinInt64}
+	texts := []string{"", "a", "ünï", string(make([]byte, 200))}
+	n := numbers[random.IntN(len(numbers))]
+	switch f.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(texts[random.IntN(len(texts))])
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(n > 0)
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(n)
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(uint32(n))
+	case protoreflect.MessageKind:
+		if n == 0 {
+			return v
+		}
+		return protoreflect.ValueOfMessage((&timestamppb.Timestamp{Seconds: n, Nanos: int32(n >> 3)}).ProtoReflect())
+	}
+	panic("the encoder knows no field of kind " + f.Kind().String())
 }

@@ -91,13 +91,17 @@ func clipped(r *ledgerv1.Record) *ledgerv1.Record {
 	m := r.ProtoReflect()
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if f.Kind() == protoreflect.StringKind {
-			s := v.String()
-			m.Set(f, protoreflect.ValueOfString(strings.ToValidUTF8(s[:min(len(s), maxString)], "")))
+			m.Set(f, protoreflect.ValueOfString(valid(v.String())))
 		}
 		return true
 	})
+	for _, a := range r.GetAttemptList() {
+		a.Provider, a.UpstreamModel, a.Error = valid(a.GetProvider()), valid(a.GetUpstreamModel()), valid(a.GetError())
+	}
 	return r
 }
+
+func valid(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxString)], "") }
 
 // readSalt returns the salt in the header of a segment.
 func readSalt(head []byte) (uint32, bool) {

@@ -27,6 +27,7 @@ func Run(t *testing.T, start Start) {
 		{"Completions", completions},
 		{"Embeddings", embeddings},
 		{"Native", natives},
+		{"Messages", messages},
 		{"NotServed", notServed},
 		{"Routes", routes},
 		{"Catalog", catalogOverride},

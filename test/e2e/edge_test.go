@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -57,6 +58,32 @@ func TestEnvoysOwnErrors(t *testing.T) {
 			if c.code != "" {
 				require.Equal(t, c.code, e["code"])
 			}
+			require.NotEmpty(t, header.Get("X-Request-Id"))
+		})
+	}
+}
+
+// TestEnvoysOwnErrorsForAnthropicsClients holds the same of the form of Anthropic's errors.
+func TestEnvoysOwnErrorsForAnthropicsClients(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	head := "POST /v1/messages?beta=true HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + g.Key +
+		"\r\nContent-Type: application/json\r\n"
+	for _, c := range []struct {
+		name, request string
+		status        int
+		typ           string
+	}{
+		{"33 MiB", head + fmt.Sprintf("Content-Length: %d\r\n\r\n", 33<<20), 413, "request_too_large"},
+		{"the gateway's own", strings.Replace(head, g.Key, "wrong", 1) + "Content-Length: 2\r\n\r\n{}", 401,
+			"authentication_error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, header, body := g.raw(t, c.request)
+			require.Equal(t, c.status, status, "%s", body)
+			require.Equal(t, "application/json", header.Get("Content-Type"))
+			said := harness.Decode(t, body)
+			require.Equal(t, "error", said["type"], body)
+			require.Equal(t, c.typ, said["error"].(map[string]any)["type"])
 			require.NotEmpty(t, header.Get("X-Request-Id"))
 		})
 	}
@@ -150,18 +177,24 @@ timeouts: {first_byte: 0.2s}
 `, harness.FreePort(t), silent.Addr()), "config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("gone/x", "silent/x", "rescued") })
 	for _, c := range []struct {
-		model  string
-		status int
-		code   string
+		model     string
+		status    int
+		code      string
+		anthropic string // the type of the error for Anthropic's clients
 	}{
-		{"gone/x", 503, "upstream_unavailable"},
-		{"silent/x", 504, "upstream_timeout"},
+		{"gone/x", 503, "upstream_unavailable", "overloaded_error"},
+		{"silent/x", 504, "upstream_timeout", "timeout_error"},
 	} {
 		status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+c.model+
 			`","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)
 		require.Equal(t, c.status, status, body)
 		require.Equal(t, c.code, harness.Decode(t, body)["error"].(map[string]any)["code"])
+		status, body, err = g.post("/v1/messages", g.Key, `{"model":"`+c.model+
+			`","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`)
+		require.NoError(t, err)
+		require.Equal(t, c.status, status, body)
+		require.Equal(t, c.anthropic, harness.Decode(t, body)["error"].(map[string]any)["type"], body)
 	}
 	status, body, err := g.post("/v1/chat/completions", g.Key,
 		`{"model":"rescued","messages":[{"role":"user","content":"hi"}]}`)
@@ -198,8 +231,7 @@ func TestLargeBodies(t *testing.T) {
 // TestOneStreamForARequest holds what the design saves: one gRPC stream for a request, and one more for each retry.
 func TestOneStreamForARequest(t *testing.T) {
 	g := startRun(t, t.TempDir())
-	failing := cases.NewProvider(t, func(w http.ResponseWriter,
-		_ *http.Request) {
+	failing := cases.NewProvider(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	harness.Must(t, "kind: Provider\nname: failing\nvendor: openai\nendpoint: "+failing.URL+
@@ -207,10 +239,8 @@ func TestOneStreamForARequest(t *testing.T) {
 		"config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("retried") })
 	streams := func(model string, requests int) int64 {
-		// What the job service asks meanwhile, which is for lists of models, has streams of its own.
-		opened := func() int64 {
-			return g.envoyStat(t, "cluster.extproc.upstream_rq_total") - g.envoyStat(t, "http.jobs.downstream_rq_total")
-		}
+		// Access logs, and what the job service asks meanwhile, have streams of their own.
+		opened := func() int64 { return g.envoyStat(t, `(http\.edge|cluster\..+)\.ext_proc\.streams_started`) }
 		before := opened()
 		for range requests {
 			status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+model+
@@ -224,7 +254,7 @@ func TestOneStreamForARequest(t *testing.T) {
 	require.EqualValues(t, 40, streams("retried", 20))
 }
 
-// envoyStat reads a counter from Envoy's admin interface.
+// envoyStat returns the sum of the counters whose names match, from Envoy's admin interface.
 func (g *gateway) envoyStat(t *testing.T, name string) int64 {
 	t.Helper()
 	socket := filepath.Join(g.Dir, "run", "envoy-admin.sock")
@@ -233,14 +263,18 @@ func (g *gateway) envoyStat(t *testing.T, name string) int64 {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
 	defer client.CloseIdleConnections()
-	response, err := client.Get("http://envoy/stats?filter=^" + name + "$")
+	response, err := client.Get("http://envoy/stats?filter=" + url.QueryEscape("^"+name+"$"))
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	_, value, ok := strings.Cut(strings.TrimSpace(string(text)), ": ")
-	require.True(t, ok, "%s", text)
-	n, err := strconv.ParseInt(value, 10, 64)
-	require.NoError(t, err)
-	return n
+	sum := int64(0)
+	for line := range strings.Lines(string(text)) {
+		_, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		require.True(t, ok, "%s", text)
+		n, err := strconv.ParseInt(value, 10, 64)
+		require.NoError(t, err)
+		sum += n
+	}
+	return sum
 }

@@ -203,7 +203,11 @@ func (g limitGateway) left(ctx context.Context, body string) error {
 }
 
 // oldExchanges is a statement that adds so many exchanges of a time in microseconds.
-const oldExchanges = `INSERT INTO exchanges WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
+const oldExchanges = `INSERT INTO exchanges (id, request_id, at, duration, api_key, organization, project, user_id,
+operation, model, provider, upstream_model, attempts, stream, status, outcome, error_code, first_byte_ms, input_tokens,
+cached_tokens, cache_write_tokens, input_audio_tokens, output_tokens, reasoning_tokens, output_audio_tokens, images,
+estimated, batch, cost, priced, price_version, requests)
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
 SELECT printf('%032x', i), '', ?, 0, 'key_a', '', '', '', 'chat/completions', 'm', 'openai', 'm', 1, 0, 200, 'finished', '', 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, '', 1 FROM n`
 
 func prunedInChunks(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 )
@@ -29,7 +30,7 @@ func toolRows() []row {
 		{13, "arguments that are no JSON pass, and go to those who need an object in one", brokenArguments},
 		{14, "the pieces of a call pass as they come", callsAsTheyCome},
 		{15, "an answer by a hidden tool is text, and the client's tools stay calls", hiddenTool},
-		{16, "the Responses API is served by those who have it, and is not made up of chat", responsesAreNative},
+		{16, "the Responses API is passed to those who have it, and whole where it is made up of chat", responsesAreWhole},
 	}
 }
 
@@ -385,12 +386,31 @@ func hiddenTool(t *testing.T) {
 	})
 }
 
-func responsesAreNative(t *testing.T) {
+func responsesAreWhole(t *testing.T) {
 	g := overPlayer(t)
-	const ask = `{"model":"%s","input":"hi","stream":true}`
-	refused := g.Do(t, "POST", "/v1/responses", fmt.Sprintf(ask, "claude/claude-sonnet-4-5"))
-	require.Equal(t, 400, refused.Status)
-	require.Equal(t, "unsupported_endpoint", refused.Failure(t).Code)
+	const ask = `{"model":"%s","input":"hi","stream":true,"tools":[{"type":"function","name":"clock","parameters":{"type":"object"}}]}`
+	g.vendor.sends(messages.stream(said{text: "wait", stop: "tool_calls",
+		calls: []call{{"t1", "clock", `{"zone":"CET"}`}, {"t2", "clock", `{"zone":"UTC"}`}}})...)
+	var indices []int64
+	deltas := map[int64]string{}
+	var last gjson.Result
+	translated := g.Do(t, "POST", "/v1/responses", fmt.Sprintf(ask, "claude/claude-sonnet-4-5"))
+	for e := range strings.SplitSeq(string(translated.Body), "\n") {
+		d, ok := strings.CutPrefix(e, "data: ")
+		if !ok {
+			continue
+		}
+		last = gjson.Parse(d)
+		switch last.Get("type").Str {
+		case "response.output_item.added":
+			indices = append(indices, last.Get("output_index").Int())
+		case "response.output_text.delta", "response.function_call_arguments.delta":
+			deltas[last.Get("output_index").Int()] += last.Get("delta").Str
+		}
+	}
+	require.Equal(t, []int64{0, 1, 2}, indices)
+	require.Equal(t, map[int64]string{0: "wait", 1: `{"zone":"CET"}`, 2: `{"zone":"UTC"}`}, deltas)
+	require.Equal(t, "clock", last.Get("response.tools.0.name").Str)
 	events := event("response.output_item.added",
 		`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c1","name":"clock","arguments":""}}`) +
 		event("response.function_call_arguments.delta",

@@ -91,6 +91,8 @@ func TestSDKs(t *testing.T) {
 		{"Python", "cases.py", python, true},
 		{"Node", "cases.mjs", node, true},
 		{"Go", "", golang, true},
+		{"Anthropic for Python", "anthropic_cases.py", python, false},
+		{"Responses for Python", "responses_cases.py", python, false},
 		{"LangChain for Python", "langchain_cases.py", python, false},
 		{"LangChain for Node", "langchain.mjs", node, false},
 		{"Vercel AI SDK", "vercel.mjs", node, false},

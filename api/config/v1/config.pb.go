@@ -1144,7 +1144,9 @@ type Key struct {
 	// Free notes: at most 16 pairs, with keys up to 64 characters and values up to 512.
 	Metadata map[string]string `protobuf:"bytes,15,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The key that a rotation replaced, while it is still valid.
-	Retired       *RetiredKey `protobuf:"bytes,16,opt,name=retired,proto3" json:"retired,omitempty"`
+	Retired *RetiredKey `protobuf:"bytes,16,opt,name=retired,proto3" json:"retired,omitempty"`
+	// Which bodies of its requests are kept. Default: as the project says, or else the organization.
+	Bodies        *Bodies `protobuf:"bytes,17,opt,name=bodies,proto3" json:"bodies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,6 +1289,13 @@ func (x *Key) GetMetadata() map[string]string {
 func (x *Key) GetRetired() *RetiredKey {
 	if x != nil {
 		return x.Retired
+	}
+	return nil
+}
+
+func (x *Key) GetBodies() *Bodies {
+	if x != nil {
+		return x.Bodies
 	}
 	return nil
 }
@@ -1495,7 +1504,9 @@ type Organization struct {
 	Disabled  bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Quotas of files, uploads, batches and fine-tuning jobs. A quota of 0 has its default.
-	Quotas        *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	Quotas *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	// Which bodies of its requests are kept. Default: none.
+	Bodies        *Bodies `protobuf:"bytes,8,opt,name=bodies,proto3" json:"bodies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1579,6 +1590,13 @@ func (x *Organization) GetQuotas() *Quotas {
 	return nil
 }
 
+func (x *Organization) GetBodies() *Bodies {
+	if x != nil {
+		return x.Bodies
+	}
+	return nil
+}
+
 // A Project has limits and budgets that the keys of a part of an organization share.
 type Project struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1591,7 +1609,9 @@ type Project struct {
 	Disabled  bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Quotas of files, uploads, batches and fine-tuning jobs. A quota of 0 has its default.
-	Quotas        *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	Quotas *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	// Which bodies of its requests are kept. Default: as the organization says.
+	Bodies        *Bodies `protobuf:"bytes,8,opt,name=bodies,proto3" json:"bodies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1675,6 +1695,162 @@ func (x *Project) GetQuotas() *Quotas {
 	return nil
 }
 
+func (x *Project) GetBodies() *Bodies {
+	if x != nil {
+		return x.Bodies
+	}
+	return nil
+}
+
+// Bodies says which requests and answers are kept, and for how long. The setting of a key comes before that of its
+// project, and that before the organization's. See docs/bodies.md.
+type Bodies struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Share of the requests that is kept, from 0 to 1. 0: none, also where a wider setting keeps some.
+	Share float64 `protobuf:"fixed64,1,opt,name=share,proto3" json:"share,omitempty"`
+	// Built-in rules for what is removed before a body leaves the ext_proc service: email, card, api_key. Default: all.
+	// "none" alone: no built-in rule.
+	Redact []string `protobuf:"bytes,2,rep,name=redact,proto3" json:"redact,omitempty"`
+	// More rules, at most 16.
+	Patterns []*Redaction `protobuf:"bytes,3,rep,name=patterns,proto3" json:"patterns,omitempty"`
+	// Largest part of a body that is kept, in bytes. Default 65536, at most 1048576.
+	MaxBytes uint64 `protobuf:"varint,4,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// Largest size of all that is kept under this setting, in bytes. Then nothing more is kept until something expires or
+	// is deleted. Default 1073741824.
+	MaxTotalBytes uint64 `protobuf:"varint,5,opt,name=max_total_bytes,json=maxTotalBytes,proto3" json:"max_total_bytes,omitempty"`
+	// How long it is kept. Default 720h, at most 8760h.
+	Retention     *durationpb.Duration `protobuf:"bytes,6,opt,name=retention,proto3" json:"retention,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bodies) Reset() {
+	*x = Bodies{}
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bodies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bodies) ProtoMessage() {}
+
+func (x *Bodies) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bodies.ProtoReflect.Descriptor instead.
+func (*Bodies) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Bodies) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *Bodies) GetRedact() []string {
+	if x != nil {
+		return x.Redact
+	}
+	return nil
+}
+
+func (x *Bodies) GetPatterns() []*Redaction {
+	if x != nil {
+		return x.Patterns
+	}
+	return nil
+}
+
+func (x *Bodies) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *Bodies) GetMaxTotalBytes() uint64 {
+	if x != nil {
+		return x.MaxTotalBytes
+	}
+	return 0
+}
+
+func (x *Bodies) GetRetention() *durationpb.Duration {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
+// A Redaction replaces text in kept bodies.
+type Redaction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, which replaces the text, in brackets.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Regular expression in the syntax of RE2, at most 512 characters.
+	Pattern       string `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Redaction) Reset() {
+	*x = Redaction{}
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Redaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Redaction) ProtoMessage() {}
+
+func (x *Redaction) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Redaction.ProtoReflect.Descriptor instead.
+func (*Redaction) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Redaction) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Redaction) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
 // Quotas bound the objects that exist for an organization or a project, for all its keys together. Limits bound the
 // requests of a period. Each key without an organization has the quotas of a project.
 type Quotas struct {
@@ -1710,7 +1886,7 @@ type Quotas struct {
 
 func (x *Quotas) Reset() {
 	*x = Quotas{}
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1898,7 @@ func (x *Quotas) String() string {
 func (*Quotas) ProtoMessage() {}
 
 func (x *Quotas) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1911,7 @@ func (x *Quotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
 func (*Quotas) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Quotas) GetOpenBatches() uint64 {
@@ -1841,7 +2017,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2029,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2042,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RateLimit) GetName() string {
@@ -1909,7 +2085,7 @@ type RateLimitDescriptor struct {
 
 func (x *RateLimitDescriptor) Reset() {
 	*x = RateLimitDescriptor{}
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2097,7 @@ func (x *RateLimitDescriptor) String() string {
 func (*RateLimitDescriptor) ProtoMessage() {}
 
 func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2110,7 @@ func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitDescriptor.ProtoReflect.Descriptor instead.
 func (*RateLimitDescriptor) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RateLimitDescriptor) GetKey() string {
@@ -1983,7 +2159,7 @@ type RateLimitPolicy struct {
 
 func (x *RateLimitPolicy) Reset() {
 	*x = RateLimitPolicy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2171,7 @@ func (x *RateLimitPolicy) String() string {
 func (*RateLimitPolicy) ProtoMessage() {}
 
 func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2184,7 @@ func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitPolicy.ProtoReflect.Descriptor instead.
 func (*RateLimitPolicy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RateLimitPolicy) GetUnit() Unit {
@@ -2035,16 +2211,18 @@ type Account struct {
 	// The password, when it is set: at least 12 characters. Hashed before it is stored, and never shown.
 	Password string `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
 	// argon2id, as PHC string. Never written by hand.
-	PasswordHash  string                 `protobuf:"bytes,5,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
-	Disabled      bool                   `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	PasswordHash string                 `protobuf:"bytes,5,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
+	Disabled     bool                   `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The person may see kept bodies. No role includes it.
+	ReadBodies    bool `protobuf:"varint,8,opt,name=read_bodies,json=readBodies,proto3" json:"read_bodies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2234,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2247,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Account) GetName() string {
@@ -2121,6 +2299,13 @@ func (x *Account) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Account) GetReadBodies() bool {
+	if x != nil {
+		return x.ReadBodies
+	}
+	return false
+}
+
 // An AdminToken authenticates a program at the admin API.
 type AdminToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2140,7 +2325,7 @@ type AdminToken struct {
 
 func (x *AdminToken) Reset() {
 	*x = AdminToken{}
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2337,7 @@ func (x *AdminToken) String() string {
 func (*AdminToken) ProtoMessage() {}
 
 func (x *AdminToken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2350,7 @@ func (x *AdminToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
 func (*AdminToken) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdminToken) GetName() string {
@@ -2244,7 +2429,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2441,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2454,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Gateway) GetName() string {
@@ -2354,7 +2539,7 @@ type Cors struct {
 
 func (x *Cors) Reset() {
 	*x = Cors{}
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2551,7 @@ func (x *Cors) String() string {
 func (*Cors) ProtoMessage() {}
 
 func (x *Cors) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2564,7 @@ func (x *Cors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cors.ProtoReflect.Descriptor instead.
 func (*Cors) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Cors) GetOrigins() []string {
@@ -2425,7 +2610,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +2622,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +2635,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -2491,7 +2676,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2688,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2701,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Certificate) GetName() string {
@@ -2565,7 +2750,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2762,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2775,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Route) GetName() string {
@@ -2636,7 +2821,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2833,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2846,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Catalog) GetName() string {
@@ -2701,7 +2886,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2898,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2911,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -2797,7 +2982,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2994,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +3007,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -2969,7 +3154,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3166,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3179,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Price) GetInput() string {
@@ -3106,7 +3291,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3303,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3316,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -3195,7 +3380,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3392,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3405,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -3252,7 +3437,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3449,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3462,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -3340,7 +3525,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3537,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3550,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JobService) GetName() string {
@@ -3412,7 +3597,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3609,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3622,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -3488,7 +3673,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3685,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3698,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Webhook) GetName() string {
@@ -3577,7 +3762,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3774,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3787,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Listing) GetName() string {
@@ -3632,7 +3817,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +3829,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +3842,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListedModel) GetId() string {
@@ -3758,7 +3943,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\rR\bpriority\"M\n" +
 	"\x05Retry\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\rR\vmaxAttempts\x12!\n" +
-	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xaf\x05\n" +
+	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xe4\x05\n" +
 	"\x03Key\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
@@ -3778,7 +3963,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06limits\x18\r \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
 	"\abudgets\x18\x0e \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12B\n" +
 	"\bmetadata\x18\x0f \x03(\v2&.modelgate.config.v1.Key.MetadataEntryR\bmetadata\x129\n" +
-	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyR\aretired\x1a;\n" +
+	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyR\aretired\x123\n" +
+	"\x06bodies\x18\x11 \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +
@@ -3795,7 +3981,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05model\x18\x04 \x01(\tR\x05model\"I\n" +
 	"\x06Budget\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12\x10\n" +
-	"\x03usd\x18\x02 \x01(\tR\x03usd\"\xbc\x02\n" +
+	"\x03usd\x18\x02 \x01(\tR\x03usd\"\xf1\x02\n" +
 	"\fOrganization\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
@@ -3804,7 +3990,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
-	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\"\xb7\x02\n" +
+	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
+	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\"\xec\x02\n" +
 	"\aProject\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
@@ -3813,7 +4000,18 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
-	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\"\xcb\x03\n" +
+	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
+	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\"\xf0\x01\n" +
+	"\x06Bodies\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x16\n" +
+	"\x06redact\x18\x02 \x03(\tR\x06redact\x12:\n" +
+	"\bpatterns\x18\x03 \x03(\v2\x1e.modelgate.config.v1.RedactionR\bpatterns\x12\x1b\n" +
+	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes\x12&\n" +
+	"\x0fmax_total_bytes\x18\x05 \x01(\x04R\rmaxTotalBytes\x127\n" +
+	"\tretention\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\tretention\"9\n" +
+	"\tRedaction\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern\"\xcb\x03\n" +
 	"\x06Quotas\x12!\n" +
 	"\fopen_batches\x18\x01 \x01(\x04R\vopenBatches\x12!\n" +
 	"\fkept_batches\x18\x02 \x01(\x04R\vkeptBatches\x12\x14\n" +
@@ -3843,7 +4041,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"shadowMode\"l\n" +
 	"\x0fRateLimitPolicy\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
-	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\x87\x02\n" +
+	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\xa8\x02\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12-\n" +
@@ -3852,7 +4050,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\rpassword_hash\x18\x05 \x01(\tR\fpasswordHash\x12\x1a\n" +
 	"\bdisabled\x18\x06 \x01(\bR\bdisabled\x129\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xf9\x01\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1f\n" +
+	"\vread_bodies\x18\b \x01(\bR\n" +
+	"readBodies\"\xf9\x01\n" +
 	"\n" +
 	"AdminToken\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -4057,7 +4257,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -4079,97 +4279,104 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Budget)(nil),                // 17: modelgate.config.v1.Budget
 	(*Organization)(nil),          // 18: modelgate.config.v1.Organization
 	(*Project)(nil),               // 19: modelgate.config.v1.Project
-	(*Quotas)(nil),                // 20: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 21: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 22: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 23: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 24: modelgate.config.v1.Account
-	(*AdminToken)(nil),            // 25: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 26: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 27: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 28: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 29: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 30: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 31: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 32: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 33: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 34: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 35: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 36: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 37: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 38: modelgate.config.v1.JobService
-	(*MutualTLS)(nil),             // 39: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 40: modelgate.config.v1.Webhook
-	(*Listing)(nil),               // 41: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 42: modelgate.config.v1.ListedModel
-	nil,                           // 43: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 44: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 45: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
+	(*Bodies)(nil),                // 20: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 21: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 22: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 23: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 24: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 25: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 26: modelgate.config.v1.Account
+	(*AdminToken)(nil),            // 27: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 28: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 29: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 30: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 31: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 32: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 33: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 34: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 35: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 36: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 37: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 38: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 39: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 40: modelgate.config.v1.JobService
+	(*MutualTLS)(nil),             // 41: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 42: modelgate.config.v1.Webhook
+	(*Listing)(nil),               // 43: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 44: modelgate.config.v1.ListedModel
+	nil,                           // 45: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 46: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 47: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	7,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	43, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	45, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	8,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	9,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	6,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	46, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	46, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	46, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	46, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	48, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	48, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	48, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	48, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	12, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	13, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	8,  // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	47, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	49, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	11, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	47, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	47, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	49, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	49, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	16, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	17, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	44, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	46, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	15, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	47, // 21: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 22: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
-	1,  // 23: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	16, // 24: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	17, // 25: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	47, // 26: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	20, // 27: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	16, // 28: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	17, // 29: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	47, // 30: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	20, // 31: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	22, // 32: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	23, // 33: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	22, // 34: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	1,  // 35: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
-	2,  // 36: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	47, // 37: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	47, // 38: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	47, // 39: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	28, // 40: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	27, // 41: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	46, // 42: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	7,  // 43: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	32, // 44: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	33, // 45: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	34, // 46: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,  // 47: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,  // 48: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	45, // 49: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	37, // 50: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	35, // 51: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	36, // 52: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	39, // 53: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	7,  // 54: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	42, // 55: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	20, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	49, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 23: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
+	1,  // 24: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
+	16, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	17, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	49, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	22, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	20, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	16, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	17, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	49, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	22, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	20, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	21, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	48, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	24, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	25, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	24, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	1,  // 40: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
+	2,  // 41: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
+	49, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	49, // 43: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	49, // 44: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	30, // 45: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	29, // 46: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	48, // 47: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	7,  // 48: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	34, // 49: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	35, // 50: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	36, // 51: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,  // 52: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,  // 53: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	47, // 54: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	39, // 55: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	37, // 56: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	38, // 57: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	41, // 58: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	7,  // 59: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	44, // 60: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -4184,15 +4391,15 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[25].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[28].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -21,7 +21,7 @@ var (
 func Scopes() []string {
 	return []string{
 		"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "audit:read", "status:read",
-		"admins:write", "playground", "*",
+		"admins:write", "playground", "bodies:read", "bodies:delete", "*",
 	}
 }
 

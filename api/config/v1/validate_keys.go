@@ -42,6 +42,7 @@ func (v *validator) key(k *Key) {
 	v.limits(k.GetLimits())
 	v.budgets(k.GetBudgets())
 	v.metadata(k.GetMetadata())
+	v.bodies(k.GetBodies())
 	if r := k.GetRetired(); r != nil {
 		if len(r.GetHash()) == 0 {
 			v.fail("retired.hash", "missing")
@@ -63,6 +64,7 @@ func (v *validator) organization(o *Organization) {
 	v.limits(o.GetLimits())
 	v.budgets(o.GetBudgets())
 	v.quotas(o.GetQuotas())
+	v.bodies(o.GetBodies())
 	v.time("created_at", o.GetCreatedAt())
 }
 
@@ -75,6 +77,7 @@ func (v *validator) project(p *Project) {
 	v.limits(p.GetLimits())
 	v.budgets(p.GetBudgets())
 	v.quotas(p.GetQuotas())
+	v.bodies(p.GetBodies())
 	v.time("created_at", p.GetCreatedAt())
 }
 

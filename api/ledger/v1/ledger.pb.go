@@ -76,7 +76,15 @@ type Record struct {
 	// Version of the catalog whose price was used.
 	PriceVersion string `protobuf:"bytes,31,opt,name=price_version,json=priceVersion,proto3" json:"price_version,omitempty"`
 	// Number of exchanges in the record. 0 means 1. A vendor's batch has more.
-	Requests      int64 `protobuf:"varint,32,opt,name=requests,proto3" json:"requests,omitempty"`
+	Requests int64 `protobuf:"varint,32,opt,name=requests,proto3" json:"requests,omitempty"`
+	// The attempts, oldest first, at most 16. Empty where there was one attempt that did not fail, or none: the other
+	// fields describe it.
+	AttemptList []*Attempt `protobuf:"bytes,33,rep,name=attempt_list,json=attemptList,proto3" json:"attempt_list,omitempty"`
+	// What refused the request: a rule such as "key/<id> limit requests per minute" or "budget organization/x day", or an
+	// object such as "key/<id>". Empty unless the gateway refused it.
+	RefusedBy string `protobuf:"bytes,34,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
+	// The last characters of a key that is not known.
+	KeyHint       string `protobuf:"bytes,35,opt,name=key_hint,json=keyHint,proto3" json:"key_hint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +343,143 @@ func (x *Record) GetRequests() int64 {
 	return 0
 }
 
+func (x *Record) GetAttemptList() []*Attempt {
+	if x != nil {
+		return x.AttemptList
+	}
+	return nil
+}
+
+func (x *Record) GetRefusedBy() string {
+	if x != nil {
+		return x.RefusedBy
+	}
+	return ""
+}
+
+func (x *Record) GetKeyHint() string {
+	if x != nil {
+		return x.KeyHint
+	}
+	return ""
+}
+
+// An Attempt is one try of an exchange at a provider.
+type Attempt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// first, retry (at the provider of the attempt before) or fallback (at another).
+	Kind     string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// The provider's name of the model.
+	UpstreamModel string `protobuf:"bytes,3,opt,name=upstream_model,json=upstreamModel,proto3" json:"upstream_model,omitempty"`
+	// Status of the provider's answer; 0: no answer.
+	Status uint32 `protobuf:"varint,4,opt,name=status,proto3" json:"status,omitempty"`
+	// Why it failed; empty if it did not.
+	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// When it began, after the exchange did.
+	StartMs int64 `protobuf:"varint,6,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	// Time from its start to the first byte of the answer; 0 if there was none.
+	FirstByteMs int64 `protobuf:"varint,7,opt,name=first_byte_ms,json=firstByteMs,proto3" json:"first_byte_ms,omitempty"`
+	DurationMs  int64 `protobuf:"varint,8,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// How long the provider is left alone because of it, from its end.
+	CoolMs        int64 `protobuf:"varint,9,opt,name=cool_ms,json=coolMs,proto3" json:"cool_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attempt) Reset() {
+	*x = Attempt{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attempt) ProtoMessage() {}
+
+func (x *Attempt) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
+func (*Attempt) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Attempt) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Attempt) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *Attempt) GetUpstreamModel() string {
+	if x != nil {
+		return x.UpstreamModel
+	}
+	return ""
+}
+
+func (x *Attempt) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Attempt) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Attempt) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *Attempt) GetFirstByteMs() int64 {
+	if x != nil {
+		return x.FirstByteMs
+	}
+	return 0
+}
+
+func (x *Attempt) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *Attempt) GetCoolMs() int64 {
+	if x != nil {
+		return x.CoolMs
+	}
+	return 0
+}
+
 type RecordRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Records       []*Record              `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
@@ -344,7 +489,7 @@ type RecordRequest struct {
 
 func (x *RecordRequest) Reset() {
 	*x = RecordRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +501,7 @@ func (x *RecordRequest) String() string {
 func (*RecordRequest) ProtoMessage() {}
 
 func (x *RecordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +514,7 @@ func (x *RecordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRequest.ProtoReflect.Descriptor instead.
 func (*RecordRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{1}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RecordRequest) GetRecords() []*Record {
@@ -388,7 +533,7 @@ type RecordAnswer struct {
 
 func (x *RecordAnswer) Reset() {
 	*x = RecordAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +545,7 @@ func (x *RecordAnswer) String() string {
 func (*RecordAnswer) ProtoMessage() {}
 
 func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +558,7 @@ func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAnswer.ProtoReflect.Descriptor instead.
 func (*RecordAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{2}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 // A SpentRequest asks for the spending in the current calendar periods.
@@ -427,7 +572,7 @@ type SpentRequest struct {
 
 func (x *SpentRequest) Reset() {
 	*x = SpentRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +584,7 @@ func (x *SpentRequest) String() string {
 func (*SpentRequest) ProtoMessage() {}
 
 func (x *SpentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +597,7 @@ func (x *SpentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentRequest.ProtoReflect.Descriptor instead.
 func (*SpentRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{3}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SpentRequest) GetCursor() string {
@@ -472,7 +617,7 @@ type SpentAnswer struct {
 
 func (x *SpentAnswer) Reset() {
 	*x = SpentAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +629,7 @@ func (x *SpentAnswer) String() string {
 func (*SpentAnswer) ProtoMessage() {}
 
 func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +642,7 @@ func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentAnswer.ProtoReflect.Descriptor instead.
 func (*SpentAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{4}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SpentAnswer) GetCursor() string {
@@ -530,7 +675,7 @@ type Spent struct {
 
 func (x *Spent) Reset() {
 	*x = Spent{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +687,7 @@ func (x *Spent) String() string {
 func (*Spent) ProtoMessage() {}
 
 func (x *Spent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +700,7 @@ func (x *Spent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spent.ProtoReflect.Descriptor instead.
 func (*Spent) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Spent) GetSubject() string {
@@ -605,7 +750,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +762,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +775,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UsageRequest) GetResource() string {
@@ -686,7 +831,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +843,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +856,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UsageAnswer) GetStatus() uint32 {
@@ -741,7 +886,7 @@ type PastRequest struct {
 
 func (x *PastRequest) Reset() {
 	*x = PastRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +898,7 @@ func (x *PastRequest) String() string {
 func (*PastRequest) ProtoMessage() {}
 
 func (x *PastRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +911,7 @@ func (x *PastRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastRequest.ProtoReflect.Descriptor instead.
 func (*PastRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PastRequest) GetUntil() *timestamppb.Timestamp {
@@ -792,7 +937,7 @@ type PastAnswer struct {
 
 func (x *PastAnswer) Reset() {
 	*x = PastAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +949,7 @@ func (x *PastAnswer) String() string {
 func (*PastAnswer) ProtoMessage() {}
 
 func (x *PastAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +962,7 @@ func (x *PastAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAnswer.ProtoReflect.Descriptor instead.
 func (*PastAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PastAnswer) GetPast() []*Past {
@@ -848,7 +993,7 @@ type Past struct {
 
 func (x *Past) Reset() {
 	*x = Past{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +1005,7 @@ func (x *Past) String() string {
 func (*Past) ProtoMessage() {}
 
 func (x *Past) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +1018,7 @@ func (x *Past) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Past.ProtoReflect.Descriptor instead.
 func (*Past) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Past) GetEnd() *timestamppb.Timestamp {
@@ -950,7 +1095,7 @@ var File_api_ledger_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/ledger/v1/ledger.proto\x12\x13modelgate.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\b\n" +
+	"\x1aapi/ledger/v1/ledger.proto\x12\x13modelgate.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\t\n" +
 	"\x06Record\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -986,7 +1131,22 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\rcost_nano_usd\x18\x1d \x01(\x03R\vcostNanoUsd\x12\x16\n" +
 	"\x06priced\x18\x1e \x01(\bR\x06priced\x12#\n" +
 	"\rprice_version\x18\x1f \x01(\tR\fpriceVersion\x12\x1a\n" +
-	"\brequests\x18  \x01(\x03R\brequests\"F\n" +
+	"\brequests\x18  \x01(\x03R\brequests\x12?\n" +
+	"\fattempt_list\x18! \x03(\v2\x1c.modelgate.ledger.v1.AttemptR\vattemptList\x12\x1d\n" +
+	"\n" +
+	"refused_by\x18\" \x01(\tR\trefusedBy\x12\x19\n" +
+	"\bkey_hint\x18# \x01(\tR\akeyHint\"\x87\x02\n" +
+	"\aAttempt\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x12%\n" +
+	"\x0eupstream_model\x18\x03 \x01(\tR\rupstreamModel\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\rR\x06status\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x19\n" +
+	"\bstart_ms\x18\x06 \x01(\x03R\astartMs\x12\"\n" +
+	"\rfirst_byte_ms\x18\a \x01(\x03R\vfirstByteMs\x12\x1f\n" +
+	"\vduration_ms\x18\b \x01(\x03R\n" +
+	"durationMs\x12\x17\n" +
+	"\acool_ms\x18\t \x01(\x03R\x06coolMs\"F\n" +
 	"\rRecordRequest\x125\n" +
 	"\arecords\x18\x01 \x03(\v2\x1b.modelgate.ledger.v1.RecordR\arecords\"\x0e\n" +
 	"\fRecordAnswer\"&\n" +
@@ -1047,43 +1207,45 @@ func file_api_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_api_ledger_v1_ledger_proto_rawDescData
 }
 
-var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_api_ledger_v1_ledger_proto_goTypes = []any{
 	(*Record)(nil),                // 0: modelgate.ledger.v1.Record
-	(*RecordRequest)(nil),         // 1: modelgate.ledger.v1.RecordRequest
-	(*RecordAnswer)(nil),          // 2: modelgate.ledger.v1.RecordAnswer
-	(*SpentRequest)(nil),          // 3: modelgate.ledger.v1.SpentRequest
-	(*SpentAnswer)(nil),           // 4: modelgate.ledger.v1.SpentAnswer
-	(*Spent)(nil),                 // 5: modelgate.ledger.v1.Spent
-	(*UsageRequest)(nil),          // 6: modelgate.ledger.v1.UsageRequest
-	(*UsageAnswer)(nil),           // 7: modelgate.ledger.v1.UsageAnswer
-	(*PastRequest)(nil),           // 8: modelgate.ledger.v1.PastRequest
-	(*PastAnswer)(nil),            // 9: modelgate.ledger.v1.PastAnswer
-	(*Past)(nil),                  // 10: modelgate.ledger.v1.Past
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*Attempt)(nil),               // 1: modelgate.ledger.v1.Attempt
+	(*RecordRequest)(nil),         // 2: modelgate.ledger.v1.RecordRequest
+	(*RecordAnswer)(nil),          // 3: modelgate.ledger.v1.RecordAnswer
+	(*SpentRequest)(nil),          // 4: modelgate.ledger.v1.SpentRequest
+	(*SpentAnswer)(nil),           // 5: modelgate.ledger.v1.SpentAnswer
+	(*Spent)(nil),                 // 6: modelgate.ledger.v1.Spent
+	(*UsageRequest)(nil),          // 7: modelgate.ledger.v1.UsageRequest
+	(*UsageAnswer)(nil),           // 8: modelgate.ledger.v1.UsageAnswer
+	(*PastRequest)(nil),           // 9: modelgate.ledger.v1.PastRequest
+	(*PastAnswer)(nil),            // 10: modelgate.ledger.v1.PastAnswer
+	(*Past)(nil),                  // 11: modelgate.ledger.v1.Past
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_api_ledger_v1_ledger_proto_depIdxs = []int32{
-	11, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
-	11, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
-	0,  // 2: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
-	5,  // 3: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
-	11, // 4: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
-	11, // 5: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
-	10, // 6: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
-	11, // 7: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
-	1,  // 8: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
-	3,  // 9: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
-	8,  // 10: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
-	6,  // 11: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
-	2,  // 12: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
-	4,  // 13: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
-	9,  // 14: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
-	7,  // 15: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	12, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
+	12, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
+	1,  // 2: modelgate.ledger.v1.Record.attempt_list:type_name -> modelgate.ledger.v1.Attempt
+	0,  // 3: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
+	6,  // 4: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
+	12, // 5: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
+	12, // 6: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
+	11, // 7: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
+	12, // 8: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
+	2,  // 9: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
+	4,  // 10: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
+	9,  // 11: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
+	7,  // 12: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
+	3,  // 13: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
+	5,  // 14: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
+	10, // 15: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
+	8,  // 16: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
+	13, // [13:17] is the sub-list for method output_type
+	9,  // [9:13] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_api_ledger_v1_ledger_proto_init() }
@@ -1097,7 +1259,7 @@ func file_api_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_ledger_v1_ledger_proto_rawDesc), len(file_api_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

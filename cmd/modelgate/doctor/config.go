@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/catalog"
@@ -95,6 +96,28 @@ func checkProviderTests(p *patient) []Finding {
 				Why:  "Requests for it fail, or go to other targets.",
 				Mend: "Check its credential and endpoint: modelgate config get provider " + name})
 		}
+	}
+	return found
+}
+
+// checkProviderHealth looks at how the attempts at providers went, those included that a fallback has hidden.
+func checkProviderHealth(p *patient) []Finding {
+	var found []Finding
+	for _, h := range p.health {
+		f := Finding{Severity: Error, What: fmt.Sprintf("Provider %s is %s.", h.Provider, h.Says()),
+			Why:  "Requests for it fail, or are answered later by other targets.",
+			Mend: "Check its credential and endpoint: modelgate config get provider " + h.Provider}
+		switch h.State {
+		case adminapi.ProviderFailing:
+		case adminapi.ProviderDegraded, adminapi.ProviderCooling:
+			f.Severity = Warning
+		default:
+			continue
+		}
+		if h.Last15Minutes.RateLimited*2 > h.Last15Minutes.Failed {
+			f.Mend = "Raise the rate limit at the vendor, or give the models more targets"
+		}
+		found = append(found, f)
 	}
 	return found
 }

@@ -59,6 +59,7 @@ func checks() []check {
 		{"providers", checkProviders},
 		{"credentials", checkCredentials},
 		{"provider tests", checkProviderTests},
+		{"provider health", checkProviderHealth},
 		{"models", checkModels},
 		{"prices", checkPrices},
 		{"keys", checkKeys},

@@ -135,6 +135,14 @@ func TestDoctorFinds(t *testing.T) {
 		}, "besides", Warning, "a body found no room", "--body-bytes"},
 		{"etcd is full", func(p *patient) { p.says = []string{admincli.SaysError + "etcd is full: 10 of 10"} }, "besides",
 			Error, "etcd is full", "Delete"},
+		{"a failing provider behind a fallback", func(p *patient) {
+			p.health = []adminapi.ProviderHealth{{Provider: "dead", State: adminapi.ProviderFailing, LastError: "timeout",
+				Last15Minutes: adminapi.HealthWindow{Attempts: 19, Failed: 19}}}
+		}, "provider health", Error, "19 of 19 attempts in 15 minutes failed, the last with: timeout", "and endpoint"},
+		{"a provider that limits", func(p *patient) {
+			p.health = []adminapi.ProviderHealth{{Provider: "busy", State: adminapi.ProviderDegraded, LastError: "status 429",
+				Last15Minutes: adminapi.HealthWindow{Attempts: 20, Failed: 4, RateLimited: 4}}}
+		}, "provider health", Warning, "4 of 20 attempts", "rate limit at the vendor"},
 		{"the ledger away", func(p *patient) { p.ledger = errors.New("no such table") }, "ledger", Error, "no such table",
 			"database"},
 		{"a quota that is almost used up", func(p *patient) {

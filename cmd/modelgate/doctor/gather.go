@@ -66,6 +66,7 @@ type patient struct {
 	tests  map[string]adminapi.ProviderTest // by provider
 	used   map[string]adminapi.Consumption  // by key
 	quotas []adminapi.TenantQuotas
+	health []adminapi.ProviderHealth
 }
 
 // Options say what is examined.
@@ -186,6 +187,9 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 			})
 	}
 	if p.ledger == nil {
+		if health, err := client.Health(ctx); err == nil {
+			p.health = health.Providers
+		}
 		keys := namesOf(objects[*configv1.Key](p), (*configv1.Key).GetDisabled)
 		p.used = askEach(keys[:min(examined, len(keys))], func(id string) (adminapi.Consumption, error) {
 			return client.KeyConsumption(ctx, id)

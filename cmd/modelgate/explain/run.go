@@ -306,6 +306,7 @@ func vendorRequest(p *routing.Provider, a routing.Attempt) (translate.VendorRequ
 func (e *Explainer) changed(p *routing.Provider, model, operation string, body []byte) (dropped, adjusted []string) {
 	endpoint, ok := map[string]translate.Endpoint{
 		"chat/completions": translate.Chat, "completions": translate.Completions, "embeddings": translate.Embeddings,
+		"messages": translate.Messages, "responses": translate.Responses,
 	}[operation]
 	if !ok {
 		return nil, nil

@@ -6,14 +6,29 @@ import (
 	"maps"
 
 	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/messages"
 	"github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound/responses"
 )
 
 // all are the dialects. The first one answers requests to unknown paths.
-var all = []*inbound.Dialect{openai.Dialect}
+var all = []*inbound.Dialect{openai.Dialect, messages.Dialect, responses.Dialect}
 
 // Default is the dialect for paths that are not an operation.
 var Default = all[0]
+
+// Others returns the dialects besides Default.
+func Others() []*inbound.Dialect { return all[1:] }
+
+// Of returns the dialect of a request that is no operation's: the one whose header it has, or Default.
+func Of(header func(name string) string) *inbound.Dialect {
+	for _, d := range Others() {
+		if d.Header != "" && header(d.Header) != "" {
+			return d
+		}
+	}
+	return Default
+}
 
 var operations = byPath(all)
 

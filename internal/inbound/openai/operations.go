@@ -15,10 +15,10 @@ import (
 
 // Dialect is the part of OpenAI's API that takes a model.
 var Dialect = &inbound.Dialect{
-	Name:          "openai",
-	Operations:    operations(),
-	Authorization: func(header func(string) string) string { return header("authorization") },
-	AppendError:   func(dst []byte, e *openai.Error) []byte { return e.AppendJSON(dst) },
+	Name:         "openai",
+	OpenAIErrors: true,
+	Operations:   operations(),
+	AppendError:  func(dst []byte, e *openai.Error) []byte { return e.AppendJSON(dst) },
 	// The blank line ends an incomplete event. OpenAI's SDKs raise an error for this event in every operation.
 	AppendErrorEvent: func(dst []byte, e *openai.Error) []byte {
 		return append(e.AppendJSON(append(dst, "\n\nevent: error\ndata: "...)), "\n\n"...)
@@ -35,11 +35,10 @@ func operations() []*inbound.Operation {
 	}
 	for _, name := range []string{
 		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions",
-		"audio/translations", "moderations", "responses",
+		"audio/translations", "moderations",
 	} {
-		all = append(all, &inbound.Operation{Name: name, Required: "'model'", AcceptsForms: name != "responses",
-			Parse:      parseNative("/" + name),
-			TextAnswer: name == "responses", ImageAnswer: strings.HasPrefix(name, "images/")})
+		all = append(all, &inbound.Operation{Name: name, Required: "'model'", AcceptsForms: true,
+			Parse: parseNative("/" + name), ImageAnswer: strings.HasPrefix(name, "images/")})
 	}
 	for _, o := range all {
 		o.Path = "/v1/" + o.Name
@@ -58,7 +57,7 @@ func notSupported(t provider.Target, what string) error {
 
 type chatRequest struct{ *openai.ChatRequest }
 
-func parseChat(_ string, body []byte) (inbound.Request, error) {
+func parseChat(_ inbound.Head, body []byte) (inbound.Request, error) {
 	r, err := openai.ParseChatRequest(body)
 	if err != nil {
 		return inbound.Request{}, err
@@ -75,7 +74,7 @@ func (r chatRequest) Encode(v *provider.Provider, t provider.Target) (provider.R
 
 type completion struct{ *openai.CompletionRequest }
 
-func parseCompletion(_ string, body []byte) (inbound.Request, error) {
+func parseCompletion(_ inbound.Head, body []byte) (inbound.Request, error) {
 	r, err := openai.ParseCompletionRequest(body)
 	if err != nil {
 		return inbound.Request{}, err
@@ -96,7 +95,7 @@ func (r completion) Encode(v *provider.Provider, t provider.Target) (provider.Re
 
 type embedding struct{ *openai.EmbeddingRequest }
 
-func parseEmbedding(_ string, body []byte) (inbound.Request, error) {
+func parseEmbedding(_ inbound.Head, body []byte) (inbound.Request, error) {
 	r, err := openai.ParseEmbeddingRequest(body)
 	if err != nil {
 		return inbound.Request{}, err
@@ -120,8 +119,9 @@ type native struct {
 	path, contentType string
 }
 
-func parseNative(path string) func(string, []byte) (inbound.Request, error) {
-	return func(contentType string, body []byte) (inbound.Request, error) {
+func parseNative(path string) func(inbound.Head, []byte) (inbound.Request, error) {
+	return func(h inbound.Head, body []byte) (inbound.Request, error) {
+		contentType := h.ContentType
 		r := &native{path: path, contentType: contentType}
 		media, params, err := mime.ParseMediaType(contentType)
 		switch {

@@ -189,7 +189,11 @@ func (f *answerFacts) readOpenAI(rec *recording, events []gjson.Result) {
 			if rec.streamed {
 				m = c.Get("delta")
 			}
-			f.text += textOf(m.Get("content")) + c.Get("text").Str
+			if rec.endpoint == translate.Completions {
+				f.text += c.Get("text").Str
+			} else {
+				f.text += textOf(m.Get("content"))
+			}
 			f.finished(c.Get("finish_reason"))
 			for i, call := range m.Get("tool_calls").Array() {
 				key := call.Get("index").String()

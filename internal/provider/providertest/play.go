@@ -52,7 +52,8 @@ func pipelineOf(answer provider.Answer, asked chat.Asked, write func(chat.Asked)
 // playUnary decodes a whole answer.
 func playUnary(answer provider.Answer, r *translate.Request, body []byte) outcome {
 	o := outcome{Status: http.StatusOK}
-	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created}, r.Operation().Document)
+	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created, Plain: r.Operation().Dialect.Plain,
+		Echo: r.Echo}, r.Operation().Document)
 	out, err := p.Whole(context.Background(), bytes.Clone(body))
 	if err != nil {
 		o.failWhole(err)
@@ -66,7 +67,8 @@ func playUnary(answer provider.Answer, r *translate.Request, body []byte) outcom
 // piece is overwritten once it was decoded, for a decoder must keep no reference to it.
 func playStream(answer provider.Answer, r *translate.Request, pieces [][]byte) outcome {
 	o := outcome{Status: http.StatusOK}
-	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created, IncludeUsage: r.IncludeUsage},
+	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created, IncludeUsage: r.IncludeUsage,
+		Plain: r.Operation().Dialect.Plain, Echo: r.Echo},
 		r.Operation().Stream)
 	var out []byte
 	for i := 0; i <= len(pieces); i++ { // the body ends after the last piece

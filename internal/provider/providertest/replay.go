@@ -153,6 +153,11 @@ func replay(t *testing.T, p provider.Provider, rec *recording) {
 			require.Empty(t, o.Err)
 			want.require(t, r, o)
 		}
+		if rec.endpoint == translate.Chat {
+			for _, d := range otherDialects {
+				d.replay(t, p, rec, want, o.Err != "")
+			}
+		}
 	}
 }
 

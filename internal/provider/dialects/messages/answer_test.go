@@ -341,10 +341,17 @@ func TestPitfall22And27StreamsThatFail(t *testing.T) {
 			require.NotContains(t, got, "stop", "no finish_reason")
 		})
 	}
-	for _, events := range [][]string{{stopped}, {started, `{"type":"message_delta","delta":`, stopped}} {
+	for _, events := range [][]string{
+		{stopped}, {started, `{"type":"message_delta","delta":`, stopped},
+		{started, `{"type":"content_block_delta","index":"0","delta":{"type":"text_delta","text":"x"}}`, stopped},
+	} {
 		_, _, err := stream(t, &Answer{}, events...)
 		require.ErrorIs(t, err, provider.ErrNotAnAnswer)
 	}
+	_, _, err := stream(t, &Answer{}, started, `{"type":"new","index":"0"}`, `{"type":1}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"new_delta","text":1}}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"new","id":1}}`, stopped)
+	require.NoError(t, err, "what means nothing here may have members of any kind")
 }
 
 func TestErrorsOfAnyDepth(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 
 	"github.com/modelgate/modelgate/internal/chat/chattest"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // agentRequest is a request of an agent, of about size bytes: system text, tools, and turns with calls and results.
@@ -78,5 +79,22 @@ func BenchmarkStream(b *testing.B) {
 			b.Fatal(err)
 		}
 		w.Take()
+	}
+}
+
+func TestMemoryOfAChunkInProportion(t *testing.T) {
+	w := chattest.NewStream("client/m", 1, false)
+	for name, s := range map[string]provider.Stream{
+		"translated": (&Answer{}).Stream(w.Asked), "native": (&NativeAnswer{}).Stream(w.Asked),
+	} {
+		require.NoError(t, s.Decode([]byte("data: "+started+"\n\n"+`data: {"type":"content_block_start","index":0,`+
+			`"content_block":{"type":"text","text":""}}`+"\n\n"), w), name)
+		w.Take()
+		piece := []byte("event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,` +
+			`"delta":{"type":"text_delta","text":" word"}}` + "\n\n")
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			_ = s.Decode(piece, w)
+			w.Take()
+		}), name)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 // An event is one event of a stream, all kinds in one.
 type event struct {
+	Type         string       `json:"type"`
 	Index        int          `json:"index"`
 	Message      message      `json:"message"`
 	ContentBlock contentBlock `json:"content_block"`
@@ -121,20 +122,23 @@ func (s *Stream) Close(out chat.Sink) error {
 
 // Event takes the data of one event. An error that the vendor sends in band is an *openai.Error.
 func (s *Stream) Event(data []byte, out chat.Sink) error {
-	// The type stands first, so it is found without reading the rest of events that mean nothing here.
-	typ := gjson.GetBytes(data, "type").Str
-	switch {
-	case s.done:
-		return nil
-	case typ == "error", typ == "" && gjson.GetBytes(data, "error").Exists():
-		return readError(data).decode(0, nil)
-	case !tells(typ, data):
+	if s.done {
 		return nil
 	}
 	s.event = event{}
 	e := &s.event
-	if err := json.Unmarshal(data, e, lenient); err != nil {
-		return fmt.Errorf("%w: event %s: %w", provider.ErrNotAnAnswer, typ, err)
+	invalid := json.Unmarshal(data, e, lenient)
+	if invalid != nil {
+		e.readTypes(data)
+	}
+	typ := e.Type
+	switch {
+	case typ == "error", typ == "" && gjson.GetBytes(data, "error").Exists():
+		return readError(data).decode(0, nil)
+	case !e.tells():
+		return nil
+	case invalid != nil:
+		return fmt.Errorf("%w: event %s: %w", provider.ErrNotAnAnswer, typ, invalid)
 	}
 	switch {
 	case typ == "message_start":
@@ -158,20 +162,29 @@ func (s *Stream) Event(data []byte, out chat.Sink) error {
 	return nil
 }
 
+// readTypes reads the types alone. An event that means nothing here may have members of any kind.
+func (e *event) readTypes(data []byte) {
+	e.Type = gjson.GetBytes(data, "type").Str
+	e.ContentBlock.Type = gjson.GetBytes(data, "content_block.type").Str
+	e.Delta.Type = gjson.GetBytes(data, "delta.type").Str
+}
+
 // tells reports whether an event says something that the client is to know. Others are pings, the work of tools that
 // the vendor runs itself, and what it may add one day, of which nothing is known but the type.
-func tells(typ string, data []byte) bool {
-	switch typ {
+func (e *event) tells() bool {
+	switch e.Type {
 	case "content_block_start":
-		return isBlock(gjson.GetBytes(data, "content_block.type").Str)
+		return isBlock(e.ContentBlock.Type)
 	case "content_block_delta":
-		switch gjson.GetBytes(data, "delta.type").Str {
+		switch e.Delta.Type {
 		case "text_delta", "thinking_delta", "signature_delta", "citations_delta", "input_json_delta":
 			return true
 		}
 		return false
+	case "message_start", "content_block_stop", "message_delta", "message_stop":
+		return true
 	}
-	return typ == "message_start" || typ == "content_block_stop" || typ == "message_delta" || typ == "message_stop"
+	return false
 }
 
 // start begins the answer. Proxies in front of the vendor were seen to repeat the event, and to begin another answer

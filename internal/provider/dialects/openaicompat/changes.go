@@ -19,6 +19,7 @@ type Changes struct {
 	edits   []openai.Edit
 	dropped []string
 	room    [4]openai.Edit
+	name    [48]byte // for the name of the model
 }
 
 func newChanges(o *openai.Object, d *Dialect, t provider.Target) *Changes {
@@ -103,7 +104,7 @@ func (c *Changes) request(path string) provider.Request {
 // model names the model as the provider does.
 func (c *Changes) model(clients string) {
 	if clients != c.target.Model {
-		c.Set("model", openai.AppendString(nil, c.target.Model))
+		c.Set("model", openai.AppendString(c.name[:0], c.target.Model))
 	}
 }
 

@@ -236,7 +236,7 @@ func TestAStreamIsSmall(t *testing.T) {
 		"bytes for a stream and two of its chunks")
 }
 
-func TestAChunkAllocatesNothing(t *testing.T) {
+func TestMemoryOfAChunkInProportion(t *testing.T) {
 	for _, includeUsage := range []bool{false, true} {
 		w := chattest.NewStream("client/m", 1, includeUsage)
 		s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Stream(w.Asked)

@@ -30,6 +30,8 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		DecodeError:       messages.DecodeError,
 		Chat:              legacy.Functions(codec{}),
+		TakesThinking:     true,
+		Messages:          native{},
 		Batches:           newBatches(legacy.Functions(codec{})),
 		Models:            models,
 	}
@@ -59,4 +61,25 @@ func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 	}
 	return provider.Request{Path: "/messages", Header: header, Body: body, Dropped: m.Dropped, Adjusted: m.Adjusted},
 		answer, nil
+}
+
+// native passes requests of Anthropic's own clients.
+type native struct{}
+
+// Serves implements provider.MessagesCodec.
+func (native) Serves(string) bool { return true }
+
+// Encode implements provider.MessagesCodec.
+func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	m := messages.EncodeNative(name, r, t.Model, "")
+	header := http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}}
+	if len(m.Betas) > 0 {
+		header.Set("Anthropic-Beta", strings.Join(m.Betas, ","))
+	}
+	sent := provider.Request{Path: "/messages", Header: header, Body: m.Body, Dropped: m.Dropped}
+	if r.Count {
+		sent.Path += "/count_tokens"
+		return sent, nil, nil
+	}
+	return sent, &messages.NativeAnswer{}, nil
 }

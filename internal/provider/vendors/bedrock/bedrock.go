@@ -29,6 +29,7 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		DecodeError:       converse.DecodeError,
 		Chat:              legacy.Functions(converse.Codec{}),
+		TakesThinking:     true,
 		Embedding:         embeddingCodec{},
 	}
 }

@@ -24,6 +24,7 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		DecodeError:       gemini.DecodeError,
 		Chat:              legacy.Functions(codec{}),
+		TakesThinking:     true,
 		Embedding:         gemini.Embedding(name),
 		Models:            models().Models,
 	}

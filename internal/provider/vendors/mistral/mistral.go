@@ -24,6 +24,7 @@ func Provider() provider.Provider {
 		Sign:              openaicompat.Bearer,
 		DecodeError:       decodeError,
 		Chat:              legacy.Functions(chatCodec{}),
+		TakesThinking:     true,
 		Embedding:         embeddingCodec{},
 		FineTuning:        trainer{},
 		Models:            openaicompat.Models,

@@ -36,6 +36,8 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		Exchange:          exchanging(isGoogles),
 		DecodeError:       decodeError,
+		TakesThinking:     true,
+		Messages:          native{},
 		Chat: legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate,
 			SystemRole: true})}),
 		Embedding: embedding{},
@@ -160,17 +162,42 @@ func encodeClaude(model string, r *openai.ChatRequest, t provider.Target) (provi
 	if err != nil {
 		return provider.Request{}, nil, messages.JSONError(err)
 	}
-	method := ":rawPredict"
-	if r.Stream {
-		method = ":streamRawPredict"
-	}
 	return provider.Request{
-		Path:     resource("anthropic", model) + method,
+		Path:     claudePath(model, r.Stream),
 		Header:   http.Header{"Content-Type": {"application/json"}},
 		Body:     body,
 		Dropped:  m.Dropped,
 		Adjusted: m.Adjusted,
 	}, answer, nil
+}
+
+func claudePath(model string, stream bool) string {
+	if stream {
+		return resource("anthropic", model) + ":streamRawPredict"
+	}
+	return resource("anthropic", model) + ":rawPredict"
+}
+
+// native passes requests of Anthropic's clients to Claude.
+type native struct{}
+
+// Serves implements provider.MessagesCodec.
+func (native) Serves(model string) bool {
+	family, _ := familyOf(model)
+	return family == anthropic
+}
+
+// Encode implements provider.MessagesCodec.
+func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	_, model := familyOf(t.Model)
+	if r.Count { // https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/count-tokens
+		m := messages.EncodeNative(name, r, model, claudeVersion)
+		return provider.Request{Path: resource("anthropic", "count-tokens") + ":rawPredict",
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: m.Body, Dropped: m.Dropped}, nil, nil
+	}
+	m := messages.EncodeNative(name, r, "", claudeVersion)
+	return provider.Request{Path: claudePath(model, r.Stream), Header: http.Header{"Content-Type": {"application/json"}},
+		Body: m.Body, Dropped: m.Dropped}, &messages.NativeAnswer{}, nil
 }
 
 // resource returns the path of a publisher's model, or of the project's own.

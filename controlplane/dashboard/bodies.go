@@ -1,0 +1,35 @@
+package dashboard
+
+import (
+	"net/http"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+)
+
+// A bodiesData is what the page of an exchange's kept bodies shows. Until somebody asks for them, that is only a
+// button: whoever only follows a link has not looked.
+type bodiesData struct {
+	ID    string
+	Shown bool
+	Parts []bodyPart
+	adminapi.Bodies
+}
+
+type bodyPart struct {
+	Name string
+	adminapi.Body
+}
+
+func (v *visit) askBodies(w http.ResponseWriter, r *http.Request) error {
+	return v.render(w, "bodies", "Kept bodies", bodiesData{ID: r.PathValue("id")})
+}
+
+func (v *visit) showBodies(w http.ResponseWriter, r *http.Request) error {
+	found, err := v.api.Bodies(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return v.render(w, "bodies", "Kept bodies", bodiesData{ID: r.PathValue("id"), Shown: true, Bodies: found,
+		Parts: []bodyPart{{"Request", found.Request}, {"Answer", found.Answer}}})
+}

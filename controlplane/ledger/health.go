@@ -1,0 +1,237 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+)
+
+// Widths of the sums of attempts, in seconds.
+const (
+	minutes = 60
+	hours   = 3600
+)
+
+// Measures of the attempts at a provider, by their columns.
+const (
+	tried = iota
+	unserved
+	limited
+	firstBytes // and the buckets after it
+	durations  = firstBytes + latencies
+	tries      = durations + latencies
+)
+
+// A provided is what the attempts of a time at a provider are kept under.
+type provided struct {
+	width, start int64
+	provider     string
+}
+
+// A record of the health of a provider.
+type health struct {
+	sums    [tries]int64
+	last    string // error
+	lastAt  int64  // microseconds; 0: none
+	cooling int64  // microseconds
+}
+
+// add adds an attempt that began at a time.
+func (h *health) add(a *ledgerv1.Attempt, at time.Time) {
+	h.sums[tried]++
+	if a.GetFirstByteMs() > 0 {
+		h.sums[firstBytes+latencyBucket(a.GetFirstByteMs())]++
+	}
+	if a.GetStatus() == http.StatusTooManyRequests {
+		h.sums[limited]++
+	}
+	if a.GetError() == "" {
+		h.sums[durations+latencyBucket(a.GetDurationMs())]++
+		return
+	}
+	h.sums[unserved]++
+	end := at.Add(time.Duration(a.GetDurationMs()) * time.Millisecond)
+	if end.UnixMicro() >= h.lastAt {
+		h.last, h.lastAt = a.GetError(), end.UnixMicro()
+	}
+	if cool := time.Duration(a.GetCoolMs()) * time.Millisecond; cool > 0 {
+		h.cooling = max(h.cooling, end.Add(cool).UnixMicro())
+	}
+}
+
+var healthColumns = func() []string {
+	all := []string{"attempts", "failed", "rate_limited"}
+	for _, what := range []string{"first_byte_", "duration_"} {
+		for i := range latencies {
+			all = append(all, what+strconv.Itoa(i))
+		}
+	}
+	return all
+}()
+
+var intoProviders = func() insert {
+	var b strings.Builder
+	for _, c := range healthColumns {
+		b.WriteString(c + " = provider_attempts." + c + " + excluded." + c + ", ")
+	}
+	const later = "CASE WHEN excluded.%[1]s >= provider_attempts.%[1]s THEN excluded.%[2]s ELSE provider_attempts.%[2]s END"
+	b.WriteString("last_error = " + fmt.Sprintf(later, "last_error_at", "last_error"))
+	b.WriteString(", last_error_at = " + fmt.Sprintf(later, "last_error_at", "last_error_at"))
+	b.WriteString(", cooling_until = " + fmt.Sprintf(later, "cooling_until", "cooling_until"))
+	return insert{"provider_attempts", "width, start, provider, " + strings.Join(healthColumns, ", ") +
+		", last_error, last_error_at, cooling_until", "ON CONFLICT (width, start, provider) DO UPDATE SET " + b.String()}
+}()
+
+type healths map[provided]*health
+
+// add adds an attempt of an exchange that began at a time.
+func (t healths) add(a *ledgerv1.Attempt, exchange time.Time) {
+	at := exchange.Add(time.Duration(a.GetStartMs()) * time.Millisecond)
+	for _, width := range [...]int64{minutes, hours} {
+		key := provided{width, at.Unix() / width * width, a.GetProvider()}
+		if t[key] == nil {
+			t[key] = &health{}
+		}
+		t[key].add(a, at)
+	}
+}
+
+// addHealth adds the attempts of exchanges to the sums of their providers, in an order that is the same for all
+// transactions. Vendors' batches have no attempts, and of an exchange that the gateway's end has cut nobody knows how
+// its attempt went.
+func (l *Ledger) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
+	total := healths{}
+	var only ledgerv1.Attempt
+	for i := range rows {
+		r := &rows[i]
+		if r.Batch || r.Outcome == "interrupted" {
+			continue
+		}
+		for _, a := range r.AttemptList {
+			total.add(a, r.at)
+		}
+		if len(r.AttemptList) == 0 && r.Attempts > 0 && r.Provider != "" && r.RefusedBy == "" {
+			r.onlyAttempt(&only)
+			total.add(&only, r.at)
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(total), func(a, b provided) int {
+		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start), strings.Compare(a.provider, b.provider))
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	_, err := l.put(ctx, tx, intoProviders, false, len(all), func(i int, v *values) {
+		v.addNumber(all[i].width)
+		v.addNumber(all[i].start)
+		v.addText(all[i].provider)
+		h := total[all[i]]
+		for _, n := range h.sums {
+			v.addNumber(n)
+		}
+		v.addText(h.last)
+		v.addNumber(h.lastAt)
+		v.addNumber(h.cooling)
+	})
+	return err
+}
+
+// Health returns how the attempts at each provider went in the last 15 minutes and 24 hours, by name. A provider
+// without an attempt in 24 hours is missing. The 24 hours are whole hours and the one that runs.
+func (l *Ledger) Health(ctx context.Context) ([]adminapi.ProviderHealth, error) {
+	now := l.now()
+	found := map[string]*adminapi.ProviderHealth{}
+	of := func(name string) *adminapi.ProviderHealth {
+		if found[name] == nil {
+			found[name] = &adminapi.ProviderHealth{Provider: name}
+		}
+		return found[name]
+	}
+	err := l.window(ctx, minutes, now.Add(-15*time.Minute), func(name string, h *health) {
+		of(name).Last15Minutes = h.window()
+	})
+	if err == nil {
+		err = l.window(ctx, hours, now.Add(-24*time.Hour), func(name string, h *health) {
+			p := of(name)
+			p.Last24Hours, p.LastError = h.window(), h.last
+			if h.lastAt > 0 {
+				at := time.UnixMicro(h.lastAt).UTC()
+				p.LastErrorAt = &at
+			}
+			if until := time.UnixMicro(h.cooling).UTC(); until.After(now) {
+				p.CoolingUntil = &until
+			}
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the health of the providers: %w", err)
+	}
+	all := make([]adminapi.ProviderHealth, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		p := found[name]
+		p.State = p.Judge()
+		all = append(all, *p)
+	}
+	return all, nil
+}
+
+// window sums what began after a time, by provider.
+func (l *Ledger) window(ctx context.Context, width int, after time.Time, f func(string, *health)) error {
+	all := map[string]*health{}
+	s := l.statement("SELECT provider, ", strings.Join(healthColumns, ", "),
+		", last_error, last_error_at, cooling_until FROM provider_attempts")
+	s.and("width", "=", width)
+	s.and("start", ">", after.Unix())
+	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		var name string
+		var h health
+		into := []any{&name}
+		for i := range h.sums {
+			into = append(into, &h.sums[i])
+		}
+		if err := rows.Scan(append(into, &h.last, &h.lastAt, &h.cooling)...); err != nil {
+			return err
+		}
+		sum := all[name]
+		if sum == nil {
+			all[name] = &h
+			return nil
+		}
+		for i, n := range h.sums {
+			sum.sums[i] += n
+		}
+		if h.lastAt >= sum.lastAt {
+			sum.last, sum.lastAt = h.last, h.lastAt
+		}
+		sum.cooling = max(sum.cooling, h.cooling)
+		return nil
+	})
+	for name, h := range all {
+		f(name, h)
+	}
+	return err
+}
+
+func (h *health) window() adminapi.HealthWindow {
+	w := adminapi.HealthWindow{Attempts: h.sums[tried], Failed: h.sums[unserved], RateLimited: h.sums[limited]}
+	if w.Attempts > 0 {
+		w.SuccessRate = float64(w.Attempts-w.Failed) / float64(w.Attempts)
+	}
+	w.FirstByte, w.Duration = percentiles(h.sums[firstBytes:durations]), percentiles(h.sums[durations:])
+	return w
+}
+
+func percentiles(counts []int64) adminapi.Percentiles {
+	return adminapi.Percentiles{P50: percentile(counts, 0.5), P95: percentile(counts, 0.95),
+		P99: percentile(counts, 0.99)}
+}

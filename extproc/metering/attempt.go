@@ -1,0 +1,97 @@
+package metering
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+)
+
+// A Try is an attempt of an exchange that had several.
+type Try struct {
+	At                  time.Time // it was sent
+	Provider, Upstream  string
+	Cluster             string // of Envoy
+	Status              int    // of the provider's answer; 0: none
+	Error               string // why it failed
+	FirstByte, Duration time.Duration
+	Cool                time.Duration // how long the provider is left alone because of it
+	Known               bool          // Envoy has told how it ended
+}
+
+// EndsInJournal reports whether the record is complete only after Envoy's logs.
+func (r *Record) EndsInJournal() bool {
+	for i := range len(r.Tries) - 1 {
+		if !r.Tries[i].Known {
+			return true
+		}
+	}
+	return r.AwaitsEnvoy()
+}
+
+// Attempted returns the attempts for the ledger, or nil if the other fields of the record tell everything.
+func (r *Record) Attempted() []*ledgerv1.Attempt {
+	if len(r.Tries) == 0 {
+		if r.Reason == "" && r.Cool == 0 && (r.Answered == 0 || r.Answered == r.Status) || r.Provider == "" {
+			return nil
+		}
+		return []*ledgerv1.Attempt{r.attempt(&Try{At: r.SentAt, Provider: r.Provider, Upstream: r.Upstream}, "first", true)}
+	}
+	list := make([]*ledgerv1.Attempt, len(r.Tries))
+	for i := range r.Tries {
+		kind := "first"
+		switch {
+		case i > 0 && r.Tries[i].Provider == r.Tries[i-1].Provider:
+			kind = "retry"
+		case i > 0:
+			kind = "fallback"
+		}
+		list[i] = r.attempt(&r.Tries[i], kind, i == len(r.Tries)-1)
+	}
+	return list
+}
+
+// attempt returns an attempt for the ledger. The last is as the exchange has seen it.
+func (r *Record) attempt(t *Try, kind string, last bool) *ledgerv1.Attempt {
+	a := &ledgerv1.Attempt{Kind: kind, Provider: t.Provider, UpstreamModel: t.Upstream, Status: uint32(max(t.Status, 0)),
+		Error: t.Error, StartMs: r.since(t.At), FirstByteMs: t.FirstByte.Milliseconds(),
+		DurationMs: t.Duration.Milliseconds(), CoolMs: t.Cool.Milliseconds()}
+	if !last {
+		return a
+	}
+	a.Status, a.Error, a.CoolMs = uint32(max(r.Answered, 0)), r.lastError(), r.Cool.Milliseconds()
+	a.DurationMs = max(r.since(r.End)-a.StartMs, 0)
+	if a.FirstByteMs = 0; !r.FirstByte.IsZero() {
+		a.FirstByteMs = max(r.since(r.FirstByte)-a.StartMs, 1)
+	}
+	return a
+}
+
+// since returns the milliseconds from the begin of the exchange to a time, or 0 for the zero time.
+func (r *Record) since(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return max(at.Sub(r.Start).Milliseconds(), 0)
+}
+
+// lastError returns why the last attempt failed, or "".
+func (r *Record) lastError() string {
+	switch r.Outcome {
+	case OutcomeFailed, OutcomeTruncated, OutcomeGateway:
+	default:
+		return ""
+	}
+	why := ""
+	switch {
+	case r.Answered >= 400:
+		why = StatusError(r.Answered)
+	case r.Error != nil:
+		why = cmp.Or(r.Error.Code, r.Error.Type)
+	}
+	return cmp.Or(r.Reason, why, string(r.Outcome))
+}
+
+// StatusError returns the error of an attempt that was answered with a status.
+func StatusError(status int) string { return "status " + strconv.Itoa(status) }

@@ -1,0 +1,37 @@
+package routing
+
+import (
+	"time"
+
+	"github.com/modelgate/modelgate/extproc/metering"
+)
+
+// A retry is an attempt after the first.
+type retry struct {
+	number int // from 2
+	at     time.Time
+}
+
+// Tries returns the attempts so far if there are several, of which the first was sent at a time. Envoy counts
+// attempts, too. It has made those that this process was not asked for as the plan says.
+func (p *Plan) Tries(sent time.Time, counted int) []metering.Try {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := counted
+	for _, r := range p.retries {
+		n = max(n, r.number)
+	}
+	if n = min(n, len(p.Targets)); n < 2 {
+		return nil
+	}
+	tries := make([]metering.Try, n)
+	for i := range tries {
+		t := &p.Targets[i]
+		tries[i] = metering.Try{Provider: t.Provider.Config.GetName(), Upstream: t.Model, Cluster: t.Cluster}
+	}
+	tries[0].At = sent
+	for _, r := range p.retries {
+		tries[r.number-1].At = r.at
+	}
+	return tries
+}

@@ -1,0 +1,92 @@
+package messages
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+)
+
+// A document writes a complete answer as a message. It implements chat.Writer.
+type document struct {
+	asked  chat.Asked
+	native bool // the vendor's own message is passed
+	answer chat.Answer
+	body   []byte
+}
+
+// Put implements chat.Sink.
+func (d *document) Put(e chat.Event) {
+	if e.Kind == chat.KindNative {
+		d.native, d.body = true, e.JSON
+	}
+	if d.native || e.IsRaw() {
+		return
+	}
+	d.answer.Put(e)
+	if e.Kind == chat.KindEnd {
+		d.body = appendMessage(nil, d.asked.Model, &d.answer)
+	}
+}
+
+// Take implements chat.Writer.
+func (d *document) Take() []byte { return d.body }
+
+// Len implements chat.Writer.
+func (d *document) Len() int { return len(d.body) }
+
+func appendMessage(dst []byte, model string, a *chat.Answer) []byte {
+	var c chat.Choice
+	if len(a.Choices) > 0 {
+		c = a.Choices[0]
+	}
+	dst = appendHead(append(dst, `{"id":`...), a.ID, model)
+	dst = append(dst, `,"content":[`...)
+	dst = appendContent(dst, &c)
+	dst = openai.AppendString(append(dst, `],"stop_reason":`...), stopReason(c.FinishReason, c.Refusal != ""))
+	dst = append(dst, `,"stop_sequence":null,"usage":`...)
+	return append(appendUsage(dst, a.Usage, a.ServiceTier), '}')
+}
+
+func appendContent(dst []byte, c *chat.Choice) []byte {
+	begun := len(dst)
+	next := func(block string) {
+		if len(dst) > begun {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, block...)
+	}
+	switch {
+	case len(c.ThinkingBlocks) > len("[]"):
+		next(string(c.ThinkingBlocks[1 : len(c.ThinkingBlocks)-1]))
+	case c.Reasoning != "":
+		next(`{"type":"thinking","thinking":`)
+		dst = append(openai.AppendString(dst, c.Reasoning), `,"signature":""}`...)
+	}
+	for _, text := range []string{c.Text, c.Refusal} {
+		if text != "" {
+			next(`{"type":"text","text":`)
+			dst = append(openai.AppendString(dst, text), `,"citations":null}`...)
+		}
+	}
+	for i := range c.Calls {
+		call := &c.Calls[i]
+		next(`{"type":"tool_use","id":`)
+		dst = openai.AppendString(dst, call.ID)
+		dst = openai.AppendString(append(dst, `,"name":`...), call.Name)
+		dst = append(appendInput(append(dst, `,"input":`...), call.Arguments), '}')
+	}
+	return dst
+}
+
+// appendInput appends the arguments of a call, which must be an object. Text of the model that is none is kept in one.
+func appendInput(dst []byte, arguments string) []byte {
+	v := jsontext.Value(arguments)
+	switch {
+	case arguments == "":
+		return append(dst, "{}"...)
+	case v.IsValid() && v.Kind() == '{':
+		return append(dst, arguments...)
+	}
+	return append(openai.AppendString(append(dst, `{"arguments":`...), arguments), '}')
+}

@@ -1,0 +1,250 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
+)
+
+// translate makes the chat completions of a request.
+func (r *request) translate() error {
+	r.body = &body{}
+	if err := json.Unmarshal(r.sent.Body, r.body); err != nil {
+		return notRead(err)
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	b := &builder{request: r, Builder: compose.Builder{Dst: append(make([]byte, 0, 4096), '{')}}
+	if err := b.common(); err != nil {
+		return err
+	}
+	common := len(b.Dst)
+	b.Raw("thinking", r.Thinking)
+	if r.OutputConfig.Effort != "" {
+		b.Member("output_config", "{")
+		b.String("effort", r.OutputConfig.Effort)
+		b.End("}")
+	}
+	b.Raw("cache_control", r.CacheControl)
+	own, err := openai.ParseChatRequest(append(slices.Clone(b.Dst), '}'))
+	if err != nil {
+		return err
+	}
+	r.own, r.plain = own, own
+	if len(b.Dst) == common {
+		return nil
+	}
+	chat, err := own.Chat()
+	if err != nil {
+		return err
+	}
+	wish, err := reasoning.Of(own, chat)
+	if err != nil {
+		return err
+	}
+	b.Dst = b.Dst[:common]
+	if wish.Param != "" {
+		b.Text("reasoning_effort", wish.Level())
+	}
+	r.plain, err = openai.ParseChatRequest(append(b.Dst, '}'))
+	return err
+}
+
+// check refuses what only Anthropic has and an answer depends on, and notes what else only Anthropic has.
+func (r *request) check() error {
+	for name, v := range map[string]jsontext.Value{"mcp_servers": r.MCPServers, "container": r.Container} {
+		if compose.IsAsked(v) {
+			return openai.BadRequest(name, openai.CodeUnsupportedParameter,
+				"%s: The provider of this model does not support it. Remove it or choose another model.", name)
+		}
+	}
+	for name, v := range r.Others {
+		if compose.IsAsked(v) {
+			r.dropped = append(r.dropped, name)
+		}
+	}
+	slices.Sort(r.dropped)
+	return nil
+}
+
+// A builder appends the members of a chat completion.
+type builder struct {
+	*request
+	compose.Builder
+}
+
+// common appends the members that all codecs read alike.
+func (b *builder) common() error {
+	b.Text("model", b.Model)
+	if b.MaxTokens != nil { // a count has none
+		b.Int("max_tokens", *b.MaxTokens)
+	}
+	if b.Stream {
+		b.Member("stream", `true,"stream_options":{"include_usage":true}`)
+	}
+	b.Member("messages", "[")
+	if err := b.system(); err != nil {
+		return err
+	}
+	for i := range b.Messages {
+		if err := b.turn(i, &b.Messages[i]); err != nil {
+			return err
+		}
+	}
+	b.End("]")
+	if len(b.StopSequences) > 0 {
+		stop, err := json.Marshal(b.StopSequences)
+		if err != nil {
+			return err
+		}
+		b.Raw("stop", stop)
+	}
+	b.Raw("temperature", b.Temperature)
+	b.Raw("top_p", b.TopP)
+	b.Raw("top_k", b.TopK)
+	b.Text("user", b.Metadata.UserID)
+	if err := b.serviceTier(); err != nil {
+		return err
+	}
+	if err := b.tools(); err != nil {
+		return err
+	}
+	return b.format()
+}
+
+// serviceTier maps the names of the tiers. OpenAI's auto likewise takes what was committed first.
+func (b *builder) serviceTier() error {
+	switch b.ServiceTier {
+	case "", "auto":
+		b.Text("service_tier", b.ServiceTier)
+	case "standard_only":
+		b.Text("service_tier", "default")
+	default:
+		return openai.BadRequest("service_tier", openai.CodeInvalidValue,
+			"service_tier: Input should be 'auto' or 'standard_only'.")
+	}
+	return nil
+}
+
+func (b *builder) format() error {
+	f := b.OutputConfig.Format
+	if f == nil {
+		f = b.OutputFormat
+	}
+	switch {
+	case f == nil:
+		return nil
+	case f.Type != "json_schema" || f.Schema.Kind() != '{':
+		return openai.BadRequest("output_config.format", openai.CodeInvalidValue,
+			"output_config.format: Expected an object with the type 'json_schema' and a 'schema'.")
+	}
+	b.Member("response_format", `{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)
+	b.End(string(f.Schema) + "}}")
+	return nil
+}
+
+func (b *builder) tools() error {
+	if len(b.Tools) > 0 {
+		b.Member("tools", "[")
+		for i, raw := range b.Tools {
+			if err := b.tool(i, raw); err != nil {
+				return err
+			}
+		}
+		b.End("]")
+	}
+	c := b.ToolChoice
+	if c == nil {
+		return nil
+	}
+	switch c.Type {
+	case "auto", "none":
+		b.Text("tool_choice", c.Type)
+	case "any":
+		b.Text("tool_choice", "required")
+	case "tool":
+		b.Member("tool_choice", `{"type":"function","function":{`)
+		b.String("name", c.Name)
+		b.End("}}")
+	default:
+		return unknownTag("tool_choice", c.Type, "auto", "any", "tool", "none")
+	}
+	if c.DisableParallel {
+		b.Raw("parallel_tool_calls", jsontext.Value("false"))
+	}
+	return nil
+}
+
+func (b *builder) tool(i int, raw jsontext.Value) error {
+	var t tool
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return openai.BadRequest(fmt.Sprintf("tools.%d", i), openai.CodeInvalidType, "tools.%d: It is not a valid tool.", i)
+	}
+	if t.Type != "" && t.Type != "custom" { // Anthropic's own, which codecs know or refuse by name
+		b.Begin(string(raw))
+		return nil
+	}
+	if t.Name == "" {
+		return required(fmt.Sprintf("tools.%d.name", i))
+	}
+	if t.InputSchema.Kind() != '{' {
+		return required(fmt.Sprintf("tools.%d.input_schema", i))
+	}
+	b.Begin(`{"type":"function","function":{`)
+	b.Text("name", t.Name)
+	b.Text("description", t.Description)
+	b.Raw("parameters", t.InputSchema)
+	if t.Strict {
+		b.Raw("strict", jsontext.Value("true"))
+	}
+	b.End("}")
+	b.Raw("cache_control", t.CacheControl)
+	b.End("}")
+	return nil
+}
+
+// unknownTag is the error for a type that is not known at a place.
+func unknownTag(at, got string, expected ...string) error {
+	list := ""
+	for i, e := range expected {
+		if i > 0 {
+			list += ", "
+		}
+		list += "'" + e + "'"
+	}
+	return openai.BadRequest(at, openai.CodeInvalidValue,
+		"%s: Input tag '%s' found using 'type' does not match any of the expected tags: %s.", at, got, list)
+}
+
+// ofMessage finds the places of messages in errors about the chat completion.
+var ofMessage = regexp.MustCompile(`messages\[(\d+)\]`)
+
+// placed returns an error with places of the client's request, where it is about a message of the chat completion.
+func (r *request) placed(err error) error {
+	e, ok := errors.AsType[*openai.Error](err)
+	if !ok || len(r.places) == 0 {
+		return err
+	}
+	place := func(s string) string {
+		return ofMessage.ReplaceAllStringFunc(s, func(found string) string {
+			i, err := strconv.Atoi(ofMessage.FindStringSubmatch(found)[1])
+			if err != nil || i >= len(r.places) {
+				return found
+			}
+			return r.places[i]
+		})
+	}
+	of := *e
+	of.Message, of.Param = place(e.Message), place(e.Param)
+	return &of
+}

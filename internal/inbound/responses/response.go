@@ -1,0 +1,350 @@
+package responses
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+)
+
+// A response is an answer as the object of the API.
+type response struct {
+	asked    chat.Asked
+	id       string // without its prefix
+	items    []*output
+	finished string // OpenAI's finish reason of a chat completion
+	usage    openai.Usage
+	tier     string
+	tools    map[string]tool // those that are not plain functions, by the names of the functions that stand for them
+}
+
+// A tool is a custom tool, or a function of a namespace.
+type tool struct {
+	kind            itemKind
+	namespace, name string
+}
+
+func newResponse(asked chat.Asked) response {
+	r := response{asked: asked, tools: map[string]tool{}}
+	gjson.GetBytes(asked.Echo, "tools").ForEach(func(_, t gjson.Result) bool {
+		switch name := t.Get("name").Str; t.Get("type").Str {
+		case "custom":
+			r.tools[name] = tool{kind: customItem, name: name}
+		case "namespace":
+			for _, inner := range t.Get("tools").Array() {
+				function := inner.Get("name").Str
+				r.tools[qualified(name, function)] = tool{kind: callItem, namespace: name, name: function}
+			}
+		}
+		return true
+	})
+	return r
+}
+
+// qualified returns the name of the function that stands for a function of a namespace.
+func qualified(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "__" + name
+}
+
+// setID takes the vendor's id of the answer.
+func (r *response) setID(id string) { r.id = strings.TrimPrefix(id, "chatcmpl-") }
+
+type itemKind uint8
+
+const (
+	textItem itemKind = iota
+	refusalItem
+	reasoningItem
+	callItem
+	customItem
+)
+
+// prefixes are those of the ids of items.
+var prefixes = [...]string{
+	textItem: "msg_", refusalItem: "msg_", reasoningItem: "rs_", callItem: "fc_", customItem: "ctc_",
+}
+
+// An output is an item of the answer.
+type output struct {
+	kind        itemKind
+	index       int
+	id          string
+	callID      string // of a call
+	namespace   string
+	name        string
+	text        []byte // or the arguments of a call
+	annotations []jsontext.Value
+	logprobs    []byte // of the tokens of a text, with commas between them
+}
+
+func (r *response) add(kind itemKind) *output {
+	o := &output{kind: kind, index: len(r.items), id: prefixes[kind] + r.id + "_" + strconv.Itoa(len(r.items))}
+	r.items = append(r.items, o)
+	return o
+}
+
+func (r *response) addCall(id, name string) *output {
+	t, ok := r.tools[name]
+	if !ok {
+		t = tool{kind: callItem, name: name}
+	}
+	o := r.add(t.kind)
+	o.callID, o.namespace, o.name = id, t.namespace, t.name
+	return o
+}
+
+// addLogprobs adds the log probabilities of a chat completion, and returns the added ones.
+func (o *output) addLogprobs(of []byte) []byte {
+	list := gjson.GetBytes(of, "content").Raw
+	if len(list) <= len("[]") {
+		return nil
+	}
+	if len(o.logprobs) > 0 {
+		o.logprobs = append(o.logprobs, ',')
+	}
+	begun := len(o.logprobs)
+	o.logprobs = append(o.logprobs, list[1:len(list)-1]...)
+	return o.logprobs[begun:]
+}
+
+// customInput returns the input of a custom tool, which is the only string of the arguments. Arguments that have none
+// are the input.
+func customInput(arguments []byte) string {
+	if v := gjson.GetBytes(arguments, "input"); jsontext.Value(arguments).IsValid() && v.Type == gjson.String {
+		return v.Str
+	}
+	return string(arguments)
+}
+
+// status returns the status of a complete answer.
+func (r *response) status() string {
+	if r.incomplete() != "" {
+		return "incomplete"
+	}
+	return "completed"
+}
+
+// incomplete returns the reason why the answer is incomplete, or "".
+func (r *response) incomplete() string {
+	return map[string]string{"length": "max_output_tokens", "content_filter": "content_filter"}[r.finished]
+}
+
+// appendJSON appends the response. One that has not ended has no items yet.
+func (r *response) appendJSON(dst []byte, status string, failure *openai.Error) []byte {
+	dst = openai.AppendString(append(dst, `{"id":`...), "resp_"+r.id)
+	dst = strconv.AppendInt(append(dst, `,"object":"response","created_at":`...), r.asked.Created, 10)
+	dst = openai.AppendString(append(dst, `,"status":`...), status)
+	dst = append(dst, `,"background":false,"error":`...)
+	if failure == nil {
+		dst = append(dst, "null"...)
+	} else {
+		dst = openai.AppendString(append(dst, `{"code":"server_error","message":`...), failure.Message)
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `,"incomplete_details":`...)
+	if reason := r.incomplete(); status == "incomplete" {
+		dst = append(openai.AppendString(append(dst, `{"reason":`...), reason), '}')
+	} else {
+		dst = append(dst, "null"...)
+	}
+	dst = openai.AppendString(append(dst, `,"model":`...), r.asked.Model)
+	dst = append(dst, `,"output":[`...)
+	if status != "in_progress" {
+		for i, o := range r.items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = o.appendJSON(dst, status)
+		}
+	}
+	dst = r.appendEcho(append(dst, ']'))
+	dst = append(dst, `,"usage":`...)
+	if status == "in_progress" || r.usage.IsZero() {
+		return append(dst, "null}"...)
+	}
+	return append(appendUsage(dst, r.usage), '}')
+}
+
+// echoed are the members that a response repeats, with what they are if the request does not have them.
+var echoed = []struct{ name, absent string }{
+	{"instructions", "null"}, {"max_output_tokens", "null"}, {"max_tool_calls", "null"}, {"metadata", "{}"},
+	{"parallel_tool_calls", "true"}, {"previous_response_id", "null"}, {"prompt_cache_key", "null"},
+	{"reasoning", `{"effort":null,"summary":null}`}, {"safety_identifier", "null"}, {"temperature", "1.0"},
+	{"text", `{"format":{"type":"text"}}`}, {"tool_choice", `"auto"`}, {"tools", "[]"}, {"top_logprobs", "0"},
+	{"top_p", "1.0"}, {"truncation", `"disabled"`}, {"user", "null"},
+}
+
+// appendEcho appends what a response repeats of its request.
+func (r *response) appendEcho(dst []byte) []byte {
+	request := gjson.ParseBytes(r.asked.Echo)
+	for _, m := range echoed {
+		dst = append(append(append(dst, `,"`...), m.name...), `":`...)
+		if v := request.Get(m.name); v.Exists() {
+			dst = append(dst, v.Raw...)
+		} else {
+			dst = append(dst, m.absent...)
+		}
+	}
+	dst = append(dst, `,"store":false,"service_tier":`...)
+	if r.tier == "" {
+		return append(dst, "null"...)
+	}
+	return openai.AppendString(dst, r.tier)
+}
+
+func appendUsage(dst []byte, u openai.Usage) []byte {
+	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.PromptTokens, 10)
+	dst = strconv.AppendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.CachedTokens, 10)
+	dst = strconv.AppendInt(append(dst, `},"output_tokens":`...), u.CompletionTokens, 10)
+	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.ReasoningTokens, 10)
+	total := max(u.TotalTokens, u.PromptTokens+u.CompletionTokens)
+	dst = strconv.AppendInt(append(dst, `},"total_tokens":`...), total, 10)
+	return append(dst, '}')
+}
+
+// appendJSON appends an item. In progress it is still empty.
+func (o *output) appendJSON(dst []byte, status string) []byte {
+	whole := status != "in_progress"
+	if status == "failed" {
+		status = "incomplete"
+	}
+	dst = openai.AppendString(append(dst, `{"id":`...), o.id)
+	switch o.kind {
+	case reasoningItem:
+		dst = append(dst, `,"type":"reasoning","summary":[`...)
+		if whole {
+			dst = o.appendPart(dst, true)
+		}
+		return append(dst, "]}"...)
+	case callItem:
+		dst = append(dst, `,"type":"function_call"`...)
+	case customItem:
+		dst = append(dst, `,"type":"custom_tool_call"`...)
+	default:
+		dst = append(dst, `,"type":"message","role":"assistant","content":[`...)
+		if whole {
+			dst = o.appendPart(dst, true)
+		}
+		dst = append(dst, ']')
+	}
+	dst = openai.AppendString(append(dst, `,"status":`...), status)
+	if o.kind != callItem && o.kind != customItem {
+		return append(dst, '}')
+	}
+	dst = openai.AppendString(append(dst, `,"call_id":`...), o.callID)
+	dst = openai.AppendString(append(dst, `,"name":`...), o.name)
+	if o.namespace != "" {
+		dst = openai.AppendString(append(dst, `,"namespace":`...), o.namespace)
+	}
+	text := ""
+	if whole {
+		text = string(o.text)
+	}
+	if o.kind == customItem {
+		dst = append(dst, `,"input":`...)
+	} else {
+		dst = append(dst, `,"arguments":`...)
+	}
+	return append(openai.AppendString(dst, text), '}')
+}
+
+// appendPart appends the only part of an item, whole or still empty.
+func (o *output) appendPart(dst []byte, whole bool) []byte {
+	text := ""
+	if whole {
+		text = string(o.text)
+	}
+	switch o.kind {
+	case reasoningItem:
+		dst = append(dst, `{"type":"summary_text","text":`...)
+	case refusalItem:
+		dst = append(dst, `{"type":"refusal","refusal":`...)
+	default:
+		dst = append(dst, `{"type":"output_text","annotations":[`...)
+		for i, a := range o.annotations {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, a...)
+		}
+		dst = append(dst, `],"logprobs":[`...)
+		if whole {
+			dst = append(dst, o.logprobs...)
+		}
+		dst = append(dst, `],"text":`...)
+	}
+	return append(openai.AppendString(dst, text), '}')
+}
+
+// appendAnnotation appends an annotation of a chat completion as responses have it: its members are in it.
+func appendAnnotation(dst []byte, a gjson.Result) []byte {
+	typ := a.Get("type").Str
+	dst = openai.AppendString(append(dst, `{"type":`...), typ)
+	a.Get(typ).ForEach(func(name, v gjson.Result) bool {
+		dst = append(append(append(append(dst, ','), name.Raw...), ':'), v.Raw...)
+		return true
+	})
+	return append(dst, '}')
+}
+
+// A document writes a complete answer. It implements chat.Writer.
+type document struct {
+	asked  chat.Asked
+	answer chat.Answer
+	body   []byte
+}
+
+// Put implements chat.Sink.
+func (d *document) Put(e chat.Event) {
+	if e.IsRaw() {
+		return
+	}
+	d.answer.Put(e)
+	if e.Kind == chat.KindEnd {
+		d.body = d.render()
+	}
+}
+
+// Take implements chat.Writer.
+func (d *document) Take() []byte { return d.body }
+
+// Len implements chat.Writer.
+func (d *document) Len() int { return len(d.body) }
+
+func (d *document) render() []byte {
+	var c chat.Choice
+	if len(d.answer.Choices) > 0 {
+		c = d.answer.Choices[0]
+	}
+	r := newResponse(d.asked)
+	r.setID(d.answer.ID)
+	r.finished, r.usage, r.tier = c.FinishReason, d.answer.Usage, d.answer.ServiceTier
+	if c.Reasoning != "" {
+		r.add(reasoningItem).text = []byte(c.Reasoning)
+	}
+	if c.Text != "" {
+		o := r.add(textItem)
+		o.text = []byte(c.Text)
+		o.addLogprobs(c.Logprobs)
+		for _, a := range gjson.ParseBytes(c.Annotations).Array() {
+			o.annotations = append(o.annotations, appendAnnotation(nil, a))
+		}
+	}
+	if c.Refusal != "" {
+		r.add(refusalItem).text = []byte(c.Refusal)
+	}
+	for i := range c.Calls {
+		o := r.addCall(c.Calls[i].ID, c.Calls[i].Name)
+		if o.text = []byte(c.Calls[i].Arguments); o.kind == customItem {
+			o.text = []byte(customInput(o.text))
+		}
+	}
+	return r.appendJSON(nil, r.status(), nil)
+}

@@ -1,0 +1,180 @@
+// Package responses is OpenAI's Responses API: https://platform.openai.com/docs/api-reference/responses.
+//
+// Vendors that serve it get the client's request as it is. For all others, a request is translated into a chat
+// completion, and the answer's events are written as those of a response. The gateway stores no responses.
+package responses
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
+	dialect "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// Dialect is the API. Keys and errors are as in the rest of OpenAI's.
+var Dialect = &inbound.Dialect{
+	Name:  "responses",
+	Plain: true,
+	Operations: []*inbound.Operation{{Path: "/v1/responses", Name: "responses", Required: "'model'", Parse: parse,
+		Streams: true, TextAnswer: true,
+		Stream:   func(a chat.Asked) chat.Writer { return newStream(a) },
+		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }}},
+	AppendError:      dialect.Dialect.AppendError,
+	AppendErrorEvent: dialect.Dialect.AppendErrorEvent,
+	OpenAIErrors:     true,
+}
+
+const (
+	path     = "/responses"
+	jsonType = "application/json"
+)
+
+// A request is a client's request. It is translated when a vendor needs it that does not serve the API.
+type request struct {
+	*openai.NativeRequest
+	body        []byte
+	translation func() (*openai.ChatRequest, []string, error)
+}
+
+func parse(h inbound.Head, data []byte) (inbound.Request, error) {
+	if media, _, err := mime.ParseMediaType(h.ContentType); h.ContentType != "" && (err != nil || media != jsonType) {
+		return inbound.Request{}, openai.UnsupportedContentType(h.ContentType, jsonType)
+	}
+	native, err := openai.ParseNativeRequest(data)
+	if err != nil {
+		return inbound.Request{}, err
+	}
+	r := &request{NativeRequest: native, body: data, translation: translateOnce(data)}
+	return inbound.Request{Model: native.Model, Stream: gjson.GetBytes(data, "stream").Bool(), Encoder: r,
+		Echo: data}, nil
+}
+
+// Encode implements inbound.Encoder.
+func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
+	if slices.Contains(v.Native, path) {
+		return provider.Request{Path: path, Header: http.Header{"Content-Type": {jsonType}}, Body: r.WithModel(t.Model)},
+			nil, nil
+	}
+	if v.Chat == nil {
+		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+			"The provider '%s' does not serve /v1/responses. Choose another model.", t.Config.GetName())
+	}
+	c, dropped, err := r.translation()
+	if err != nil {
+		return provider.Request{}, nil, err
+	}
+	sent, answer, err := v.Chat.Encode(c, t)
+	sent.Dropped = append(sent.Dropped, dropped...)
+	return sent, answer, err
+}
+
+// A body is the body of a request. A value that passes as it is stays raw.
+type body struct {
+	Model              string                    `json:"model"`
+	Input              input                     `json:"input"`
+	Instructions       string                    `json:"instructions"`
+	Stream             bool                      `json:"stream"`
+	MaxOutputTokens    *int64                    `json:"max_output_tokens"`
+	Tools              []jsontext.Value          `json:"tools"`
+	ToolChoice         jsontext.Value            `json:"tool_choice"`
+	Text               textOptions               `json:"text"`
+	Reasoning          reasoningOptions          `json:"reasoning"`
+	TopLogprobs        jsontext.Value            `json:"top_logprobs"`
+	Include            []string                  `json:"include"`
+	Truncation         string                    `json:"truncation"`
+	Store              bool                      `json:"store"`
+	Background         bool                      `json:"background"`
+	PreviousResponseID string                    `json:"previous_response_id"`
+	Conversation       jsontext.Value            `json:"conversation"`
+	Prompt             jsontext.Value            `json:"prompt"`
+	Temperature        jsontext.Value            `json:"temperature"`
+	TopP               jsontext.Value            `json:"top_p"`
+	ParallelToolCalls  jsontext.Value            `json:"parallel_tool_calls"`
+	User               jsontext.Value            `json:"user"`
+	SafetyIdentifier   jsontext.Value            `json:"safety_identifier"`
+	PromptCacheKey     jsontext.Value            `json:"prompt_cache_key"`
+	ServiceTier        jsontext.Value            `json:"service_tier"`
+	StreamOptions      jsontext.Value            `json:"stream_options"`
+	Metadata           jsontext.Value            `json:"metadata"`
+	Others             map[string]jsontext.Value `json:",embed"`
+}
+
+type textOptions struct {
+	Format    format `json:"format"`
+	Verbosity string `json:"verbosity"`
+}
+
+type format struct {
+	Type        string         `json:"type"`
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Schema      jsontext.Value `json:"schema"`
+	Strict      jsontext.Value `json:"strict"`
+}
+
+type reasoningOptions struct {
+	Effort string `json:"effort"`
+}
+
+// input is a list of items. A string is one message of the user.
+type input []item
+
+// An item is one item of a conversation. Type determines which members are set.
+type item struct {
+	Type      string  `json:"type"`
+	ID        string  `json:"id"`
+	Role      string  `json:"role"`
+	Content   content `json:"content"`
+	CallID    string  `json:"call_id"`
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Arguments string  `json:"arguments"`
+	Input     string  `json:"input"`  // of a custom tool call
+	Output    content `json:"output"` // of a call
+	Summary   content `json:"summary"`
+}
+
+// content is a list of parts. A string is one part of text.
+type content []part
+
+type part struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Refusal  string `json:"refusal"`
+	ImageURL string `json:"image_url"`
+	Detail   string `json:"detail"`
+	FileID   string `json:"file_id"`
+	Filename string `json:"filename"`
+	FileData string `json:"file_data"`
+	FileURL  string `json:"file_url"`
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (in *input) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '"' {
+		return json.UnmarshalDecode(dec, (*[]item)(in))
+	}
+	*in = input{{Type: "message", Role: "user"}}
+	return json.UnmarshalDecode(dec, &(*in)[0].Content)
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (c *content) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '"' {
+		return json.UnmarshalDecode(dec, (*[]part)(c))
+	}
+	*c = content{{Type: "input_text"}}
+	return json.UnmarshalDecode(dec, &(*c)[0].Text)
+}
+
+func notRead(err error) error { return compose.Error(err, compose.Bracketed) }

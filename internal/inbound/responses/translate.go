@@ -1,0 +1,243 @@
+package responses
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
+)
+
+// translateOnce returns a function that makes the chat completion of a request, at its first call. It also returns the
+// names of the members that have no effect.
+func translateOnce(data []byte) func() (*openai.ChatRequest, []string, error) {
+	var once sync.Once
+	var chat *openai.ChatRequest
+	var b *builder
+	var err error
+	return func() (*openai.ChatRequest, []string, error) {
+		once.Do(func() {
+			if b, err = newBuilder(data); err == nil {
+				chat, err = b.translate()
+			}
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		return chat, b.dropped, nil
+	}
+}
+
+// A builder makes a chat completion.
+type builder struct {
+	compose.Builder
+	sent    *body
+	dropped []string
+	turn    turn    // of the assistant, until somebody else speaks
+	shown   []shown // of the results of calls, until somebody speaks
+}
+
+func newBuilder(data []byte) (*builder, error) {
+	b := &builder{Builder: compose.Builder{Dst: append(make([]byte, 0, 4096), '{')}, sent: &body{}}
+	if err := json.Unmarshal(data, b.sent); err != nil {
+		return nil, notRead(err)
+	}
+	return b, b.check()
+}
+
+// check refuses what needs stored responses, and notes what has no effect.
+func (b *builder) check() error {
+	for _, p := range []struct {
+		name  string
+		asked bool
+	}{
+		{"store", b.sent.Store}, {"background", b.sent.Background},
+		{"previous_response_id", b.sent.PreviousResponseID != ""},
+		{"conversation", compose.IsAsked(b.sent.Conversation)}, {"prompt", compose.IsAsked(b.sent.Prompt)},
+	} {
+		if p.asked {
+			return openai.BadRequest(p.name, openai.CodeUnsupportedParameter,
+				"'%s' is not supported for this model: its provider stores no responses, and neither does the gateway. Send the whole conversation as 'input'.", p.name)
+		}
+	}
+	if len(b.sent.Input) == 0 {
+		return openai.BadRequest("input", openai.CodeMissingRequiredParameter, "Missing required parameter: 'input'.")
+	}
+	if b.sent.Truncation != "" && b.sent.Truncation != "disabled" {
+		b.drop("truncation")
+	}
+	for name, v := range b.sent.Others {
+		if compose.IsAsked(v) {
+			b.drop(name)
+		}
+	}
+	slices.Sort(b.dropped)
+	return nil
+}
+
+func (b *builder) drop(param string) {
+	if !slices.Contains(b.dropped, param) {
+		b.dropped = append(b.dropped, param)
+	}
+}
+
+func (b *builder) translate() (*openai.ChatRequest, error) {
+	b.Text("model", b.sent.Model)
+	if b.sent.Stream {
+		b.Member("stream", `true,"stream_options":{"include_usage":true}`)
+	}
+	b.Member("messages", "[")
+	if b.sent.Instructions != "" {
+		b.Begin(`{"role":"system"`)
+		b.String("content", b.sent.Instructions)
+		b.End("}")
+	}
+	for i := range b.sent.Input {
+		if !strings.HasSuffix(b.sent.Input[i].Type, "_output") {
+			if err := b.endResults(); err != nil {
+				return nil, err
+			}
+		}
+		if err := b.item(fmt.Sprintf("input[%d]", i), &b.sent.Input[i]); err != nil {
+			return nil, err
+		}
+	}
+	b.endTurn()
+	if err := b.endResults(); err != nil {
+		return nil, err
+	}
+	b.End("]")
+	if b.sent.MaxOutputTokens != nil {
+		b.Int("max_completion_tokens", *b.sent.MaxOutputTokens)
+	}
+	if err := b.tools(); err != nil {
+		return nil, err
+	}
+	b.format()
+	b.Text("verbosity", b.sent.Text.Verbosity)
+	b.Text("reasoning_effort", b.sent.Reasoning.Effort)
+	if slices.Contains(b.sent.Include, "message.output_text.logprobs") {
+		b.Raw("logprobs", jsontext.Value("true"))
+		b.Raw("top_logprobs", b.sent.TopLogprobs)
+	}
+	for _, m := range []struct {
+		name  string
+		value jsontext.Value
+	}{
+		{"temperature", b.sent.Temperature}, {"top_p", b.sent.TopP}, {"parallel_tool_calls", b.sent.ParallelToolCalls},
+		{"user", b.sent.User}, {"safety_identifier", b.sent.SafetyIdentifier},
+		{"prompt_cache_key", b.sent.PromptCacheKey}, {"service_tier", b.sent.ServiceTier},
+	} {
+		b.Raw(m.name, m.value)
+	}
+	b.End("}")
+	return openai.ParseChatRequest(b.Dst)
+}
+
+func (b *builder) format() {
+	f := &b.sent.Text.Format
+	switch f.Type {
+	case "", "text":
+		return
+	case "json_schema":
+		b.Member("response_format", `{"type":"json_schema","json_schema":{`)
+		b.Text("name", f.Name)
+		b.Text("description", f.Description)
+		b.Raw("schema", f.Schema)
+		b.Raw("strict", f.Strict)
+		b.End("}}")
+	default: // of which the chat completion's own check knows more
+		b.Member("response_format", "{")
+		b.String("type", f.Type)
+		b.End("}")
+	}
+}
+
+// tools appends the tools. A custom tool becomes a function with one string, and a namespace becomes its functions.
+// Tools that OpenAI runs pass as they are: codecs know them, or refuse them by name.
+func (b *builder) tools() error {
+	if len(b.sent.Tools) > 0 {
+		b.Member("tools", "[")
+	}
+	for i, raw := range b.sent.Tools {
+		t := gjson.ParseBytes(raw)
+		switch t.Get("type").Str {
+		case "function":
+			b.function("", t)
+		case "namespace":
+			for _, inner := range t.Get("tools").Array() {
+				b.function(t.Get("name").Str, inner)
+			}
+		case "custom":
+			b.Begin(`{"type":"function","function":{`)
+			b.Raw("name", jsontext.Value(t.Get("name").Raw))
+			b.Text("description", customDescription(t))
+			b.Member("parameters", customParameters)
+			b.End("}}")
+		case "":
+			return openai.BadRequest(fmt.Sprintf("tools[%d].type", i), openai.CodeMissingRequiredParameter,
+				"Missing required parameter: 'tools[%d].type'.", i)
+		default:
+			b.Begin(string(raw))
+		}
+	}
+	if len(b.sent.Tools) > 0 {
+		b.End("]")
+	}
+	choice := gjson.ParseBytes(b.sent.ToolChoice)
+	switch {
+	case choice.Type == gjson.String:
+		b.String("tool_choice", choice.Str)
+	case choice.IsObject() && (choice.Get("type").Str == "function" || choice.Get("type").Str == "custom"):
+		b.Member("tool_choice", `{"type":"function","function":{`)
+		b.String("name", choice.Get("name").Str)
+		b.End("}}")
+	case choice.IsObject() && choice.Get("type").Str == "allowed_tools":
+		b.allowed(choice)
+	case choice.IsObject():
+		return openai.BadValue("tool_choice", "The tool '%s' cannot be chosen at this model's provider.",
+			choice.Get("type").Str)
+	}
+	return nil
+}
+
+func (b *builder) function(namespace string, t gjson.Result) {
+	b.Begin(`{"type":"function","function":{`)
+	b.String("name", qualified(namespace, t.Get("name").Str))
+	for _, name := range []string{"description", "parameters", "strict"} {
+		b.Raw(name, jsontext.Value(t.Get(name).Raw))
+	}
+	b.End("}}")
+}
+
+// customParameters are the parameters of the function that stands for a custom tool.
+const customParameters = `{"type":"object","properties":{"input":{"type":"string"}},` +
+	`"required":["input"],"additionalProperties":false}`
+
+// customDescription describes a custom tool, with the grammar of its input.
+func customDescription(t gjson.Result) string {
+	text := t.Get("description").Str
+	if grammar := t.Get("format.definition").Str; grammar != "" {
+		syntax := t.Get("format.syntax").Str
+		text = strings.TrimSpace(text + "\n\nThe input must match this " + syntax + " grammar:\n" + grammar)
+	}
+	return text
+}
+
+func (b *builder) allowed(choice gjson.Result) {
+	b.Member("tool_choice", `{"type":"allowed_tools","allowed_tools":{`)
+	b.Text("mode", choice.Get("mode").Str)
+	b.Member("tools", "[")
+	for _, t := range choice.Get("tools").Array() {
+		b.Begin(`{"type":"function","function":{`)
+		b.String("name", t.Get("name").Str)
+		b.End("}}")
+	}
+	b.End("]}}")
+}

@@ -1,0 +1,227 @@
+package messages
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/sse"
+)
+
+// A Native is a request of a client that itself speaks the Messages dialect, as a vendor of Claude gets it: byte for
+// byte the client's, but for what names the model, the version and the betas.
+type Native struct {
+	Body    []byte
+	Betas   []string // for the header, if they are not in the body
+	Dropped []string
+}
+
+// EncodeNative returns the vendor's request for r. A model goes into the body, unless it is empty. A version likewise,
+// and then the betas too.
+func EncodeNative(vendor string, r provider.MessagesRequest, model, version string) Native {
+	out := Native{}
+	var all bool
+	if out.Betas, all = Betas(vendor, jsontext.Value(openai.AppendString(nil, r.Betas))); !all {
+		out.Dropped = append(out.Dropped, "anthropic-beta")
+	}
+	src := returned(r.Body)
+	dst := append(make([]byte, 0, len(src)+128), '{')
+	dst = text(dst, "anthropic_version", version)
+	if version != "" {
+		dst = stringList(dst, "anthropic_beta", out.Betas)
+	}
+	dst = text(dst, "model", model)
+	jsonwalk.Object(src, jsonwalk.Between(src, 0), func(name, nameEnd, start int) int {
+		end := jsonwalk.Value(src, start)
+		switch string(src[name+1 : nameEnd-1]) {
+		case "model", "anthropic_version", "anthropic_beta":
+		default:
+			if dst[len(dst)-1] != '{' {
+				dst = append(dst, ',')
+			}
+			dst = append(append(dst, src[name:nameEnd]...), ':')
+			dst = append(dst, src[start:end]...)
+		}
+		return end
+	})
+	out.Body = append(dst, '}')
+	return out
+}
+
+// returned takes out of a conversation what the gateway added to answers of other vendors, and Claude's vendors
+// refuse: thinking without a signature, and data in the ids of calls.
+func returned(body []byte) []byte {
+	if !bytes.Contains(body, []byte(`"signature"`)) && !openai.HasCarried(body) {
+		return body
+	}
+	var all struct {
+		Messages []struct {
+			Content jsontext.Value            `json:"content"`
+			Others  map[string]jsontext.Value `json:",embed"`
+		} `json:"messages"`
+		Others map[string]jsontext.Value `json:",embed"`
+	}
+	if json.Unmarshal(body, &all) != nil {
+		return body
+	}
+	changed := false
+	for i := range all.Messages {
+		m := &all.Messages[i]
+		var blocks []jsontext.Value
+		if json.Unmarshal(m.Content, &blocks) != nil {
+			continue // a string
+		}
+		kept := blocks[:0]
+		for _, b := range blocks {
+			out, keep := returnedBlock(b)
+			changed = changed || !keep || len(out) != len(b)
+			if keep {
+				kept = append(kept, out)
+			}
+		}
+		if len(kept) == 0 && len(blocks) > 0 {
+			kept = append(kept, jsontext.Value(`{"type":"text","text":"."}`)) // a message must not be empty
+		}
+		m.Content, _ = json.Marshal(kept) // values that were read
+	}
+	if !changed {
+		return body
+	}
+	out, err := json.Marshal(&all, json.Deterministic(true))
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+// returnedBlock returns a block as Claude's vendors take it, and whether they do.
+func returnedBlock(b jsontext.Value) (jsontext.Value, bool) {
+	root := gjson.ParseBytes(b)
+	switch root.Get("type").Str {
+	case "thinking":
+		return b, root.Get("signature").Str != ""
+	case "tool_use", "tool_result":
+		for _, name := range []string{"id", "tool_use_id"} {
+			full := root.Get(name).Str
+			if id, _ := openai.SplitID(full); id != full {
+				return bytes.Replace(b, openai.AppendString(nil, full), openai.AppendString(nil, id), 1), true
+			}
+		}
+	}
+	return b, true
+}
+
+// A NativeAnswer reads answers for clients of the dialect. It implements provider.Answer. Beside the events it gives
+// the vendor's own form, which the client gets with its own name of the model.
+type NativeAnswer struct{ Answer }
+
+// Decode implements provider.Answer.
+func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
+	out.Put(chat.Event{Kind: chat.KindNative})
+	if err := a.Answer.Decode(body, asked, &covered{out}); err != nil {
+		return err
+	}
+	out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(bytes.TrimSpace(body), asked.Model)})
+	return nil
+}
+
+// Stream implements provider.Answer.
+func (a *NativeAnswer) Stream(asked chat.Asked) provider.Stream {
+	return &nativeStream{inner: Stream{answer: &a.Answer}, model: asked.Model}
+}
+
+// covered marks events as contained in the vendor's form.
+type covered struct{ out chat.Sink }
+
+// Put implements chat.Sink.
+func (c *covered) Put(e chat.Event) {
+	e.Covered = true
+	c.out.Put(e)
+}
+
+// A nativeStream implements provider.Stream.
+type nativeStream struct {
+	inner Stream
+	sse   sse.Decoder
+	out   covered // kept so that none is allocated for an event
+	model string
+	begun bool
+	buf   []byte
+}
+
+// Decode implements provider.Stream.
+func (s *nativeStream) Decode(piece []byte, out chat.Sink) error {
+	s.sse.Feed(piece)
+	for {
+		e, ok, err := s.sse.Next()
+		if err != nil {
+			return fmt.Errorf("reading the provider's stream: %w", err)
+		}
+		if !ok {
+			return nil
+		}
+		if err := s.event(e.Data, out); err != nil {
+			return err
+		}
+	}
+}
+
+// Close implements provider.Stream.
+func (s *nativeStream) Close(out chat.Sink) error {
+	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
+		if err := s.event(e.Data, out); err != nil {
+			return err
+		}
+	}
+	if !s.inner.done {
+		return provider.ErrTruncated
+	}
+	return nil
+}
+
+func (s *nativeStream) event(data []byte, out chat.Sink) error {
+	if s.inner.done {
+		return nil
+	}
+	if !s.begun {
+		s.begun = true
+		out.Put(chat.Event{Kind: chat.KindNative})
+	}
+	again := s.inner.begun
+	s.out.out = out
+	if err := s.inner.Event(data, &s.out); err != nil {
+		return err
+	}
+	typ := s.inner.event.Type
+	if again && typ == "message_start" {
+		return nil // proxies were seen to repeat it
+	}
+	s.buf = append(append(append(s.buf[:0], "event: "...), typ...), "\ndata: "...)
+	if typ == "message_start" {
+		m := gjson.GetBytes(data, "message")
+		s.buf = append(s.buf, data[:m.Index]...)
+		s.buf = append(append(s.buf, withModel([]byte(m.Raw), s.model)...), data[m.Index+len(m.Raw):]...)
+	} else {
+		s.buf = append(s.buf, data...)
+	}
+	s.buf = append(s.buf, "\n\n"...)
+	out.Put(chat.Event{Kind: chat.KindNative, JSON: s.buf})
+	return nil
+}
+
+// withModel returns a message with the client's name of the model.
+func withModel(message []byte, model string) []byte {
+	m := gjson.GetBytes(message, "model")
+	if m.Index == 0 || m.Str == model {
+		return message
+	}
+	out := append(make([]byte, 0, len(message)+len(model)), message[:m.Index]...)
+	return append(append(out, openai.AppendString(nil, model)...), message[m.Index+len(m.Raw):]...)
+}

@@ -1,0 +1,198 @@
+// Package agents runs coding agents against the whole gateway, each with a provider that does not speak its dialect.
+// setup.sh installs the agents, and without it the cases skip.
+//
+// The tests run in a network namespace of their own, which has only the loopback device: an agent reaches the gateway
+// and nothing else.
+package agents
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+	"golang.org/x/sys/unix"
+
+	"github.com/modelgate/modelgate/internal/testenv"
+	"github.com/modelgate/modelgate/test/harness"
+)
+
+// inside is set in the process that has a network of its own.
+const inside = "MODELGATE_TEST_ALONE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(inside) == "" {
+		os.Exit(alone())
+	}
+	if err := raiseLoopback(); err != nil {
+		panic(err)
+	}
+	harness.Main(m)
+}
+
+// alone runs this program again, in a network namespace, and returns its exit code.
+func alone() int {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		panic(err)
+	}
+	return 0
+}
+
+// raiseLoopback turns the loopback device on.
+func raiseLoopback() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(s) }()
+	device, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	device.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, device)
+}
+
+// longest is how long an agent may take.
+const longest = time.Minute
+
+// start returns a gateway with a provider that plays a script, which calls the agent's shell with a parameter.
+func start(t *testing.T, shell, parameter string) (*harness.Gateway, *scripted) {
+	t.Helper()
+	v := newScripted(t, shell, parameter)
+	g := harness.Run(t, t.TempDir())
+	harness.Must(t, "kind: Provider\nname: scripted\nvendor: cerebras\nendpoint: "+v.URL+"/v1\nmodels: [gpt]\n",
+		"config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL+"/v1/models/scripted/gpt", http.NoBody)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", "Bearer "+g.Key)
+		answer, err := g.Client.Do(r)
+		if err != nil {
+			return err
+		}
+		if answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+		return errors.Join(err, answer.Body.Close())
+	})
+	return g, v
+}
+
+func TestClaudeCode(t *testing.T) {
+	program := installed(t, "@anthropic-ai/claude-code-"+platform(), "claude")
+	g, v := start(t, "Bash", "command")
+	out := run(t, exec.Command(program, "--print", "Say it with the shell.", "--model", "scripted/gpt",
+		"--output-format", "json", "--allowedTools", "Bash"),
+		"HOME="+t.TempDir(), "ANTHROPIC_BASE_URL="+g.URL, "ANTHROPIC_API_KEY="+g.Key,
+		"NODE_EXTRA_CA_CERTS="+filepath.Join(g.Dir, "ca.crt"), "ANTHROPIC_SMALL_FAST_MODEL=scripted/gpt",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+	var done struct {
+		IsError bool `json:"is_error"`
+		Turns   int  `json:"num_turns"`
+		Result  string
+		Usage   struct {
+			Input  int `json:"input_tokens"`
+			Output int `json:"output_tokens"`
+		}
+	}
+	require.NoError(t, json.Unmarshal(out, &done), "%s", out)
+	require.False(t, done.IsError, "%s", out)
+	require.Equal(t, "The tool said: "+spoken, done.Result)
+	require.Equal(t, 2, done.Turns)
+	require.Equal(t, []int{2 * promptTokens, 2 * answerTokens}, []int{done.Usage.Input, done.Usage.Output})
+	v.requireResult(t)
+}
+
+// codexConfig makes the gateway Codex's only provider.
+const codexConfig = `model = "scripted/gpt"
+model_provider = "gateway"
+web_search = "disabled"
+[model_providers.gateway]
+name = "gateway"
+base_url = "%s/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+`
+
+func TestCodex(t *testing.T) {
+	target := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] + "-unknown-linux-musl"
+	program := installed(t, "@openai/codex-"+platform(), "vendor", target, "bin", "codex")
+	g, v := start(t, "exec_command", "cmd")
+	home := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(home, ".codex"), 0o700))
+	config := fmt.Appendf(nil, codexConfig, g.URL)
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".codex", "config.toml"), config, 0o600))
+	out := run(t, exec.Command(program, "exec", "--json", "--skip-git-repo-check",
+		"--dangerously-bypass-approvals-and-sandbox", "Say it with the shell."),
+		"HOME="+home, "GATEWAY_KEY="+g.Key, "SSL_CERT_FILE="+filepath.Join(g.Dir, "ca.crt"))
+	var said, usage string
+	for line := range bytes.Lines(out) {
+		switch e := gjson.ParseBytes(line); e.Get("type").Str {
+		case "item.completed":
+			if e.Get("item.type").Str == "agent_message" {
+				said = e.Get("item.text").Str
+			}
+		case "turn.completed":
+			usage = fmt.Sprint(e.Get("usage.input_tokens").Int(), e.Get("usage.output_tokens").Int())
+		}
+	}
+	require.Contains(t, said, "The tool said: ", "%s", out)
+	require.Contains(t, said, spoken)
+	require.Equal(t, fmt.Sprint(2*promptTokens, 2*answerTokens), usage)
+	v.requireResult(t)
+}
+
+// platform is the end of the names of packages with binaries.
+func platform() string {
+	return map[string]string{"amd64": "linux-x64", "arm64": "linux-arm64"}[runtime.GOARCH]
+}
+
+// installed returns a program of a package.
+func installed(t *testing.T, name string, path ...string) string {
+	t.Helper()
+	program := filepath.Join(append([]string{testenv.Root(t), "test", "agents", "node_modules", name}, path...)...)
+	if _, err := os.Stat(program); err != nil {
+		testenv.Missing(t, name, "test/agents/setup.sh")
+	}
+	return program
+}
+
+// run runs an agent in an empty folder and returns what it printed.
+func run(t *testing.T, cmd *exec.Cmd, env ...string) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	bounded := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
+	bounded.Dir, bounded.Env = t.TempDir(), append(harness.CleanEnv(), env...)
+	bounded.WaitDelay = 10 * time.Second
+	var stdout, stderr bytes.Buffer
+	bounded.Stdout, bounded.Stderr = &stdout, &stderr
+	require.NoError(t, bounded.Run(), "%s\n%s", &stdout, &stderr)
+	return stdout.Bytes()
+}
