@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,7 +29,9 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusOverloaded:
 		tried.Cool = s.refusedForLoad(p, e, tried.Status)
 	}
-	s.journal.attempt(tried)
+	if e.GetRequest().GetRequestMethod() == corev3.RequestMethod_POST {
+		s.journal.attempt(tried) // a list of models has no other provider to fall back to
+	}
 }
 
 // statusOverloaded is Anthropic's status for overload.

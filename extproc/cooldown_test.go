@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,6 +81,13 @@ func TestRefusedAttemptsOfEnvoysLogCoolTheirProvider(t *testing.T) {
 	require.EqualValues(t, 2, testutil.ToFloat64(server.refusals.WithLabelValues("busy", "503")))
 	require.EqualValues(t, 1, testutil.ToFloat64(server.refusals.WithLabelValues("busy", "429")))
 	require.Equal(t, 2, testutil.CollectAndCount(server.refusals), "none of what is no provider")
+
+	list, chat := refusal("busy/first", 404, nil), refusal("busy/first", 500, nil)
+	list.Request = &accesslogdatav3.HTTPRequestProperties{RequestMethod: corev3.RequestMethod_GET}
+	chat.Request = &accesslogdatav3.HTTPRequestProperties{RequestMethod: corev3.RequestMethod_POST}
+	send(envoy.LogAttempts, list, chat)
+	require.Len(t, server.journal.tried.attempts, 1, "a list of models is no attempt of an exchange")
+	require.Equal(t, 500, server.journal.tried.attempts[0].Status)
 }
 
 // gauge returns the only sample of a metric that a collector has.
