@@ -49,7 +49,7 @@ type cluster struct {
 // A part is a process that can be replaced, by that of another version too.
 type part struct {
 	t       testing.TB
-	args    func(binary string) []string
+	args    []string
 	running *harness.Process
 	binary  string
 	at      *endpoint
@@ -63,7 +63,7 @@ func (p *part) start(binary string) {
 }
 
 func (p *part) launch(binary string) {
-	p.binary, p.running = binary, start(p.t, binary, p.args(binary)...)
+	p.binary, p.running = binary, start(p.t, binary, p.args...)
 }
 
 func (p *part) awaitReady() {
@@ -84,12 +84,8 @@ func (p *part) replace(binary string) {
 	p.start(binary)
 }
 
-// end ends it as Kubernetes does: by itself it serves on for a while, in which its readiness says that it ends. One of
-// a version that does not is first taken out of the service, which is what a hook before its end is for.
+// end ends it as Kubernetes does: by itself it serves on for a while, in which its readiness says that it ends.
 func (p *part) end() {
-	if isOld(p.binary) {
-		p.service.retire(p.at)
-	}
 	p.running.Stop(p.t)
 	p.service.unretire(p.at)
 }
@@ -167,12 +163,9 @@ func (c *cluster) place() {
 		admin, address := loopback(t), loopback(t)
 		e := &endpoint{address: address, probe: readyz(admin)}
 		xds = append(xds, e)
-		c.planes[i] = &part{t: t, at: e, args: func(binary string) []string {
-			return append([]string{"controlplane", "--etcd-endpoints", c.etcdEndpoints(), "--listen", address, "--admin", admin,
-				"--ledger", c.ledger,
-				"--pepper", filepath.Join(c.dir, "pepper"), "--admin-token", filepath.Join(c.dir, "admin-token")},
-				delay(binary)...)
-		}}
+		c.planes[i] = &part{t: t, at: e, args: []string{"controlplane", "--etcd-endpoints", c.etcdEndpoints(), "--listen", address,
+			"--admin", admin, "--ledger", c.ledger, "--pepper", filepath.Join(c.dir, "pepper"), "--admin-token",
+			filepath.Join(c.dir, "admin-token"), "--shutdown-delay", shutdownDelay}}
 	}
 	c.xds = newService(t, loopback(t), xds...)
 	gatewayPort := harness.FreePort(t)
@@ -184,13 +177,10 @@ func (c *cluster) place() {
 		admin, address := loopback(t), c.socket(fmt.Sprint("jobs.sock.", i))
 		e := &endpoint{address: address, probe: readyz(admin)}
 		jobs = append(jobs, e)
-		c.jobs[i] = &part{t: t, at: e, args: func(binary string) []string {
-			return append([]string{"jobsvc", "--listen", address, "--gateway", c.socket("internal.sock"), "--admin", admin,
-				"--node", fmt.Sprint("jobs-", i),
-				"--blobs", (&url.URL{Scheme: "file", Path: filepath.Join(c.dir, "blobs")}).String(), "--etcd-endpoints",
-				c.etcdEndpoints(),
-				"--xds-address", c.xds.address, "--lease", "2s", "--batch-concurrency", "4"}, delay(binary)...)
-		}}
+		c.jobs[i] = &part{t: t, at: e, args: []string{"jobsvc", "--listen", address, "--gateway", c.socket("internal.sock"),
+			"--admin", admin, "--node", fmt.Sprint("jobs-", i), "--blobs",
+			(&url.URL{Scheme: "file", Path: filepath.Join(c.dir, "blobs")}).String(), "--etcd-endpoints", c.etcdEndpoints(),
+			"--xds-address", c.xds.address, "--lease", "2s", "--batch-concurrency", "4", "--shutdown-delay", shutdownDelay}}
 	}
 	c.gateway = newService(t, loopback(t), gateways...)
 	c.internal = newService(t, c.socket("internal.sock"), internals...)
@@ -237,7 +227,7 @@ func (c *cluster) configure() {
 
 // server are the flags with which commands find a control plane.
 func (c *cluster) server(i int) []string {
-	args := c.planes[i].args("")
+	args := c.planes[i].args
 	token, err := os.ReadFile(filepath.Join(c.dir, "admin-token"))
 	require.NoError(c.t, err)
 	return []string{"--server", "http://" + args[6], "--token", strings.TrimSpace(string(token))}

@@ -7,16 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/envoy"
-	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
@@ -36,8 +31,7 @@ type dataPlane struct {
 	extproc, envoy *harness.Process
 	metrics        string // address of the ext_proc service's
 	binary         string // of the supervisor
-	bare           atomic.Bool
-	taken          int // how often the ext_proc service was replaced
+	taken          int    // how often the ext_proc service was replaced
 }
 
 func (c *cluster) placeData(i, port int) *dataPlane {
@@ -50,30 +44,8 @@ func (c *cluster) placeData(i, port int) *dataPlane {
 	return d
 }
 
-// probe is the readiness of Envoy: its supervisor's, or, of the version that had none, its own.
-func (d *dataPlane) probe(ctx context.Context) error {
-	if !d.bare.Load() {
-		return readyz(d.admin)(ctx)
-	}
-	admin := d.adminOfEnvoy()
-	if err := admin.Ready(ctx); err != nil {
-		return err
-	}
-	bound, err := admin.Listeners(ctx)
-	if err != nil {
-		return err
-	}
-	for name := range bound {
-		if strings.HasPrefix(name, envoy.GatewayListener) {
-			return nil
-		}
-	}
-	return errors.New("it does not listen yet")
-}
-
-func (d *dataPlane) adminOfEnvoy() *process.Admin {
-	return process.NewAdmin(filepath.Join(d.dir, "envoy-admin.sock"))
-}
+// probe is the readiness that Envoy's supervisor tells.
+func (d *dataPlane) probe(ctx context.Context) error { return readyz(d.admin)(ctx) }
 
 func (d *dataPlane) start(binary string) {
 	d.startExtProc(binary)
@@ -106,24 +78,9 @@ func (d *dataPlane) takeOver(binary string) {
 func (d *dataPlane) startEnvoy(binary string) {
 	t := d.c.t
 	d.binary = binary
-	d.bare.Store(isOld(binary))
-	common := []string{"--node", fmt.Sprint("envoy-", d.i), "--extproc", "unix://" + filepath.Join(d.dir, "extproc.sock"),
-		"--xds-address", d.xds}
-	if !isOld(binary) {
-		d.envoy = start(t, binary, append([]string{"envoy", "run", "--envoy", testenv.Envoy(t), "--dir", d.dir, "--admin",
-			d.admin, "--grace", grace,
-			"--concurrency", "1"}, append(common, delay(binary)...)...)...)
-	} else {
-		text, err := exec.Command(binary, append([]string{"envoy", "bootstrap", "--admin-socket",
-			filepath.Join(d.dir, "envoy-admin.sock")}, common...)...).Output()
-		require.NoError(t, err)
-		path := filepath.Join(d.dir, "old.yaml")
-		require.NoError(t, os.WriteFile(path, text, 0o600))
-		cmd := exec.Command(testenv.Envoy(t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level",
-			"warning")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		d.envoy = harness.Start(t, cmd)
-	}
+	d.envoy = start(t, binary, "envoy", "run", "--envoy", testenv.Envoy(t), "--dir", d.dir, "--admin", d.admin, "--grace",
+		grace, "--concurrency", "1", "--node", fmt.Sprint("envoy-", d.i), "--extproc",
+		"unix://"+filepath.Join(d.dir, "extproc.sock"), "--xds-address", d.xds, "--shutdown-delay", shutdownDelay)
 	harness.Eventually(t, "Envoy is ready", func() error {
 		if d.envoy.Ended() {
 			t.Fatalf("it has ended: %s", d.envoy.Output())
@@ -141,27 +98,9 @@ func (d *dataPlane) replaceEnvoy(binary string) {
 	d.startEnvoy(binary)
 }
 
-// endEnvoy ends Envoy. Its supervisor drains it; where there is none, this does what an operator's hook has to.
+// endEnvoy ends Envoy, which its supervisor drains.
 func (d *dataPlane) endEnvoy() {
-	t := d.c.t
-	if d.bare.Load() {
-		d.c.gateway.retire(d.at)
-		d.c.internal.retire(d.internal)
-		admin := d.adminOfEnvoy()
-		require.NoError(t, admin.FailHealthCheck(t.Context()))
-		idle := 0
-		harness.Eventually(t, "no request is being served", func() error {
-			if n, err := admin.ActiveRequests(t.Context()); err != nil || n > 0 {
-				idle = 0
-				return fmt.Errorf("%d requests, %w", n, err)
-			}
-			if idle++; idle < 20 {
-				return errors.New("just now")
-			}
-			return nil
-		})
-	}
-	d.envoy.Stop(t)
+	d.envoy.Stop(d.c.t)
 	d.c.gateway.unretire(d.at)
 	d.c.internal.unretire(d.internal)
 }
@@ -180,13 +119,5 @@ func start(t testing.TB, binary string, args ...string) *harness.Process {
 	return harness.Start(t, cmd)
 }
 
-// delay are the flags with which a process serves on while the service learns that it ends.
-func delay(binary string) []string {
-	if isOld(binary) {
-		return nil
-	}
-	return []string{"--shutdown-delay", "500ms"}
-}
-
-// isOld reports whether a binary is of the version before, which leaves more of its end to others.
-func isOld(binary string) bool { return strings.Contains(filepath.Base(binary), "-") }
+// shutdownDelay is for how long a process serves on while the service learns that it ends.
+const shutdownDelay = "500ms"

@@ -17,7 +17,10 @@ import (
 )
 
 // before is the revision that stands for the version before this one.
-const before = "905dcaba396e38a0fc1fa11624ac27b9fcc2d686"
+const before = "e6673f7a5095626c1e8b4c4d5c98414bb95d6520"
+
+// reconnections is how often everything connects to a mixture of control planes anew.
+const reconnections = 4
 
 // oldBinary builds the version before, once. Where git does not know it, as in a clone without history, the test is
 // skipped.
@@ -49,7 +52,8 @@ func oldBinary(t *testing.T) string {
 }
 
 // TestTwoVersionsWorkTogether goes from the version before to this one and back, in the order of docs/upgrade.md, and
-// stops at every mixture on the way. The second data plane is of the version before all the time.
+// stops at every mixture on the way. The second data plane is of the version before all the time. In a mixture of
+// control planes, Envoy and the ext_proc service beside it connect to either of them, in turn.
 func TestTwoVersionsWorkTogether(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -74,6 +78,13 @@ func TestTwoVersionsWorkTogether(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			m := l.mark()
 			step.do()
+			if c.planes[0].binary != c.planes[1].binary {
+				for range reconnections {
+					c.xds.close()
+					c.xds.open(t)
+					l.pass(t)
+				}
+			}
 			for i := range c.planes { // what either control plane makes, both data planes take
 				_, key := c.createKey(t, i, "skew")
 				c.accepts(t, key, http.StatusOK)
