@@ -30,7 +30,6 @@ type dataPlane struct {
 
 	extproc, envoy *harness.Process
 	metrics        string // address of the ext_proc service's
-	binary         string // of the supervisor
 	taken          int    // how often the ext_proc service was replaced
 }
 
@@ -77,7 +76,6 @@ func (d *dataPlane) takeOver(binary string) {
 
 func (d *dataPlane) startEnvoy(binary string) {
 	t := d.c.t
-	d.binary = binary
 	d.envoy = start(t, binary, "envoy", "run", "--envoy", testenv.Envoy(t), "--dir", d.dir, "--admin", d.admin, "--grace",
 		grace, "--concurrency", "1", "--node", fmt.Sprint("envoy-", d.i), "--extproc",
 		"unix://"+filepath.Join(d.dir, "extproc.sock"), "--xds-address", d.xds, "--shutdown-delay", shutdownDelay)
