@@ -49,6 +49,7 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 
 bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, the job service, limits and ledger, and each codec (writes docs/benchmarks*)
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md -record docs/benchmarks.json
+	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -what listener -out docs/benchmarks-listener.md
 	$(GO) test -run '^$$' -bench Jobs -benchtime 1x -timeout 30m ./test/e2e > docs/benchmarks-jobs.txt
 	$(GO) test -p 1 -run '^$$' -bench . -benchtime 0.5s ./internal/limit ./internal/usage ./controlplane/ledger > docs/benchmarks-limits.txt
 	$(GO) test -p 1 -run '^$$' -bench Codec -benchtime 0.2s ./internal/provider/... > docs/benchmarks-codecs.txt

@@ -124,6 +124,9 @@ func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
 		return err
 	}
 	text := report(setup, all, b.results)
+	if len(b.results[listenerSteps]) > 0 {
+		text = stepReport(setup, b.results)
+	}
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}

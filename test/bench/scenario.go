@@ -10,6 +10,7 @@ import (
 type scenario struct {
 	name       string
 	fresh      bool // every pass starts the target anew: what came before must not have grown its heap
+	steps      bool // on variants of the gateway's listener, each without one of its parts
 	translated bool // the provider speaks Anthropic's Messages: for gateways only
 	passes     int
 	job        job     // without what differs between targets
@@ -24,6 +25,7 @@ const (
 	slowStreams       = "2,000 slow streams"
 	crowd             = "10,000 streams at once"
 	openLoop          = "200 requests a second"
+	listenerSteps     = "the listener step by step, 200 B, 64 connections"
 	pacedStreams      = "200 streams, a chunk every 40 ms each"
 	translatedStreams = "200 streams of Anthropic's, a chunk every 40 ms each"
 )
@@ -53,6 +55,11 @@ func scenarios(quick bool) []scenario {
 	}
 	paced := slow(pacedStreams, passes, 200, 40*time.Millisecond)
 	paced.fresh = false
+	steps := requests(listenerSteps, 200, 64)
+	steps.steps = true
+	if !quick { // many short passes: a part costs less than the machine changes in a long one
+		steps.passes, steps.job.Warmup, steps.job.Window = 11, 200*time.Millisecond, 800*time.Millisecond
+	}
 	translated := paced
 	translated.name, translated.translated = translatedStreams, true
 	return []scenario{
@@ -68,10 +75,13 @@ func scenarios(quick bool) []scenario {
 		open,
 		paced,
 		translated,
+		steps,
 	}
 }
 
-// chosen returns the scenarios whose name contains a text.
+// chosen returns the scenarios whose name contains a text. The steps of the listener are measured only if it is named.
 func chosen(all []scenario, what string) []scenario {
-	return slices.DeleteFunc(all, func(s scenario) bool { return !strings.Contains(s.name, what) })
+	return slices.DeleteFunc(all, func(s scenario) bool {
+		return !strings.Contains(s.name, what) || s.steps && what == ""
+	})
 }

@@ -131,12 +131,21 @@ func startPlainEnvoy(ctx context.Context, binary, dir, mock, socket string) (*pl
 	if _, err := certs.Ensure(dir, nil, time.Now()); err != nil {
 		return nil, err
 	}
+	return startConfigured(ctx, binary, dir, "bench", func(admin string) ([]byte, error) {
+		return renderEnvoy(dir, admin, mock, socket)
+	})
+}
+
+// startConfigured starts an Envoy in a folder of its own, with the configuration for an admin socket, and returns when
+// the listener is bound.
+func startConfigured(ctx context.Context, binary, dir, listener string,
+	configure func(admin string) ([]byte, error)) (*plainEnvoy, error) {
 	sockets, remove, err := process.SocketDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	admin, config := filepath.Join(sockets, "admin.sock"), filepath.Join(dir, "envoy.yaml")
-	text, err := renderEnvoy(dir, admin, mock, socket)
+	text, err := configure(admin)
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
@@ -155,7 +164,7 @@ func startPlainEnvoy(ctx context.Context, binary, dir, mock, socket string) (*pl
 	}
 	ready, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	bound, err := p.AwaitListener(ready, "bench")
+	bound, err := p.AwaitListener(ready, listener)
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
@@ -217,10 +226,13 @@ func startGateway(ctx context.Context, o options, dir, mock string) (*target, er
 	return t, nil
 }
 
+func mockProvider(mock string) *configv1.Provider {
+	return &configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: "http://" + mock + "/v1"}
+}
+
 func applyProvider(ctx context.Context, o options, dir, mock string) error {
-	endpoint := "http://" + mock + "/v1"
-	return apply(ctx, o, dir, &configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: endpoint},
-		&configv1.Provider{Name: messagesName, Vendor: "anthropic", Endpoint: endpoint,
+	return apply(ctx, o, dir, mockProvider(mock),
+		&configv1.Provider{Name: messagesName, Vendor: "anthropic", Endpoint: mockProvider(mock).GetEndpoint(),
 			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "sk-ant-bench"}}})
 }
 
