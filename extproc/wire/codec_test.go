@@ -41,6 +41,8 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		Targets: []routing.Target{
 			{Cluster: "a/first"}, {Cluster: "b/retry"},
 		}}
+	once := &routing.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: time.Second, Retry: "500,503",
+		Targets: []routing.Target{{Cluster: "a/first"}}}
 	passes := &routing.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second,
 		Targets: []routing.Target{{Cluster: "a/first"}}}
 	jobs := &routing.Plan{ID: "p-1", Kind: envoy.KindJobs}
@@ -50,6 +52,8 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		"request headers": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed,
 			ID: "p-1", Remove: []string{"cookie", "x-title"}}},
 		"a plan": {Phase: RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set,
+			ReplaceBody: true, Body: []byte("{}")}},
+		"a plan of one attempt": {Phase: RequestBody, Reply: &exchange.Reply{Plan: once, Set: set,
 			ReplaceBody: true, Body: []byte("{}")}},
 		"a request that passes": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: passes, ID: "p-1",
 			PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
@@ -268,6 +272,9 @@ func planHeaders(p *routing.Plan) []*corev3.HeaderValueOption {
 	timeout := setHeader("x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
 	if p.Kind != envoy.KindLLM {
 		return []*corev3.HeaderValueOption{timeout}
+	}
+	if len(p.Targets) == 1 {
+		return []*corev3.HeaderValueOption{setHeader("x-envoy-max-retries", "0"), timeout}
 	}
 	return []*corev3.HeaderValueOption{
 		setHeader("x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1)),

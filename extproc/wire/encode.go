@@ -121,9 +121,12 @@ func appendHeader(b []byte, name, value string) []byte {
 }
 
 // appendPlanHeaders adds the headers that tell Envoy's router how often and when to retry. The router removes them.
+// Only a plan with several attempts says when: each header takes the router time.
 func appendPlanHeaders(b []byte, p *routing.Plan) []byte {
 	if p.Kind == envoy.KindLLM { // the other routes have no retry policy
 		b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
+	}
+	if p.Kind == envoy.KindLLM && len(p.Targets) > 1 {
 		b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
 		b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
 	}
