@@ -9,7 +9,7 @@ FUZZTIME ?= 30s
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build image envoy run test test-all test-ha test-chart fuzz bench bench-check lint generate fresh clean
+.PHONY: help build image envoy run test test-all test-ha test-chart fuzz peers bench bench-check lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -47,8 +47,11 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 		done; \
 	done
 
-bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, the job service, limits and ledger, and each codec (writes docs/benchmarks*)
-	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md -record docs/benchmarks.json
+peers: ## Install the gateways of others that bench measures too (the first time takes many minutes)
+	@test/bench/peers/install.sh .cache/peers
+
+bench: build $(ENVOY) peers ## Measure the gateway beside Envoy alone and other gateways, the job service, limits and ledger, and each codec (writes docs/benchmarks*)
+	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -aigateway .cache/peers/aigw -litellm .cache/peers/litellm/bin/litellm -out docs/benchmarks.md -record docs/benchmarks.json
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -what listener -out docs/benchmarks-listener.md
 	$(GO) test -run '^$$' -bench Jobs -benchtime 1x -timeout 30m ./test/e2e > docs/benchmarks-jobs.txt
 	$(GO) test -p 1 -run '^$$' -bench . -benchtime 0.5s ./internal/limit ./internal/usage ./controlplane/ledger > docs/benchmarks-limits.txt

@@ -12,7 +12,7 @@ type bar struct {
 	target   string
 	limit    float64
 	format   string
-	figure   func(results) float64
+	figure   func(results) float64 // NaN where what it is held against was not measured
 }
 
 // ofFloor divides what a request or a chunk of a target costs by what one costs the floor, in a scenario of its own.
@@ -20,6 +20,17 @@ func ofFloor(scenario, target, floor string, cost func(...part) func(*outcome) f
 	parts ...part) func(results) float64 {
 	return func(r results) float64 {
 		return r.of(scenario, target, cost(parts...)) / r.of(floor, targetFloor, cost(partEnvoy, partGo))
+	}
+}
+
+// ofPeer divides what a request or a chunk of the gateway costs by what one costs Envoy AI Gateway.
+func ofPeer(scenario string, cost func(...part) func(*outcome) float64) func(results) float64 {
+	whole := cost(partEnvoy, partGo)
+	return func(r results) float64 {
+		if len(r[scenario][targetAIGateway]) == 0 {
+			return math.NaN()
+		}
+		return r.of(scenario, targetGoverned, whole) / r.of(scenario, targetAIGateway, whole)
 	}
 }
 
@@ -34,6 +45,9 @@ func bars() []bar {
 		return bar{name, scenario, targetGoverned, limit, times,
 			ofFloor(scenario, targetGoverned, pacedStreams, cpuAChunk, partEnvoy, partGo)}
 	}
+	peer := func(name, scenario string, limit float64, cost func(...part) func(*outcome) float64) bar {
+		return bar{name, scenario, targetGoverned, limit, times, ofPeer(scenario, cost)}
+	}
 	return []bar{
 		request("CPU of a request, 200 B, 64 connections", manySmall, 1.4, partEnvoy, partGo),
 		request("CPU of a request, 20 KB, 64 connections", manyLarge, 1.4, partEnvoy, partGo),
@@ -42,6 +56,9 @@ func bars() []bar {
 		request("the Go side alone, 20 KB, 64 connections", manyLarge, 0.35, partGo),
 		chunk("CPU of a chunk, in the client's dialect", pacedStreams, 0.9),
 		chunk("CPU of a chunk, translated", translatedStreams, 1.3),
+		peer("beside Envoy AI Gateway: CPU of a request, 200 B, 64 connections", manySmall, 0.45, cpuARequest),
+		peer("beside Envoy AI Gateway: CPU of a request, 20 KB, 64 connections", manyLarge, 0.5, cpuARequest),
+		peer("beside Envoy AI Gateway: CPU of a chunk", pacedStreams, 0.6, cpuAChunk),
 		{"limits, budgets and prices, beside a gateway without, 200 B", manySmall, targetGoverned, 1.15, times,
 			func(r results) float64 {
 				return r.of(manySmall, targetGoverned, cpuARequest(partEnvoy, partGo)) /
@@ -65,8 +82,7 @@ func barTable(r results) *table {
 	t := &table{head: []string{"bar", "limit", "measured", ""}}
 	for _, b := range bars() {
 		limit, measured, verdict := fmt.Sprintf(b.format, b.limit), "", "not measured"
-		if len(r[b.scenario][b.target]) > 0 {
-			figure := b.figure(r)
+		if figure := b.figure(r); len(r[b.scenario][b.target]) > 0 && !math.IsNaN(figure) {
 			measured, verdict = fmt.Sprintf(b.format, figure), "holds"
 			if figure > b.limit {
 				verdict = "**missed**"

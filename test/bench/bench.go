@@ -33,11 +33,12 @@ type bench struct {
 	mock     *mock
 	started  int // targets so far, each of which has a folder of its own
 	progress *log.Logger
+	peers    []peer
 	results  results
 }
 
 // targets are those that a scenario is measured on. Limits cost something for each request, so only those of requests
-// need the gateway that has them.
+// need the gateway that has them. Peers would take too long to start for each pass.
 func (b *bench) targets(fresh bool) []string {
 	all := []string{targetEnvoy, targetFloor, targetProxy}
 	if b.options.modelgate != "" {
@@ -46,8 +47,10 @@ func (b *bench) targets(fresh bool) []string {
 	if b.options.modelgate != "" && !fresh {
 		all = append(all, targetGoverned)
 	}
-	if b.options.litellm != "" && !fresh {
-		all = append(all, targetLiteLLM)
+	for _, p := range b.peers {
+		if p.absent == "" && !fresh {
+			all = append(all, p.target)
+		}
 	}
 	return all
 }
@@ -98,7 +101,7 @@ func (b *bench) inTurn(ctx context.Context, all []scenario, running []*target) e
 	for _, s := range all {
 		for pass := range s.passes {
 			for _, t := range running {
-				if s.translated && t.translated == "" {
+				if !s.suits(t) {
 					continue
 				}
 				if err := b.measure(ctx, s, pass, t); err != nil {

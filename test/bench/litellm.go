@@ -35,10 +35,15 @@ func startLiteLLM(ctx context.Context, o options, dir, mock string) (*target, er
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, o.litellm, "--config", config, "--host", "127.0.0.1", "--port", strconv.Itoa(port),
+	command, err := filepath.Abs(o.litellm)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	cmd := exec.CommandContext(ctx, command, "--config", config, "--host", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--ssl_keyfile_path", filepath.Join(dir, certs.FileServerKey), "--ssl_certfile_path",
 		filepath.Join(dir, certs.FileServer), "--telemetry", "False")
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, dir
+	cmd.Env = append(os.Environ(), "LITELLM_LOCAL_MODEL_COST_MAP=True") // it would fetch a list of prices
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

@@ -64,6 +64,7 @@ type options struct {
 	envoy     string
 	modelgate string
 	quick     bool
+	aiGateway string
 	litellm   string
 	what      string
 	out       string
@@ -77,7 +78,8 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.envoy, "envoy", "", "Envoy binary (default: as for modelgate run)")
 	flags.StringVar(&o.modelgate, "modelgate", "bin/modelgate", "the gateway's binary; empty: measure Envoy alone")
 	flags.BoolVar(&o.quick, "quick", false, "one short pass, to see that everything works: no figures to rely on")
-	flags.StringVar(&o.litellm, "litellm", "", "the command of LiteLLM's proxy, to measure it too")
+	flags.StringVar(&o.aiGateway, "aigateway", "", "the command of Envoy AI Gateway (aigw), to measure it too")
+	flags.StringVar(&o.litellm, "litellm", "", "the command of LiteLLM's proxy in its virtual environment, to measure it too")
 	flags.StringVar(&o.what, "what", "", "measure only the scenarios whose name contains this")
 	flags.StringVar(&o.out, "out", "", "file that the tables are written to as well")
 	flags.StringVar(&o.record, "record", "", "file that the ratios are written to")
@@ -111,7 +113,12 @@ func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	b := &bench{options: o, dir: dir, progress: log.New(os.Stderr, "", log.Ltime), results: results{}}
+	b := &bench{options: o, dir: dir, progress: log.New(os.Stderr, "", log.Ltime), peers: setup.Peers, results: results{}}
+	for _, p := range b.peers {
+		if p.absent != "" {
+			b.progress.Printf("%s is not measured: %s", p.target, p.absent)
+		}
+	}
 	if b.mock, err = startMock(ctx); err != nil {
 		return err
 	}
@@ -164,7 +171,7 @@ func (o *options) keep(stdout io.Writer, text string, r results) error {
 func describe(ctx context.Context, o options) (setup, error) {
 	s := setup{
 		Date: time.Now().UTC().Format(time.DateOnly), Quick: o.quick, Go: runtime.Version(),
-		Machine: fmt.Sprintf("%d cores, %s/%s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH),
+		Machine: fmt.Sprintf("%d cores, %s/%s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH), Peers: findPeers(ctx, o),
 	}
 	said, err := output(ctx, o.envoy, "--version")
 	if err != nil {

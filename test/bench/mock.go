@@ -172,8 +172,17 @@ func (m *mockServer) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /profile", m.setProfile)
 	mux.HandleFunc("POST /v1/chat/completions", m.answer(func(a *answers) *answer { return &a.openai }))
-	mux.HandleFunc("POST /v1/messages", m.answer(func(a *answers) *answer { return &a.messages }))
+	messages := m.answer(func(a *answers) *answer { return &a.messages })
+	mux.HandleFunc("POST /v1/messages", messages)
+	mux.HandleFunc("POST /v1/projects/", messages) // Google's Vertex AI: a publisher's models speak as they do at home
+	mux.HandleFunc("POST /token", token)
 	return mux
+}
+
+// token answers as Google does where an account asks for a token, which Vertex AI wants.
+func token(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(encode(object{"access_token": "bench", "token_type": "Bearer", "expires_in": 86_400})) // as below
 }
 
 func (m *mockServer) setProfile(w http.ResponseWriter, r *http.Request) {

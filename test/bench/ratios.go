@@ -26,7 +26,7 @@ func (r results) ratios() map[string]float64 {
 			floor = manySmall
 		}
 		whole := r.of(floor, targetFloor, cost(partEnvoy, partGo))
-		for _, target := range []string{targetProxy, targetLiteLLM, targetGateway, targetGoverned} {
+		for _, target := range []string{targetProxy, targetLiteLLM, targetAIGateway, targetGateway, targetGoverned} {
 			if whole == 0 || len(r[s.name][target]) == 0 {
 				continue
 			}

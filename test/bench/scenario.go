@@ -12,6 +12,7 @@ type scenario struct {
 	fresh      bool // every pass starts the target anew: what came before must not have grown its heap
 	steps      bool // on variants of the gateway's listener, each without one of its parts
 	translated bool // the provider speaks Anthropic's Messages: for gateways only
+	light      bool // LiteLLM is measured too: it answers a hundred times fewer requests a second, and takes its time
 	passes     int
 	job        job     // without what differs between targets
 	answer     profile // what the mock answers
@@ -62,14 +63,18 @@ func scenarios(quick bool) []scenario {
 	}
 	translated := paced
 	translated.name, translated.translated = translatedStreams, true
+	light := func(s scenario) scenario {
+		s.light = true
+		return s
+	}
 	return []scenario{
 		slow(slowStreams, min(passes, 2), 2000, time.Second),
 		slow(crowd, 1, 10_000, 4*time.Second),
-		requests(manySmall, 200, 64),
-		requests(oneSmall, 200, 1),
+		light(requests(manySmall, 200, 64)),
+		light(requests(oneSmall, 200, 1)),
 		multiplexed,
 		messages,
-		requests(manyLarge, 20_000, 64),
+		light(requests(manyLarge, 20_000, 64)),
 		requests("20 KB, 1 connection", 20_000, 1),
 		requests("1 MB, 4 connections", 1_000_000, 4),
 		open,
@@ -77,6 +82,11 @@ func scenarios(quick bool) []scenario {
 		translated,
 		steps,
 	}
+}
+
+// suits tells whether a scenario is measured on a target.
+func (s scenario) suits(t *target) bool {
+	return (!s.translated || t.translated != "") && (s.light || t.name != targetLiteLLM)
 }
 
 // chosen returns the scenarios whose name contains a text. The steps of the listener are measured only if it is named.

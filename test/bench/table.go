@@ -11,6 +11,7 @@ type setup struct {
 	Gateway           string // empty: only Envoy alone was measured
 	Envoy             string
 	Quick             bool
+	Peers             []peer
 }
 
 // quiet is the share of the machine that other processes may use before the figures are doubtful.
@@ -19,10 +20,12 @@ const quiet = 0.10
 // report writes everything as one Markdown page.
 func report(s setup, all []scenario, r results) string {
 	var b strings.Builder
-	b.WriteString("# Benchmarks\n\nWhat the gateway costs beside the same Envoy without it, measured in turn in one run; figures are " +
+	b.WriteString("# Benchmarks\n\nWhat the gateway costs beside the same Envoy without it, and beside other gateways, measured in turn in one run; figures are " +
 		"medians over the passes.\nThe mock provider and the load generator ran on the same cores. On another machine only " +
 		"differences and ratios within a\ntable hold. Written by `make bench`, which is\n\n" +
-		"    go run ./test/bench -envoy bin/envoy -modelgate bin/modelgate -out docs/benchmarks.md\n\n")
+		"    make peers\n" +
+		"    go run ./test/bench -envoy bin/envoy -modelgate bin/modelgate -aigateway .cache/peers/aigw \\\n" +
+		"        -litellm .cache/peers/litellm/bin/litellm -out docs/benchmarks.md\n\n")
 	if s.Quick {
 		b.WriteString("**This was a quick run: nothing here can be relied on.**\n\n")
 	}
@@ -31,7 +34,10 @@ func report(s setup, all []scenario, r results) string {
 	}
 	b.WriteString(describeSetup(s, r))
 	b.WriteString("\n## Bars\n\nWith limits, budgets and prices on, against the cheapest ext_proc service in the same run: it " +
-		"finds the model in a request,\nsets a credential, and lets answers pass.\n\n" + barTable(r).String())
+		"finds the model in a request,\nsets a credential, and lets answers pass. Envoy AI Gateway is measured without limits, budgets, prices and keys of clients.\n\n" +
+		barTable(r).String())
+	b.WriteString(describePeers)
+	b.WriteString(describeBetter(s.Peers, all, r))
 	b.WriteString("\n## Requests that are not streamed\n\nHTTPS with HTTP/1.1 keep-alive; each connection asks again as soon as " +
 		"it has its answer. CPU of the processes of the target,\nwithout the mock and the load generator. The reverse proxy is that of Go's standard library: it passes bytes on, and " +
 		"knows no\nkeys, limits or vendors. Where it is cheaper, that is what these cost.\n\n" +
@@ -52,6 +58,13 @@ func describeSetup(s setup, r results) string {
 		t.add("gateway", s.Gateway)
 	}
 	t.add("Envoy", fmt.Sprintf("%s, %d workers", s.Envoy, workers))
+	for _, p := range s.Peers {
+		if p.absent != "" {
+			t.add(p.target, "not measured: "+p.absent)
+		} else {
+			t.add(p.target, p.version)
+		}
+	}
 	t.add("machine", s.Machine)
 	t.add("mock and load generator", s.Go)
 	t.add("taken by other processes", fmt.Sprintf("%.0f %% of the machine's CPU at the worst", 100*r.worst()))
@@ -170,8 +183,8 @@ func concurrent(o *outcome) float64 { return float64(o.Concurrent) }
 // targets returns those that the scenario was measured on.
 func (r results) targets(scenario string) []string {
 	var found []string
-	for _, name := range []string{targetEnvoy, targetFloor, targetProxy, targetLiteLLM, targetGateway,
-		targetGoverned} {
+	for _, name := range []string{targetEnvoy, targetFloor, targetProxy, targetLiteLLM, targetAIGateway,
+		targetGateway, targetGoverned} {
 		if len(r[scenario][name]) > 0 {
 			found = append(found, name)
 		}

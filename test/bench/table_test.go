@@ -36,6 +36,8 @@ func canned(seconds, kb float64, open int) results {
 				CPU: map[part]float64{partEnvoy: 0.9, partGo: 0.1}}
 			gateway := &outcome{Seconds: 2, OK: 5000, P50: 3 + skew, P99: 9 + skew,
 				CPU: map[part]float64{partEnvoy: 1, partGo: 5000 * seconds}, Others: 0.01}
+			peer := &outcome{Seconds: 2, OK: 5000, Chunks: 20_000, P50: 4 + skew, P99: 8 + skew, Delay: 1, Delay99: 3,
+				CPU: map[part]float64{partEnvoy: 2, partGo: 1}}
 			if s.job.Stream {
 				alone.Chunks, floor.Chunks, gateway.Chunks = 20_000, 20_000, 20_000
 				alone.Concurrent, gateway.Concurrent = s.job.Connections, min(open, s.job.Connections)
@@ -47,6 +49,7 @@ func canned(seconds, kb float64, open int) results {
 			}
 			if r.add(s.name, targetGateway, gateway); !s.fresh {
 				r.add(s.name, targetGoverned, gateway)
+				r.add(s.name, targetAIGateway, peer)
 			}
 			if !s.translated {
 				r.add(s.name, targetEnvoy, alone)
@@ -58,7 +61,8 @@ func canned(seconds, kb float64, open int) results {
 }
 
 func TestReport(t *testing.T) {
-	s := setup{Date: "2026-11-21", Machine: "2 cores", Go: "go1.26", Gateway: "modelgate v1", Envoy: "1.40.0"}
+	s := setup{Date: "2026-11-21", Machine: "2 cores", Go: "go1.26", Gateway: "modelgate v1", Envoy: "1.40.0",
+		Peers: []peer{{target: targetAIGateway, version: "v1.0.0"}, {target: targetLiteLLM, absent: "no -litellm"}}}
 	golden.Bytes(t, "testdata/report.md", []byte(report(s, scenarios(false), canned(0.00004, 90, 10_000))))
 }
 
@@ -71,6 +75,7 @@ func TestBarsThatAreMissedSaySo(t *testing.T) {
 		"too much CPU":         {canned(0.000052, 100, 10_000), []string{"the Go side alone, 200 B"}},
 		"too much memory":      {canned(0.00004, 101, 10_000), []string{"memory of a slow stream"}},
 		"streams are not open": {canned(0.00004, 100, 9_999), []string{"10,000 streams"}},
+		"too near to the peer": {withPeer(canned(0.00004, 100, 10_000), 0.4), []string{"beside Envoy AI Gateway: CPU of a request, 200 B"}},
 		"streams fail":         {withFailure(canned(0.00004, 100, 10_000), crowd), []string{"10,000 streams"}},
 		"slow streams fail": {withFailure(canned(0.00004, 100, 10_000), slowStreams),
 			[]string{"memory of a slow stream"}},
@@ -91,6 +96,42 @@ func TestBarsThatAreMissedSaySo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withPeer returns results in which requests of 200 B cost Envoy AI Gateway the given ms of CPU.
+func withPeer(r results, ms float64) results {
+	for _, o := range r[manySmall][targetAIGateway] {
+		o.CPU = map[part]float64{partEnvoy: ms * float64(o.OK) / 1e3}
+	}
+	return r
+}
+
+func TestPeerThatWasNotMeasuredHoldsNoBar(t *testing.T) {
+	r := canned(0.00004, 90, 10_000)
+	for _, targets := range r {
+		delete(targets, targetAIGateway)
+	}
+	verdicts := map[string]int{}
+	for _, row := range barTable(r).rows {
+		if strings.HasPrefix(row[0], "beside Envoy AI Gateway") {
+			verdicts[row[3]]++
+		}
+	}
+	require.Equal(t, map[string]int{"not measured": 3}, verdicts)
+}
+
+func TestFiguresInWhichAPeerIsBetterAreListed(t *testing.T) {
+	all, r := scenarios(false), results{}
+	r.add(manySmall, targetGoverned, &outcome{OK: 1000, P50: 2, P99: 4, CPU: map[part]float64{partGo: 0.2}})
+	r.add(manySmall, targetGateway, &outcome{OK: 1000, P50: 1, P99: 3, CPU: map[part]float64{partGo: 0.1}})
+	r.add(manySmall, targetProxy, &outcome{OK: 1000, P50: 1.5, P99: 4, CPU: map[part]float64{partGo: 0.3},
+		Failures: map[string]int{"timeout": 2}})
+	r.add(slowStreams, targetGateway, &outcome{Concurrent: 10, Memory: map[part]float64{partGo: 900}})
+	r.add(slowStreams, targetProxy, &outcome{Concurrent: 10, Memory: map[part]float64{partGo: 800}})
+	require.Equal(t, [][]string{
+		{slowStreams, targetProxy, "KB a stream", "80", "90", "0"},
+		{manySmall, targetProxy, "p50 ms", "1.50", "2.00", "2"},
+	}, betterTable(all, r).rows)
 }
 
 func withFailure(r results, scenario string) results {

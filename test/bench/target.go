@@ -27,12 +27,13 @@ import (
 
 // Names of the targets.
 const (
-	targetGateway  = "gateway"
-	targetGoverned = "limits, budgets and prices" // a gateway with all of them on
-	targetEnvoy    = "Envoy alone"
-	targetFloor    = "cheapest ext_proc"
-	targetProxy    = "Go reverse proxy"
-	targetLiteLLM  = "LiteLLM"
+	targetGateway   = "gateway"
+	targetGoverned  = "limits, budgets and prices" // a gateway with all of them on
+	targetEnvoy     = "Envoy alone"
+	targetFloor     = "cheapest ext_proc"
+	targetProxy     = "Go reverse proxy"
+	targetAIGateway = "Envoy AI Gateway"
+	targetLiteLLM   = "LiteLLM"
 )
 
 const (
@@ -64,6 +65,8 @@ func startTarget(ctx context.Context, name string, o options, dir, mock string) 
 		start = startFloor
 	case targetProxy:
 		start = startProxy
+	case targetAIGateway:
+		start = startAIGateway
 	case targetLiteLLM:
 		start = startLiteLLM
 	}

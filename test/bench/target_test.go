@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -117,10 +120,43 @@ func TestEnvoyAloneGoesToTheMock(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestOptions(t *testing.T) {
-	o, err := parseOptions([]string{"-envoy", "e", "-modelgate", "m", "-quick", "-what", "w", "-out", "f", "-check", "c"})
+// TestAIGatewayGoesToTheMock reads what aigw is given as aigw does: object by object.
+func TestAIGatewayGoesToTheMock(t *testing.T) {
+	text, err := renderAIGateway(`/tmp/a "b"`, "127.0.0.1:9000", "1.40.0", 8443)
 	require.NoError(t, err)
-	require.Equal(t, options{envoy: "e", modelgate: "m", quick: true, what: "w", out: "f", check: "c"}, o)
+	kinds := map[string]object{}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var o object
+		require.NoError(t, yaml.UnmarshalStrict([]byte(document), &o))
+		kinds[o["kind"].(string)] = o
+	}
+	require.Equal(t, map[string]any{"endpoints": []any{map[string]any{"ip": map[string]any{"address": "127.0.0.1",
+		"port": float64(9000)}}}}, kinds["Backend"]["spec"])
+	require.Equal(t, float64(workers), kinds["EnvoyProxy"]["spec"].(map[string]any)["concurrency"])
+	_, err = renderAIGateway("/tmp", "no port", "1.40.0", 8443)
+	require.Error(t, err)
+}
+
+func TestPeersThatAreNotThereAreNamed(t *testing.T) {
+	found := findPeers(t.Context(), options{aiGateway: filepath.Join(t.TempDir(), "aigw")})
+	require.Len(t, found, 2)
+	require.Contains(t, found[0].absent, "no such file")
+	require.Equal(t, peer{target: targetLiteLLM, absent: "no -litellm"}, found[1])
+
+	self, err := os.Executable() // a binary, but not of the module
+	require.NoError(t, err)
+	require.Contains(t, findPeers(t.Context(), options{aiGateway: self})[0].absent, "was not built from")
+	version, err := moduleVersion(self, "go.uber.org/zap")
+	require.NoError(t, err)
+	require.NotEmpty(t, version)
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parseOptions([]string{"-envoy", "e", "-modelgate", "m", "-quick", "-what", "w", "-out", "f", "-check", "c",
+		"-aigateway", "a", "-litellm", "l"})
+	require.NoError(t, err)
+	require.Equal(t, options{envoy: "e", modelgate: "m", quick: true, what: "w", out: "f", check: "c",
+		aiGateway: "a", litellm: "l"}, o)
 	_, err = parseOptions([]string{"more"})
 	require.Error(t, err)
 }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/certs"
+)
+
+//go:embed aigateway.yaml
+var aiGatewayConfig string
+
+const (
+	aiGatewayRun         = "bench" // what its folders of this run are called
+	aiGatewayCertificate = "certificate"
+	aiGatewayTranslated  = "claude-sonnet-4-5"
+)
+
+// startAIGateway starts Envoy AI Gateway as "aigw run" does: its control plane, its ext_proc service in the same
+// process, and an Envoy with what the control plane generates. The Envoy is ours: it is put where aigw looks for one
+// that it has downloaded. It has no keys of clients, no limits and no prices, and sends the model's name as it came.
+//
+// aigw takes the ports 1061, 9856, 18000 and 19001, which no flag changes, and keeps the certificates of its control
+// plane in ~/.config/envoy-gateway.
+func startAIGateway(ctx context.Context, o options, dir, mock string) (*target, error) {
+	if _, err := certs.Ensure(dir, nil, time.Now()); err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareAIGateway(ctx, o.envoy, dir, mock, port); err != nil {
+		return nil, err
+	}
+	sockets, remove, err := process.SocketDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	cmd := exec.CommandContext(ctx, o.aiGateway, "run", filepath.Join(dir, "aigateway.yaml"), "--run-id", aiGatewayRun,
+		"--admin-port", strconv.Itoa(admin), "--config-home", dir, "--data-home", dir, "--state-home", dir,
+		"--runtime-dir", sockets)
+	cmd.Env = append(os.Environ(), "GOOGLE_APPLICATION_CREDENTIALS="+filepath.Join(dir, "google.json"))
+	cmd.Stdout, cmd.Stderr = log, log
+	stop := func() error {
+		_ = end(cmd) // it says by its status that it was told to end
+		return errors.Join(remove(), log.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, remove(), log.Close())
+	}
+	if err := addCertificate(ctx, dir); err != nil {
+		return nil, errors.Join(err, stop(), lastLines(log.Name()))
+	}
+	t := &target{name: targetAIGateway, stop: stop, translated: aiGatewayTranslated,
+		job: plainJob(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir, cmd.Process.Pid, partGo)}
+	t.job.Model = "mock"
+	return t, nil
+}
+
+// prepareAIGateway writes the configuration of the gateway, puts Envoy where it is looked for, and writes an account
+// of Google's whose tokens come from the mock.
+func prepareAIGateway(ctx context.Context, envoy, dir, mock string, port int) error {
+	said, err := output(ctx, envoy, "--version")
+	if err != nil {
+		return err
+	}
+	version, _, _ := strings.Cut(envoyVersion(said), "/")
+	text, err := renderAIGateway(dir, mock, version, port)
+	if err != nil {
+		return err
+	}
+	account, err := json.Marshal(object{"type": "authorized_user", "client_id": "bench", "client_secret": "bench",
+		"refresh_token": "bench", "token_uri": "http://" + mock + "/token"})
+	if err != nil {
+		return err
+	}
+	binary, err := filepath.Abs(envoy)
+	if err != nil {
+		return err
+	}
+	bin := filepath.Join(dir, "envoy-versions", version, "bin")
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "aigateway.yaml"), text, 0o600),
+		os.WriteFile(filepath.Join(dir, "google.json"), account, 0o600),
+		os.MkdirAll(bin, 0o700),
+		os.Symlink(binary, filepath.Join(bin, "envoy")))
+}
+
+func renderAIGateway(dir, mock, version string, port int) ([]byte, error) {
+	t, err := template.New("aigateway.yaml").Option("missingkey=error").Parse(aiGatewayConfig)
+	if err != nil {
+		return nil, err
+	}
+	host, mockPort, err := net.SplitHostPort(mock)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, map[string]any{
+		"Port": port, "MockHost": host, "MockPort": mockPort, "EnvoyVersion": version, "Workers": workers,
+		"AccessLog": filepath.Join(dir, "access.log"), "Certificate": aiGatewayCertificate,
+		"Translated": aiGatewayTranslated,
+	})
+	return b.Bytes(), err
+}
+
+// addCertificate puts the listener's certificate beside the objects that aigw has translated: it hands its control
+// plane no secret of the user's. The control plane reads the folder after aigw has written it, and watches it.
+func addCertificate(ctx context.Context, dir string) error {
+	secret := object{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+		"metadata": object{"name": aiGatewayCertificate, "namespace": "default"}}
+	data := map[string][]byte{}
+	for name, file := range map[string]string{"tls.crt": certs.FileServer, "tls.key": certs.FileServerKey} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return err
+		}
+		data[name] = text
+	}
+	secret["data"] = data
+	folder := filepath.Join(dir, "runs", aiGatewayRun, "envoy-ai-gateway-resources")
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "config.yaml")); err == nil {
+			return os.WriteFile(filepath.Join(folder, "certificate.yaml"), encode(secret), 0o600)
+		}
+		if !wait(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("it does not write its objects: %w", ctx.Err())
+		}
+	}
+}
