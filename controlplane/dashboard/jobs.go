@@ -172,7 +172,7 @@ func lossOf(events []tuningEvent) chart {
 	}
 	slices.Sort(names)
 	slices.SortStableFunc(points, func(a, b point) int { return int(a.step - b.step) })
-	c := chart{Label: "Step"}
+	c := chart{Name: "Loss", Label: "Step"}
 	for _, p := range points {
 		c.X = append(c.X, p.step)
 	}

@@ -14,6 +14,9 @@ type navItem struct {
 	scope      admin.Scope
 }
 
+// Ranged reports whether the page has the picker of the time range. Links to it carry the range.
+func (n navItem) Ranged() bool { return slices.Contains([]string{"/", "/usage", "/requests"}, n.Path) }
+
 // A navGroup is a part of the navigation.
 type navGroup struct {
 	Name  string

@@ -56,8 +56,8 @@ func (v *visit) home(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *overviewData) draw() {
-	d.Requests, d.Tokens, d.Cost, d.Delays = chart{Time: true}, chart{Time: true}, chart{Time: true, Unit: "$",
-		Bars: true}, chart{Time: true, Unit: "ms"}
+	d.Requests, d.Tokens, d.Cost, d.Delays = chart{Name: "Requests", Time: true}, chart{Name: "Tokens", Time: true},
+		chart{Name: "Cost", Time: true, Unit: "$", Bars: true}, chart{Name: "Latency", Time: true, Unit: "ms"}
 	for _, h := range d.Summary.Hours {
 		for _, c := range []*chart{&d.Requests, &d.Tokens, &d.Cost, &d.Delays} {
 			c.X = append(c.X, h.Start.Unix())

@@ -228,7 +228,7 @@ func (d *usageData) sum(buckets []usageBucket) {
 	for i, r := range d.Rows {
 		line[r.Name] = min(i, lines)
 	}
-	d.Chart = chart{Time: true, Unit: unitFor(d.Measure)}
+	d.Chart = chart{Name: "Usage", Time: true, Unit: unitFor(d.Measure)}
 	for _, b := range buckets {
 		values := make([]usageRow, min(len(d.Rows), lines+1))
 		for _, u := range b.Results {

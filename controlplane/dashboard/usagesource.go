@@ -51,7 +51,7 @@ func (d *usageData) summarize(ctx context.Context, v *visit) error {
 	default:
 		d.Rows = []usageRow{d.Total}
 	}
-	d.Chart = chart{Time: true, Unit: unitFor(d.Measure)}
+	d.Chart = chart{Name: "Usage", Time: true, Unit: unitFor(d.Measure)}
 	width := time.Hour
 	if d.width == "1d" {
 		width = 24 * time.Hour

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"net"
 	"net/http"
@@ -33,6 +34,7 @@ type visit struct {
 	csrf      string            // what forms must hold
 	theme     string            // light, dark, or empty: as the system has it
 	pending   bool              // what was changed is not in force everywhere yet
+	shown     *span             // the time that the page shows; nil: it shows none
 }
 
 // Errors that pages answer with.
@@ -58,7 +60,9 @@ type view struct {
 	Nav     []navGroup
 	Notice  string // what was done
 	Problem string // what is wrong with what was sent
-	Data    any
+	// Range is the part of an address that leads to the same time on another page.
+	Range template.URL
+	Data  any
 
 	principal admin.Principal
 }
@@ -81,6 +85,9 @@ func (v *visit) renderStatus(w http.ResponseWriter, status int, name, title stri
 		Title: title, Section: sectionOf(v.request.URL.Path), CSRF: v.csrf, Theme: v.theme, Path: v.request.URL.RequestURI(),
 		Account: v.account, Role: v.principal.Role, Notice: v.notice(), Problem: problem, Data: data,
 		principal: v.principal,
+	}
+	if v.shown != nil {
+		vw.Range = v.shown.Query()
 	}
 	if v.session != nil {
 		vw.Nav = navFor(v.principal)

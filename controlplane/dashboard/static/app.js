@@ -68,48 +68,124 @@ function color(name) {
 
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
 
-// charts draws what figures hold: {x: [...], series: [{name, values}], unit, time: bool, bars: bool}.
+// units returns how a value of a chart is written.
+function units(unit) {
+  return (v) => {
+    if (v == null) return "–";
+    if (unit === "$") return "$" + (v < 1 && v > 0 ? v.toPrecision(2) : v.toFixed(2));
+    return unit === "ms" ? (v < 1000 ? Math.round(v) + " ms" : +(v / 1000).toFixed(2) + " s") : short.format(v);
+  };
+}
+
+// clock returns how the times of a chart are written: on its axis, and in its legend. A day is one of UTC.
+function clock(chart) {
+  const days = chart.width >= 86400, zone = days ? { timeZone: "UTC" } : {};
+  const format = (options) => { const f = new Intl.DateTimeFormat(undefined, { ...options, ...zone }); return (s) => f.format(s * 1000); };
+  const day = format({ month: "short", day: "numeric" }), time = format({ hour: "2-digit", minute: "2-digit" });
+  const full = format(days ? { dateStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" });
+  const axis = (_, ticks) => ticks.map((s, i) => {
+    const begins = i === 0 ? chart.end - chart.x[0] > 86400 : day(s) !== day(ticks[i - 1]);
+    return days || begins ? day(s) : time(s);
+  });
+  return { axis, full, date: (s) => days ? uPlot.tzDate(new Date(s * 1000), "Etc/UTC") : new Date(s * 1000) };
+}
+
+// stack returns what is drawn of series that stand on one another: of each its sum with those that are shown below it.
+// The highest are drawn first, and so come first.
+function stack(series, shown) {
+  const sum = [];
+  return series.map((s, k) => s.values.map((v, i) => sum[i] = (sum[i] ?? 0) + (shown[k] ? v ?? 0 : 0))).reverse();
+}
+
+// zoom opens the page for the time that was dragged over.
+function zoom(plot, chart) {
+  const { left, width } = plot.select;
+  if (width < 8) return;
+  const at = (pixel, round) => new Date(round(plot.posToVal(pixel, "x") / chart.width) * chart.width * 1000).toISOString().slice(0, 16);
+  const query = new URLSearchParams(location.search);
+  query.set("range", "custom");
+  query.set("from", at(left, Math.floor));
+  query.set("to", at(left + width, Math.ceil));
+  query.delete("after");
+  location.search = query;
+}
+
+// lines returns the series as uPlot takes them, in the order in which they are drawn, with their data. Of stacked bars
+// the order is reversed.
+function lines(chart, show) {
+  const stacked = chart.series.filter((s) => chart.stacked && !s.before), others = chart.series.filter((s) => !stacked.includes(s));
+  const bars = uPlot.paths.bars({ size: [0.9, 64], align: chart.width ? 1 : 0 });
+  const shown = stacked.map(() => true);
+  const look = (s, i) => {
+    const bar = (chart.bars || chart.stacked) && !s.before;
+    const stroke = color(s.before ? "--text-soft" : s.name === "Errors" ? "--bad" : s.name === "others" ? "--series-6" : `--series-${i % 6 + 1}`);
+    return { label: s.name, stroke, width: bar ? 0 : 1.75, dash: s.before ? [5, 4] : undefined, fill: bar ? stroke : undefined, paths: bar ? bars : undefined,
+      points: { show: !bar && !s.before && chart.x.length < 40 }, spanGaps: !s.before && !chart.end, value: (_, __, ___, at) => show(at == null ? null : s.values[at]) };
+  };
+  const series = [...stacked.map(look).reverse(), ...others.map((s, i) => look(s, stacked.length + i))];
+  const data = () => [chart.x, ...stack(stacked, shown), ...others.map((s) => s.values)];
+  const toggled = (plot, i) => {
+    const of = stacked.length - i;
+    if (i == null || of < 0) return;
+    shown[of] = plot.series[i].show;
+    plot.setData(data());
+  };
+  return { series, data, toggled };
+}
+
+// charts draws what figures hold; see chart in chart.go. What is drawn is an image with a text; the table below it has
+// the figures.
 function charts(within) {
   if (!window.uPlot) return;
   for (const figure of within.querySelectorAll("[data-chart]")) {
-    const chart = JSON.parse(figure.dataset.chart);
-    const show = (v) => {
-      if (v == null) return "–";
-      if (chart.unit === "$") return "$" + (v < 1 && v > 0 ? v.toPrecision(2) : v.toFixed(2));
-      return chart.unit === "ms" ? (v < 1000 ? Math.round(v) + " ms" : +(v / 1000).toFixed(2) + " s") : short.format(v);
-    };
+    const chart = JSON.parse(figure.dataset.chart), show = units(chart.unit), height = 210;
     const axis = { stroke: color("--text-soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, font: "12px system-ui" };
-    const bars = chart.bars && uPlot.paths.bars({ size: [0.7, 48], radius: 0.1 });
+    const { series, data, toggled } = lines(chart, show), times = chart.time && clock(chart), x = { label: chart.label || "Step" };
+    if (times) Object.assign(x, { label: "Time", value: (_, s) => s == null ? "–" : times.full(s) });
     const options = {
-      width: figure.clientWidth, height: 210, cursor: { y: false }, scales: { x: { time: chart.time }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
-      axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map(show) }],
-      series: [{ label: chart.time ? "Time" : chart.label || "Step" }, ...chart.series.map((s, i) => {
-        const stroke = color(s.name === "Errors" ? "--bad" : `--series-${i % 6 + 1}`);
-        return { label: s.name, stroke, width: bars ? 0 : 1.75, fill: bars ? stroke : undefined, paths: bars || undefined, points: { show: !bars && chart.x.length < 40 }, spanGaps: true, value: (_, v) => show(v) };
-      })],
-    };
-    const draw = () => {
-      figure.replaceChildren();
-      options.width = figure.clientWidth;
-      const plot = new uPlot(options, [chart.x, ...chart.series.map((s) => s.values)], figure);
-      new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 210 })).observe(figure);
+      width: figure.clientWidth, height, cursor: { y: false, drag: { x: Boolean(chart.width), y: false, setScale: false } },
+      scales: { x: { time: chart.time, range: chart.end ? [chart.x[0], chart.end] : undefined }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
+      axes: [times ? { ...axis, values: times.axis } : axis, { ...axis, size: 64, values: (_, ticks) => ticks.map(show) }],
+      series: [x, ...series], tzDate: times?.date,
+      hooks: { setSeries: [toggled], setSelect: chart.width ? [(plot) => zoom(plot, chart)] : [] },
     };
     figure.removeAttribute("data-chart");
-    draw();
+    figure.replaceChildren();
+    const plot = new uPlot(options, data(), figure);
+    plot.root.setAttribute("role", "img");
+    plot.root.setAttribute("aria-label", figure.dataset.summary);
+    new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height })).observe(figure);
   }
 }
+
+// ranges opens the page at once when somebody points at another range. With the keyboard one passes by others.
+function ranges(within) {
+  for (const select of within.querySelectorAll("select[data-range]")) {
+    let pointed = false;
+    select.onpointerdown = () => { pointed = true; };
+    select.onkeydown = () => { pointed = false; };
+    select.onchange = () => { if (pointed && select.value !== "custom") select.form.requestSubmit(); };
+  }
+}
+
+// A part of a page that is loaded again keeps open what somebody has opened.
+let opened = [];
+function keepOpen(target) { opened = [...target.querySelectorAll("details[open][id]")].map((d) => d.id); }
+function openAgain() { for (const id of opened.splice(0)) document.getElementById(id)?.setAttribute("open", ""); }
 
 function prepare(within) {
   localTimes(within);
   copyButtons(within);
   moreRows(within);
   charts(within);
+  ranges(within);
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   menu();
   prepare(document);
-  document.body.addEventListener("htmx:afterSwap", (e) => prepare(e.detail.target.parentNode ?? document));
+  document.body.addEventListener("htmx:beforeSwap", (e) => keepOpen(e.detail.target));
+  document.body.addEventListener("htmx:afterSwap", (e) => { openAgain(); prepare(e.detail.target.parentNode ?? document); });
   document.addEventListener("keydown", (e) => {
     if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) return;
     const search = document.querySelector("input[type=search]");
