@@ -70,7 +70,8 @@ type Summary struct {
 type Totals struct {
 	Requests     int64  `json:"requests"`
 	Errors       int64  `json:"errors"` // those of which Exchange.Failed is true
-	InputTokens  int64  `json:"input_tokens"`
+	InputTokens  int64  `json:"input_tokens"` // with those of CachedTokens
+	CachedTokens int64  `json:"cached_tokens,omitempty"`
 	OutputTokens int64  `json:"output_tokens"`
 	CostUSD      string `json:"cost_usd"`
 	// Milliseconds from the request to the end of the answer, of finished exchanges.

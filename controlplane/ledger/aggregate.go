@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"context"
-	"database/sql"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,50 +133,28 @@ func (t totals) add(g group, m *sums) {
 	t[g].add(m)
 }
 
-// fold returns the sums of rows by hour and key, of which all others are sums. A refused request is in none.
-func fold(rows []row) totals {
-	total := totals{}
-	for i := range rows {
-		if rows[i].RefusedBy != "" {
-			continue
-		}
-		m := rows[i].measures()
-		total.add(rows[i].group(), &m)
-	}
-	return total
+// A folding is the sums of some rows. A refused request is in none.
+type folding struct {
+	keyed   totals // by hour and key, of which those of all other levels are sums
+	minutes totals // by minute, model and provider
+	named   namedSums
 }
 
-var intoAggregates = func() insert {
-	names := columns()
-	updates := make([]string, len(names))
-	for i, name := range names {
-		updates[i] = name + " = aggregates." + name + " + excluded." + name
-	}
-	return insert{"aggregates", groupColumns + ", " + strings.Join(names, ", "),
-		"ON CONFLICT (" + groupColumns + ") DO UPDATE SET " + strings.Join(updates, ", ")}
-}()
-
-// addAggregates adds to the sums of all levels, in an order that is the same for all transactions, so that none waits
-// for one that waits for it.
-func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, keyed totals) error {
-	total := totals{}
-	for g, m := range keyed {
-		for level := range levels {
-			total.add(g.at(level), m)
+func fold(rows []row) folding {
+	f := folding{totals{}, totals{}, namedSums{}}
+	for i := range rows {
+		r := &rows[i]
+		if r.RefusedBy != "" {
+			continue
+		}
+		m := r.measures()
+		f.keyed.add(r.group(), &m)
+		f.minutes.add(group{start: r.at.Truncate(time.Minute).Unix(), model: r.Model,
+			provider: r.Provider}, &m)
+		f.named.add(sumsOfKeys, r.Key, r.at, &m)
+		if r.User != "" {
+			f.named.add(sumsOfUsers, r.User, r.at, &m)
 		}
 	}
-	all := slices.SortedFunc(maps.Keys(total), compareGroups)
-	_, err := l.put(ctx, tx, intoAggregates, false, len(all), func(i int, v *values) {
-		g := &all[i]
-		v.addNumber(int64(g.level))
-		v.addNumber(g.start)
-		for _, s := range [...]string{g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation} {
-			v.addText(s)
-		}
-		v.addNumber(g.batch)
-		for _, n := range total[*g] {
-			v.addNumber(n)
-		}
-	})
-	return err
+	return f
 }

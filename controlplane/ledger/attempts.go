@@ -61,8 +61,8 @@ func attemptError(outcome string, status uint32, code string) string {
 	return ""
 }
 
-var intoAttempts = insert{"attempts", "exchange, number, at, kind, provider, upstream_model, status, error, start_ms, " +
-	"first_byte_ms, duration_ms", "ON CONFLICT (exchange, number) DO NOTHING"}
+var intoAttempts = newInsert("attempts", "exchange, number, at, kind, provider, upstream_model, status, error, start_ms, "+
+	"first_byte_ms, duration_ms", "ON CONFLICT (exchange, number) DO NOTHING")
 
 // addAttempts keeps the attempts of exchanges that are new, and adds them to the sums of their providers.
 func (l *Ledger) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error {

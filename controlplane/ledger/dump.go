@@ -15,8 +15,8 @@ var ErrNotEmpty = errors.New("the ledger is not empty")
 // dumped are the tables of a dump. Of ledger_state it is the count of changes, which those of spent refer to: the
 // epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
 // it.
-var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "attempts", "provider_attempts",
-	"ledger_state"}
+var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "attempts", "provider_attempts", "minutes",
+	"sums", "sums_since", "ledger_state"}
 
 // A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
 // int64, which are valid until it returns.
@@ -86,6 +86,7 @@ type Loader struct {
 	table   string
 	columns []string
 	rows    [][]any
+	since   bool // the dump says since when sums are whole
 }
 
 var _ Rows = (*Loader)(nil)
@@ -99,7 +100,7 @@ func (l *Ledger) Load(ctx context.Context) (*Loader, error) {
 	}
 	// Whoever records something that costs waits for this row.
 	_, err = l.statement("UPDATE ledger_state SET value = value WHERE name = 'changes'").exec(ctx, tx)
-	for _, table := range dumped[:len(dumped)-1] {
+	for _, table := range dumped[:len(dumped)-2] { // the others are never empty
 		if err == nil {
 			err = l.statement("SELECT 1 FROM ", table, " LIMIT 1").each(ctx, tx, func(*sql.Rows) error { return ErrNotEmpty })
 		}
@@ -164,6 +165,10 @@ func (d *Loader) flush() error {
 	if d.table == "ledger_state" {
 		s.add(" ON CONFLICT (name) DO UPDATE SET value = excluded.value")
 	}
+	if d.table == "sums_since" {
+		s.add(" ON CONFLICT (id) DO UPDATE SET at = excluded.at")
+		d.since = true
+	}
 	d.rows = d.rows[:0]
 	if _, err := s.exec(d.ctx, d.tx); err != nil {
 		return fmt.Errorf("filling the table %s of the ledger: %w", d.table, err)
@@ -173,7 +178,13 @@ func (d *Loader) flush() error {
 
 // Commit makes everything visible at once.
 func (d *Loader) Commit() error {
-	if err := d.flush(); err != nil {
+	err := d.flush()
+	if err == nil && !d.since { // a dump of the version before, which had no such sums
+		if _, err = d.l.statement("DELETE FROM sums_since").exec(d.ctx, d.tx); err == nil {
+			err = d.l.noteSums(d.ctx, d.tx)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if err := d.tx.Commit(); err != nil {

@@ -20,6 +20,7 @@ import (
 const (
 	minutes = 60
 	hours   = 3600
+	days    = 86400
 )
 
 // Measures of the attempts at a provider, by their columns.
@@ -79,7 +80,7 @@ var healthColumns = func() []string {
 	return all
 }()
 
-var intoProviders = func() insert {
+var intoProviders = func() *insert {
 	var b strings.Builder
 	for _, c := range healthColumns {
 		b.WriteString(c + " = provider_attempts." + c + " + excluded." + c + ", ")
@@ -88,8 +89,8 @@ var intoProviders = func() insert {
 	b.WriteString("last_error = " + fmt.Sprintf(later, "last_error_at", "last_error"))
 	b.WriteString(", last_error_at = " + fmt.Sprintf(later, "last_error_at", "last_error_at"))
 	b.WriteString(", cooling_until = " + fmt.Sprintf(later, "cooling_until", "cooling_until"))
-	return insert{"provider_attempts", "width, start, provider, " + strings.Join(healthColumns, ", ") +
-		", last_error, last_error_at, cooling_until", "ON CONFLICT (width, start, provider) DO UPDATE SET " + b.String()}
+	return newInsert("provider_attempts", "width, start, provider, "+strings.Join(healthColumns, ", ")+
+		", last_error, last_error_at, cooling_until", "ON CONFLICT (width, start, provider) DO UPDATE SET "+b.String())
 }()
 
 type healths map[provided]*health

@@ -15,6 +15,10 @@ type insert struct {
 	table, columns, conflict string
 }
 
+func newInsert(table, columns, conflict string) *insert {
+	return &insert{table: table, columns: columns, conflict: conflict}
+}
+
 // Values take the rows of an insert, one column after the other.
 type values struct {
 	row    []any    // of SQLite: one row
@@ -73,13 +77,13 @@ func (v *values) column(kind string, size int) *strings.Builder {
 	return text
 }
 
-// prepare prepares inserts for SQLite, where that has not been done. It is called before the transaction, which has
-// the only connection.
-func (l *Ledger) prepare(ctx context.Context, all ...insert) error {
-	if l.postgres {
+// prepare prepares the inserts of records for SQLite, once. It is called before the transaction, which has the only
+// connection.
+func (l *Ledger) prepare(ctx context.Context) error {
+	if l.postgres || l.ready.Load() {
 		return nil
 	}
-	for _, in := range all {
+	for _, in := range []*insert{intoExchanges, intoAggregates, intoMinutes, intoSums, intoSpent, intoAttempts, intoProviders} {
 		if _, done := l.prepared.Load(in); done {
 			continue
 		}
@@ -92,12 +96,13 @@ func (l *Ledger) prepare(ctx context.Context, all ...insert) error {
 			_ = stmt.Close() // another call was first
 		}
 	}
+	l.ready.Store(true)
 	return nil
 }
 
 // put runs an insert, which is prepared, for n rows, each of which fill gives the values of, in the order of the
 // columns. Of rows that were added or changed it returns the first column, where that is wanted: an id.
-func (l *Ledger) put(ctx context.Context, tx *sql.Tx, in insert, ids bool, n int,
+func (l *Ledger) put(ctx context.Context, tx *sql.Tx, in *insert, ids bool, n int,
 	fill func(i int, v *values)) ([]string, error) {
 	if l.postgres {
 		return l.putAll(ctx, tx, in, ids, n, fill)
@@ -129,7 +134,7 @@ func (l *Ledger) put(ctx context.Context, tx *sql.Tx, in insert, ids bool, n int
 	return added, nil
 }
 
-func (l *Ledger) putAll(ctx context.Context, tx *sql.Tx, in insert, ids bool, n int,
+func (l *Ledger) putAll(ctx context.Context, tx *sql.Tx, in *insert, ids bool, n int,
 	fill func(i int, v *values)) ([]string, error) {
 	v := values{rows: n, arrays: make([]column, 0, strings.Count(in.columns, ",")+1)}
 	for i := range n {

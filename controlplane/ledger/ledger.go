@@ -43,7 +43,8 @@ type Ledger struct {
 	read, write *sql.DB // the same for PostgreSQL; for SQLite, write is a single connection
 	postgres    bool
 	file        string                // of SQLite
-	prepared    sync.Map              // of SQLite: insert to *sql.Stmt
+	prepared    sync.Map              // of SQLite: *insert to *sql.Stmt
+	ready       atomic.Bool           // of SQLite: all inserts are prepared
 	turn        sync.Mutex            // of SQLite: who writes records
 	gathering   sync.Mutex            // guards crowd
 	crowd       *crowd                // of SQLite: it waits for its turn, and more may join; or nil
@@ -175,7 +176,7 @@ func (l *Ledger) migrate(ctx context.Context) error {
 		}
 	}
 	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"),
-		goose.WithDisableGlobalRegistry(true)}
+		goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(l.sumTables())}
 	if l.postgres {
 		dialect = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // other control planes start, too

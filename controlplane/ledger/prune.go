@@ -32,8 +32,10 @@ const (
 	defaultAggregates = 400 * 24 * time.Hour
 	// keepSpent is longer than the month that anybody asks of.
 	keepSpent = 62 * 24 * time.Hour
-	// keepMinutes is how long sums of attempts by minute are kept.
+	// keepMinutes is how long sums by minute are kept, of usage and of attempts.
 	keepMinutes = 48 * time.Hour
+	// keepNamedHours is how long the sums of keys and users by hour are kept. Those by day are kept as aggregates are.
+	keepNamedHours = 10 * 24 * time.Hour
 	// migrateEvery is how often Maintain tries to bring the tables up to date.
 	migrateEvery = 2 * time.Second
 	// idle connections are kept for what comes next.
@@ -83,7 +85,30 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 			return total, fmt.Errorf("pruning %s: %w", table, err)
 		}
 	}
-	return total, nil
+	n, err := l.pruneSums(ctx, now, aggregates)
+	if err != nil {
+		return total + n, fmt.Errorf("pruning sums: %w", err)
+	}
+	return total + n, nil
+}
+
+// pruneSums deletes old sums by minute, and of keys and users, those of one time at once: they have no row numbers in
+// SQLite.
+func (l *Ledger) pruneSums(ctx context.Context, now, aggregates time.Time) (total int64, err error) {
+	prune := func(table, of string, before time.Time) {
+		for n := int64(1); n > 0 && err == nil; total += n {
+			s := l.statement("DELETE FROM ", table, " WHERE ", of, "start = (SELECT MIN(start) FROM ", table, " WHERE ", of,
+				"start < ")
+			s.add(s.arg(before.Unix()), ")")
+			n, err = s.exec(ctx, l.write)
+		}
+	}
+	prune("minutes", "", now.Add(-keepMinutes))
+	for field := sumsOfKeys; field <= sumsOfUsers; field++ {
+		prune("sums", fmt.Sprintf("field = %d AND width = %d AND ", field, hours), now.Add(-keepNamedHours))
+		prune("sums", fmt.Sprintf("field = %d AND width = %d AND ", field, days), aggregates)
+	}
+	return total, err
 }
 
 // pruneRefused deletes refused requests from before a time, and those that are older than the last rows.

@@ -91,7 +91,7 @@ func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := l.prepare(ctx, intoExchanges, intoAggregates, intoSpent, intoAttempts, intoProviders)
+	err := l.prepare(ctx)
 	if err == nil {
 		err = l.transact(ctx, func(tx *sql.Tx) error {
 			fresh, err := l.insert(ctx, tx, rows)
@@ -102,10 +102,13 @@ func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
 			if err := l.addAggregates(ctx, tx, total); err != nil {
 				return err
 			}
+			if err := l.addNamed(ctx, tx, total.named); err != nil {
+				return err
+			}
 			if err := l.addAttempts(ctx, tx, fresh); err != nil {
 				return err
 			}
-			return l.addSpent(ctx, tx, total)
+			return l.addSpent(ctx, tx, total.keyed)
 		})
 	}
 	if err != nil {
@@ -194,7 +197,7 @@ func flag(b bool) int64 {
 	return 0
 }
 
-var intoExchanges = insert{"exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING"}
+var intoExchanges = newInsert("exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING")
 
 // fill gives the values of the columns of exchanges.
 func (r *row) fill(v *values) {

@@ -33,8 +33,8 @@ type period struct {
 	start         int64
 }
 
-var intoSpent = insert{"spent", "subject, period, start, cost, changed",
-	"ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed"}
+var intoSpent = newInsert("spent", "subject, period, start, cost, changed",
+	"ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed")
 
 // addSpent adds to what the subjects of groups have spent. It takes the number of the change last, and holds it until
 // the transaction ends: whoever sees a number sees all that are smaller.

@@ -59,6 +59,7 @@ func (l *Ledger) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.
 
 func (s *sums) totals() adminapi.Totals {
 	return adminapi.Totals{Requests: s[requests], Errors: s[failed], InputTokens: s[used+int(usage.InputTokens)],
+		CachedTokens: s[used+int(usage.CachedTokens)],
 		OutputTokens: s[used+int(usage.OutputTokens)],
 		CostUSD:      usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
 }

@@ -1,0 +1,65 @@
+package admin
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// A SeriesQuery asks for sums over time.
+type SeriesQuery struct {
+	Start, End time.Time
+	// Width of a bucket: 1m, 5m, 1h or 1d.
+	Width string
+	// By is what groups are of: model, key, organization, project, provider or user; empty: there are none.
+	By string
+	// Order is by what the largest groups are chosen: cost, tokens or requests. Default cost.
+	Order string
+	// Groups is how many groups are named, and Detailed how many of them have buckets of their own.
+	Groups, Detailed int
+	// Filters are values by model, key, organization, project, provider and user. A project is named with its
+	// organization, as acme/web, or without.
+	Filters map[string][]string
+}
+
+// Values returns the query of the URL.
+func (q SeriesQuery) Values() url.Values {
+	v := url.Values{"start": {strconv.FormatInt(q.Start.Unix(), 10)}, "end": {strconv.FormatInt(q.End.Unix(), 10)},
+		"width": {q.Width}, "by": {q.By}, "order": {q.Order}, "groups": {strconv.Itoa(q.Groups)},
+		"detailed": {strconv.Itoa(q.Detailed)}}
+	for name, list := range q.Filters {
+		v[name] = list
+	}
+	return v
+}
+
+// A Series is sums over time. Latencies are not known of everything; they are 0 where they are not.
+type Series struct {
+	Start        time.Time `json:"start"`
+	End          time.Time `json:"end"`
+	WidthSeconds int64     `json:"width_seconds"`
+	By           string    `json:"by,omitempty"`
+	Totals
+	// Buckets are all between start and end, in order.
+	Buckets []SummaryHour `json:"buckets"`
+	// Groups are the largest, the largest first.
+	Groups        []SeriesGroup `json:"groups"`
+	GroupsLeftOut int64         `json:"groups_left_out"`
+}
+
+// A SeriesGroup is the sums of a group.
+type SeriesGroup struct {
+	// Name is empty for what has none, such as requests without a user.
+	Name string `json:"name"`
+	// DisplayName is the name for people, where there is one.
+	DisplayName string `json:"display_name,omitempty"`
+	Totals
+	// Buckets are those that are not empty.
+	Buckets []SummaryHour `json:"buckets,omitempty"`
+}
+
+// Series returns sums over time, by bucket and group.
+func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
+	return get[Series](ctx, c, "series?"+q.Values().Encode())
+}

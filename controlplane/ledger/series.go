@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+const (
+	// mostBuckets is how many buckets a series has at most: a day by minute.
+	mostBuckets = 1440
+	// mostGroups is how many groups a series names at most.
+	mostGroups = 10_000
+)
+
+// Series returns sums over time, as [adminapi.SeriesQuery] asks for them. It returns an error of OpenAI's where the
+// query is wrong.
+func (l *Ledger) Series(ctx context.Context, query url.Values) (adminapi.Series, error) {
+	q, err := l.seriesQuery(query)
+	if err != nil {
+		return adminapi.Series{}, err
+	}
+	out, err := q.answer(ctx)
+	if err != nil {
+		return out, fmt.Errorf("reading usage over time: %w", err)
+	}
+	return out, nil
+}
+
+// A seriesQuery is one that was read.
+type seriesQuery struct {
+	ledger           *Ledger
+	from, to, now    time.Time
+	width            time.Duration
+	by, order        string
+	groups, detailed int
+	equal            map[string][]string // columns, and values of which one holds
+}
+
+// seriesFields are the columns of what a series can be of.
+var seriesFields = map[string]string{"model": "model", "key": "api_key", "organization": "organization",
+	"project": "project", "provider": "provider", "user": "user_id"}
+
+func (l *Ledger) seriesQuery(query url.Values) (*seriesQuery, error) {
+	r := reader{values: query, known: map[string]bool{}}
+	now := l.now().UTC()
+	end := r.unix("end", now.Unix()+1)
+	start := r.unix("start", max(end-24*60*60, 0))
+	q := &seriesQuery{ledger: l, now: now, by: r.one("by"), order: r.one("order"), width: r.width(),
+		groups: int(r.number("groups", 100, 0, mostGroups)), detailed: int(r.number("detailed", 5, 0, mostGroups)),
+		equal: map[string][]string{}}
+	for _, name := range []string{"model", "key", "organization", "project", "provider", "user"} {
+		if list := r.list(name); len(list) > 0 {
+			q.equal[seriesFields[name]] = list
+		}
+	}
+	if q.by != "" && seriesFields[q.by] == "" {
+		r.fail(openai.BadRequest("by", openai.CodeInvalidValue,
+			"Invalid value for 'by': it must be model, key, organization, project, provider or user."))
+	}
+	if !slices.Contains([]string{"", "cost", "tokens", "requests"}, q.order) {
+		r.fail(openai.BadRequest("order", openai.CodeInvalidValue,
+			"Invalid value for 'order': it must be cost, tokens or requests."))
+	}
+	r.unknown()
+	if r.err != nil {
+		return nil, r.err
+	}
+	q.from, q.to = time.Unix(start, 0).UTC().Truncate(q.width),
+		time.Unix(end-1, 0).UTC().Truncate(q.width).Add(q.width)
+	if end <= start || q.to.Sub(q.from)/q.width > mostBuckets {
+		return nil, &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Param: "end",
+			Code: openai.CodeInvalidValue,
+			Message: fmt.Sprintf("Invalid value for 'end': it must be after 'start', with at most %d times 'width' between.",
+				mostBuckets)}
+	}
+	return q, nil
+}
+
+// width reads the width of buckets.
+func (r *reader) width() time.Duration {
+	widths := map[string]time.Duration{"": time.Hour, "1m": time.Minute, "5m": 5 * time.Minute, "1h": time.Hour,
+		"1d": 24 * time.Hour}
+	width, ok := widths[r.one("width")]
+	if !ok {
+		r.fail(openai.BadRequest("width", openai.CodeInvalidValue,
+			"Invalid value for 'width': it must be 1m, 5m, 1h or 1d."))
+		return time.Hour
+	}
+	return width
+}
+
+// answer asks up to three times: for everything by bucket, for the groups, and for the largest groups by bucket.
+func (q *seriesQuery) answer(ctx context.Context) (adminapi.Series, error) {
+	out := adminapi.Series{Start: q.from, End: q.to, WidthSeconds: int64(q.width / time.Second), By: q.by,
+		Groups: []adminapi.SeriesGroup{}}
+	since, err := q.ledger.sumsSince(ctx)
+	if err != nil {
+		return out, err
+	}
+	var all sums
+	byStart := map[int64]*sums{}
+	err = q.read(ctx, q.source("", since), "", nil, "", func(start int64, _ string, s *sums, _ int64) {
+		all.add(s)
+		byStart[start] = s
+	})
+	if err != nil {
+		return out, err
+	}
+	out.Totals = all.totals()
+	for at := q.from; at.Before(q.to); at = at.Add(q.width) {
+		s := byStart[at.Unix()]
+		if s == nil {
+			s = &sums{}
+		}
+		out.Buckets = append(out.Buckets, adminapi.SummaryHour{Start: at, Totals: s.totals()})
+	}
+	if q.by == "" || q.groups == 0 {
+		return out, nil
+	}
+	return out, q.addGroups(ctx, q.source(q.by, since), &all, &out)
+}
+
+// addGroups adds the groups to an answer. What has no group, where sums do not tell of it, is what remains of all.
+func (q *seriesQuery) addGroups(ctx context.Context, from source, all *sums, out *adminapi.Series) error {
+	total, rest := int64(0), *all
+	err := q.read(ctx, from, q.by, nil, q.ordered(), func(_ int64, name string, s *sums, groups int64) {
+		total = groups
+		for i := range rest {
+			rest[i] -= s[i]
+		}
+		out.Groups = append(out.Groups, adminapi.SeriesGroup{Name: name, Totals: s.totals()})
+	})
+	if err != nil {
+		return err
+	}
+	out.GroupsLeftOut = max(total-int64(len(out.Groups)), 0)
+	top := map[string]*adminapi.SeriesGroup{}
+	var names []string
+	for i := range out.Groups[:min(q.detailed, len(out.Groups))] {
+		top[out.Groups[i].Name] = &out.Groups[i]
+		names = append(names, out.Groups[i].Name)
+	}
+	if len(names) > 0 {
+		err = q.read(ctx, from, q.by, names, "", func(start int64, name string, s *sums, _ int64) {
+			g := top[name]
+			g.Buckets = append(g.Buckets, adminapi.SummaryHour{Start: time.Unix(start, 0).UTC(), Totals: s.totals()})
+		})
+	}
+	if from.field != 0 && out.GroupsLeftOut == 0 && rest[requests] > 0 {
+		clear(rest[latency:])
+		out.Groups = append(out.Groups, adminapi.SeriesGroup{Totals: rest.totals()})
+	}
+	return err
+}
+
+// ordered is the order of groups, and how many there are.
+func (q *seriesQuery) ordered() string {
+	by := map[string]string{"": "cost", "cost": "cost", "tokens": "input_tokens) + SUM(output_tokens",
+		"requests": "requests"}[q.order]
+	return fmt.Sprintf(" ORDER BY SUM(%s) DESC, 2 LIMIT %d", by, q.groups)
+}
+
+// read calls f for the sums of each bucket and group. With an order there is one bucket, and f gets the number of all
+// groups. With names, only those groups are read.
+func (q *seriesQuery) read(ctx context.Context, from source, by string, names []string, order string,
+	f func(start int64, name string, s *sums, groups int64)) error {
+	group, bucket, grouped := from.group(by), from.bucket(q.width), "bucket, what ORDER BY bucket"
+	switch {
+	case order != "":
+		bucket, grouped = "0", "what"+order
+	case by == "":
+		grouped = "bucket"
+	}
+	s := q.ledger.statement("SELECT ", bucket, " AS bucket, ", group, " AS what, COUNT(*) OVER () AS many")
+	for _, c := range from.measures {
+		s.add(", ", sum(c.of))
+	}
+	s.add(" FROM ", from.table)
+	from.bound(s, q)
+	if len(names) > 0 {
+		s.condition(group + " IN (" + s.list(names) + ")")
+	}
+	s.add(" GROUP BY ", grouped)
+	return s.each(ctx, q.ledger.read, func(rows *sql.Rows) error {
+		var start, groups int64
+		var name string
+		var found sums
+		into := []any{&start, &name, &groups}
+		for _, c := range from.measures {
+			into = append(into, &found[c.measure])
+		}
+		err := rows.Scan(into...)
+		f(start, name, &found, groups)
+		return err
+	})
+}

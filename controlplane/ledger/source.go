@@ -1,0 +1,160 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// A source is a table that a series is read from.
+type source struct {
+	table string
+	level int   // of aggregates
+	field int64 // of sums; 0: it is another table
+	width int64 // of sums
+	// at is the column of the time, and unit how many of it are a second.
+	at       string
+	unit     int64
+	measures []measured
+}
+
+// A measured is a measure, and what of a table is summed for it.
+type measured struct {
+	measure int
+	of      string
+}
+
+// source returns the smallest table that knows a group and what is asked of it. Sums of keys, of users and by minute
+// are whole since a time, and those by hour or minute are kept for a few days.
+func (q *seriesQuery) source(by string, since time.Time) source {
+	is := map[string]bool{seriesFields[by]: by != ""}
+	for column := range q.equal {
+		is[column] = true
+	}
+	only := func(column string) bool {
+		for other, yes := range is {
+			if yes && other != column {
+				return false
+			}
+		}
+		return is[column]
+	}
+	kept := func(since time.Time, keep time.Duration) bool {
+		return !q.from.Before(since) && q.now.Sub(q.from) < keep
+	}
+	hourly, daily := q.width >= time.Hour, q.width >= 24*time.Hour
+	summed := daily && !q.from.Before(since) || hourly && kept(since, keepNamedHours-time.Hour)
+	tenant := is["organization"] || is["project"]
+	switch {
+	case only("user_id") && summed:
+		return ofSums(sumsOfUsers, daily)
+	case only("api_key") && summed:
+		return ofSums(sumsOfKeys, daily)
+	case is["user_id"], !hourly && (tenant || is["api_key"] || !kept(since, keepMinutes-time.Hour)):
+		return ofExchanges()
+	case !hourly:
+		return source{table: "minutes", at: "start", unit: 1, measures: ofColumns()}
+	case is["api_key"]:
+		return ofLevel(byHourAndKey)
+	case tenant && daily:
+		return ofLevel(byDay)
+	case tenant:
+		return ofLevel(byHour)
+	}
+	return ofLevel(ofAll)
+}
+
+func ofLevel(level int) source {
+	return source{table: "aggregates", level: level, at: "start", unit: 1, measures: ofColumns()}
+}
+
+func ofColumns() []measured {
+	var all []measured
+	for i, c := range columns() {
+		all = append(all, measured{i, c})
+	}
+	return all
+}
+
+func ofSums(field int64, daily bool) source {
+	s := source{table: "sums", field: field, width: hours, at: "start", unit: 1}
+	if daily {
+		s.width = days
+	}
+	for i, c := range strings.Split(namedColumns, ", ") {
+		s.measures = append(s.measures, measured{namedMeasures[i], c})
+	}
+	return s
+}
+
+func ofExchanges() source {
+	s := source{table: "exchanges", at: "at", unit: 1e6, measures: []measured{{requests, "requests"},
+		{failed, "CASE WHEN " + isFailed + " THEN requests ELSE 0 END"}, {cost, "cost"}}}
+	for _, k := range []usage.Kind{usage.InputTokens, usage.CachedTokens, usage.OutputTokens} {
+		s.measures = append(s.measures, measured{used + int(k), usage.Columns()[k]})
+	}
+	return s
+}
+
+// group is what a group is named by. A project is named with its organization.
+func (s source) group(by string) string {
+	switch {
+	case by == "":
+		return "''"
+	case s.field != 0:
+		return "name"
+	case by == "project":
+		return "CASE WHEN project = '' THEN '' ELSE organization || '/' || project END"
+	}
+	return seriesFields[by]
+}
+
+// bucket is where the bucket begins that a row is in.
+func (s source) bucket(width time.Duration) string {
+	seconds := int64(width / time.Second)
+	return fmt.Sprintf("%s / %d * %d", s.at, seconds*s.unit, seconds)
+}
+
+// bound adds the conditions of a query.
+func (s source) bound(to *statement, q *seriesQuery) {
+	switch s.table {
+	case "aggregates":
+		to.and("level", "=", s.level)
+	case "sums":
+		to.and("field", "=", s.field)
+		to.and("width", "=", s.width)
+	case "exchanges":
+		to.condition(notRefused)
+	}
+	to.and(s.at, ">=", q.from.Unix()*s.unit)
+	to.and(s.at, "<", q.to.Unix()*s.unit)
+	for column, list := range q.equal {
+		switch {
+		case s.field != 0:
+			column = "name"
+		case column == "api_key", column == "user_id": // as their indexes have it
+			to.condition(column + " <> ''")
+		}
+		if column == "project" {
+			to.condition(projects(to, list))
+			continue
+		}
+		to.among(column, list)
+	}
+}
+
+// projects is the condition that one of several projects takes. Each is a name, with its organization or without.
+func projects(s *statement, list []string) string {
+	any := make([]string, len(list))
+	for i, name := range list {
+		organization, project, whole := strings.Cut(name, "/")
+		if !whole {
+			any[i] = "project = " + s.arg(name)
+			continue
+		}
+		any[i] = "(organization = " + s.arg(organization) + " AND project = " + s.arg(project) + ")"
+	}
+	return "(" + strings.Join(any, " OR ") + ")"
+}
