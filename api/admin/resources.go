@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -45,13 +46,31 @@ type LimitUse struct {
 	Used *int64 `json:"used,omitempty"`
 }
 
-// A BudgetUse is one budget that holds for a key. Amounts are decimals in US dollars.
+// A BudgetUse is one budget. Amounts are decimals in US dollars.
 type BudgetUse struct {
-	Scope  string    `json:"scope"`
-	Unit   string    `json:"unit"` // day, month
-	USD    string    `json:"usd"`
-	Spent  string    `json:"spent_usd"`
-	Resets time.Time `json:"resets_at"`
+	Scope string `json:"scope"`
+	// DisplayName is the name of its owner for people, where there is one.
+	DisplayName string `json:"display_name,omitempty"`
+	Unit        string `json:"unit"` // day, month
+	USD         string `json:"usd"`
+	Spent       string `json:"spent_usd"`
+	// Forecast is what will be spent when the period ends: what is spent, and for the rest of the period as much a day as
+	// in the last 7 days and today.
+	Forecast string    `json:"forecast_usd,omitempty"`
+	Resets   time.Time `json:"resets_at"`
+}
+
+// Percent returns how much of the budget an amount is, such as Spent or Forecast.
+func (b BudgetUse) Percent(amount string) int {
+	whole, errWhole := strconv.ParseFloat(b.USD, 64)
+	part, errPart := strconv.ParseFloat(amount, 64)
+	switch {
+	case errWhole != nil || errPart != nil || part <= 0:
+		return 0
+	case whole <= 0:
+		return 100
+	}
+	return int(min(100*part/whole, 1e6))
 }
 
 // A Summary is what happened in a time.
@@ -69,7 +88,7 @@ type Summary struct {
 // Totals are sums over exchanges.
 type Totals struct {
 	Requests     int64  `json:"requests"`
-	Errors       int64  `json:"errors"` // those of which Exchange.Failed is true
+	Errors       int64  `json:"errors"`       // those of which Exchange.Failed is true
 	InputTokens  int64  `json:"input_tokens"` // with those of CachedTokens
 	CachedTokens int64  `json:"cached_tokens,omitempty"`
 	OutputTokens int64  `json:"output_tokens"`

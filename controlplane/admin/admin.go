@@ -68,12 +68,13 @@ type Config struct {
 }
 
 type server struct {
-	config  Config
-	root    [sha256.Size]byte
-	guesses *guesses
-	keys    keyIndex
-	turn    *semaphore.Weighted // of one: whoever writes
-	exports *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
+	config    Config
+	root      [sha256.Size]byte
+	guesses   *guesses
+	keys      keyIndex
+	turn      *semaphore.Weighted // of one: whoever writes
+	attentive attentive
+	exports   *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
 }
 
 // New returns the handler of every path below /admin/v1/, and of OpenAI's below /v1/organization/. A request whose

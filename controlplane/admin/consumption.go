@@ -105,14 +105,13 @@ func (c *consumption) add(ctx context.Context, scope string, of ledger.Restricti
 	if err != nil {
 		return err
 	}
+	week, err := c.server.config.Ledger.Week(ctx, scope)
+	if err != nil {
+		return err
+	}
 	for _, b := range o.GetBudgets() {
-		use := adminapi.BudgetUse{Scope: scope, Unit: strings.ToLower(b.GetUnit().String()), USD: b.GetUsd()}
-		year, month, day := c.now.Date()
-		if b.GetUnit() == configv1.Unit_MONTH {
-			use.Spent, use.Resets = spent[scope].Month.String(), time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
-		} else {
-			use.Spent, use.Resets = spent[scope].Day.String(), time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
-		}
+		use := budgetUse(scope, b, spent[scope].Day, spent[scope].Month, c.now)
+		use.Forecast = forecast(use, week[scope], c.now).String()
 		c.answer.Budgets = append(c.answer.Budgets, use)
 	}
 	return nil

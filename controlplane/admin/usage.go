@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -80,6 +82,40 @@ func (s *server) summary(w http.ResponseWriter, r *http.Request) error {
 		return ledgerError(err)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, sum)
+}
+
+// series answers with sums over time, in which keys and organizations have their names for people.
+func (s *server) series(w http.ResponseWriter, r *http.Request) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badQuery(err)
+	}
+	out, err := s.config.Ledger.Series(r.Context(), query)
+	if err != nil {
+		return ledgerError(err)
+	}
+	switch out.By {
+	case "key":
+		if needs(r.Context(), KeysRead) == nil {
+			_, keys := s.config.Plane.Keys()
+			for i, g := range out.Groups {
+				out.Groups[i].DisplayName = displayName(keys[g.Name])
+			}
+		}
+	case "organization":
+		names := make([]string, len(out.Groups))
+		for i, g := range out.Groups {
+			names[i] = g.Name
+		}
+		entries, err := s.config.Store.Named(r.Context(), configv1.KindOf((*configv1.Organization)(nil)), names)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			out.Groups[slices.Index(names, e.Name)].DisplayName = displayName(e.Object)
+		}
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *server) exchanges(w http.ResponseWriter, r *http.Request) error {

@@ -1,0 +1,57 @@
+package admin
+
+import "context"
+
+// Kinds of what needs attention.
+const (
+	AttentionProviderFailing    = "provider_failing"
+	AttentionProviderCooling    = "provider_cooling"
+	AttentionCredentialRejected = "credential_rejected"
+	AttentionBudget             = "budget"
+	AttentionKeyExpires         = "key_expires"
+	AttentionObjectError        = "object_error"
+	AttentionDataPlane          = "data_plane"
+	AttentionLedger             = "ledger"
+)
+
+// Severities of what needs attention. An error harms requests now; a warning is going to, or may.
+const (
+	SeverityError   = "error"
+	SeverityWarning = "warning"
+)
+
+// An Attention is something that a person must look at.
+type Attention struct {
+	// Kind is provider_failing, provider_cooling, credential_rejected, budget, key_expires, object_error, data_plane or
+	// ledger.
+	Kind     string `json:"kind"`
+	Severity string `json:"severity"`
+	// Object is what it is about, as Provider openai, by its kind and name. It is empty where there is no such object.
+	Object string `json:"object,omitempty"`
+	// Message is a sentence or two for people.
+	Message string `json:"message"`
+	// Path is the page of the dashboard on which it is mended, or seen.
+	Path string `json:"path"`
+}
+
+// Attentions are everything that needs attention, the worst first. With nothing, all is well.
+type Attentions struct {
+	Items []Attention `json:"items"`
+}
+
+// Attention returns what needs attention, of what the caller may read.
+func (c *Client) Attention(ctx context.Context) (Attentions, error) {
+	return get[Attentions](ctx, c, "attention")
+}
+
+// Budgets are budgets of any owner.
+type Budgets struct {
+	// Items are those of which the greatest part is spent, the greatest first, at most 100.
+	Items   []BudgetUse `json:"items"`
+	LeftOut int         `json:"left_out"`
+}
+
+// Budgets returns what of budgets is spent, and what will be.
+func (c *Client) Budgets(ctx context.Context) (Budgets, error) {
+	return get[Budgets](ctx, c, "budgets")
+}

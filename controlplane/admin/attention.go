@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// An attentive keeps what needs attention for a moment, so that many who watch cost as much as one.
+type attentive struct {
+	mu    sync.Mutex // guards what follows, and is held while facts are gathered
+	until time.Time
+	found []adminapi.Attention
+}
+
+// attentionFor is how long it is kept.
+const attentionFor = 5 * time.Second
+
+func (s *server) attention(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.needAttention(r.Context())
+	if err != nil {
+		return err
+	}
+	out := adminapi.Attentions{Items: []adminapi.Attention{}}
+	for _, a := range all {
+		if mayKnow(r.Context(), a) {
+			out.Items = append(out.Items, a)
+		}
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, out)
+}
+
+// mayKnow reports whether the caller may read what an item is about.
+func mayKnow(ctx context.Context, a adminapi.Attention) bool {
+	switch kind, _, _ := strings.Cut(a.Object, " "); {
+	case kind != "":
+		k, ok := configv1.FindKind(kind)
+		return ok && (needs(ctx, reading(k)) == nil || k.Name == "Provider")
+	case a.Kind == adminapi.AttentionKeyExpires:
+		return needs(ctx, KeysRead) == nil
+	}
+	return true
+}
+
+func (s *server) needAttention(ctx context.Context) ([]adminapi.Attention, error) {
+	s.attentive.mu.Lock()
+	defer s.attentive.mu.Unlock()
+	if time.Now().Before(s.attentive.until) {
+		return s.attentive.found, nil
+	}
+	f, err := s.facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.attentive.found, s.attentive.until = attention.Of(f), time.Now().Add(attentionFor)
+	return s.attentive.found, nil
+}
+
+// facts gathers what is known. A ledger that is away is a fact.
+func (s *server) facts(ctx context.Context) (attention.Facts, error) {
+	f := attention.Facts{Now: time.Now(), Plane: s.config.Plane.DataPlane(ctx).Clients}
+	_, keys := s.config.Plane.Keys()
+	for name, o := range keys {
+		if k, ok := o.(*configv1.Key); ok {
+			f.Keys = append(f.Keys, k)
+		}
+		if e := s.config.Plane.ObjectError(configv1.KeyKind().Name, name); e != "" {
+			f.Objects = append(f.Objects, attention.ObjectError{Kind: configv1.KeyKind().Name, Name: name, Error: e})
+		}
+	}
+	for _, kind := range configv1.Kinds() {
+		if kind.Name == configv1.KeyKind().Name {
+			continue // of which there are many
+		}
+		entries, err := s.config.Store.List(ctx, kind)
+		if err != nil {
+			return f, err
+		}
+		for _, e := range entries {
+			if status := s.item(e).Status; status.Error != "" {
+				f.Objects = append(f.Objects, attention.ObjectError{Kind: kind.Name, Name: e.Name, Error: status.Error})
+			}
+		}
+	}
+	slices.SortFunc(f.Objects, func(a, b attention.ObjectError) int {
+		return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name)
+	})
+	s.spendingFacts(ctx, &f)
+	return f, nil
+}
+
+// spendingFacts adds what the ledger knows.
+func (s *server) spendingFacts(ctx context.Context, f *attention.Facts) {
+	if s.config.Ledger == nil {
+		return
+	}
+	var err error
+	if f.Providers, err = s.config.Ledger.Health(ctx); err == nil {
+		f.Rejected, err = s.config.Ledger.Rejected(ctx)
+	}
+	if err == nil {
+		f.Budgets, err = s.budgetUses(ctx)
+	}
+	if err != nil {
+		f.Ledger = "the ledger is unreachable."
+		return
+	}
+	slices.SortFunc(f.Budgets, func(a, b adminapi.BudgetUse) int {
+		return strings.Compare(a.Scope+a.Unit, b.Scope+b.Unit)
+	})
+}

@@ -1,0 +1,199 @@
+// Package attention decides what a person must look at. The overview of the dashboard, the admin API, modelgate status
+// and alerts all show what it finds.
+//
+// It decides, and asks nobody: whoever calls it gathers the facts. A fact that could not be gathered is to be told with
+// the others, so that an empty list means that all is well.
+package attention
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+const (
+	// BudgetPercent is the part of a budget that may be spent before it needs attention.
+	BudgetPercent = 80
+	// ExpiresWithin is how long before a key expires it needs attention.
+	ExpiresWithin = 7 * 24 * time.Hour
+	// most is how many of one kind are told. The others are counted.
+	most = 20
+)
+
+// Facts are what is known.
+type Facts struct {
+	Now       time.Time
+	Providers []adminapi.ProviderHealth
+	// Rejected are providers that have refused their credential in the last 15 minutes.
+	Rejected []Rejection
+	// Budgets are those of which BudgetPercent is spent, or more.
+	Budgets []adminapi.BudgetUse
+	// Keys are those that may expire.
+	Keys []*configv1.Key
+	// Objects are those without effect, or not as they were changed last.
+	Objects []ObjectError
+	Plane   []adminapi.DataPlaneClient
+	// Ledger is why usage is not known; empty where it is.
+	Ledger string
+}
+
+// A Rejection is how often a provider has refused its credential, with 401 or 403.
+type Rejection struct {
+	Provider string
+	Times    int64
+	Last     time.Time
+}
+
+// An ObjectError is why an object has no effect.
+type ObjectError struct{ Kind, Name, Error string }
+
+// Of returns what needs attention, the worst first.
+func Of(f Facts) []adminapi.Attention {
+	all := slices.Concat(ledger(f), providers(f), rejected(f), plane(f), objects(f), budgets(f), keys(f))
+	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
+	return all
+}
+
+func ledger(f Facts) []adminapi.Attention {
+	if f.Ledger == "" {
+		return nil
+	}
+	return []adminapi.Attention{{Kind: adminapi.AttentionLedger, Severity: adminapi.SeverityError, Path: "/data-plane",
+		Message: "Usage, budgets and the health of providers are not known: " + f.Ledger}}
+}
+
+func providers(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, p := range f.Providers {
+		a := adminapi.Attention{Object: "Provider " + p.Provider, Message: "The provider is " + p.Says() + ".",
+			Path: PathOf("Provider", p.Provider)}
+		switch p.State {
+		case adminapi.ProviderFailing:
+			a.Kind, a.Severity = adminapi.AttentionProviderFailing, adminapi.SeverityError
+		case adminapi.ProviderCooling:
+			a.Kind, a.Severity = adminapi.AttentionProviderCooling, adminapi.SeverityWarning
+		default:
+			continue
+		}
+		all = append(all, a)
+	}
+	return bounded(all, "providers fail or cool", "/providers")
+}
+
+func rejected(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, r := range f.Rejected {
+		all = append(all, adminapi.Attention{Kind: adminapi.AttentionCredentialRejected, Severity: adminapi.SeverityError,
+			Object: "Provider " + r.Provider, Path: PathOf("Provider", r.Provider),
+			Message: fmt.Sprintf("The provider has refused the credential %s in the last 15 minutes, the last time at %s UTC.",
+				times(r.Times), r.Last.UTC().Format(time.TimeOnly))})
+	}
+	return bounded(all, "providers refuse their credential", "/providers")
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprint(n, " times")
+}
+
+func plane(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, c := range f.Plane {
+		if c.Health == adminapi.HealthOK {
+			continue
+		}
+		a := adminapi.Attention{Kind: adminapi.AttentionDataPlane, Severity: adminapi.SeverityWarning, Path: "/data-plane",
+			Message: fmt.Sprintf("%s %s does not use the newest configuration.", c.Role, c.Node)}
+		if c.Health != "behind" {
+			a.Severity, a.Message = adminapi.SeverityError, fmt.Sprintf("%s %s: %s.", c.Role, c.Node, c.Health)
+		}
+		if c.Error != "" {
+			a.Message += " " + c.Error
+		}
+		all = append(all, a)
+	}
+	return bounded(all, "processes of the data plane lag", "/data-plane")
+}
+
+func objects(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, o := range f.Objects {
+		all = append(all, adminapi.Attention{Kind: adminapi.AttentionObjectError, Severity: adminapi.SeverityError,
+			Object: o.Kind + " " + o.Name, Path: PathOf(o.Kind, o.Name),
+			Message: "The object, or its last change, has no effect: " + o.Error})
+	}
+	return bounded(all, "objects have no effect", "/objects")
+}
+
+func budgets(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, b := range f.Budgets {
+		percent := b.Percent(b.Spent)
+		if percent < BudgetPercent {
+			continue
+		}
+		kind, name, _ := strings.Cut(b.Scope, "/")
+		kind = strings.ToUpper(kind[:1]) + kind[1:]
+		a := adminapi.Attention{Kind: adminapi.AttentionBudget, Severity: adminapi.SeverityWarning, Object: kind + " " + name,
+			Path: PathOf(kind, name), Message: fmt.Sprintf("%d %% of the budget of $%s a %s of %s is spent. It resets on %s UTC.",
+				percent, b.USD, b.Unit, cmp.Or(b.DisplayName, name), b.Resets.UTC().Format("2006-01-02 15:04"))}
+		if percent >= 100 {
+			a.Severity = adminapi.SeverityError
+			a.Message += " Until then requests are refused."
+		}
+		all = append(all, a)
+	}
+	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
+	return bounded(all, fmt.Sprintf("budgets are above %d %%", BudgetPercent), "/usage")
+}
+
+func keys(f Facts) []adminapi.Attention {
+	var soon []*configv1.Key
+	for _, k := range f.Keys {
+		at := k.GetExpiresAt()
+		if at == nil || k.GetDisabled() || !at.AsTime().After(f.Now) || at.AsTime().Sub(f.Now) > ExpiresWithin {
+			continue
+		}
+		soon = append(soon, k)
+	}
+	slices.SortFunc(soon, func(a, b *configv1.Key) int {
+		return cmp.Or(a.GetExpiresAt().AsTime().Compare(b.GetExpiresAt().AsTime()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	all := make([]adminapi.Attention, len(soon))
+	for i, k := range soon {
+		all[i] = adminapi.Attention{Kind: adminapi.AttentionKeyExpires, Severity: adminapi.SeverityWarning,
+			Object: "Key " + k.GetName(), Path: PathOf("Key", k.GetName()),
+			Message: fmt.Sprintf("The key %s expires on %s UTC.", cmp.Or(k.GetDisplayName(), k.GetName()),
+				k.GetExpiresAt().AsTime().Format("2006-01-02 15:04"))}
+	}
+	return bounded(all, "keys expire within 7 days", "/keys")
+}
+
+// bounded tells the first of many, and how many more there are.
+func bounded(all []adminapi.Attention, what, path string) []adminapi.Attention {
+	if len(all) <= most {
+		return all
+	}
+	more := all[most]
+	more.Object, more.Path, more.Message = "", path, fmt.Sprintf("%d more %s.", len(all)-most, what)
+	return append(all[:most:most], more)
+}
+
+// PathOf returns the page of an object.
+func PathOf(kind, name string) string {
+	base := map[string]string{"Provider": "providers", "Model": "models", "Key": "keys", "Organization": "organizations",
+		"Project": "projects", "Account": "accounts"}[kind]
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return "/" + cmp.Or(base, "objects/"+url.PathEscape(kind)) + "/" + strings.Join(parts, "/")
+}

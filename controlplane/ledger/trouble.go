@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// rejectedFor is how long it matters that a credential was refused.
+const rejectedFor = 15 * time.Minute
+
+// Rejected returns the providers that have refused their credential in the last 15 minutes, by name.
+func (l *Ledger) Rejected(ctx context.Context) ([]attention.Rejection, error) {
+	s := l.statement("SELECT provider, COUNT(*), MAX(at) FROM attempts")
+	s.and("at", ">=", l.now().Add(-rejectedFor).UnixMicro())
+	s.condition(fmt.Sprintf("status IN (%d, %d)", http.StatusUnauthorized, http.StatusForbidden))
+	s.add(" GROUP BY provider ORDER BY provider")
+	var all []attention.Rejection
+	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		var r attention.Rejection
+		var at int64
+		err := rows.Scan(&r.Provider, &r.Times, &at)
+		r.Last = time.UnixMicro(at).UTC()
+		all = append(all, r)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading refused credentials: %w", err)
+	}
+	return all, nil
+}
+
+// Week returns what subjects have spent in the 7 days before today and today, UTC, those that have spent something. At
+// most 1000 can be asked for at once. For the names of subjects see [Ledger.SpentBy].
+func (l *Ledger) Week(ctx context.Context, subjects ...string) (map[string]usage.Nano, error) {
+	found := map[string]usage.Nano{}
+	if len(subjects) == 0 {
+		return found, nil
+	}
+	s := l.statement("SELECT subject, ", sum("cost"), " FROM spent")
+	s.among("subject", subjects)
+	s.and("period", "=", periodDay)
+	s.and("start", ">=", day(l.now()).AddDate(0, 0, -7).Unix())
+	s.add(" GROUP BY subject")
+	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		var subject string
+		var spent usage.Nano
+		err := rows.Scan(&subject, &spent)
+		found[subject] = spent
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading what was spent in a week: %w", err)
+	}
+	return found, nil
+}
