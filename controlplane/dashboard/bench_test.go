@@ -253,7 +253,9 @@ func text(body string) string { return html.UnescapeString(tags.ReplaceAllString
 type ledger struct {
 	summary   adminapi.Summary
 	exchanges []adminapi.Exchange
-	usage     func(resource string, q url.Values) string
+	series    func(q url.Values) adminapi.Series
+	budgets   adminapi.Budgets
+	attention []adminapi.Attention // nil: the API decides
 	audit     []adminapi.AuditEntry
 	away      bool
 	onPut     func() // before the API gets it
@@ -278,10 +280,14 @@ func (l *ledger) before(api http.Handler) http.Handler {
 					Used: &used}, {Scope: "key/k", Domain: "concurrency", Limit: 7}},
 				Budgets: []adminapi.BudgetUse{{Scope: "key/k", Unit: "day", USD: "1", Spent: "0.81"}},
 			}
-		case strings.HasPrefix(path, "usage/") && l.usage != nil:
-			answer = json.RawMessage(l.usage(strings.TrimPrefix(path, "usage/"), r.URL.Query()))
-		case strings.HasPrefix(path, "usage/"):
-			answer = json.RawMessage(`{"object":"page","data":[],"has_more":false,"next_page":null}`)
+		case path == "series" && l.series != nil:
+			answer = l.series(r.URL.Query())
+		case path == "series":
+			answer = adminapi.Series{}
+		case path == "budgets":
+			answer = l.budgets
+		case path == "attention" && l.attention != nil:
+			answer = adminapi.Attentions{Items: l.attention}
 		default:
 			if r.Method == http.MethodPut && l.onPut != nil {
 				l.onPut()

@@ -3,8 +3,6 @@ package dashboard
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
@@ -13,28 +11,36 @@ import (
 
 // An overviewData is what the first page shows.
 type overviewData struct {
-	Summary adminapi.Summary
+	Span span
+	// Attention is what a person must look at. Unknown says why it is not known.
+	Attention []adminapi.Attention
+	Unknown   string
+	// Models and Providers have the same totals, each by its own groups.
+	Models, Providers adminapi.Series
+	Before            *adminapi.Series // of the previous period; nil: it is not compared with
 	// Away says why there are no figures.
 	Away                           string
 	Requests, Tokens, Cost, Delays chart
-	// What there is to do where nothing has happened yet.
-	Providers, Keys bool
-	Trouble         []adminapi.DataPlaneClient
+	// Whether there is something to begin with, where nothing has happened yet.
+	HasProviders, HasKeys bool
 }
 
 func (v *visit) home(w http.ResponseWriter, r *http.Request) error {
-	now := v.config.Now()
-	summary, err := v.api.Summary(r.Context(), adminapi.ListOptions{Filters: map[string]string{
-		"start": strconv.FormatInt(now.Add(-24*time.Hour).Truncate(time.Hour).Unix(), 10),
-		"end":   strconv.FormatInt(now.Unix(), 10),
-	}})
-	data := overviewData{Summary: summary}
-	if data.Away, err = away(err); err != nil {
+	data := overviewData{Span: v.span(r)}
+	if v.principal.May(admin.StatusRead) {
+		found, err := v.api.Attention(r.Context())
+		data.Attention = found.Items
+		if data.Unknown, err = away(err); err != nil {
+			return err
+		}
+	}
+	var err error
+	if data.Away, err = away(data.read(v, r)); err != nil {
 		return err
 	}
 	data.draw()
-	if summary.Requests == 0 && v.principal.May(admin.ConfigRead) && v.principal.May(admin.KeysRead) {
-		for kind, there := range map[string]*bool{"providers": &data.Providers, "keys": &data.Keys} {
+	if data.Models.Requests == 0 && v.principal.May(admin.ConfigRead) && v.principal.May(admin.KeysRead) {
+		for kind, there := range map[string]*bool{"providers": &data.HasProviders, "keys": &data.HasKeys} {
 			page, err := v.api.ListPage(r.Context(), kindNamed(kind), adminapi.ListOptions{Limit: 1})
 			if err != nil {
 				return err
@@ -42,40 +48,47 @@ func (v *visit) home(w http.ResponseWriter, r *http.Request) error {
 			*there = len(page.Items) > 0
 		}
 	}
-	if v.principal.May(admin.StatusRead) {
-		plane, err := v.api.DataPlane(r.Context())
-		if err == nil {
-			for _, c := range plane.Clients {
-				if c.Health != "ok" {
-					data.Trouble = append(data.Trouble, c)
-				}
-			}
-		}
-	}
 	return v.render(w, "overview", "Overview", data)
 }
 
-func (d *overviewData) draw() {
-	d.Requests, d.Tokens, d.Cost, d.Delays = chart{Name: "Requests", Time: true}, chart{Name: "Tokens", Time: true},
-		chart{Name: "Cost", Time: true, Unit: "$", Bars: true}, chart{Name: "Latency", Time: true, Unit: "ms"}
-	for _, h := range d.Summary.Hours {
-		for _, c := range []*chart{&d.Requests, &d.Tokens, &d.Cost, &d.Delays} {
-			c.X = append(c.X, h.Start.Unix())
+// mostNamed is how many models and providers the overview names.
+const mostNamed = 10
+
+func (d *overviewData) read(v *visit, r *http.Request) error {
+	for by, into := range map[string]*adminapi.Series{"model": &d.Models, "provider": &d.Providers} {
+		q := d.Span.series(by)
+		q.Groups, q.Detailed = mostNamed, maxStack
+		s, err := v.api.Series(r.Context(), q)
+		if err != nil {
+			return err
 		}
-		cost, _ := strconv.ParseFloat(h.CostUSD, 64) // a decimal
-		d.Requests.add(0, "Requests", float64(h.Requests))
-		d.Requests.add(1, "Errors", float64(h.Errors))
-		d.Tokens.add(0, "Input", float64(h.InputTokens))
-		d.Tokens.add(1, "Output", float64(h.OutputTokens))
-		d.Cost.add(0, "Cost", cost)
-		d.Delays.add(0, "Median", float64(h.LatencyP50))
-		d.Delays.add(1, "95th percentile", float64(h.LatencyP95))
-		if h.Requests == 0 { // which took no time, but not none
-			for _, s := range d.Delays.Series {
-				s.Values[len(s.Values)-1] = nil
-			}
+		*into = s
+	}
+	if !d.Span.Compare {
+		return nil
+	}
+	before, err := v.before(r, d.Span, nil)
+	d.Before = before
+	return err
+}
+
+func (d *overviewData) draw() {
+	d.Requests, d.Delays = timeChart("Requests", "", d.Span), timeChart("Latency", "ms", d.Span)
+	d.Requests.Stacked = true
+	for _, b := range d.Models.Buckets {
+		d.Requests.put(0, "Errors", b.Start, float64(b.Errors))
+		d.Requests.put(1, "Others", b.Start, float64(b.Requests-b.Errors))
+		d.Delays.put(0, "Median", b.Start, float64(b.LatencyP50))
+		d.Delays.put(1, "95th percentile", b.Start, float64(b.LatencyP95))
+		if b.LatencyP95 == 0 { // nothing has ended, which took no time, but not none
+			d.Delays.gap(b.Start)
 		}
 	}
+	d.Tokens = stack("Tokens by model", "tokens", d.Models, d.Span)
+	d.Cost = stack("Cost by model", "cost", d.Models, d.Span)
+	d.Requests.compare(d.Before, "requests")
+	d.Tokens.compare(d.Before, "tokens")
+	d.Cost.compare(d.Before, "cost")
 }
 
 // away turns the error of something that is not there just now into words: the rest of the page is shown all the same.

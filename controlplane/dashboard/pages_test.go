@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,10 +55,15 @@ func fill(t *testing.T, b *bench, w *browser) string {
 		CostUSD: evil, Priced: true}}
 	b.ledger.audit = []adminapi.AuditEntry{{At: now, Actor: evil, Role: evil, Address: evil, Action: evil, Kind: evil,
 		Name: evil, Diff: "+" + evil}}
-	b.ledger.usage = func(string, url.Values) string {
-		quoted, _ := json.Marshal(evil)
-		return fmt.Sprintf(`{"data":[{"start_time":%d,"results":[{"num_model_requests":1,"input_tokens":2,"output_tokens":3,"model":%s,"line_item":%[2]s,"amount":{"value":0.5}}]}],"has_more":false,"next_page":null}`, now.Unix(), quoted)
+	b.ledger.series = func(q url.Values) adminapi.Series {
+		hours := []adminapi.SummaryHour{{Start: now, Totals: totals}}
+		return adminapi.Series{By: q.Get("by"), Totals: totals, Buckets: hours, GroupsLeftOut: 1,
+			Groups: []adminapi.SeriesGroup{{Name: evil, DisplayName: evil, Totals: totals, Buckets: hours}}}
 	}
+	b.ledger.budgets = adminapi.Budgets{LeftOut: 3, Items: []adminapi.BudgetUse{{Scope: "key/" + evil, DisplayName: evil,
+		Unit: "month", USD: "1", Spent: "0.5", Forecast: "2"}}}
+	b.ledger.attention = []adminapi.Attention{{Kind: "budget", Severity: "warning", Object: evil, Message: evil,
+		Path: "/keys/x"}}
 	job, err := json.Marshal(map[string]any{"id": evil, "status": "running", "model": evil, "fine_tuned_model": evil,
 		"endpoint": evil, "created_at": now.Unix(),
 		"request_counts": map[string]int{"total": 10, "completed": 4, "failed": 1},
@@ -78,7 +84,8 @@ func fill(t *testing.T, b *bench, w *browser) string {
 
 func everyPage(key string) []string {
 	return []string{
-		"/", "/usage?by=model", "/usage?by=model&measure=cost&range=30d", "/usage?by=provider",
+		"/", "/usage?by=model", "/usage?by=model&measure=cost&range=30d", "/usage?by=provider&compare=true",
+		"/?range=1h&compare=true", "/?range=nonsense", "/usage?range=custom&from=2026-01-01&to=2026-01-02&by=key",
 		"/usage?organization=acme&measure=cost&range=30d", "/usage?models=" + url.QueryEscape(evil), "/requests",
 		"/requests?model=" + url.QueryEscape(evil), "/playground",
 		"/keys", "/keys?organization=acme", "/keys?q=" + url.QueryEscape(evil), key, key + "/revoke", key + "/rotate",
@@ -250,40 +257,66 @@ func TestTheSwitchOfColours(t *testing.T) {
 func TestUsageAsCSVIsNoFormula(t *testing.T) {
 	b := newBench(t)
 	w := b.owner(t)
-	b.ledger.usage = func(resource string, q url.Values) string {
-		if resource == "embeddings" {
-			return `{"data":[{"start_time":1700000000,"results":[]}]}`
-		}
-		require.Equal(t, "completions", resource)
-		require.Equal(t, "model", q.Get("group_by"))
-		return `{"data":[{"start_time":1700000000,"results":[{"num_model_requests":1,"input_tokens":2,"output_tokens":3,"model":"=HYPERLINK(\"x\")"}]}]}`
+	at := time.Date(2023, 11, 14, 22, 0, 0, 0, time.UTC)
+	b.ledger.series = func(q url.Values) adminapi.Series {
+		require.Equal(t, "model", q.Get("by"))
+		require.Equal(t, []string{"a", "b"}, q["model"])
+		require.Equal(t, "10000", q.Get("detailed"))
+		totals := adminapi.Totals{Requests: 1, Errors: 4, InputTokens: 2, CachedTokens: 5, OutputTokens: 3, CostUSD: "0.25"}
+		return adminapi.Series{Groups: []adminapi.SeriesGroup{{Name: `=HYPERLINK("x")`, DisplayName: "=2", Totals: totals,
+			Buckets: []adminapi.SummaryHour{{Start: at, Totals: totals}}}}}
 	}
-	p := w.get("/usage.csv?by=model")
+	p := w.get("/usage.csv?by=model&models=a,b")
 	require.Equal(t, "text/csv; charset=utf-8", p.header.Get("Content-Type"))
 	require.Contains(t, p.header.Get("Content-Disposition"), "attachment")
-	require.Equal(t,
-		"start,model,requests,input_tokens,cached_input_tokens,output_tokens,cost_usd\n2023-11-14T22:13:20Z,\"'=HYPERLINK(\"\"x\"\")\",1,2,0,3,0\n", p.body)
+	require.Equal(t, "start,model,name,requests,errors,input_tokens,cached_input_tokens,output_tokens,cost_usd\n"+
+		"2023-11-14T22:00:00Z,\"'=HYPERLINK(\"\"x\"\")\",'=2,1,4,2,5,3,0.25\n", p.body)
 }
 
-func TestATableOfManyGroupsIsCut(t *testing.T) {
+func TestUsageIsStackedByNamesAndComparedWithThePeriodBefore(t *testing.T) {
 	b := newBench(t)
 	w := b.owner(t)
-	var results []string
-	for i := range 250 {
-		results = append(results,
-			fmt.Sprintf(`{"num_model_requests":1,"input_tokens":%d,"output_tokens":0,"api_key_id":"key_%03d"}`, i, i))
-	}
-	b.ledger.usage = func(resource string, _ url.Values) string {
-		if resource == "embeddings" {
-			return `{"data":[]}`
+	b.ledger.series = func(q url.Values) adminapi.Series {
+		start, err := strconv.ParseInt(q.Get("start"), 10, 64)
+		require.NoError(t, err)
+		bucket := func(n int64, cost string) []adminapi.SummaryHour {
+			return []adminapi.SummaryHour{{Start: time.Unix(start, 0), Totals: adminapi.Totals{Requests: n, CostUSD: cost}}}
 		}
-		return fmt.Sprintf(`{"data":[{"start_time":1700000000,"results":[%s]}]}`, strings.Join(results, ","))
+		s := adminapi.Series{Totals: adminapi.Totals{Requests: 10, CostUSD: "4"}, Buckets: bucket(10, "4"), GroupsLeftOut: 150}
+		if q.Get("by") == "" {
+			s.Totals.CostUSD, s.Buckets = "2", bucket(5, "2")
+			return s
+		}
+		require.Equal(t, "key cost 1m 100", strings.Join([]string{q.Get("by"), q.Get("order"), q.Get("width"),
+			q.Get("groups")}, " "))
+		s.Groups = []adminapi.SeriesGroup{{Name: "key_1", DisplayName: "Search service", Totals: s.Totals,
+			Buckets: bucket(3, "2.5")}}
+		return s
 	}
-	p := w.get("/usage?by=api_key_id")
-	require.Equal(t, 100, strings.Count(p.body, `<a href="/keys/key_`))
-	require.Contains(t, text(p.body), "150 more rows")
-	require.Contains(t, text(p.body), "31,125", "the total is of all")
-	require.Equal(t, 251, strings.Count(w.get("/usage.csv?by=api_key_id").body, "\n"))
+	p := w.get("/usage?by=api_key_id&measure=cost&range=1h&compare=true")
+	seen := text(p.body)
+	require.Contains(t, seen, "cost per minute, by key")
+	require.Contains(t, p.body, "Usage. Search service: $2.50 in total, highest $2.50. others: $1.50 in total, highest $1.50. Previous period: $2.00 in total")
+	require.Contains(t, seen, "150 more rows")
+	require.Regexp(t, `Previous period\s+10`, seen)
+	// Links of the page and of the navigation lead to the same time.
+	require.Contains(t, p.body, `href="/usage?key=key_1&amp;measure=cost&amp;compare=true&amp;range=1h"`)
+	require.Contains(t, p.body, `href="/requests?compare=true&amp;range=1h"`)
+	require.Contains(t, p.body, `href="/keys"`)
+}
+
+func TestTheOverviewBeginsWithWhatNeedsAttention(t *testing.T) {
+	b := newBench(t)
+	w := b.owner(t)
+	require.Regexp(t, `Needs attention\s+Nothing\.`, text(w.get("/").body))
+	b.plane.clients = []adminapi.DataPlaneClient{{Role: "envoy", Node: "edge-1", Health: "behind"}}
+	b.ledger.attention = []adminapi.Attention{{Kind: adminapi.AttentionCredentialRejected, Severity: "error",
+		Object: "Provider openai", Message: "The provider has refused the credential.", Path: "/providers/openai"}}
+	p := w.get("/")
+	require.Regexp(t, `error\s+Provider openai\s*: The provider has refused the credential\.`, text(p.body))
+	require.Contains(t, p.body, `href="/providers/openai"`)
+	require.Less(t, strings.Index(p.body, "Needs attention"), strings.Index(p.body, `class="tiles"`))
+	require.Contains(t, text(w.get("/?range=5y").body), `There is no time range "5y". The page shows the last 24 hours.`)
 }
 
 func TestThePlaygroundStreamsAsTheGatewayDoes(t *testing.T) {

@@ -50,10 +50,16 @@ func functions() template.FuncMap {
 		"ms":      milliseconds,
 		"time":    timeElement,
 		"percent": percent,
-		"json":    func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
-		"join":    func(list []string) string { return strings.Join(list, ", ") },
-		"lines":   func(list []string) string { return strings.Join(list, "\n") },
-		"lower":   strings.ToLower,
+		"change":  change,
+		"query":   func(encoded string) template.URL { return template.URL(encoded) }, //nolint:gosec // it is encoded
+		"budgetPath": func(scope string) string {
+			kind, name, _ := strings.Cut(scope, "/")
+			return pathTo(kind+"s", name)
+		},
+		"json":  func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
+		"join":  func(list []string) string { return strings.Join(list, ", ") },
+		"lines": func(list []string) string { return strings.Join(list, "\n") },
+		"lower": strings.ToLower,
 
 		"healthTag": healthTag,
 		"diff":      diffLines,
@@ -223,6 +229,21 @@ func percent(part, whole any) int {
 		return 0
 	}
 	return int(min(100*p/w, 100))
+}
+
+// change says by how much a figure differs from that of the previous period.
+func change(before, now any) string {
+	b, errBefore := strconv.ParseFloat(fmt.Sprint(before), 64)
+	n, errNow := strconv.ParseFloat(fmt.Sprint(now), 64)
+	switch {
+	case errBefore != nil || errNow != nil:
+		return ""
+	case b == n:
+		return "as in the previous period"
+	case b == 0:
+		return "none in the previous period"
+	}
+	return fmt.Sprintf("%+.0f %% to the previous period", 100*(n-b)/b)
 }
 
 // A diffLine is a line of a unified diff. Kind is add, del, hunk, or empty.

@@ -92,6 +92,30 @@ await test("the gateway takes the key, and its use is seen", async () => {
   await page.locator(".uplot canvas").first().waitFor();
 });
 
+await test("one time range holds for all pages, and a drag over a chart zooms", async () => {
+  await page.goto(base + "/usage?range=1h&by=key");
+  await page.getByRole("rowheader", { name: /^browser/ }).waitFor();
+  const chart = page.getByRole("img", { name: /^Usage\. browser: / });
+  await page.getByText("Show as a table").click();
+  await page.getByRole("region", { name: "Usage, as a table" }).getByRole("columnheader", { name: "browser" }).waitFor();
+  await page.getByLabel("Compare with the previous period").check();
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.getByRole("rowheader", { name: "Previous period" }).waitFor();
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.waitForURL(/\/\?compare=true&range=1h$/);
+  await page.goBack();
+  const box = await chart.locator(".u-over").boundingBox();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 50);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width - 1, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForURL(/range=custom&.*from=.*to=/);
+  await page.getByRole("rowheader", { name: /^browser/ }).waitFor();
+  const [from, to] = await Promise.all(["From (UTC)", "To (UTC)"].map((label) => page.getByLabel(label).inputValue()));
+  const minutes = (new Date(to) - new Date(from)) / 60_000;
+  if (minutes < 25 || minutes > 32) throw new Error(`half an hour was dragged over, and ${minutes} minutes are shown`);
+});
+
 await test("the limit of the key is hit", async () => {
   const refused = await until("a request is refused", async () => {
     const answer = await chat(key);
@@ -123,6 +147,19 @@ await test("a provider is added and its credential tested", async () => {
   await page.getByRole("button", { name: "Test the credential" }).click();
   await page.locator("#test .problem").waitFor();
   if ((await page.content()).includes("sk-of-nobody")) throw new Error("the credential is shown");
+});
+
+await test("the overview tells what needs attention, and leads to it", async () => {
+  await page.goto(keyPage);
+  await page.getByLabel("Expires").fill(new Date(Date.now() + 3 * 86_400_000).toISOString().slice(0, 16));
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+  await until("the key is told", async () => {
+    await page.goto(base + "/");
+    return page.getByText("The key browser expires on").isVisible();
+  });
+  await page.getByRole("link", { name: /^Open Key/ }).first().click();
+  await page.waitForURL(keyPage);
 });
 
 await test("a model is made, and says where a request goes", async () => {
@@ -212,7 +249,7 @@ await test("the keyboard alone leads everywhere", async () => {
 
 const keyPath = () => new URL(keyPage).pathname;
 const pages = () => ({
-  overview: "/", usage: "/usage?by=model", cost: "/usage?by=model&measure=cost&range=30d", requests: "/requests", playground: "/playground", keys: "/keys", "keys-none": "/keys?q=zzz", key: keyPath(),
+  overview: "/?range=1h&compare=true", usage: "/usage?by=model&range=1h", cost: "/usage?by=key&measure=cost&range=30d", requests: "/requests", playground: "/playground", keys: "/keys", "keys-none": "/keys?q=zzz", key: keyPath(),
   "key-new": "/new/key", "key-revoke": keyPath() + "/revoke", "key-rotate": keyPath() + "/rotate", organizations: "/organizations", organization: "/organizations/acme", "organization-new": "/new/organization",
   projects: "/projects", "project-new": "/new/project", "rate-limits": "/rate-limits", "rate-limit-new": "/new/rate-limit", providers: "/providers", provider: "/providers/mine", "provider-new": "/new/provider",
   models: "/models?where=team/fast", model: "/models/team/fast", "model-new": "/new/model", batches: "/batches", "fine-tuning": "/fine-tuning", "data-plane": "/data-plane", audit: "/audit", objects: "/objects",
@@ -251,6 +288,19 @@ await test("the switch of colours, and the menu of a phone", async () => {
   await visitor.getByRole("button", { name: "Menu" }).click();
   await visitor.getByRole("link", { name: "Providers" }).click();
   await visitor.getByRole("heading", { name: "Providers" }).waitFor();
+  await visitor.context().close();
+});
+
+await test("without JavaScript a time range is chosen, and a chart is a table", async () => {
+  const visitor = await open({ javaScriptEnabled: false });
+  await signIn(visitor, "ada", password);
+  await visitor.goto(base + "/usage?by=model");
+  await visitor.getByLabel("Time", { exact: true }).selectOption("15m");
+  await visitor.getByLabel("Measure").selectOption("requests");
+  await visitor.getByRole("button", { name: "Show", exact: true }).click();
+  await visitor.waitForURL(/range=15m/);
+  await visitor.getByText("Show as a table").click();
+  await visitor.getByRole("columnheader", { name: "echo/echo" }).waitFor();
   await visitor.context().close();
 });
 
