@@ -68,16 +68,17 @@ func (s *server) needAttention(ctx context.Context) ([]adminapi.Attention, error
 func (s *server) facts(ctx context.Context) (attention.Facts, error) {
 	f := attention.Facts{Now: time.Now(), Plane: s.config.Plane.DataPlane(ctx).Clients}
 	_, keys := s.config.Plane.Keys()
+	kindOfKeys := configv1.KeyKind().Name
 	for name, o := range keys {
-		if k, ok := o.(*configv1.Key); ok {
+		if k, ok := o.(*configv1.Key); ok && k.GetExpiresAt() != nil {
 			f.Keys = append(f.Keys, k)
 		}
-		if e := s.config.Plane.ObjectError(configv1.KeyKind().Name, name); e != "" {
-			f.Objects = append(f.Objects, attention.ObjectError{Kind: configv1.KeyKind().Name, Name: name, Error: e})
+		if e := s.config.Plane.ObjectError(kindOfKeys, name); e != "" {
+			f.Objects = append(f.Objects, attention.ObjectError{Kind: kindOfKeys, Name: name, Error: e})
 		}
 	}
 	for _, kind := range configv1.Kinds() {
-		if kind.Name == configv1.KeyKind().Name {
+		if kind.Name == kindOfKeys {
 			continue // of which there are many
 		}
 		entries, err := s.config.Store.List(ctx, kind)

@@ -55,8 +55,9 @@ func (s *server) owners(ctx context.Context) ([]owned, error) {
 		}
 	}
 	_, keys := s.config.Plane.Keys()
+	key := configv1.KeyKind()
 	for name, o := range keys {
-		add(configv1.KeyKind(), name, o)
+		add(key, name, o)
 	}
 	for _, kind := range []configv1.Kind{configv1.KindOf((*configv1.Organization)(nil)),
 		configv1.KindOf((*configv1.Project)(nil))} {
