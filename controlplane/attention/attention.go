@@ -1,8 +1,8 @@
 // Package attention decides what a person must look at. The overview of the dashboard, the admin API, modelgate status
 // and alerts all show what it finds.
 //
-// It decides, and asks nobody: whoever calls it gathers the facts. A fact that could not be gathered is to be told with
-// the others, so that an empty list means that all is well.
+// It decides, and asks nobody: whoever calls it gathers the facts. A fact that could not be gathered is to be told
+// with the others, so that an empty list means that all is well.
 package attention
 
 import (

@@ -122,8 +122,8 @@ type chartRow struct {
 	Cells []string
 }
 
-// Rows returns the table of the chart, the latest time first. A bucket without any value but zeros is left out, but for
-// the latest.
+// Rows returns the table of the chart, the latest time first. A bucket without any value but zeros is left out, but
+// for the latest.
 func (c chart) Rows() []chartRow {
 	var rows []chartRow
 	for i := range c.X {
