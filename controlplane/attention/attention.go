@@ -142,8 +142,8 @@ func budgets(f Facts) []adminapi.Attention {
 		}
 		kind, name, _ := strings.Cut(b.Scope, "/")
 		kind = strings.ToUpper(kind[:1]) + kind[1:]
-		a := adminapi.Attention{Kind: adminapi.AttentionBudget, Severity: adminapi.SeverityWarning, Object: kind + " " + name,
-			Path: PathOf(kind, name), Message: fmt.Sprintf("%d %% of the budget of $%s a %s of %s is spent. It resets on %s UTC.",
+		a := adminapi.Attention{Kind: adminapi.AttentionBudget, Severity: adminapi.SeverityWarning,
+			Object: kind + " " + name, Path: PathOf(kind, name), Message: fmt.Sprintf("%d %% of the budget of $%s a %s of %s is spent. It resets on %s UTC.",
 				percent, b.USD, b.Unit, cmp.Or(b.DisplayName, name), b.Resets.UTC().Format("2006-01-02 15:04"))}
 		if percent >= 100 {
 			a.Severity = adminapi.SeverityError

@@ -282,7 +282,8 @@ func TestUsageIsStackedByNamesAndComparedWithThePeriodBefore(t *testing.T) {
 		bucket := func(n int64, cost string) []adminapi.SummaryHour {
 			return []adminapi.SummaryHour{{Start: time.Unix(start, 0), Totals: adminapi.Totals{Requests: n, CostUSD: cost}}}
 		}
-		s := adminapi.Series{Totals: adminapi.Totals{Requests: 10, CostUSD: "4"}, Buckets: bucket(10, "4"), GroupsLeftOut: 150}
+		s := adminapi.Series{Totals: adminapi.Totals{Requests: 10, CostUSD: "4"}, Buckets: bucket(10, "4"),
+			GroupsLeftOut: 150}
 		if q.Get("by") == "" {
 			s.Totals.CostUSD, s.Buckets = "2", bucket(5, "2")
 			return s

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A span is the time that a page shows. The address holds it as range=, from=, to= and compare=, and [visit.span]
-// reads it. To use it on a page:
+// A span is the time that a page shows. The address holds it as range=, from=, to= and compare=, and
+// [visit.span] reads it. To use it on a page:
 //
-//   - Put {{template "range" .Data.Span}} into the page's GET form. It is the whole picker. The form adds its own button.
+//   - Put {{template "range" .Data.Span}} into the page's GET form, which has a button of its own.
 //   - Ask for what is between From and To. Of sums, Width is that of a bucket, and Buckets are where they begin.
-//   - Append ?{{.Range}} or &{{.Range}} to links to other pages that have the picker. The navigation does so by itself.
+//   - Append ?{{.Range}} or &{{.Range}} to links to other pages that have the picker. The navigation does so itself.
 //   - Where Compare is set, ask for Previous() too. Its buckets are as many, so they are compared by their index.
 type span struct {
 	// Range is one of the choices. Custom is given by From and To.

@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Fields of the sums of what there is much of. A page that compares keys or users reads a row for each of them and each
-// hour or day, instead of one for each of their models and providers, too.
+// Fields of the sums of what there is much of. A page that compares keys or users reads a row for each of them and
+// each hour or day, instead of one for each of their models and providers, too.
 const (
 	sumsOfKeys  = 1
 	sumsOfUsers = 2

@@ -92,8 +92,8 @@ func TestSeriesAgreeWithTheExchangesWhateverTheyAreReadFrom(t *testing.T) {
 	})
 }
 
-// A ledger of the version before has no sums by minute, of keys and of users. Series are right all the same, also while
-// control planes of the version before go on to record.
+// A ledger of the version before has no sums by minute, of keys and of users. Series are right all the same, also
+// while control planes of the version before go on to record.
 func TestSeriesOfAnUpgradedLedgerAreRight(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		l, s := open(t, dsn), newStream(30)
