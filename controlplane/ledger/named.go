@@ -90,6 +90,8 @@ func (l *Ledger) noteSums(ctx context.Context, db database) error {
 // sumsSince returns what noteSums has noted.
 func (l *Ledger) sumsSince(ctx context.Context) (time.Time, error) {
 	var at int64
-	err := l.statement("SELECT at FROM sums_since").each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&at) })
+	err := l.statement("SELECT at FROM sums_since").each(ctx, l.read, func(rows *sql.Rows) error {
+		return rows.Scan(&at)
+	})
 	return time.Unix(at, 0).UTC(), err
 }
