@@ -94,7 +94,7 @@ await test("the gateway takes the key, and its use is seen", async () => {
 
 await test("one time range holds for all pages, and a drag over a chart zooms", async () => {
   await page.goto(base + "/usage?range=1h&by=key");
-  await page.getByRole("rowheader", { name: /^browser/ }).waitFor();
+  await page.getByRole("rowheader", { name: /^browser key_/ }).waitFor();
   const chart = page.getByRole("img", { name: /^Usage\. browser: / });
   await page.getByText("Show as a table").click();
   await page.getByRole("region", { name: "Usage, as a table" }).getByRole("columnheader", { name: "browser" }).waitFor();
@@ -110,7 +110,7 @@ await test("one time range holds for all pages, and a drag over a chart zooms", 
   await page.mouse.move(box.x + box.width - 1, box.y + 60, { steps: 4 });
   await page.mouse.up();
   await page.waitForURL(/range=custom&.*from=.*to=/);
-  await page.getByRole("rowheader", { name: /^browser/ }).waitFor();
+  await page.getByRole("rowheader", { name: /^browser key_/ }).waitFor();
   const [from, to] = await Promise.all(["From (UTC)", "To (UTC)"].map((label) => page.getByLabel(label).inputValue()));
   const minutes = (new Date(to) - new Date(from)) / 60_000;
   if (minutes < 25 || minutes > 32) throw new Error(`half an hour was dragged over, and ${minutes} minutes are shown`);
@@ -295,8 +295,8 @@ await test("without JavaScript a time range is chosen, and a chart is a table", 
   const visitor = await open({ javaScriptEnabled: false });
   await signIn(visitor, "ada", password);
   await visitor.goto(base + "/usage?by=model");
-  await visitor.getByLabel("Time", { exact: true }).selectOption("15m");
-  await visitor.getByLabel("Measure").selectOption("requests");
+  await visitor.locator("[name=range]").selectOption("15m");
+  await visitor.locator("[name=measure]").selectOption("requests");
   await visitor.getByRole("button", { name: "Show", exact: true }).click();
   await visitor.waitForURL(/range=15m/);
   await visitor.getByText("Show as a table").click();
