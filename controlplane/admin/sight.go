@@ -35,6 +35,7 @@ func looks() map[string]look {
 	all := looksOfHolders()
 	maps.Copy(all, looksOfTraffic())
 	maps.Copy(all, looksOfPeople())
+	maps.Copy(all, looksOfAlerts())
 	return all
 }
 
@@ -154,6 +155,24 @@ func looksOfPeople() map[string]look {
 	}
 }
 
+// looksOfAlerts are of who is told of what.
+func looksOfAlerts() map[string]look {
+	return map[string]look{
+		"AlertRule.*":            {unseen, "what is told to whom; no message has a secret"},
+		"AlertReceiver.name":     {unseen, "the same as for a Provider"},
+		"AlertReceiver.disabled": {unseen, "whether the credential is used"},
+		"AlertWebhook.url": {decides,
+			"who receives messages signed with the secret, and could present them elsewhere"},
+		"AlertSlack.host":     {decides, "the host that the URL is sent to"},
+		"AlertEmail.host":     {decides, "where the password is sent"},
+		"AlertEmail.port":     {decides, "likewise"},
+		"AlertEmail.tls":      {decides, "whether others can read it"},
+		"AlertEmail.username": {decides, "whose password it is"},
+		"AlertEmail.from":     {decides, "in whose name messages are sent with it"},
+		"AlertEmail.to":       {decides, "who gets messages that are sent with it"},
+	}
+}
+
 // lookOf returns what is said of a field. One of which nothing is said decides.
 func lookOf(all map[string]look, fd protoreflect.FieldDescriptor) (look, bool) {
 	message := string(fd.Parent().Name())
@@ -260,7 +279,8 @@ func credentialsOf(o configv1.Object) map[string]*configv1.Credential {
 // beyond returns the settings without those by which package allowed finds where a credential is sent.
 func beyond(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
-	for _, judged := range []string{"vendor", "endpoint", "region", "project", "url"} {
+	for _, judged := range []string{"vendor", "endpoint", "region", "project", "url", "webhook.url",
+		"slack.host", "email.host", "email.port", "email.tls"} {
 		delete(rest, judged)
 	}
 	return rest

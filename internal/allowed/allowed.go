@@ -144,6 +144,10 @@ func (l *List) credential(o configv1.Object, source, name string) string {
 		var e configv1.Endpoint
 		e, err = o.Endpoint()
 		to = ofEndpoint(provider.Endpoint(e))
+	case *configv1.AlertReceiver:
+		var e configv1.Endpoint
+		e, err = o.Endpoint()
+		to = ofEndpoint(provider.Endpoint(e))
 	default:
 		return "" // it goes to Envoy alone
 	}

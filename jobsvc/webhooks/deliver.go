@@ -1,22 +1,14 @@
 package webhooks
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"net"
-	"net/http"
-	"strconv"
 	"time"
 
-	"code.dny.dev/ssrf"
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/webhook"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 )
@@ -58,7 +50,7 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 		return s.putOff(ctx, c, d)
 	}
 	r := s.attempt(ctx, hook, d.Event)
-	s.unresponsive.leave(d.Webhook, r.outcome)
+	s.unresponsive.leave(d.Webhook, r.Outcome)
 	if ctx.Err() != nil { // another worker will repeat the attempt
 		return ctx.Err()
 	}
@@ -75,15 +67,15 @@ func named(c *config.Config, name string) *configv1.Webhook {
 }
 
 // record records the result of an attempt: the delivery is done, or will be tried again.
-func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r result) error {
-	s.deliveries.WithLabelValues(r.outcome).Inc()
+func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r webhook.Result) error {
+	s.deliveries.WithLabelValues(r.Outcome).Inc()
 	d.Attempts, d.PutOff = d.Attempts+1, 0
 	log := s.Log.With(zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type),
-		zap.String("outcome", r.outcome),
-		zap.Int("status", r.status), zap.Int("attempt", d.Attempts))
+		zap.String("outcome", r.Outcome),
+		zap.Int("status", r.Status), zap.Int("attempt", d.Attempts))
 	pause, again := retryAfter(r, d.Attempts)
 	switch {
-	case r.outcome == delivered:
+	case r.Outcome == webhook.Delivered:
 		log.Debug("an event was delivered")
 		return s.settle(ctx, c, nil)
 	case !again:
@@ -97,10 +89,10 @@ func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r resu
 // putOff delays a delivery to an unresponsive webhook, or drops it if it is too old.
 func (s *Service) putOff(ctx context.Context, c *queue.Claim, d delivery) error {
 	if s.Now().Sub(time.Unix(d.Event.At, 0)) > maxAge {
-		s.deliveries.WithLabelValues(unreachable).Inc()
+		s.deliveries.WithLabelValues(webhook.Unreachable).Inc()
 		s.Log.Warn("an event was not delivered and is given up", zap.String("webhook", d.Webhook),
 			zap.String("event", d.Event.Type),
-			zap.String("outcome", unreachable), zap.Int("attempt", d.Attempts))
+			zap.String("outcome", webhook.Unreachable), zap.Int("attempt", d.Attempts))
 		return s.settle(ctx, c, nil)
 	}
 	pause := putOff(d.PutOff)
@@ -128,86 +120,15 @@ func (s *Service) settle(ctx context.Context, c *queue.Claim, next []delivery) e
 	return t.Commit(ctx)
 }
 
-// Outcomes of deliveries, in metrics and logs.
-const (
-	delivered   = "delivered"
-	refused     = "refused"     // a status other than 2xx
-	gone        = "gone"        // 410: the receiver does not want such events any more
-	blocked     = "blocked"     // the address is not allowed
-	timeout     = "timeout"     // no answer in time
-	unreachable = "unreachable" // no connection, or it broke
-	unsigned    = "unsigned"    // the secret or the URL of the webhook is invalid
-	dropped     = "dropped"     // the webhook was deleted
-)
-
-// A result is the result of an attempt.
-type result struct {
-	outcome string
-	status  int           // of the answer; may be 0
-	after   time.Duration // the receiver's retry-after
-}
-
-// maxBody bounds the bytes that are read of an answer, which are ignored.
-const maxBody = 4 << 10
+// dropped is the outcome of a delivery whose webhook was deleted. The others are those of package webhook.
+const dropped = "dropped"
 
 // attempt posts an event to a webhook.
-func (s *Service) attempt(ctx context.Context, hook *configv1.Webhook, e event) result {
+func (s *Service) attempt(ctx context.Context, hook *configv1.Webhook, e event) webhook.Result {
 	body, err := e.body()
 	if err != nil {
-		return result{outcome: unsigned}
+		return webhook.Result{Outcome: webhook.Unsigned}
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.GetUrl(), bytes.NewReader(body))
-	if err != nil {
-		return result{outcome: unsigned}
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "Modelgate-Webhooks")
-	if err := sign(r.Header, hook.GetSecret().GetValue(), e.ID, s.Now(), body); err != nil {
-		return result{outcome: unsigned}
-	}
-	answer, err := s.clients.of(r.URL.Scheme).Do(r)
-	if err != nil {
-		return result{outcome: reason(err)}
-	}
-	defer func() { _ = answer.Body.Close() }() // the body is ignored
-	_, _ = io.CopyN(io.Discard, answer.Body, maxBody)
-	o := result{outcome: refused, status: answer.StatusCode, after: provider.RetryAfter(answer.Header)}
-	switch {
-	case answer.StatusCode >= 200 && answer.StatusCode <= 299:
-		o.outcome = delivered
-	case answer.StatusCode == http.StatusGone:
-		o.outcome = gone
-	}
-	return o
-}
-
-// sign adds the headers that prove to the receiver that an event is ours, and not a replay.
-func sign(h http.Header, secret, eventID string, now time.Time, body []byte) error {
-	if err := configv1.CheckWebhookSecret(secret); err != nil { // an empty secret would sign too
-		return err
-	}
-	w, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		return err
-	}
-	signature, err := w.Sign(eventID, now, body)
-	if err != nil {
-		return err
-	}
-	h.Set(standardwebhooks.HeaderWebhookID, eventID)
-	h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	h.Set(standardwebhooks.HeaderWebhookSignature, signature)
-	return nil
-}
-
-// reason describes why there was no answer, without the address, which may be secret.
-func reason(err error) string {
-	var late net.Error
-	switch {
-	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedNetwork):
-		return blocked
-	case errors.As(err, &late) && late.Timeout():
-		return timeout
-	}
-	return unreachable
+	return s.client.Post(ctx, hook.GetUrl(), webhook.Message{ID: e.ID, Body: body, Secret: hook.GetSecret().GetValue(),
+		Signed: true}, s.Now())
 }

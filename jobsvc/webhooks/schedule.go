@@ -3,6 +3,8 @@ package webhooks
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/modelgate/modelgate/internal/webhook"
 )
 
 // pauses returns the pauses between attempts that Standard Webhooks recommends. The first attempt is made at once.
@@ -17,12 +19,12 @@ func pauses() []time.Duration {
 const maxAfter = 24 * time.Hour
 
 // retryAfter returns the time until the next attempt, by the number of failed ones. It returns false if there is none.
-func retryAfter(r result, failed int) (time.Duration, bool) {
+func retryAfter(r webhook.Result, failed int) (time.Duration, bool) {
 	all := pauses()
-	if r.outcome == gone || failed > len(all) {
+	if r.Outcome == webhook.Gone || failed > len(all) {
 		return 0, false
 	}
 	pause := all[failed-1]
 	pause += time.Duration(rand.Int64N(int64(pause) / 5)) // so that failed deliveries are not all retried together
-	return max(pause, min(r.after, maxAfter)), true
+	return max(pause, min(r.After, maxAfter)), true
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/modelgate/modelgate/internal/webhook"
 )
 
 const (
@@ -26,27 +28,27 @@ type unresponsive struct {
 }
 
 // enter reports whether an attempt may be made. leave ends it.
-func (a *unresponsive) enter(webhook string) bool {
+func (a *unresponsive) enter(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.silent[webhook] && a.running[webhook] >= maxUnresponsive {
+	if a.silent[name] && a.running[name] >= maxUnresponsive {
 		return false
 	}
-	a.running[webhook]++
+	a.running[name]++
 	return true
 }
 
-func (a *unresponsive) leave(webhook, outcome string) {
+func (a *unresponsive) leave(name, outcome string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.running[webhook]--; a.running[webhook] == 0 {
-		delete(a.running, webhook)
+	if a.running[name]--; a.running[name] == 0 {
+		delete(a.running, name)
 	}
 	switch outcome {
-	case timeout, unreachable:
-		a.silent[webhook] = true
+	case webhook.TimedOut, webhook.Unreachable:
+		a.silent[name] = true
 	default:
-		delete(a.silent, webhook)
+		delete(a.silent, name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/internal/webhook"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -22,7 +23,7 @@ func TestAWebhookThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 	dead.Name = "dead"
 	sys := newSystem(t, dead)
 	service := sys.service("one", zap.NewNop())
-	service.clients.secure.Timeout = time.Second
+	service.client.Patience(time.Second)
 	for i := range 1000 {
 		txn := service.Store.Begin()
 		service.Announce(txn, acme, "batch.completed", fmt.Sprintf("batch_%026d", i), time.Now())
@@ -44,15 +45,15 @@ func TestAWebhookIsTriedLessWhileItDoesNotAnswer(t *testing.T) {
 	for range 8 {
 		require.True(t, a.enter("hook"), "nothing is known against it")
 	}
-	a.leave("hook", timeout)
+	a.leave("hook", webhook.TimedOut)
 	require.False(t, a.enter("hook"))
 	require.True(t, a.enter("other"))
 	for range 6 {
-		a.leave("hook", unreachable)
+		a.leave("hook", webhook.Unreachable)
 	}
 	require.True(t, a.enter("hook"), "whether it answers again is found out")
 	require.False(t, a.enter("hook"))
-	a.leave("hook", refused)
+	a.leave("hook", webhook.Refused)
 	require.True(t, a.enter("hook"))
 	require.True(t, a.enter("hook"), "a refusal is an answer")
 	require.GreaterOrEqual(t, putOff(0), firstDelay/2)

@@ -2,8 +2,7 @@
 // defines it (https://github.com/standard-webhooks/standard-webhooks). Events are signed with the webhook's secret,
 // delivered at least once, and retried for three days.
 //
-// The addresses are not trusted. A person who may configure a webhook must not reach what only the job service can
-// reach. So every connection is checked once its address is known, and redirects are not followed.
+// The addresses are not trusted: package webhook checks every connection.
 package webhooks
 
 import (
@@ -18,6 +17,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/id"
+	"github.com/modelgate/modelgate/internal/webhook"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -48,7 +48,7 @@ type Options struct {
 // A Service announces events and delivers them. It is safe for concurrent use.
 type Service struct {
 	Options
-	clients      clients
+	client       *webhook.Client
 	unresponsive unresponsive
 	deliveries   *prometheus.CounterVec // by outcome
 }
@@ -58,11 +58,11 @@ func New(o Options) (*Service, error) {
 	if o.Limits.Concurrent == 0 {
 		o.Limits.Concurrent = 8
 	}
-	reach, err := newClients(o.Limits.Networks)
+	client, err := webhook.New(o.Limits.Networks)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Options: o, clients: reach,
+	s := &Service{Options: o, client: client,
 		unresponsive: unresponsive{silent: map[string]bool{}, running: map[string]int{}},
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "modelgate_webhook_deliveries_total", Help: "Attempts to deliver events to webhooks, by outcome.",

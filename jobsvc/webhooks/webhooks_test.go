@@ -2,7 +2,9 @@ package webhooks
 
 import (
 	"context"
+	"crypto/x509"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -22,6 +24,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/webhook"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -45,9 +48,22 @@ func serviceFor(t *testing.T, target *httptest.Server) *Service {
 	t.Helper()
 	s, err := New(Options{Now: time.Now, Log: zap.NewNop(), Registerer: prometheus.NewRegistry()})
 	require.NoError(t, err)
-	s.clients, err = newClients([]netip.Prefix{loopback}, trusting(target))
+	s.client, err = webhook.New([]netip.Prefix{loopback}, trusting(target))
 	require.NoError(t, err)
 	return s
+}
+
+// loopback is the network of the receivers in these tests.
+var loopback = netip.MustParsePrefix("127.0.0.1/32")
+
+// trusting has a client know the certificate of a receiver.
+func trusting(target *httptest.Server) func(*net.Dialer, *http.Transport) {
+	return func(_ *net.Dialer, t *http.Transport) {
+		if target.Certificate() != nil {
+			t.TLSClientConfig.RootCAs = x509.NewCertPool()
+			t.TLSClientConfig.RootCAs.AddCert(target.Certificate())
+		}
+	}
 }
 
 // A receiver takes events, and answers as it is told.
@@ -123,7 +139,7 @@ func (s *system) service(node string, log *zap.Logger) *Service {
 		Config: s.current, Now: time.Now, Log: log, Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(s.t, err)
-	service.clients, err = newClients([]netip.Prefix{loopback}, trusting(s.target.Server))
+	service.client, err = webhook.New([]netip.Prefix{loopback}, trusting(s.target.Server))
 	require.NoError(s.t, err)
 	return service
 }
@@ -189,8 +205,8 @@ func TestAnEventIsDeliveredOnceAndSigned(t *testing.T) {
 	require.Regexp(t, "^evt_[0-9A-Z]{26}$", id)
 	require.JSONEq(t, `{"id":"`+id+`","object":"event","created_at":1800000000,"type":"batch.completed","data":{"id":"`+
 		batchID+`"}}`, body)
-	require.InDelta(t, 1, testutil.ToFloat64(one.deliveries.WithLabelValues(delivered))+testutil.ToFloat64(
-		two.deliveries.WithLabelValues(delivered)), 0)
+	require.InDelta(t, 1, testutil.ToFloat64(one.deliveries.WithLabelValues(webhook.Delivered))+testutil.ToFloat64(
+		two.deliveries.WithLabelValues(webhook.Delivered)), 0)
 	for _, entry := range logs.All() {
 		for _, f := range append(entry.Context, zap.String("message", entry.Message)) {
 			require.NotContains(t, f.String, "confidential")
@@ -231,11 +247,11 @@ func TestWhatALostClaimLearnsIsNotWrittenDown(t *testing.T) {
 	service := sys.service("one", zap.NewNop())
 	d := delivery{Event: event{ID: "evt_1", Type: "batch.failed", Tenant: acme}, Webhook: "hook"}
 	lost := &queue.Claim{Item: queue.Item{Kind: kind, ID: d.id()}, Epoch: 7}
-	require.ErrorIs(t, service.record(t.Context(), lost, d, result{outcome: refused}), store.ErrConflict)
+	require.ErrorIs(t, service.record(t.Context(), lost, d, webhook.Result{Outcome: webhook.Refused}), store.ErrConflict)
 	require.Empty(t, sys.items(), "a delivery that another has made does not come back")
 	sys.announce(service, "batch.failed")
 	lost.ID = gjson.Get(sys.items()[0], "id").Str
-	require.ErrorIs(t, service.record(t.Context(), lost, d, result{outcome: delivered}), store.ErrConflict)
+	require.ErrorIs(t, service.record(t.Context(), lost, d, webhook.Result{Outcome: webhook.Delivered}), store.ErrConflict)
 	require.Len(t, sys.items(), 1, "a delivery that another makes does not go away")
 }
 
@@ -272,7 +288,7 @@ func TestGoneEndsADelivery(t *testing.T) {
 	sys.run(service)
 	sys.target.await(t)
 	sys.drained()
-	require.InDelta(t, 1, testutil.ToFloat64(service.deliveries.WithLabelValues(gone)), 0)
+	require.InDelta(t, 1, testutil.ToFloat64(service.deliveries.WithLabelValues(webhook.Gone)), 0)
 }
 
 func TestAWebhookThatIsNotTheTenantsAnyMoreIsNotTold(t *testing.T) {
@@ -311,7 +327,7 @@ func TestNothingIsSentThatIsNotSigned(t *testing.T) {
 	for _, bad := range []string{"", "whsec_", "whsec_AAAA", "sk-secret", "whsec_!" + strings.Repeat("A", 40)} {
 		hook := hookAt(target.URL)
 		hook.Secret = &configv1.Credential{Source: &configv1.Credential_Value{Value: bad}}
-		require.Equal(t, unsigned, serviceFor(t, target.Server).attempt(t.Context(), hook, event{ID: "evt_1"}).outcome)
+		require.Equal(t, webhook.Unsigned, serviceFor(t, target.Server).attempt(t.Context(), hook, event{ID: "evt_1"}).Outcome)
 	}
 	require.Empty(t, target.got)
 }
@@ -328,7 +344,7 @@ func TestEventsOfAnObjectHaveIDsOfTheirOwn(t *testing.T) {
 func TestAttemptsAreMadeForThreeDays(t *testing.T) {
 	whole := time.Duration(0)
 	for failed := 1; failed <= 9; failed++ {
-		pause, again := retryAfter(result{outcome: refused}, failed)
+		pause, again := retryAfter(webhook.Result{Outcome: webhook.Refused}, failed)
 		require.True(t, again)
 		least := pauses()[failed-1]
 		require.GreaterOrEqual(t, pause, least)
@@ -336,14 +352,14 @@ func TestAttemptsAreMadeForThreeDays(t *testing.T) {
 		whole += least
 	}
 	require.InDelta(t, 75.6, whole.Hours(), 0.1)
-	_, again := retryAfter(result{outcome: refused}, 10)
+	_, again := retryAfter(webhook.Result{Outcome: webhook.Refused}, 10)
 	require.False(t, again)
-	_, again = retryAfter(result{outcome: gone, status: http.StatusGone}, 1)
+	_, again = retryAfter(webhook.Result{Outcome: webhook.Gone, Status: http.StatusGone}, 1)
 	require.False(t, again)
-	pause, _ := retryAfter(result{outcome: refused, after: time.Hour}, 1)
+	pause, _ := retryAfter(webhook.Result{Outcome: webhook.Refused, After: time.Hour}, 1)
 	require.Equal(t, time.Hour, pause)
-	pause, _ = retryAfter(result{outcome: refused, after: 1000 * time.Hour}, 1)
+	pause, _ = retryAfter(webhook.Result{Outcome: webhook.Refused, After: 1000 * time.Hour}, 1)
 	require.Equal(t, maxAfter, pause)
-	pause, _ = retryAfter(result{outcome: refused, after: time.Second}, 2)
+	pause, _ = retryAfter(webhook.Result{Outcome: webhook.Refused, After: time.Second}, 2)
 	require.GreaterOrEqual(t, pause, 5*time.Minute)
 }

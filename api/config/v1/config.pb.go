@@ -297,6 +297,139 @@ func (Thinking) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
+// AlertCondition is what an AlertRule looks at.
+type AlertCondition int32
+
+const (
+	AlertCondition_ALERT_CONDITION_UNSPECIFIED AlertCondition = 0
+	AlertCondition_BUDGET_SPENT                AlertCondition = 1  // percent of a budget that is spent; default 80
+	AlertCondition_BUDGET_FORECAST             AlertCondition = 2  // percent of a budget that will be spent when its period ends; default 100
+	AlertCondition_PROVIDER_FAILING            AlertCondition = 3  // more than half of its attempts fail
+	AlertCondition_PROVIDER_COOLING            AlertCondition = 4  // it is tried last
+	AlertCondition_CREDENTIAL_REJECTED         AlertCondition = 5  // it refuses its credential; number of refusals in 15 minutes, default 1
+	AlertCondition_ERROR_RATE                  AlertCondition = 6  // percent of requests that failed in 15 minutes, of at least 20; default 5
+	AlertCondition_LIMIT_REACHED               AlertCondition = 7  // number of requests that a limit or budget refused in 15 minutes; default 1
+	AlertCondition_KEY_EXPIRES                 AlertCondition = 8  // days until a key expires; default 7
+	AlertCondition_CERTIFICATE_EXPIRES         AlertCondition = 9  // days until a certificate expires; default 14
+	AlertCondition_LEDGER_TROUBLE              AlertCondition = 10 // the ledger cannot be read
+	AlertCondition_DATA_PLANE_TROUBLE          AlertCondition = 11 // a process does not use the newest configuration
+	AlertCondition_OBJECT_ERROR                AlertCondition = 12 // an object of the configuration has no effect
+)
+
+// Enum value maps for AlertCondition.
+var (
+	AlertCondition_name = map[int32]string{
+		0:  "ALERT_CONDITION_UNSPECIFIED",
+		1:  "BUDGET_SPENT",
+		2:  "BUDGET_FORECAST",
+		3:  "PROVIDER_FAILING",
+		4:  "PROVIDER_COOLING",
+		5:  "CREDENTIAL_REJECTED",
+		6:  "ERROR_RATE",
+		7:  "LIMIT_REACHED",
+		8:  "KEY_EXPIRES",
+		9:  "CERTIFICATE_EXPIRES",
+		10: "LEDGER_TROUBLE",
+		11: "DATA_PLANE_TROUBLE",
+		12: "OBJECT_ERROR",
+	}
+	AlertCondition_value = map[string]int32{
+		"ALERT_CONDITION_UNSPECIFIED": 0,
+		"BUDGET_SPENT":                1,
+		"BUDGET_FORECAST":             2,
+		"PROVIDER_FAILING":            3,
+		"PROVIDER_COOLING":            4,
+		"CREDENTIAL_REJECTED":         5,
+		"ERROR_RATE":                  6,
+		"LIMIT_REACHED":               7,
+		"KEY_EXPIRES":                 8,
+		"CERTIFICATE_EXPIRES":         9,
+		"LEDGER_TROUBLE":              10,
+		"DATA_PLANE_TROUBLE":          11,
+		"OBJECT_ERROR":                12,
+	}
+)
+
+func (x AlertCondition) Enum() *AlertCondition {
+	p := new(AlertCondition)
+	*p = x
+	return p
+}
+
+func (x AlertCondition) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AlertCondition) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[5].Descriptor()
+}
+
+func (AlertCondition) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[5]
+}
+
+func (x AlertCondition) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AlertCondition.Descriptor instead.
+func (AlertCondition) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+}
+
+// SmtpTls is how a connection to an SMTP server is encrypted.
+type SmtpTls int32
+
+const (
+	SmtpTls_SMTP_TLS_UNSPECIFIED SmtpTls = 0 // STARTTLS
+	SmtpTls_STARTTLS             SmtpTls = 1 // required; a server without it gets nothing
+	SmtpTls_IMPLICIT             SmtpTls = 2 // TLS from the start
+	SmtpTls_PLAINTEXT            SmtpTls = 3 // none; only within a network that the control plane allows, and without a password
+)
+
+// Enum value maps for SmtpTls.
+var (
+	SmtpTls_name = map[int32]string{
+		0: "SMTP_TLS_UNSPECIFIED",
+		1: "STARTTLS",
+		2: "IMPLICIT",
+		3: "PLAINTEXT",
+	}
+	SmtpTls_value = map[string]int32{
+		"SMTP_TLS_UNSPECIFIED": 0,
+		"STARTTLS":             1,
+		"IMPLICIT":             2,
+		"PLAINTEXT":            3,
+	}
+)
+
+func (x SmtpTls) Enum() *SmtpTls {
+	p := new(SmtpTls)
+	*p = x
+	return p
+}
+
+func (x SmtpTls) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SmtpTls) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[6].Descriptor()
+}
+
+func (SmtpTls) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[6]
+}
+
+func (x SmtpTls) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SmtpTls.Descriptor instead.
+func (SmtpTls) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+}
+
 // A Provider is an account with a model vendor, or an endpoint that uses a vendor's dialect.
 type Provider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3750,6 +3883,408 @@ func (x *Webhook) GetDisabled() bool {
 	return false
 }
 
+// An AlertRule says what to tell whom of. It fires for each subject (a budget, a provider, a key) that has the condition,
+// and clears when the subject no longer has it. See docs/alerts.md.
+type AlertRule struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Condition AlertCondition         `protobuf:"varint,2,opt,name=condition,proto3,enum=modelgate.config.v1.AlertCondition" json:"condition,omitempty"`
+	// When the condition holds: percent, days, or a number, as the condition says. Default: that of the condition.
+	Threshold *float64 `protobuf:"fixed64,3,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	// Only subjects of this organization. Empty: all.
+	Organization string `protobuf:"bytes,4,opt,name=organization,proto3" json:"organization,omitempty"`
+	// Only subjects of this project of the organization. Empty: all.
+	Project string `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
+	// Only this key, by its id. Empty: all.
+	Key string `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
+	// Only this provider. Empty: all.
+	Provider string `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
+	// How long the condition holds before the alert fires. Default 60s.
+	For *durationpb.Duration `protobuf:"bytes,8,opt,name=for,proto3" json:"for,omitempty"`
+	// How long the condition does not hold before the alert clears. Default 300s.
+	ClearAfter *durationpb.Duration `protobuf:"bytes,9,opt,name=clear_after,json=clearAfter,proto3" json:"clear_after,omitempty"`
+	// Who is told: names of AlertReceivers. Empty: nobody, but the alert is in the list and the history.
+	Receivers     []string `protobuf:"bytes,10,rep,name=receivers,proto3" json:"receivers,omitempty"`
+	Disabled      bool     `protobuf:"varint,11,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertRule) Reset() {
+	*x = AlertRule{}
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertRule) ProtoMessage() {}
+
+func (x *AlertRule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
+func (*AlertRule) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *AlertRule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AlertRule) GetCondition() AlertCondition {
+	if x != nil {
+		return x.Condition
+	}
+	return AlertCondition_ALERT_CONDITION_UNSPECIFIED
+}
+
+func (x *AlertRule) GetThreshold() float64 {
+	if x != nil && x.Threshold != nil {
+		return *x.Threshold
+	}
+	return 0
+}
+
+func (x *AlertRule) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *AlertRule) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *AlertRule) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *AlertRule) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *AlertRule) GetFor() *durationpb.Duration {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
+func (x *AlertRule) GetClearAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ClearAfter
+	}
+	return nil
+}
+
+func (x *AlertRule) GetReceivers() []string {
+	if x != nil {
+		return x.Receivers
+	}
+	return nil
+}
+
+func (x *AlertRule) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// An AlertReceiver is told of alerts. It is one of webhook, slack and email.
+type AlertReceiver struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Webhook *AlertWebhook          `protobuf:"bytes,2,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Slack   *AlertSlack            `protobuf:"bytes,3,opt,name=slack,proto3" json:"slack,omitempty"`
+	Email   *AlertEmail            `protobuf:"bytes,4,opt,name=email,proto3" json:"email,omitempty"`
+	// Webhook: the secret that signs, as Standard Webhooks writes it. Slack: the URL, which is a secret. E-mail: the
+	// password, if the server wants one.
+	Credential    *Credential `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
+	Disabled      bool        `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertReceiver) Reset() {
+	*x = AlertReceiver{}
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertReceiver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertReceiver) ProtoMessage() {}
+
+func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
+func (*AlertReceiver) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *AlertReceiver) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AlertReceiver) GetWebhook() *AlertWebhook {
+	if x != nil {
+		return x.Webhook
+	}
+	return nil
+}
+
+func (x *AlertReceiver) GetSlack() *AlertSlack {
+	if x != nil {
+		return x.Slack
+	}
+	return nil
+}
+
+func (x *AlertReceiver) GetEmail() *AlertEmail {
+	if x != nil {
+		return x.Email
+	}
+	return nil
+}
+
+func (x *AlertReceiver) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+func (x *AlertReceiver) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// An AlertWebhook gets signed JSON by POST (Standard Webhooks).
+type AlertWebhook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// HTTPS; an address within a private network only where the control plane allows it.
+	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertWebhook) Reset() {
+	*x = AlertWebhook{}
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertWebhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertWebhook) ProtoMessage() {}
+
+func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
+func (*AlertWebhook) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *AlertWebhook) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+// An AlertSlack is an incoming webhook of Slack, or of what takes the same JSON, such as Mattermost.
+type AlertSlack struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Host of the URL, with a port unless that is 443. The URL is sent nowhere else. Default "hooks.slack.com".
+	Host          string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertSlack) Reset() {
+	*x = AlertSlack{}
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertSlack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertSlack) ProtoMessage() {}
+
+func (x *AlertSlack) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
+func (*AlertSlack) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *AlertSlack) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+// An AlertEmail sends e-mail by SMTP.
+type AlertEmail struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Host  string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// Default: 587, or 465 with IMPLICIT.
+	Port uint32  `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	Tls  SmtpTls `protobuf:"varint,3,opt,name=tls,proto3,enum=modelgate.config.v1.SmtpTls" json:"tls,omitempty"`
+	// Empty: no authentication.
+	Username string `protobuf:"bytes,4,opt,name=username,proto3" json:"username,omitempty"`
+	// Address of the sender, such as modelgate@example.com.
+	From string `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
+	// Addresses, at most 20.
+	To            []string `protobuf:"bytes,6,rep,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlertEmail) Reset() {
+	*x = AlertEmail{}
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlertEmail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlertEmail) ProtoMessage() {}
+
+func (x *AlertEmail) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
+func (*AlertEmail) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *AlertEmail) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *AlertEmail) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *AlertEmail) GetTls() SmtpTls {
+	if x != nil {
+		return x.Tls
+	}
+	return SmtpTls_SMTP_TLS_UNSPECIFIED
+}
+
+func (x *AlertEmail) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *AlertEmail) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AlertEmail) GetTo() []string {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
 // A Listing is what a provider says of its models. Written by the job service, which asks providers in the background.
 type Listing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3762,7 +4297,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +4309,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +4322,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Listing) GetName() string {
@@ -3817,7 +4352,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3829,7 +4364,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3842,7 +4377,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListedModel) GetId() string {
@@ -4201,7 +4736,45 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x03url\x18\x04 \x01(\tR\x03url\x12\x16\n" +
 	"\x06events\x18\x05 \x03(\tR\x06events\x127\n" +
 	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialR\x06secret\x12\x1a\n" +
-	"\bdisabled\x18\a \x01(\bR\bdisabled\"W\n" +
+	"\bdisabled\x18\a \x01(\bR\bdisabled\"\xa2\x03\n" +
+	"\tAlertRule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
+	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionR\tcondition\x12!\n" +
+	"\tthreshold\x18\x03 \x01(\x01H\x00R\tthreshold\x88\x01\x01\x12\"\n" +
+	"\forganization\x18\x04 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x05 \x01(\tR\aproject\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\tR\x03key\x12\x1a\n" +
+	"\bprovider\x18\a \x01(\tR\bprovider\x12+\n" +
+	"\x03for\x18\b \x01(\v2\x19.google.protobuf.DurationR\x03for\x12:\n" +
+	"\vclear_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"clearAfter\x12\x1c\n" +
+	"\treceivers\x18\n" +
+	" \x03(\tR\treceivers\x12\x1a\n" +
+	"\bdisabled\x18\v \x01(\bR\bdisabledB\f\n" +
+	"\n" +
+	"_threshold\"\xab\x02\n" +
+	"\rAlertReceiver\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
+	"\awebhook\x18\x02 \x01(\v2!.modelgate.config.v1.AlertWebhookR\awebhook\x125\n" +
+	"\x05slack\x18\x03 \x01(\v2\x1f.modelgate.config.v1.AlertSlackR\x05slack\x125\n" +
+	"\x05email\x18\x04 \x01(\v2\x1f.modelgate.config.v1.AlertEmailR\x05email\x12?\n" +
+	"\n" +
+	"credential\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
+	"credential\x12\x1a\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled\" \n" +
+	"\fAlertWebhook\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\" \n" +
+	"\n" +
+	"AlertSlack\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\"\xa4\x01\n" +
+	"\n" +
+	"AlertEmail\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12.\n" +
+	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsR\x03tls\x12\x1a\n" +
+	"\busername\x18\x04 \x01(\tR\busername\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x06 \x03(\tR\x02to\"W\n" +
 	"\aListing\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
 	"\x06models\x18\x02 \x03(\v2 .modelgate.config.v1.ListedModelR\x06models\"R\n" +
@@ -4242,7 +4815,28 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bADAPTIVE\x10\x03\x12\n" +
 	"\n" +
 	"\x06ALWAYS\x10\x04\x12\t\n" +
-	"\x05LEVEL\x10\x05B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"\x05LEVEL\x10\x05*\xa8\x02\n" +
+	"\x0eAlertCondition\x12\x1f\n" +
+	"\x1bALERT_CONDITION_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fBUDGET_SPENT\x10\x01\x12\x13\n" +
+	"\x0fBUDGET_FORECAST\x10\x02\x12\x14\n" +
+	"\x10PROVIDER_FAILING\x10\x03\x12\x14\n" +
+	"\x10PROVIDER_COOLING\x10\x04\x12\x17\n" +
+	"\x13CREDENTIAL_REJECTED\x10\x05\x12\x0e\n" +
+	"\n" +
+	"ERROR_RATE\x10\x06\x12\x11\n" +
+	"\rLIMIT_REACHED\x10\a\x12\x0f\n" +
+	"\vKEY_EXPIRES\x10\b\x12\x17\n" +
+	"\x13CERTIFICATE_EXPIRES\x10\t\x12\x12\n" +
+	"\x0eLEDGER_TROUBLE\x10\n" +
+	"\x12\x16\n" +
+	"\x12DATA_PLANE_TROUBLE\x10\v\x12\x10\n" +
+	"\fOBJECT_ERROR\x10\f*N\n" +
+	"\aSmtpTls\x12\x18\n" +
+	"\x14SMTP_TLS_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bSTARTTLS\x10\x01\x12\f\n" +
+	"\bIMPLICIT\x10\x02\x12\r\n" +
+	"\tPLAINTEXT\x10\x03B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_config_proto_rawDescOnce sync.Once
@@ -4256,127 +4850,142 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
 	(Role)(0),                     // 2: modelgate.config.v1.Role
 	(Sampling)(0),                 // 3: modelgate.config.v1.Sampling
 	(Thinking)(0),                 // 4: modelgate.config.v1.Thinking
-	(*Provider)(nil),              // 5: modelgate.config.v1.Provider
-	(*Concurrency)(nil),           // 6: modelgate.config.v1.Concurrency
-	(*Credential)(nil),            // 7: modelgate.config.v1.Credential
-	(*Timeouts)(nil),              // 8: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 9: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 10: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 11: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 12: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 13: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 14: modelgate.config.v1.Key
-	(*RetiredKey)(nil),            // 15: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 16: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 17: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 18: modelgate.config.v1.Organization
-	(*Project)(nil),               // 19: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 20: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 21: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 22: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 23: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 24: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 25: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 26: modelgate.config.v1.Account
-	(*AdminToken)(nil),            // 27: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 28: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 29: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 30: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 31: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 32: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 33: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 34: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 35: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 36: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 37: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 38: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 39: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 40: modelgate.config.v1.JobService
-	(*MutualTLS)(nil),             // 41: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 42: modelgate.config.v1.Webhook
-	(*Listing)(nil),               // 43: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 44: modelgate.config.v1.ListedModel
-	nil,                           // 45: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 46: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 47: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
+	(AlertCondition)(0),           // 5: modelgate.config.v1.AlertCondition
+	(SmtpTls)(0),                  // 6: modelgate.config.v1.SmtpTls
+	(*Provider)(nil),              // 7: modelgate.config.v1.Provider
+	(*Concurrency)(nil),           // 8: modelgate.config.v1.Concurrency
+	(*Credential)(nil),            // 9: modelgate.config.v1.Credential
+	(*Timeouts)(nil),              // 10: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 11: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 12: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 13: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 14: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 15: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 16: modelgate.config.v1.Key
+	(*RetiredKey)(nil),            // 17: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 18: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 19: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 20: modelgate.config.v1.Organization
+	(*Project)(nil),               // 21: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 22: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 23: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 24: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 25: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 26: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 27: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 28: modelgate.config.v1.Account
+	(*AdminToken)(nil),            // 29: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 30: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 31: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 32: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 33: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 34: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 35: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 36: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 37: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 38: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 39: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 40: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 41: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 42: modelgate.config.v1.JobService
+	(*MutualTLS)(nil),             // 43: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 44: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 45: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 46: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 47: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 48: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 49: modelgate.config.v1.AlertEmail
+	(*Listing)(nil),               // 50: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 51: modelgate.config.v1.ListedModel
+	nil,                           // 52: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 53: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 54: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	7,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	45, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	8,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	9,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	9,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	52, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	10, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	11, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	6,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	48, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	48, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	48, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	48, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	12, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	13, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	8,  // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	49, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	11, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	49, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	49, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	16, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	17, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	46, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	15, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	20, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	49, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	8,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
+	55, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	55, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	55, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	55, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	14, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	15, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	10, // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	56, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	13, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	56, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	56, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	18, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	19, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	53, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	17, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	22, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	56, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 23: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 24: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	16, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	17, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	49, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	22, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	20, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
-	16, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	17, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	49, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	22, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	20, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	21, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	48, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	24, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	25, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	24, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	18, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	19, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	56, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	24, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	22, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	18, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	19, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	56, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	24, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	22, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	23, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	55, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	26, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	27, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	26, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 40: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 41: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	49, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	49, // 43: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	49, // 44: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	30, // 45: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	29, // 46: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	48, // 47: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	7,  // 48: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	34, // 49: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	35, // 50: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	36, // 51: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	56, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	56, // 43: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	56, // 44: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	32, // 45: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	31, // 46: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	55, // 47: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	9,  // 48: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	36, // 49: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	37, // 50: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	38, // 51: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,  // 52: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,  // 53: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	47, // 54: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	39, // 55: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	37, // 56: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	38, // 57: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	41, // 58: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	7,  // 59: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	44, // 60: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	54, // 54: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	41, // 55: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	39, // 56: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	40, // 57: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	43, // 58: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	9,  // 59: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	5,  // 60: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	55, // 61: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	55, // 62: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	47, // 63: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	48, // 64: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	49, // 65: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	9,  // 66: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	6,  // 67: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	51, // 68: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -4393,13 +5002,14 @@ func file_api_config_v1_config_proto_init() {
 	}
 	file_api_config_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
 	file_api_config_v1_config_proto_msgTypes[30].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   43,
+			NumEnums:      7,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

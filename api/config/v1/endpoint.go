@@ -71,15 +71,29 @@ func endpointOf(u *url.URL) (Endpoint, error) {
 }
 
 // Endpoint returns the endpoint of a webhook.
-func (w *Webhook) Endpoint() (Endpoint, error) {
-	u, err := url.Parse(w.GetUrl())
+func (w *Webhook) Endpoint() (Endpoint, error) { return webhookEndpoint(w.GetUrl()) }
+
+// Endpoint returns where a receiver is told, which is where its credential may be sent.
+func (r *AlertReceiver) Endpoint() (Endpoint, error) {
+	switch {
+	case r.GetEmail() != nil:
+		return Endpoint{Host: r.GetEmail().GetHost(), Port: r.GetEmail().PortNumber(),
+			TLS: r.GetEmail().GetTls() != SmtpTls_PLAINTEXT}, nil
+	case r.GetSlack() != nil:
+		return webhookEndpoint("https://" + r.GetSlack().HostName() + "/")
+	}
+	return webhookEndpoint(r.GetWebhook().GetUrl())
+}
+
+// webhookEndpoint reads the URL of a webhook.
+func webhookEndpoint(text string) (Endpoint, error) {
+	u, err := url.Parse(text)
 	var e Endpoint
 	if err == nil {
 		e, err = endpointOf(u)
 	}
 	switch {
-	case err != nil && !errors.Is(err, errPort), len(w.GetUrl()) > maxURL,
-		strings.ContainsFunc(w.GetUrl(), unicode.IsSpace):
+	case err != nil && !errors.Is(err, errPort), len(text) > maxURL, strings.ContainsFunc(text, unicode.IsSpace):
 		return Endpoint{}, fmt.Errorf("must be a URL such as https://host/path, of at most %d bytes", maxURL)
 	case u.User != nil, u.Fragment != "":
 		return Endpoint{}, errors.New("must have no user and no fragment")

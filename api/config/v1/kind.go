@@ -43,6 +43,8 @@ func Kinds() []Kind {
 		newKind("ratelimits", (*validator).rateLimit),
 		newKind("accounts", (*validator).account),
 		newKind("admintokens", (*validator).adminToken),
+		newKind("alertrules", (*validator).alertRule),
+		newKind("alertreceivers", (*validator).alertReceiver),
 	}
 }
 

@@ -109,6 +109,10 @@ func validateReferences(objects []Object) Errors {
 			refer(o, "provider", &Provider{Name: o.GetProvider()})
 		case *Gateway:
 			refer(o, "certificate", &Certificate{Name: o.CertificateName()})
+		case *AlertRule:
+			for i, r := range o.GetReceivers() {
+				refer(o, element("receivers", i), &AlertReceiver{Name: r})
+			}
 		case *JobService:
 			if t := o.GetTls(); t != nil {
 				refer(o, "tls.certificate", &Certificate{Name: t.GetCertificate()})

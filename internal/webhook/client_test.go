@@ -1,4 +1,4 @@
-package webhooks
+package webhook
 
 import (
 	"context"
@@ -23,8 +23,7 @@ var loopback = netip.MustParsePrefix("127.0.0.1/32")
 // controls returns what checks the connections with TLS, and those without.
 func controls(t *testing.T, networks ...netip.Prefix) (secure, plain func(address string) error) {
 	t.Helper()
-	var dialers []*net.Dialer
-	_, err := newClients(networks, func(d *net.Dialer, _ *http.Transport) { dialers = append(dialers, d) })
+	withTLS, without, err := Dialers(networks)
 	require.NoError(t, err)
 	check := func(d *net.Dialer) func(string) error {
 		return func(address string) error {
@@ -35,7 +34,7 @@ func controls(t *testing.T, networks ...netip.Prefix) (secure, plain func(addres
 			return d.Control(network, address, nil)
 		}
 	}
-	return check(dialers[0]), check(dialers[1])
+	return check(withTLS), check(without)
 }
 
 func TestOnlyPublicAddressesAreReached(t *testing.T) {
@@ -71,20 +70,20 @@ func TestNetworksOfOnesOwnAreReachedWhereTheyAreAllowed(t *testing.T) {
 		require.ErrorIs(t, plain(address), ssrf.ErrProhibitedIP)
 	}
 	for _, bad := range []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/104")} {
-		_, err := newClients([]netip.Prefix{bad})
+		_, err := New([]netip.Prefix{bad})
 		require.Error(t, err)
 	}
 }
 
 func TestANameThatLeadsToAPrivateAddressIsBlocked(t *testing.T) {
-	c, err := newClients(nil, func(d *net.Dialer, _ *http.Transport) { d.Resolver = resolving(t, [4]byte{127, 0, 0, 1}) })
+	c, err := New(nil, func(d *net.Dialer, _ *http.Transport) { d.Resolver = resolving(t, [4]byte{127, 0, 0, 1}) })
 	require.NoError(t, err)
 	for _, url := range []string{"https://hooks.example.com/x", "https://hooks.example.com:8443/x",
 		"http://hooks.example.com/x", "https://127.0.0.1/", "https://[::ffff:7f00:1]/"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
 		require.NoError(t, err)
 		_, err = c.of(r.URL.Scheme).Do(r)
-		require.Equal(t, blocked, reason(err), url)
+		require.Equal(t, Blocked, Reason(err), url)
 	}
 }
 
@@ -135,9 +134,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "http://127.0.0.2/private", http.StatusTemporaryRedirect)
 	}))
 	defer target.Close()
-	s := serviceFor(t, target)
-	r := s.attempt(t.Context(), hookAt(target.URL+"/hook"), event{ID: "evt_1", Type: "batch.completed"})
-	require.Equal(t, result{outcome: refused, status: http.StatusTemporaryRedirect}, r)
+	r := clientOf(t, target).Post(t.Context(), target.URL+"/hook", Message{}, time.Now())
+	require.Equal(t, Result{Outcome: Refused, Status: http.StatusTemporaryRedirect}, r)
 	require.Equal(t, []string{"/hook"}, paths)
 }
 
@@ -147,15 +145,13 @@ func TestOldTLSAndUnknownAuthoritiesAreRefused(t *testing.T) {
 		MinVersion: tls.VersionTLS10} //nolint:gosec // what is to be refused
 	target.StartTLS()
 	defer target.Close()
-	require.Equal(t, unreachable, serviceFor(t, target).attempt(t.Context(), hookAt(target.URL), event{}).outcome)
+	require.Equal(t, Unreachable, clientOf(t, target).Post(t.Context(), target.URL, Message{}, time.Now()).Outcome)
 
 	unknown := httptest.NewTLSServer(http.NotFoundHandler())
 	defer unknown.Close()
-	s := serviceFor(t, target)
-	var err error
-	s.clients, err = newClients([]netip.Prefix{loopback})
+	c, err := New([]netip.Prefix{loopback})
 	require.NoError(t, err)
-	require.Equal(t, unreachable, s.attempt(t.Context(), hookAt(unknown.URL), event{}).outcome)
+	require.Equal(t, Unreachable, c.Post(t.Context(), unknown.URL, Message{}, time.Now()).Outcome)
 }
 
 func TestATargetThatDoesNotAnswerIsGivenUpInTime(t *testing.T) {
@@ -163,10 +159,18 @@ func TestATargetThatDoesNotAnswerIsGivenUpInTime(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer target.Close()
 	defer close(release)
-	s := serviceFor(t, target)
-	require.Equal(t, wholeTimeout, s.clients.plain.Timeout)
-	s.clients.plain.Timeout = 50 * time.Millisecond
-	require.Equal(t, timeout, s.attempt(t.Context(), hookAt(target.URL), event{}).outcome)
+	c := clientOf(t, target)
+	require.Equal(t, Timeout, c.plain.Timeout)
+	c.Patience(50 * time.Millisecond)
+	require.Equal(t, TimedOut, c.Post(t.Context(), target.URL, Message{}, time.Now()).Outcome)
+}
+
+// clientOf returns a client that reaches a receiver.
+func clientOf(t *testing.T, target *httptest.Server) *Client {
+	t.Helper()
+	c, err := New([]netip.Prefix{loopback}, trusting(target))
+	require.NoError(t, err)
+	return c
 }
 
 // trusting has a client know the certificate of a receiver.

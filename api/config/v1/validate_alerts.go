@@ -1,0 +1,243 @@
+package configv1
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"net"
+	"net/mail"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const (
+	// maxTold bounds the receivers of a rule, and the addresses of a receiver.
+	maxTold = 20
+
+	defaultFor        = time.Minute
+	defaultClearAfter = 5 * time.Minute
+	maxAlertDelay     = 24 * time.Hour
+	defaultSlack      = "hooks.slack.com"
+
+	smtpSubmission  = 587
+	smtpSubmissions = 465
+)
+
+// A threshold is what a condition compares: its default, and its bounds. One without a highest value has none.
+type threshold struct{ usual, lowest, highest float64 }
+
+func thresholds() map[AlertCondition]threshold {
+	return map[AlertCondition]threshold{
+		AlertCondition_BUDGET_SPENT:        {80, 1, 1000},
+		AlertCondition_BUDGET_FORECAST:     {100, 1, 1000},
+		AlertCondition_PROVIDER_FAILING:    {},
+		AlertCondition_PROVIDER_COOLING:    {},
+		AlertCondition_CREDENTIAL_REJECTED: {1, 1, 1e6},
+		AlertCondition_ERROR_RATE:          {5, 0.1, 100},
+		AlertCondition_LIMIT_REACHED:       {1, 1, 1e6},
+		AlertCondition_KEY_EXPIRES:         {7, 1, 365},
+		AlertCondition_CERTIFICATE_EXPIRES: {14, 1, 365},
+		AlertCondition_LEDGER_TROUBLE:      {},
+		AlertCondition_DATA_PLANE_TROUBLE:  {},
+		AlertCondition_OBJECT_ERROR:        {},
+	}
+}
+
+// Limit returns the threshold of a rule: its own, or else that of its condition.
+func (r *AlertRule) Limit() float64 {
+	if r.Threshold != nil {
+		return r.GetThreshold()
+	}
+	return thresholds()[r.GetCondition()].usual
+}
+
+// FiresAfter returns how long the condition must hold before the alert fires.
+func (r *AlertRule) FiresAfter() time.Duration { return orDefault(r.GetFor(), defaultFor) }
+
+// ClearsAfter returns how long the condition must not hold before the alert clears.
+func (r *AlertRule) ClearsAfter() time.Duration {
+	return orDefault(r.GetClearAfter(), defaultClearAfter)
+}
+
+// HostName returns the host of the URL.
+func (s *AlertSlack) HostName() string { return cmp.Or(s.GetHost(), defaultSlack) }
+
+// PortNumber returns the port of the SMTP server.
+func (e *AlertEmail) PortNumber() uint32 {
+	if e.GetPort() == 0 && e.GetTls() == SmtpTls_IMPLICIT {
+		return smtpSubmissions
+	}
+	return cmp.Or(e.GetPort(), smtpSubmission)
+}
+
+func (v *validator) alertRule(r *AlertRule) {
+	v.label("name", r.GetName())
+	t, known := thresholds()[r.GetCondition()]
+	switch {
+	case !known:
+		v.fail("condition", "must be one of %s", listing(conditionNames()))
+	case r.Threshold == nil:
+	case t.highest == 0:
+		v.fail("threshold", "is of no use with %s; leave it out", r.GetCondition())
+	case math.IsNaN(r.GetThreshold()) || r.GetThreshold() < t.lowest || r.GetThreshold() > t.highest:
+		v.fail("threshold", "must be between %g and %g with %s", t.lowest, t.highest, r.GetCondition())
+	}
+	v.optionalID("organization", r.GetOrganization())
+	v.optionalID("project", r.GetProject())
+	v.optionalID("key", r.GetKey())
+	v.optionalLabel("provider", r.GetProvider())
+	if r.GetProject() != "" && r.GetOrganization() == "" {
+		v.fail("project", "needs an organization")
+	}
+	v.alertScope(r)
+	v.alertDelay("for", r.GetFor())
+	v.alertDelay("clear_after", r.GetClearAfter())
+	if len(r.GetReceivers()) > maxTold {
+		v.fail("receivers", "must be at most %d", maxTold)
+	}
+	v.distinct("receivers", r.GetReceivers())
+}
+
+// alertScope refuses a scope in which the condition has no subjects: such a rule would never fire.
+func (v *validator) alertScope(r *AlertRule) {
+	tenant, provider := false, false
+	switch r.GetCondition() {
+	case AlertCondition_BUDGET_SPENT, AlertCondition_BUDGET_FORECAST, AlertCondition_LIMIT_REACHED,
+		AlertCondition_KEY_EXPIRES:
+		tenant = true
+	case AlertCondition_PROVIDER_FAILING, AlertCondition_PROVIDER_COOLING, AlertCondition_CREDENTIAL_REJECTED:
+		provider = true
+	case AlertCondition_ERROR_RATE:
+		tenant, provider = true, true
+	}
+	for _, field := range []struct {
+		name, value string
+		may         bool
+	}{{"organization", r.GetOrganization(), tenant}, {"project", r.GetProject(), tenant}, {"key", r.GetKey(), tenant},
+		{"provider", r.GetProvider(), provider}} {
+		if field.value != "" && !field.may {
+			v.fail(field.name, "is of no use with %s; leave it out", r.GetCondition())
+		}
+	}
+}
+
+func conditionNames() (names []string) {
+	for i := range len(AlertCondition_name) - 1 {
+		names = append(names, AlertCondition_name[int32(i+1)])
+	}
+	return names
+}
+
+// alertDelay is duration for one that may be 0.
+func (v *validator) alertDelay(field string, d *durationpb.Duration) {
+	if d != nil && (d.CheckValid() != nil || d.AsDuration() < 0 || d.AsDuration() > maxAlertDelay) {
+		v.fail(field, "must be at least 0 s and at most %d h", int(maxAlertDelay.Hours()))
+	}
+}
+
+func (v *validator) alertReceiver(r *AlertReceiver) {
+	v.label("name", r.GetName())
+	given := 0
+	for _, there := range []bool{r.GetWebhook() != nil, r.GetSlack() != nil, r.GetEmail() != nil} {
+		if there {
+			given++
+		}
+	}
+	if given != 1 {
+		v.fail("", "needs exactly one of webhook, slack and email")
+		return
+	}
+	if r.GetCredential() != nil {
+		v.credential("credential", r.GetCredential())
+	}
+	switch {
+	case r.GetWebhook() != nil:
+		v.alertWebhook(r)
+	case r.GetSlack() != nil:
+		v.alertSlack(r)
+	default:
+		v.alertEmail(r)
+	}
+}
+
+func (v *validator) alertWebhook(r *AlertReceiver) {
+	if _, err := r.Endpoint(); err != nil {
+		v.fail("webhook.url", "%v", err)
+	}
+	if r.GetCredential() == nil {
+		v.fail("credential", "missing; make one with: echo whsec_$(openssl rand -base64 32)")
+		return
+	}
+	if s := r.GetCredential().GetValue(); s != "" {
+		if err := CheckWebhookSecret(s); err != nil {
+			v.fail("credential.value", "%v", err)
+		}
+	}
+}
+
+func (v *validator) alertSlack(r *AlertReceiver) {
+	if u, err := url.Parse("https://" + r.GetSlack().HostName()); err != nil || u.Host != r.GetSlack().HostName() ||
+		u.Hostname() == "" {
+		v.fail("slack.host", "must be a host such as hooks.slack.com, with a port where that is not 443")
+		return
+	}
+	if r.GetCredential() == nil {
+		v.fail("credential", "missing; it is the URL of the incoming webhook")
+		return
+	}
+	if s := r.GetCredential().GetValue(); s != "" {
+		if err := r.CheckSlackURL(s); err != nil {
+			v.fail("credential.value", "%v", err)
+		}
+	}
+}
+
+// CheckSlackURL returns an error if a credential is not a URL at the receiver's host. The error does not show it.
+func (r *AlertReceiver) CheckSlackURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" || u.Host != r.GetSlack().HostName() || u.User != nil || len(s) > maxURL ||
+		strings.ContainsFunc(s, unicode.IsSpace) {
+		return errors.New("must be a URL that begins with https://" + r.GetSlack().HostName() + "/")
+	}
+	return nil
+}
+
+func (v *validator) alertEmail(r *AlertReceiver) {
+	e := r.GetEmail()
+	if !isHost(e.GetHost()) && net.ParseIP(e.GetHost()) == nil {
+		v.fail("email.host", "must be the name or the IP address of an SMTP server")
+	}
+	v.between("email.port", e.GetPort(), 1, 65535)
+	if _, known := SmtpTls_name[int32(e.GetTls())]; !known {
+		v.fail("email.tls", "must be STARTTLS, IMPLICIT or PLAINTEXT")
+	}
+	v.text("email.username", e.GetUsername())
+	switch secret := r.GetCredential() != nil; {
+	case secret && e.GetUsername() == "":
+		v.fail("email.username", "missing; the credential is its password")
+	case !secret && e.GetUsername() != "":
+		v.fail("credential", "missing; it is the password of the user")
+	case secret && e.GetTls() == SmtpTls_PLAINTEXT:
+		v.fail("email.tls", "must not be PLAINTEXT: everybody on the way could read the password")
+	}
+	v.mailbox("email.from", e.GetFrom())
+	if len(e.GetTo()) == 0 || len(e.GetTo()) > maxTold {
+		v.fail("email.to", "must be 1 to %d addresses", maxTold)
+	}
+	for i, to := range e.GetTo() {
+		v.mailbox(element("email.to", i), to)
+	}
+	v.distinct("email.to", e.GetTo())
+}
+
+// mailbox accepts an e-mail address alone, which can neither end a header nor begin another.
+func (v *validator) mailbox(field, s string) {
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || len(s) > maxText || strings.ContainsFunc(s, unicode.IsControl) {
+		v.fail(field, "must be an e-mail address such as ops@example.com, without a name")
+	}
+}
