@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/alerts"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy"
@@ -59,6 +61,7 @@ type controlplaneCmd struct {
 	AdminKey       string `placeholder:"FILE" help:"PEM file of its private key."`
 	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS even though other machines can reach it. Use this behind a proxy that terminates TLS."`
 
+	alertFlags      `embed:""`
 	credentialFlags `embed:""`
 	shutdownFlags   `embed:""`
 
@@ -139,7 +142,7 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root,
 		adminToken: token,
 		ledger:     book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName,
-		room: room,
+		room: room, alertNetworks: c.AlertNetwork,
 	})
 	if err != nil {
 		return err
@@ -207,15 +210,17 @@ type controlPlaneOptions struct {
 	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
 	allowed     *allowed.List                    // what objects may name
-	root        *secret.Root
-	adminToken  secret.Value
-	ledger      *ledger.Ledger
-	blobs       *blob.Bucket // nil: what is archived there is not seen
-	kept        *blob.Bucket // of bodies; nil: blobs
-	memory      *memlimit.Watch
-	log         *zap.Logger
-	telemetry   *telemetry.Telemetry
-	room        *etcdspace.Room
+	// alertNetworks are private, and receivers of alerts may be in them.
+	alertNetworks []netip.Prefix
+	root          *secret.Root
+	adminToken    secret.Value
+	ledger        *ledger.Ledger
+	blobs         *blob.Bucket // nil: what is archived there is not seen
+	kept          *blob.Bucket // of bodies; nil: blobs
+	memory        *memlimit.Watch
+	log           *zap.Logger
+	telemetry     *telemetry.Telemetry
+	room          *etcdspace.Room
 }
 
 // A controlPlane is one and its admin API, which works before the control plane is started.
@@ -225,6 +230,7 @@ type controlPlane struct {
 	bodies  *bodies.Store
 	store   *configstore.Store
 	audit   *admin.AuditLog
+	alerts  *alerts.Service
 	admin   http.Handler
 }
 
@@ -232,6 +238,7 @@ func (c *controlPlane) start(p *parts) {
 	p.serve("control plane", c.Run)
 	p.serve("audit log", c.audit.Run)
 	p.serve("kept bodies", c.bodies.Run)
+	p.serve("alerts", c.alerts.Run)
 }
 
 func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
@@ -264,7 +271,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		return nil, errors.Join(err, o.xds.Close())
 	}
 	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
-	handler := admin.New(admin.Config{
+	config := admin.Config{
 		Store:    store,
 		Sealer:   o.root.Sealer(),
 		Hasher:   auth.NewHasher(o.root.KeyPepper()),
@@ -281,8 +288,15 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Bodies:   kept,
 		Version:  version(),
 		Log:      o.log.Named("admin"),
-	})
-	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, admin: handler}, nil
+	}
+	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: admin.Facts(config), Ledger: o.ledger, Plane: server,
+		Networks: o.alertNetworks, Log: log.Named("alerts")})
+	if err != nil {
+		return nil, errors.Join(err, o.xds.Close())
+	}
+	config.Alerts = watch
+	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
+		admin: admin.New(config)}, nil
 }
 
 // plane returns the control plane, with the archive of jobs.

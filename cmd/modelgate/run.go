@@ -65,6 +65,7 @@ type runCmd struct {
 	Limits      limitStoreFlags `embed:""`
 	Jobs        jobFlags        `embed:""`
 	Credentials credentialFlags `embed:""`
+	Alerts      alertFlags      `embed:""`
 	Bodies      bodyFlags       `embed:""`
 	Transport   transportFlags  `embed:""`
 }
@@ -220,6 +221,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs,
 		memory: g.memory,
 		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, room: g.room,
+		alertNetworks: g.Alerts.AlertNetwork,
 	})
 	if err != nil {
 		return nil, err

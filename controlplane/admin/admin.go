@@ -62,6 +62,8 @@ type Config struct {
 	Quotas Quotas
 	// Bodies are those of exchanges that are kept. Nil: none.
 	Bodies Bodies
+	// Alerts may be nil: what asks for them is then a 404.
+	Alerts Alerts
 	// Version of this control plane.
 	Version string
 	Log     *zap.Logger

@@ -62,6 +62,10 @@ func (s *server) routes() []route {
 		{pattern: "GET /admin/v1/fine_tuning/jobs", scope: JobsRead, handler: s.fineTuningJobs},
 		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}", scope: JobsRead, handler: s.fineTuningJob},
 		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}/events", scope: JobsRead, handler: s.fineTuningEvents},
+		{pattern: "GET /admin/v1/alerts", scope: StatusRead, handler: s.withAlerts(s.alerts)},
+		{pattern: "GET /admin/v1/alerts/history", scope: StatusRead, handler: s.withAlerts(s.alertHistory)},
+		{pattern: "POST /admin/v1/alerts/{receiver}/test", scope: ConfigWrite, handler: s.withAlerts(s.testAlert),
+			timeout: 20 * time.Second},
 		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit},
 		{pattern: "POST /admin/v1/admintokens", scope: AdminsWrite, handler: s.createToken},
 	}

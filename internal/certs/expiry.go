@@ -29,7 +29,7 @@ func (e expiry) Describe(to chan<- *prometheus.Desc) { to <- e.desc }
 // Collect implements prometheus.Collector.
 func (e expiry) Collect(to chan<- prometheus.Metric) {
 	for name, text := range e.current() {
-		if at := expires(text); !at.IsZero() {
+		if at := Expires(text); !at.IsZero() {
 			to <- prometheus.MustNewConstMetric(e.desc, prometheus.GaugeValue, float64(at.Unix()), name)
 		}
 	}
@@ -51,8 +51,8 @@ func Files(paths map[string]string) func() map[string][]byte {
 	}
 }
 
-// expires returns when the first certificate of a PEM text expires; the zero time where there is none.
-func expires(text []byte) (first time.Time) {
+// Expires returns when the first certificate of a PEM text expires; the zero time where there is none.
+func Expires(text []byte) (first time.Time) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err == nil && (first.IsZero() || c.NotAfter.Before(first)) {

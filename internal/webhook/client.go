@@ -59,7 +59,9 @@ func Dialers(networks []netip.Prefix) (secure, plain *net.Dialer, err error) {
 }
 
 // newDialer returns a dialer whose Control is called for every connection, with the resolved address.
-func newDialer(g *ssrf.Guardian) *net.Dialer { return &net.Dialer{Timeout: connectTimeout, Control: g.Safe} }
+func newDialer(g *ssrf.Guardian) *net.Dialer {
+	return &net.Dialer{Timeout: connectTimeout, Control: g.Safe}
+}
 
 func newClient(dialer *net.Dialer, settings []func(*net.Dialer, *http.Transport)) *http.Client {
 	transport := &http.Transport{

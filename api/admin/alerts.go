@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// States of an alert.
+const (
+	AlertPending = "pending" // the condition holds, but not for long enough yet
+	AlertFiring  = "firing"
+)
+
+// Types of events.
+const (
+	AlertFired   = "alert.fired"
+	AlertCleared = "alert.cleared"
+	AlertTested  = "alert.test"
+)
+
+// States of a delivery.
+const (
+	DeliveryWaiting   = "waiting"
+	DeliveryDelivered = "delivered"
+	DeliveryGivenUp   = "given_up"
+)
+
+// An Alert is a subject that has the condition of a rule.
+type Alert struct {
+	Rule      string `json:"rule"`
+	Condition string `json:"condition"`
+	// Subject is what has the condition, such as provider/openai.
+	Subject string `json:"subject"`
+	// Message is a sentence for people, of when the condition began.
+	Message string `json:"message"`
+	// State is pending or firing.
+	State string `json:"state"`
+	// Since is when the condition began.
+	Since time.Time `json:"since"`
+	// FiredAt is when receivers were told; nil while it is pending.
+	FiredAt *time.Time `json:"fired_at,omitempty"`
+	// BetterSince is since when the condition of a firing alert does not hold any more.
+	BetterSince *time.Time `json:"better_since,omitempty"`
+	// Receivers are those that were told, and will be told when it clears.
+	Receivers []string `json:"receivers,omitempty"`
+}
+
+// An AlertEvent is a message about an alert.
+type AlertEvent struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+	// Type is alert.fired, alert.cleared or alert.test.
+	Type       string          `json:"type"`
+	Rule       string          `json:"rule,omitempty"`
+	Condition  string          `json:"condition,omitempty"`
+	Subject    string          `json:"subject,omitempty"`
+	Message    string          `json:"message"`
+	Deliveries []AlertDelivery `json:"deliveries,omitempty"`
+}
+
+// An AlertDelivery is what came of telling a receiver of an event.
+type AlertDelivery struct {
+	Receiver string `json:"receiver"`
+	// State is waiting, delivered or given_up.
+	State    string `json:"state"`
+	Attempts int    `json:"attempts"`
+	// At is when it was delivered or given up; while it waits, when it is tried next.
+	At time.Time `json:"at"`
+	// Error is why the last attempt failed, without secrets.
+	Error string `json:"error,omitempty"`
+}
+
+// An AlertReceiverStatus is how a receiver is.
+type AlertReceiverStatus struct {
+	Name string `json:"name"`
+	// Kind is webhook, slack or email.
+	Kind     string `json:"kind"`
+	Disabled bool   `json:"disabled,omitempty"`
+	// Waiting is how many events it is to be told of.
+	Waiting int `json:"waiting"`
+	// Error is why the last attempt failed; empty while it works.
+	Error string `json:"error,omitempty"`
+}
+
+// Alerts are all alerts, those that fire first, and how the receivers are.
+type Alerts struct {
+	Items     []Alert               `json:"items"`
+	Receivers []AlertReceiverStatus `json:"receivers"`
+}
+
+// AlertHistory is the newest events, the newest first.
+type AlertHistory struct {
+	Items []AlertEvent `json:"items"`
+}
+
+// An AlertTest is what came of a test message.
+type AlertTest struct {
+	OK bool `json:"ok"`
+	// Message says what the receiver did, without secrets.
+	Message string `json:"message"`
+}
+
+// Alerts returns what fires.
+func (c *Client) Alerts(ctx context.Context) (Alerts, error) { return get[Alerts](ctx, c, "alerts") }
+
+// AlertHistory returns what has fired and cleared, and who was told.
+func (c *Client) AlertHistory(ctx context.Context) (AlertHistory, error) {
+	return get[AlertHistory](ctx, c, "alerts/history")
+}
+
+// TestAlert sends a test message to a receiver.
+func (c *Client) TestAlert(ctx context.Context, receiver string) (AlertTest, error) {
+	var found AlertTest
+	err := c.call(ctx, request{method: http.MethodPost, path: "alerts/" + url.PathEscape(receiver) + "/test"}, &found)
+	return found, err
+}

@@ -1,0 +1,240 @@
+package alerts
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/configstore"
+)
+
+const (
+	// recent is how far back failures and refusals are looked for.
+	recent = 15 * time.Minute
+	// fewest requests of that time tell whether there are many errors.
+	fewest = 20
+	// most is how many alerts a rule has at once. The others are one alert together.
+	most = 50
+	// maxMessage bounds a message, in bytes.
+	maxMessage = 500
+)
+
+// A judge knows what is, for one evaluation.
+type judge struct {
+	now      time.Time
+	facts    attention.Facts
+	ledger   Ledger
+	state    configstore.State
+	refusals []ledger.Refusal
+	chains   map[string][]byte // of certificates, by name
+	keys     map[string]*configv1.Key
+	enabled  map[string]bool // providers
+}
+
+func newJudge(now time.Time, f attention.Facts, l Ledger, state configstore.State, chains map[string][]byte) *judge {
+	j := &judge{now: now, facts: f, ledger: l, state: state, chains: chains, keys: map[string]*configv1.Key{},
+		enabled: map[string]bool{}}
+	for _, k := range f.Keys {
+		j.keys[k.GetName()] = k
+	}
+	for _, p := range configstore.All[*configv1.Provider](state) {
+		j.enabled[p.GetName()] = !p.GetDisabled()
+	}
+	return j
+}
+
+// of returns what has the condition of a rule.
+func (j *judge) of(ctx context.Context, r *configv1.AlertRule) judged {
+	var found []finding
+	sure := true
+	switch r.GetCondition() {
+	case configv1.AlertCondition_BUDGET_SPENT, configv1.AlertCondition_BUDGET_FORECAST:
+		found, sure = j.budgets(r), j.facts.Ledger == ""
+	case configv1.AlertCondition_PROVIDER_FAILING, configv1.AlertCondition_PROVIDER_COOLING,
+		configv1.AlertCondition_CREDENTIAL_REJECTED:
+		found, sure = j.providers(r), j.facts.Ledger == ""
+	case configv1.AlertCondition_ERROR_RATE:
+		found, sure = j.errorRate(ctx, r)
+	case configv1.AlertCondition_LIMIT_REACHED:
+		found, sure = j.limits(ctx, r)
+	case configv1.AlertCondition_KEY_EXPIRES:
+		found = j.expiring(r)
+	case configv1.AlertCondition_CERTIFICATE_EXPIRES:
+		found = j.certificates(r)
+	case configv1.AlertCondition_LEDGER_TROUBLE:
+		found = told(attention.Facts{Ledger: j.facts.Ledger}, "ledger")
+	case configv1.AlertCondition_DATA_PLANE_TROUBLE:
+		for _, c := range j.facts.Plane {
+			found = append(found, told(attention.Facts{Plane: []adminapi.DataPlaneClient{c}}, c.Role+" "+c.Node)...)
+		}
+	case configv1.AlertCondition_OBJECT_ERROR:
+		for _, o := range j.facts.Objects {
+			found = append(found, told(attention.Facts{Objects: []attention.ObjectError{o}},
+				strings.ToLower(o.Kind)+"/"+o.Name)...)
+		}
+	}
+	return judged{rule: r, found: bounded(found), unsure: !sure}
+}
+
+// told returns what package attention says of a fact, as that of a subject.
+func told(f attention.Facts, subject string) (found []finding) {
+	for _, a := range attention.Of(f) {
+		found = append(found, finding{subject, a.Message})
+	}
+	return found
+}
+
+// bounded returns findings, each subject once, in order, and the last ones together where they are many.
+func bounded(all []finding) []finding {
+	slices.SortStableFunc(all, func(a, b finding) int { return strings.Compare(a.subject, b.subject) })
+	all = slices.CompactFunc(all, func(a, b finding) bool { return a.subject == b.subject })
+	if len(all) > most {
+		all = append(all[:most:most], finding{"others", fmt.Sprintf("%d more have the condition.", len(all)-most)})
+	}
+	for i := range all {
+		all[i].message = line(all[i].message, maxMessage)
+	}
+	return all
+}
+
+// within reports whether a tenant is in the scope of a rule.
+func within(r *configv1.AlertRule, organization, project, key string) bool {
+	return (r.GetOrganization() == "" || r.GetOrganization() == organization) &&
+		(r.GetProject() == "" || r.GetProject() == project) && (r.GetKey() == "" || r.GetKey() == key)
+}
+
+// covers is within for an owner: key/<id>, organization/<name> or project/<organization>/<project>.
+func (j *judge) covers(r *configv1.AlertRule, owner string) bool {
+	kind, name, _ := strings.Cut(owner, "/")
+	switch kind {
+	case "key":
+		k := j.keys[name]
+		return within(r, k.GetOrganization(), k.GetProject(), name)
+	case "project":
+		organization, project, _ := strings.Cut(name, "/")
+		return within(r, organization, project, "")
+	}
+	return within(r, name, "", "")
+}
+
+func (j *judge) budgets(r *configv1.AlertRule) (found []finding) {
+	for _, b := range j.facts.Budgets {
+		if !j.covers(r, b.Scope) {
+			continue
+		}
+		amount, what := b.Spent, "is spent"
+		if r.GetCondition() == configv1.AlertCondition_BUDGET_FORECAST {
+			amount, what = b.Forecast, "will be spent by then at the rate of the last 7 days"
+		}
+		if percent := b.Percent(amount); float64(percent) >= r.Limit() {
+			found = append(found, finding{b.Scope + " " + b.Unit, fmt.Sprintf(
+				"%d %% of the budget of $%s a %s of %s (%s) %s. It resets at %s.", percent, b.USD, b.Unit,
+				cmp.Or(b.DisplayName, b.Scope), b.Scope, what, b.Resets.UTC().Format(time.RFC3339))})
+		}
+	}
+	return found
+}
+
+func (j *judge) providers(r *configv1.AlertRule) (found []finding) {
+	mine := func(name string) bool {
+		return j.enabled[name] && (r.GetProvider() == "" || r.GetProvider() == name)
+	}
+	if r.GetCondition() == configv1.AlertCondition_CREDENTIAL_REJECTED {
+		for _, p := range j.facts.Rejected {
+			if mine(p.Provider) && float64(p.Times) >= r.Limit() {
+				found = append(found, told(attention.Facts{Rejected: []attention.Rejection{p}}, "provider/"+p.Provider)...)
+			}
+		}
+		return found
+	}
+	state := adminapi.ProviderFailing
+	if r.GetCondition() == configv1.AlertCondition_PROVIDER_COOLING {
+		state = adminapi.ProviderCooling
+	}
+	for _, p := range j.facts.Providers {
+		if p.State == state && mine(p.Provider) {
+			found = append(found, told(attention.Facts{Providers: []adminapi.ProviderHealth{p}}, "provider/"+p.Provider)...)
+		}
+	}
+	return found
+}
+
+// errorRate has one subject: the scope of the rule.
+func (j *judge) errorRate(ctx context.Context, r *configv1.AlertRule) ([]finding, bool) {
+	of := ledger.Restriction{Key: r.GetKey(), Organization: r.GetOrganization(), Project: r.GetProject()}
+	all, bad, err := j.ledger.Failures(ctx, j.now.Add(-recent), of, r.GetProvider())
+	if err != nil || all < fewest || 100*float64(bad) < r.Limit()*float64(all) {
+		return nil, err == nil
+	}
+	var parts []string
+	for _, p := range [][2]string{{"organization/", r.GetOrganization()}, {"project/", r.GetProject()},
+		{"key/", r.GetKey()}, {"provider/", r.GetProvider()}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+p[1])
+		}
+	}
+	subject := cmp.Or(strings.Join(parts, " "), "all requests")
+	return []finding{{subject, fmt.Sprintf("%d of %d requests in 15 minutes failed (%.1f %%).", bad, all,
+		100*float64(bad)/float64(all))}}, true
+}
+
+func (j *judge) limits(ctx context.Context, r *configv1.AlertRule) (found []finding, sure bool) {
+	if j.refusals == nil {
+		var err error
+		if j.refusals, err = j.ledger.Refusals(ctx, j.now.Add(-recent)); err != nil {
+			return nil, false
+		}
+	}
+	times := map[string]int64{}
+	for _, f := range j.refusals {
+		if (strings.HasPrefix(f.By, "budget ") || strings.Contains(f.By, " limit ")) &&
+			within(r, f.Organization, f.Project, f.Key) {
+			times[f.By] += f.Requests
+		}
+	}
+	for by, n := range times {
+		if float64(n) >= r.Limit() {
+			found = append(found, finding{by, fmt.Sprintf("%d requests in 15 minutes were refused by: %s.", n, by)})
+		}
+	}
+	return found, true
+}
+
+func (j *judge) expiring(r *configv1.AlertRule) (found []finding) {
+	for _, k := range j.keys {
+		at := k.GetExpiresAt().AsTime()
+		if k.GetExpiresAt() == nil || k.GetDisabled() || !at.After(j.now) || !j.covers(r, "key/"+k.GetName()) ||
+			at.Sub(j.now) > days(r.Limit()) {
+			continue
+		}
+		found = append(found, finding{"key/" + k.GetName(), fmt.Sprintf("The key %s (%s) expires at %s.",
+			cmp.Or(k.GetDisplayName(), k.GetName()), k.GetName(), at.Format(time.RFC3339))})
+	}
+	return found
+}
+
+func (j *judge) certificates(r *configv1.AlertRule) (found []finding) {
+	for name, chain := range j.chains {
+		at := certs.Expires(chain)
+		if at.IsZero() || at.Sub(j.now) > days(r.Limit()) {
+			continue
+		}
+		verb := "expires"
+		if !at.After(j.now) {
+			verb = "has expired"
+		}
+		found = append(found, finding{"certificate/" + name, fmt.Sprintf("The certificate %s %s at %s.", name, verb,
+			at.UTC().Format(time.RFC3339))})
+	}
+	return found
+}
+
+func days(n float64) time.Duration { return time.Duration(n * float64(24*time.Hour)) }
