@@ -53,6 +53,7 @@ type commands struct {
 	Quotas       quotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
 	Usage        usageCmd        `cmd:"" help:"Show usage and cost."`
 	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
+	Alerts       alertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
 	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes."`
 	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`

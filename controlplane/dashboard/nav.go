@@ -47,6 +47,7 @@ func navigation() []navGroup {
 		}},
 		{"System", []navItem{
 			{"/data-plane", "Data plane", admin.StatusRead},
+			{"/alerts", "Alerts", admin.StatusRead},
 			{"/objects", "All objects", admin.ConfigRead},
 			{"/audit", "Audit log", admin.AuditRead},
 			{"/accounts", "Accounts", admin.AdminsWrite},
@@ -170,6 +171,8 @@ func adminPages() []route {
 	return []route{
 		{"GET /audit", admin.AuditRead, (*visit).auditLog},
 		{"GET /data-plane", admin.StatusRead, (*visit).dataPlane},
+		{"GET /alerts", admin.StatusRead, (*visit).alerts},
+		{"POST /alerts/{receiver}/test", admin.ConfigWrite, (*visit).testAlert},
 
 		{"GET /accounts", admin.AdminsWrite, (*visit).accounts},
 		{"POST /accounts", admin.AdminsWrite, (*visit).createAccount},
