@@ -32,10 +32,14 @@ func (s *sender) mail(ctx context.Context, e *configv1.AlertEmail, password secr
 		return result{outcome: webhook.Unsigned, says: "the e-mail cannot be written: " + line(err.Error(), maxMessage)}
 	}
 	dialer := s.secure
-	options := []mail.Option{mail.WithPort(int(e.PortNumber())), mail.WithTimeout(webhook.Timeout), mail.WithTLSConfig(o.tls),
+	options := []mail.Option{mail.WithPort(int(e.PortNumber())), mail.WithTimeout(left(ctx)), mail.WithTLSConfig(o.tls),
 		mail.WithTLSPolicy(mail.TLSMandatory), mail.WithHELO("modelgate")}
 	if e.GetUsername() != "" {
-		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(e.GetUsername()),
+		how := mail.SMTPAuthAutoDiscover
+		if e.GetTls() == configv1.SmtpTls_IMPLICIT { // of a connection that is not its own it does not know that it is TLS
+			how = mail.SMTPAuthPlain
+		}
+		options = append(options, mail.WithSMTPAuth(how), mail.WithUsername(e.GetUsername()),
 			mail.WithPassword(password.Reveal()))
 	}
 	switch e.GetTls() {
@@ -58,26 +62,30 @@ func (s *sender) mail(ctx context.Context, e *configv1.AlertEmail, password secr
 	return result{outcome: webhook.Delivered}
 }
 
-// connect connects to an SMTP server. The deadline holds for all that follows: a server that falls silent is left.
+// left returns the time until the deadline of an attempt. The client applies it to the connection again, so that a
+// server that falls silent is left.
+func left(ctx context.Context) time.Duration {
+	if at, ok := ctx.Deadline(); ok {
+		return max(time.Until(at), time.Millisecond)
+	}
+	return webhook.Timeout
+}
+
+// connect connects to an SMTP server.
 func connect(ctx context.Context, d *net.Dialer, network, at string, how configv1.SmtpTls,
 	c *tls.Config) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, network, at)
 	if err != nil {
 		return nil, err
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		err = conn.SetDeadline(deadline)
+	if how != configv1.SmtpTls_IMPLICIT {
+		return conn, nil
 	}
-	if err == nil && how == configv1.SmtpTls_IMPLICIT {
-		secure := tls.Client(conn, c)
-		if err = secure.HandshakeContext(ctx); err == nil {
-			return secure, nil
-		}
-	}
-	if err != nil {
+	secure := tls.Client(conn, c)
+	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return conn, nil
+	return secure, nil
 }
 
 // letter returns the e-mail of an event. Its id is the same at each attempt.

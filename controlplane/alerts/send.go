@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,7 @@ type sender struct {
 	secure, plain *net.Dialer // of connections to SMTP servers
 	credential    func(*configv1.AlertReceiver) (secret.Value, error)
 	settings      func(*mailOptions) // of tests
+	patience      time.Duration      // bounds an attempt; 0: webhook.Timeout
 }
 
 // newTest returns the event of a test.
@@ -38,7 +40,7 @@ func newTest(now time.Time) adminapi.AlertEvent {
 
 // send makes one attempt to tell a receiver of an event.
 func (s *sender) send(ctx context.Context, r *configv1.AlertReceiver, e adminapi.AlertEvent) result {
-	ctx, cancel := context.WithTimeout(ctx, webhook.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.patience, webhook.Timeout))
 	defer cancel()
 	credential, err := s.credential(r)
 	if err != nil {
