@@ -1,0 +1,55 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+)
+
+func TestFailuresAndRefusalsOfLately(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		since := noon.Add(-15 * time.Minute)
+		all, bad, err := l.Failures(t.Context(), since, ledger.Restriction{}, "")
+		require.NoError(t, err)
+		require.Zero(t, all+bad, "of nothing, nothing failed")
+		began := func(ago time.Duration) func(*ledgerv1.Record) {
+			return func(r *ledgerv1.Record) {
+				r.Start, r.End = timestamppb.New(noon.Add(-ago)), timestamppb.New(noon.Add(time.Second-ago))
+			}
+		}
+		failed := func(r *ledgerv1.Record) { r.Status, r.Outcome = 502, "failed" }
+		refused := func(by string) func(*ledgerv1.Record) {
+			return func(r *ledgerv1.Record) { r.Status, r.Outcome, r.RefusedBy = 429, "rejected", by }
+		}
+		keep(t, l, rec("a", began(time.Minute)), rec("b", began(time.Minute), failed),
+			rec("c", began(time.Minute), failed, func(r *ledgerv1.Record) { r.Key, r.Provider = "key_2", "other" }),
+			rec("d", began(time.Hour), failed),
+			rec("e", began(time.Minute), refused("key/key_1 limit requests per minute")),
+			rec("f", began(time.Minute), refused("key/key_1 limit requests per minute")),
+			rec("g", began(time.Hour), refused("budget key/key_1 day")))
+		for _, c := range []struct {
+			of       ledger.Restriction
+			provider string
+			all, bad int64
+		}{
+			{ledger.Restriction{}, "", 3, 2}, {ledger.Restriction{}, "other", 1, 1},
+			{ledger.Restriction{Key: "key_1"}, "", 2, 1}, {ledger.Restriction{Organization: "acme"}, "", 3, 2},
+			{ledger.Restriction{Organization: "acme", Project: "web"}, "other", 1, 1},
+			{ledger.Restriction{Organization: "none"}, "", 0, 0},
+		} {
+			all, bad, err := l.Failures(t.Context(), since, c.of, c.provider)
+			require.NoError(t, err)
+			require.Equal(t, []int64{c.all, c.bad}, []int64{all, bad}, "%+v", c)
+		}
+		refusals, err := l.Refusals(t.Context(), since)
+		require.NoError(t, err)
+		require.Equal(t, []ledger.Refusal{{By: "key/key_1 limit requests per minute", Key: "key_1", Organization: "acme",
+			Project: "web", Requests: 2}}, refusals)
+	})
+}
