@@ -87,6 +87,7 @@ func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
 		r.problem("configuration: %v", admincli.Said(err))
 	}
 	r.ledger(ctx, client)
+	r.receivers(ctx, client)
 	if n, ok := admincli.Samples(ctx, conn)[admincli.MetricBacklog]; ok {
 		waiting := int64(n)
 		r.Backlog = &waiting
@@ -270,4 +271,17 @@ func since(t time.Time) string {
 		return ""
 	}
 	return time.Since(t).Truncate(time.Second).String()
+}
+
+// receivers finds receivers of alerts that fail. A token without the scope, and a gateway without alerts, say nothing.
+func (r *statusReport) receivers(ctx context.Context, client *adminapi.Client) {
+	all, err := client.Alerts(ctx)
+	if err != nil {
+		return
+	}
+	for _, of := range all.Receivers {
+		if of.Error != "" && !of.Disabled {
+			r.problem("alerts: receiver %s: %s", of.Name, of.Error)
+		}
+	}
 }

@@ -49,7 +49,8 @@ func (s *server) alertHistory(w http.ResponseWriter, r *http.Request) error {
 
 // testAlert uses the credential of the receiver, and so takes the scope of those who may change the receiver.
 func (s *server) testAlert(w http.ResponseWriter, r *http.Request) error {
-	entry, err := s.config.Store.Get(r.Context(), configv1.KindOf((*configv1.AlertReceiver)(nil)), r.PathValue("receiver"))
+	kind := configv1.KindOf((*configv1.AlertReceiver)(nil))
+	entry, err := s.config.Store.Get(r.Context(), kind, r.PathValue("receiver"))
 	if err != nil {
 		return err
 	}

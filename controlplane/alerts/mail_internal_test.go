@@ -128,8 +128,9 @@ func mailTo(m *mailbox, how configv1.SmtpTls, user string) *configv1.AlertReceiv
 }
 
 func TestEMailArrives(t *testing.T) {
-	event := adminapi.AlertEvent{ID: "alert_1", At: time.Unix(1_800_000_000, 0), Type: adminapi.AlertFired, Rule: "budgets",
-		Subject: "key/x\r\nBcc: everybody@example.com", Message: "80 % of the budget „Ähre“ is spent.\r\n.\r\nQUIT"}
+	event := adminapi.AlertEvent{ID: "alert_1", At: time.Unix(1_800_000_000, 0), Type: adminapi.AlertFired,
+		Rule: "budgets", Subject: "key/x\r\nBcc: everybody@example.com",
+		Message: "80 % of the budget „Ähre“ is spent.\r\n.\r\nQUIT"}
 	for _, how := range []configv1.SmtpTls{configv1.SmtpTls_STARTTLS, configv1.SmtpTls_IMPLICIT,
 		configv1.SmtpTls_PLAINTEXT} {
 		t.Run(how.String(), func(t *testing.T) {

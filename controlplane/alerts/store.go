@@ -63,7 +63,8 @@ func (s store) alerts(ctx context.Context) (map[string]adminapi.Alert, map[strin
 }
 
 // apply commits a change while lead holds, with the messages that tell of it: both or neither.
-func (s store) apply(ctx context.Context, lead clientv3.Cmp, c change, revision int64, room int) (told int, err error) {
+func (s store) apply(ctx context.Context, lead clientv3.Cmp, c change, revision int64,
+	room int) (told int, err error) {
 	ops := []clientv3.Op{clientv3.OpDelete(current + c.id)}
 	if c.after != nil {
 		ops[0] = put(current+c.id, c.after)
@@ -159,7 +160,9 @@ func (s store) history(ctx context.Context) ([]adminapi.AlertEvent, error) {
 		var e adminapi.AlertEvent
 		if json.Unmarshal(kv.Value, &e) == nil {
 			e.Deliveries = told[e.ID]
-			slices.SortFunc(e.Deliveries, func(a, b adminapi.AlertDelivery) int { return strings.Compare(a.Receiver, b.Receiver) })
+			slices.SortFunc(e.Deliveries, func(a, b adminapi.AlertDelivery) int {
+				return strings.Compare(a.Receiver, b.Receiver)
+			})
 			all = append(all, e)
 		}
 	}

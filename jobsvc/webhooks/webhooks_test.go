@@ -251,7 +251,8 @@ func TestWhatALostClaimLearnsIsNotWrittenDown(t *testing.T) {
 	require.Empty(t, sys.items(), "a delivery that another has made does not come back")
 	sys.announce(service, "batch.failed")
 	lost.ID = gjson.Get(sys.items()[0], "id").Str
-	require.ErrorIs(t, service.record(t.Context(), lost, d, webhook.Result{Outcome: webhook.Delivered}), store.ErrConflict)
+	require.ErrorIs(t, service.record(t.Context(), lost, d, webhook.Result{Outcome: webhook.Delivered}),
+		store.ErrConflict)
 	require.Len(t, sys.items(), 1, "a delivery that another makes does not go away")
 }
 
@@ -327,7 +328,8 @@ func TestNothingIsSentThatIsNotSigned(t *testing.T) {
 	for _, bad := range []string{"", "whsec_", "whsec_AAAA", "sk-secret", "whsec_!" + strings.Repeat("A", 40)} {
 		hook := hookAt(target.URL)
 		hook.Secret = &configv1.Credential{Source: &configv1.Credential_Value{Value: bad}}
-		require.Equal(t, webhook.Unsigned, serviceFor(t, target.Server).attempt(t.Context(), hook, event{ID: "evt_1"}).Outcome)
+		got := serviceFor(t, target.Server).attempt(t.Context(), hook, event{ID: "evt_1"})
+		require.Equal(t, webhook.Unsigned, got.Outcome)
 	}
 	require.Empty(t, target.got)
 }

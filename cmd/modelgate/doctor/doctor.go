@@ -70,6 +70,7 @@ func checks() []check {
 		{"rate limits", checkRateLimits},
 		{"budgets", checkBudgets},
 		{"quotas", checkQuotas},
+		{"alerts", checkReceivers},
 	}
 }
 

@@ -149,6 +149,9 @@ func TestDoctorFinds(t *testing.T) {
 			p.quotas = []adminapi.TenantQuotas{{Organization: "acme", Project: "web",
 				Quotas: []adminapi.QuotaUse{{Name: "files", Used: 79, Limit: 100}, {Name: "open_batches", Used: 8, Limit: 10}}}}
 		}, "quotas", Warning, "Project acme/web has used 80% of its quota open_batches: 8 of 10", "quotas.open_batches"},
+		{"a receiver of alerts that fails", func(p *patient) {
+			p.told = []adminapi.AlertReceiverStatus{{Name: "ops", Waiting: 2, Error: "it answered with status 500"}}
+		}, "alerts", Warning, "ops fails: it answered with status 500. 2 messages wait", "modelgate alerts test ops"},
 		{"a spool that is full", func(p *patient) { p.metrics = map[string]float64{admincli.MetricWaiting: 7} }, "spool",
 			Error, "7 bytes", "Free space"},
 		{"records that are lost", func(p *patient) { p.metrics = map[string]float64{admincli.MetricDropped: 7} }, "spool",

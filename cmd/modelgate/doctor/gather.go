@@ -67,6 +67,7 @@ type patient struct {
 	used   map[string]adminapi.Consumption  // by key
 	quotas []adminapi.TenantQuotas
 	health []adminapi.ProviderHealth
+	told   []adminapi.AlertReceiverStatus // of alerts
 }
 
 // Options say what is examined.
@@ -176,6 +177,9 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 	}
 	if page, err := client.Quotas(ctx, adminapi.ListOptions{}); err == nil {
 		p.quotas = page.Items
+	}
+	if all, err := client.Alerts(ctx); err == nil { // else it has none, or the token may not see them
+		p.told = all.Receivers
 	}
 	_, p.ledger = client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(p.now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),

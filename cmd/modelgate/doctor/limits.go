@@ -213,3 +213,16 @@ func checkQuotas(p *patient) []Finding {
 	}
 	return found
 }
+
+// checkReceivers looks at who is told of alerts.
+func checkReceivers(p *patient) (found []Finding) {
+	for _, r := range p.told {
+		if r.Error != "" && !r.Disabled {
+			found = append(found, Finding{Severity: Warning,
+				What: fmt.Sprintf("The receiver of alerts %s fails: %s. %d messages wait.", r.Name, r.Error, r.Waiting),
+				Why:  "Nobody is told there. A message is given up after 24 hours.",
+				Mend: "Correct the AlertReceiver, then: modelgate alerts test " + r.Name})
+		}
+	}
+	return found
+}
