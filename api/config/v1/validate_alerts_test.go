@@ -15,15 +15,17 @@ func TestValidateAlertRule(t *testing.T) {
 		change func(*configv1.AlertRule)
 		field  string
 	}{
-		"minimal":               {func(*configv1.AlertRule) {}, ""},
-		"no condition":          {func(r *configv1.AlertRule) { r.Condition = 0 }, "condition"},
-		"a threshold too high":  {func(r *configv1.AlertRule) { r.Threshold = proto.Float64(1001) }, "threshold"},
-		"a threshold of no use": {func(r *configv1.AlertRule) { r.Condition, r.Threshold = 3, proto.Float64(1) }, "threshold"},
-		"a scope of no use":     {func(r *configv1.AlertRule) { r.Provider = "openai" }, "provider"},
-		"a project alone":       {func(r *configv1.AlertRule) { r.Project = "web" }, "project"},
-		"at once":               {func(r *configv1.AlertRule) { r.For = durationpb.New(0) }, ""},
-		"a negative delay":      {func(r *configv1.AlertRule) { r.ClearAfter = durationpb.New(-time.Second) }, "clear_after"},
-		"a receiver twice":      {func(r *configv1.AlertRule) { r.Receivers = []string{"a", "a"} }, "receivers[1]"},
+		"minimal":              {func(*configv1.AlertRule) {}, ""},
+		"no condition":         {func(r *configv1.AlertRule) { r.Condition = 0 }, "condition"},
+		"a threshold too high": {func(r *configv1.AlertRule) { r.Threshold = proto.Float64(1001) }, "threshold"},
+		"a threshold of no use": {func(r *configv1.AlertRule) {
+			r.Condition, r.Threshold = configv1.AlertCondition_PROVIDER_FAILING, proto.Float64(1)
+		}, "threshold"},
+		"a scope of no use": {func(r *configv1.AlertRule) { r.Provider = "openai" }, "provider"},
+		"a project alone":   {func(r *configv1.AlertRule) { r.Project = "web" }, "project"},
+		"at once":           {func(r *configv1.AlertRule) { r.For = durationpb.New(0) }, ""},
+		"a negative delay":  {func(r *configv1.AlertRule) { r.ClearAfter = durationpb.New(-time.Second) }, "clear_after"},
+		"a receiver twice":  {func(r *configv1.AlertRule) { r.Receivers = []string{"a", "a"} }, "receivers[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &configv1.AlertRule{Name: "r", Condition: configv1.AlertCondition_BUDGET_SPENT}
@@ -52,10 +54,12 @@ func TestValidateAlertReceiver(t *testing.T) {
 			Credential: value("https://hooks.slack.com/services/x")}, ""},
 		"a URL elsewhere": {&configv1.AlertReceiver{Name: "s", Slack: slack,
 			Credential: value("https://example.com/services/x")}, "credential.value"},
-		"e-mail":             {email(func(*configv1.AlertEmail) {}), ""},
-		"a header in a name": {email(func(e *configv1.AlertEmail) { e.From = "a@example.com\r\nBcc: c@example.com" }), "email.from"},
-		"no recipient":       {email(func(e *configv1.AlertEmail) { e.To = nil }), "email.to"},
-		"a name alone":       {email(func(e *configv1.AlertEmail) { e.Username = "ops" }), "credential"},
+		"e-mail": {email(func(*configv1.AlertEmail) {}), ""},
+		"a header in a name": {email(func(e *configv1.AlertEmail) {
+			e.From = "a@example.com\r\nBcc: c@example.com"
+		}), "email.from"},
+		"no recipient": {email(func(e *configv1.AlertEmail) { e.To = nil }), "email.to"},
+		"a name alone": {email(func(e *configv1.AlertEmail) { e.Username = "ops" }), "credential"},
 	} {
 		t.Run(name, func(t *testing.T) { requireField(t, c.r, c.field) })
 	}
