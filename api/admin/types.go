@@ -146,3 +146,25 @@ type NewKey struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
 }
+
+// A Version is what an object was after one change of it.
+type Version struct {
+	ID string `json:"id"`
+	// Epoch is the life of the etcd that counts the revisions.
+	Epoch    string    `json:"epoch,omitempty"`
+	Revision int64     `json:"revision"`
+	At       time.Time `json:"at"`
+	Actor    string    `json:"actor"`
+	// Action is [Created], [Updated], [Deleted], or [Found].
+	Action  string `json:"action"`
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Created bool   `json:"created,omitempty"` // there was no such object before
+	Deleted bool   `json:"deleted,omitempty"`
+	Diff    string `json:"diff,omitempty"` // masked
+	// Document is the object, where it was not deleted. The API shows it masked, and not in lists.
+	Document json.RawMessage `json:"document,omitempty"`
+}
+
+// Found is the action of a version that is as the object was before its first change that is kept.
+const Found = "found"

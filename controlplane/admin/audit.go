@@ -40,6 +40,7 @@ const (
 
 // An AuditStore is where entries are kept.
 type AuditStore interface {
+	VersionStore
 	// AppendAudit keeps the entries, each once: one whose id is known is ignored.
 	AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error
 	// Audit returns a page of the entries, newest first, that is, by descending id. The filters are those of
@@ -189,6 +190,11 @@ func (a *AuditLog) Run(ctx context.Context) error {
 	ailing := false
 	for {
 		more, err := a.ship(ctx)
+		if err == nil {
+			var versions bool
+			versions, err = a.shipVersions(ctx)
+			more = more || versions
+		}
 		if err != nil && ctx.Err() == nil && !ailing {
 			a.log.Warn("entries of the audit log wait in etcd: the ledger cannot take them", zap.Error(err))
 		}

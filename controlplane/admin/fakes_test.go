@@ -16,6 +16,7 @@ import (
 
 // A memoryLedger keeps audit entries in memory. While it is away it takes and gives none.
 type memoryLedger struct {
+	memoryVersions
 	mu      sync.Mutex // guards what follows
 	entries map[string]adminapi.AuditEntry
 	away    bool

@@ -88,6 +88,11 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if err != nil {
 		return nil, err
 	}
+	versions, err := s.config.Audit.versionOps(reading, p, entries)
+	if err != nil {
+		return nil, err
+	}
+	audit = append(audit, versions...)
 	if c.alone() {
 		var expected int64
 		if stored := before.Find(c.refs[0].kind, c.refs[0].name); stored != nil {
@@ -101,6 +106,7 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
 		if p.revision, err = s.config.Store.Remove(ctx, before, p.writes); err == nil {
 			s.config.Audit.direct(ctx, entries)
+			s.config.Audit.keepDirect(ctx, p, entries)
 		}
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ type Retention struct {
 	RefusedRows int64
 	// Aggregates, of which all others are answered. Default 400 days.
 	Aggregates time.Duration
-	// Audit entries. Default 400 days.
+	// Audit entries and versions of objects. Default 400 days. The newest version that is older stays.
 	Audit time.Duration
 }
 
@@ -77,6 +77,11 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 	total, err := l.pruneRefused(ctx, before(keep.Refused, defaultRefused), cmp.Or(keep.RefusedRows, defaultRows))
 	if err != nil {
 		return total, fmt.Errorf("pruning refused requests: %w", err)
+	}
+	n, err := l.pruneVersions(ctx, audit)
+	total += n
+	if err != nil {
+		return total, fmt.Errorf("pruning versions of objects: %w", err)
 	}
 	for i, table := range tables {
 		n, err := l.pruneTable(ctx, table, conditions[i])

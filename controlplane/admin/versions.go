@@ -1,0 +1,260 @@
+package admin
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/configstore"
+)
+
+const (
+	// versionsOutbox holds versions that are not in the ledger yet: under each key some of one transaction, as a JSON
+	// array in gzip. Their revision is the key's own.
+	versionsOutbox = "/modelgate/versions/"
+	// epochKey names the life of this etcd. What was changed before the key was made has no version.
+	epochKey = "/modelgate/versions.epoch"
+	// versionBytes is the size of the versions under one key, before compression, where each is not larger by itself.
+	versionBytes = 200_000
+	// maxVersions bounds the value of a key.
+	maxVersions = 1_400_000
+	// unpacked bounds what is read of one.
+	unpacked = 64 << 20
+)
+
+// A VersionStore is where versions are kept.
+type VersionStore interface {
+	// AppendVersions keeps versions, each once: one whose id is known is ignored.
+	AppendVersions(ctx context.Context, versions []adminapi.Version) error
+	// Versions returns those of one object, newest first, before a revision where that is not 0.
+	Versions(ctx context.Context, epoch, kind, name string, before int64, limit int) ([]adminapi.Version, error)
+	// VersionsSince returns, of every object that was changed after a revision, its oldest version after it, and the
+	// newest that is not after it where that is kept.
+	VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version, err error)
+}
+
+// hasVersions reports whether versions of a kind are kept. Accounts and tokens of administration are rights: what was
+// taken away must not come back.
+func hasVersions(kind configv1.Kind) bool { return reading(kind) != AdminsWrite }
+
+// document returns an object as its version keeps it: credentials sealed as they are stored, and of a key nothing by
+// which it could be good again.
+func document(o configv1.Object) (json.RawMessage, error) {
+	if k, ok := o.(*configv1.Key); ok {
+		k = proto.CloneOf(k)
+		k.Hash, k.Retired = nil, nil
+		o = k
+	}
+	return configv1.Marshal(o)
+}
+
+// versions returns those of the plan's writes. Entries are what the audit log says of each, with their ids.
+func (p *plan) versions(entries []adminapi.AuditEntry, epoch epoch) ([]adminapi.Version, error) {
+	var all []adminapi.Version
+	for i, w := range p.writes {
+		if !hasVersions(w.Kind) {
+			continue
+		}
+		e, stored := entries[i], p.before.Find(w.Kind, w.Name)
+		v := adminapi.Version{ID: e.ID, Epoch: epoch.name, At: e.At, Actor: e.Actor, Kind: w.Kind.Name, Name: w.Name,
+			Diff: e.Diff, Action: adminapi.Updated, Created: stored == nil}
+		if stored != nil && stored.Object != nil && stored.Revision < epoch.began {
+			found, err := document(stored.Object)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, adminapi.Version{ID: e.ID + "-found", Epoch: epoch.name, Revision: stored.Revision, At: e.At,
+				Kind: w.Kind.Name, Name: w.Name, Action: adminapi.Found, Document: found})
+		}
+		switch {
+		case w.Object == nil:
+			v.Action, v.Deleted = adminapi.Deleted, true
+		case stored == nil:
+			v.Action = adminapi.Created
+		}
+		if w.Object != nil {
+			var err error
+			if v.Document, err = document(w.Object); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// An epoch is a life of etcd, in which revisions are counted.
+type epoch struct {
+	name  string
+	began int64 // revision; what was stored before has no version
+	fresh bool  // it is to be stored with the first versions
+}
+
+// epoch returns the present one. Until the first version is kept, everything was stored before it began.
+func (a *AuditLog) epoch(ctx context.Context) (epoch, error) {
+	r, err := a.etcd.Get(ctx, epochKey)
+	if err != nil {
+		return epoch{}, fmt.Errorf("read the history: %w", err)
+	}
+	if len(r.Kvs) == 0 {
+		return epoch{name: ulid.Make().String(), began: r.Header.Revision + 1, fresh: true}, nil
+	}
+	return epoch{name: string(r.Kvs[0].Value), began: r.Kvs[0].CreateRevision}, nil
+}
+
+// versionOps returns what keeps the versions of a plan, in the transaction that makes its changes. Without a ledger
+// none are kept: etcd would grow.
+func (a *AuditLog) versionOps(ctx context.Context, p *plan, entries []adminapi.AuditEntry) ([]clientv3.Op, error) {
+	if a.store == nil {
+		return nil, nil
+	}
+	now, err := a.epoch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := p.versions(entries, now)
+	if err != nil || len(versions) == 0 {
+		return nil, err
+	}
+	var ops []clientv3.Op
+	if now.fresh {
+		ops = append(ops, clientv3.OpPut(epochKey, now.name))
+	}
+	for len(versions) > 0 {
+		n, size := 0, 0
+		for n < len(versions) && (n == 0 || size+len(versions[n].Document) <= versionBytes) && n < entriesAtOnce {
+			size += len(versions[n].Document) + len(versions[n].Diff)
+			n++
+		}
+		value, err := packed(versions[:n])
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, clientv3.OpPut(versionsOutbox+versions[0].ID, value))
+		versions = versions[n:]
+	}
+	return ops, nil
+}
+
+func packed(versions []adminapi.Version) (string, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if err := json.NewEncoder(w).Encode(versions); err != nil {
+		return "", fmt.Errorf("keep versions of objects: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return "", fmt.Errorf("keep versions of objects: %w", err)
+	}
+	if b.Len() > maxVersions {
+		return "", fmt.Errorf("the version of %s %s: %w", versions[0].Kind, versions[0].Name, configstore.ErrTooLarge)
+	}
+	return b.String(), nil
+}
+
+// versionsOf returns the versions under a key. Those that say no revision were made at that of the key.
+func versionsOf(kv *mvccpb.KeyValue) ([]adminapi.Version, error) {
+	r, err := gzip.NewReader(bytes.NewReader(kv.Value))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, unpacked))
+	if err != nil {
+		return nil, err
+	}
+	var versions []adminapi.Version
+	if err := json.Unmarshal(text, &versions); err != nil {
+		return nil, err
+	}
+	for i := range versions {
+		if versions[i].Revision == 0 {
+			versions[i].Revision = kv.ModRevision
+		}
+	}
+	return versions, nil
+}
+
+// shipVersions moves the oldest versions to the store, and reports whether there are more.
+func (a *AuditLog) shipVersions(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
+	defer cancel()
+	r, err := a.etcd.Get(ctx, versionsOutbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
+	if err != nil || len(r.Kvs) == 0 {
+		return false, err
+	}
+	var versions []adminapi.Version
+	var done []clientv3.Op
+	for _, kv := range r.Kvs {
+		some, err := versionsOf(kv)
+		if err != nil { // something else wrote it
+			some = []adminapi.Version{{ID: clean(strings.TrimPrefix(string(kv.Key), versionsOutbox), maxText),
+				At: time.Unix(0, 0).UTC(), Action: "unreadable"}}
+		}
+		versions = append(versions, some...)
+		done = append(done, clientv3.OpDelete(string(kv.Key)))
+	}
+	if err := a.store.AppendVersions(ctx, versions); err != nil {
+		return false, err
+	}
+	_, err = a.etcd.Txn(ctx).Then(done...).Commit()
+	return r.More, err
+}
+
+// settled returns the present epoch when every version is in the store.
+func (a *AuditLog) settled(ctx context.Context) (epoch, error) {
+	if a.store == nil {
+		return epoch{}, ledgerError(errNoLedger)
+	}
+	for more := true; more; {
+		var err error
+		if more, err = a.shipVersions(ctx); err != nil {
+			return epoch{}, ledgerError(err)
+		}
+	}
+	now, err := a.epoch(ctx)
+	if err == nil && now.fresh {
+		err = fmt.Errorf("the history: %w", configstore.ErrNotFound)
+	}
+	return now, err
+}
+
+// keepDirect keeps the versions of deletions that were made in an etcd that is full.
+func (a *AuditLog) keepDirect(ctx context.Context, p *plan, entries []adminapi.AuditEntry) {
+	if a.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	now, err := a.epoch(ctx)
+	if err == nil && now.fresh {
+		err = errors.New("etcd is full, and no history was begun")
+	}
+	var versions []adminapi.Version
+	if err == nil {
+		versions, err = p.versions(entries, now)
+	}
+	for i := range versions {
+		if versions[i].Revision == 0 {
+			versions[i].Revision = p.revision
+		}
+	}
+	if err == nil {
+		err = a.store.AppendVersions(ctx, versions)
+	}
+	if err != nil {
+		a.log.Error("the history lacks deletions that were made while etcd was full", zap.Error(err))
+	}
+}
