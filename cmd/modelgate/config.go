@@ -24,6 +24,8 @@ type configCmd struct {
 	Get      configGetCmd      `cmd:"" help:"Print stored objects in a form that apply accepts."`
 	List     configListCmd     `cmd:"" help:"List the objects of a kind with their state."`
 	Delete   configDeleteCmd   `cmd:"" help:"Delete an object."`
+	History  configHistoryCmd  `cmd:"" help:"Show who changed an object, when, and how."`
+	Rollback configRollbackCmd `cmd:"" help:"Make one object, or all, what they were at a revision."`
 }
 
 // fileFlags name files of objects.

@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// History returns the versions of an object, newest first.
+func (c *Client) History(ctx context.Context, kind configv1.Kind, name string) ([]Version, error) {
+	var all []Version
+	for after := ""; ; {
+		var page Page[Version]
+		path := "history/" + pathOf(kind, name)
+		if after != "" {
+			path += "?after=" + after
+		}
+		if err := c.call(ctx, request{method: http.MethodGet, path: path}, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if after = page.Next; after == "" {
+			return all, nil
+		}
+	}
+}
+
+// Rollback makes one object what it was at a revision, or with the zero Kind all that have a history.
+func (c *Client) Rollback(ctx context.Context, kind configv1.Kind, name string, revision int64,
+	dryRun bool) (ApplyAnswer, error) {
+	var answer ApplyAnswer
+	path := "rollback"
+	if kind.Name != "" {
+		path += "/" + pathOf(kind, name)
+	}
+	path += "?revision=" + strconv.FormatInt(revision, 10)
+	if dryRun {
+		path += "&dry_run=true"
+	}
+	err := c.call(ctx, request{method: http.MethodPost, path: path}, &answer)
+	return answer, err
+}
