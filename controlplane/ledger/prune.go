@@ -90,7 +90,7 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 			return total, fmt.Errorf("pruning %s: %w", table, err)
 		}
 	}
-	n, err := l.pruneSums(ctx, now, aggregates)
+	n, err = l.pruneSums(ctx, now, aggregates)
 	if err != nil {
 		return total + n, fmt.Errorf("pruning sums: %w", err)
 	}
