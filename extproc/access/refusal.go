@@ -81,16 +81,19 @@ func (r *Refusal) BudgetError(reset, after time.Duration) *openai.Error {
 }
 
 // By names the rule, such as "key/key_1 limit requests per minute" or "budget organization/acme day".
-func (r *Refusal) By() string {
-	of := r.Of.Kind + "/" + r.Of.Name
+func (r *Refusal) By() string { return nameOf(*r.Of, r.Rule) }
+
+// nameOf returns the name of a rule of an object.
+func nameOf(scope Scope, rule *limit.Rule) string {
+	of := scope.Kind + "/" + scope.Name
 	switch {
-	case r.Rule.Measure == limit.Concurrency:
+	case rule.Measure == limit.Concurrency:
 		return of + " limit concurrent requests"
-	case r.Rule.Measure != limit.Cost:
+	case rule.Measure != limit.Cost:
 		window := [...]string{limit.Second: "second", limit.Minute: "minute", limit.Hour: "hour",
-			limit.Day: "day"}[r.Rule.Window]
-		return of + " limit " + strings.ReplaceAll(r.Rule.Measure.String(), "_", " ") + " per " + window
-	case r.Rule.Window == limit.CalendarDay:
+			limit.Day: "day"}[rule.Window]
+		return of + " limit " + strings.ReplaceAll(rule.Measure.String(), "_", " ") + " per " + window
+	case rule.Window == limit.CalendarDay:
 		return "budget " + of + " day"
 	}
 	return "budget " + of + " month"

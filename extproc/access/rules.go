@@ -12,13 +12,18 @@ import (
 
 // Rules are the limits and budgets of a request, as rules. It is immutable.
 type Rules struct {
-	Rules   []limit.Rule
-	Scopes  []Scope // of each rule
-	Metered bool    // a rule counts tokens or money
-	Budget  bool    // a rule counts money
+	Rules  []limit.Rule
+	Scopes []Scope // of each rule
+	// Names of the rules, as Refusal.By has them, for records. It must not be modified.
+	Names   []string
+	Metered bool // a rule counts tokens or money
+	Budget  bool // a rule counts money
 	// Bodies, if not nil, says which bodies of the requests are kept.
 	Bodies *bodies.Setting
 }
+
+// maxNames bounds the names of rules in a record.
+const maxNames = 16
 
 // Only returns the rules with some measures.
 func (b *Rules) Only(measures ...limit.Measure) *Rules {
@@ -62,6 +67,9 @@ func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
 		if m, ok := limit.MeasureOf(l.GetDomain()); ok {
 			b.descriptors(m, Scope{scopeRateLimit, name}, l.GetDescriptors(), e, "")
 		}
+	}
+	for i := range min(len(b.Rules), maxNames) {
+		b.Names = append(b.Names, nameOf(b.Scopes[i], &b.Rules[i]))
 	}
 	return b
 }

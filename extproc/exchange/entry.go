@@ -13,6 +13,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	first := &x.active.Targets[0]
 	x.record.Provider, x.record.Vendor, x.record.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name,
 		first.Model
+	x.record.Plan = x.active.Names()
 	if x.env.Spool == nil || x.record.Charge != "" {
 		return reply // a line of a batch without a record is sent again, and charged then
 	}

@@ -52,6 +52,7 @@ func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error
 		wanted[limit.OutputTokens] = 0
 		decided, err = x.take(ctx, wanted)
 	}
+	x.record.Rules, x.record.Reserved = c.rules.Names, wanted
 	return x.refusal(wanted, decided, err)
 }
 
@@ -136,7 +137,8 @@ func (x *Exchange) settle() {
 	c := &x.charging
 	if !c.sent {
 		if c.held != nil {
-			c.held.Settle(limit.Amounts{limit.Requests: c.counted}) // no provider has seen it: its tokens cost nothing
+			x.record.Settled = limit.Amounts{limit.Requests: c.counted} // no provider has seen it: its tokens cost nothing
+			c.held.Settle(x.record.Settled)
 		}
 		return
 	}
@@ -148,10 +150,11 @@ func (x *Exchange) settle() {
 	u := &x.record.Usage
 	x.record.SetCost(c.in.prices.Of(x.vendor(), x.record.Upstream), c.demand.Surcharges, c.tier, &c.tally)
 	if c.held != nil {
-		c.held.Settle(limit.Amounts{
+		x.record.Settled = limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
 			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(x.record.Cost),
-		})
+		}
+		c.held.Settle(x.record.Settled)
 	}
 	x.note()
 }

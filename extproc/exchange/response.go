@@ -136,13 +136,15 @@ func (x *Exchange) providerHeaders(h Headers) Headers {
 	own := make(Headers, 0, 8+len(x.charging.limitHeaders)) // with room for headers that are added later
 	own = append(own, x.charging.limitHeaders...)
 	own = x.appendID(append(own, Header{Name: headerProvider, Value: x.record.Provider}))
-	if id := upstreamID(h); id != "" {
-		own = append(own, Header{Name: headerUpstream, Value: id})
+	r := &x.record
+	if r.UpstreamID = upstreamID(h); r.UpstreamID != "" {
+		own = append(own, Header{Name: headerUpstream, Value: r.UpstreamID})
 	}
 	if x.record.Attempts > 1 {
 		own = append(own, Header{Name: headerAttempts, Value: strconv.Itoa(x.record.Attempts)})
 	}
-	return appendNames(appendNames(own, headerDropped, x.answer.Dropped), headerAdjusted, x.answer.Adjusted)
+	r.Dropped, r.Adjusted = joined(x.answer.Dropped), joined(x.answer.Adjusted)
+	return appendKnown(appendKnown(own, headerDropped, r.Dropped), headerAdjusted, r.Adjusted)
 }
 
 // appendID appends the headers with the id of the request.
@@ -154,10 +156,16 @@ func (x *Exchange) appendID(h Headers) Headers {
 	return h
 }
 
-// appendNames appends a header with names, if there are any.
-func appendNames(h Headers, name string, names []string) Headers {
-	if joined := strings.Join(names, ","); joined != "" {
-		h = append(h, Header{Name: name, Value: joined[:min(len(joined), maxHeader)]})
+// joined returns the value of a header with names.
+func joined(names []string) string {
+	all := strings.Join(names, ",")
+	return all[:min(len(all), maxHeader)]
+}
+
+// appendKnown appends a header, if it has a value.
+func appendKnown(h Headers, name, value string) Headers {
+	if value != "" {
+		h = append(h, Header{Name: name, Value: value})
 	}
 	return h
 }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -33,14 +35,18 @@ func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
 		r.PriceVersion += "/" + tier
 	}
 	if !r.Usage.IsZero() {
-		r.Cost = r.Cost.Plus(s.fees(p.Rates, r, t))
+		r.Fees = s.fees(p.Rates, r, t)
+		r.Cost = r.Cost.Plus(r.Fees)
 	}
 }
 
 // An entry is a record and its times in one piece of memory.
 type entry struct {
-	record     ledgerv1.Record
-	start, end timestamppb.Timestamp
+	record            ledgerv1.Record
+	start, end        timestamppb.Timestamp
+	details           ledgerv1.Details
+	reserved, settled ledgerv1.Amounts
+	trace             trace.TraceID
 }
 
 // set sets a time of an entry, and returns it.
@@ -72,7 +78,7 @@ func (r *Record) Entry() *ledgerv1.Record {
 	e := &made.record
 	e.Start = set(&made.start, r.Start)
 	if !r.End.IsZero() {
-		e.AttemptList = r.Attempted()
+		e.AttemptList, e.Details = r.Attempted(), r.detail(made)
 	}
 	(&usage.Used{Usage: r.Usage, Images: r.Images}).Fill(e)
 	if r.Charge != "" {
@@ -91,4 +97,31 @@ func (r *Record) Entry() *ledgerv1.Record {
 		e.ErrorCode = cmp.Or(r.Error.Code, r.Error.Type)
 	}
 	return e
+}
+
+// detail fills the details of an entry. It returns nil if there are none.
+func (r *Record) detail(to *entry) *ledgerv1.Details {
+	d := &to.details
+	d.Rules, d.Plan, d.Dropped, d.Adjusted, d.UpstreamId = r.Rules, r.Plan, r.Dropped, r.Adjusted, r.UpstreamID
+	d.HourWriteTokens, d.FeesNanoUsd = r.Usage.HourWriteTokens, int64(r.Fees)
+	some := len(d.Rules) > 0 || len(d.Plan) > 0 || d.Dropped != "" || d.Adjusted != "" || d.UpstreamId != "" ||
+		d.HourWriteTokens > 0 || d.FeesNanoUsd > 0
+	if len(d.Rules) > 0 {
+		d.Reserved, d.Settled = fill(&to.reserved, &r.Reserved), fill(&to.settled, &r.Settled)
+	}
+	if r.Span != nil && r.Span.SpanContext().HasTraceID() {
+		to.trace = r.Span.SpanContext().TraceID()
+		d.TraceId, some = to.trace[:], true
+	}
+	if !some {
+		return nil
+	}
+	return d
+}
+
+// fill sets amounts of an entry, and returns them.
+func fill(to *ledgerv1.Amounts, a *limit.Amounts) *ledgerv1.Amounts {
+	to.Requests, to.Tokens, to.InputTokens = a[limit.Requests], a[limit.Tokens], a[limit.InputTokens]
+	to.OutputTokens, to.CostNanoUsd = a[limit.OutputTokens], a[limit.Cost]
+	return to
 }

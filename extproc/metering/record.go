@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -74,5 +75,13 @@ type Record struct {
 	Cool         time.Duration // how long the provider of the last attempt is left alone because of it
 	RefusedBy    string        // the rule or object of the gateway that refused the request
 	KeyHint      string        // the end of a key that is not known
-	Span         trace.Span    // ends with the record; may be nil
+	Rules        []string      // limits and budgets of the reservation; they must not be modified
+	Reserved     limit.Amounts // under each rule with the measure
+	Settled      limit.Amounts // likewise
+	Plan         []string      // the targets, if they are several
+	Dropped      string        // the value of a header for the client; likewise the next two
+	Adjusted     string
+	UpstreamID   string
+	Fees         usage.Nano // the part of Cost for tools of the vendor
+	Span         trace.Span // ends with the record; may be nil
 }

@@ -56,6 +56,32 @@ type Target struct {
 	Cluster  string // in Envoy
 }
 
+// maxNames bounds the targets in a record.
+const maxNames = 8
+
+// Names returns the targets in their order, each once as "provider/model", or nil if there is only one.
+func (p *Plan) Names() (all []string) {
+	if len(p.Targets) < 2 {
+		return nil
+	}
+	first := &p.Targets[0]
+	for i := 1; i < len(p.Targets) && len(all) < maxNames; i++ {
+		t := &p.Targets[i]
+		if t.Provider == first.Provider && t.Model == first.Model {
+			continue
+		}
+		if all == nil {
+			all = append(make([]string, 0, maxNames), first.name())
+		}
+		if name := t.name(); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func (t *Target) name() string { return t.Provider.Config.GetName() + "/" + t.Model }
+
 // An Answer tells how the answer to an attempt is decoded.
 type Answer struct {
 	Built  bool            // the attempt's request was built

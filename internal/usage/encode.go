@@ -54,21 +54,69 @@ func (e *encoder) record(r *ledgerv1.Record) {
 	}
 	e.text(34, r.GetRefusedBy())
 	e.text(35, r.GetKeyHint())
+	if d := r.GetDetails(); d != nil {
+		e.message(36, func(in *encoder) { in.details(d) })
+	}
+}
+
+func (e *encoder) details(d *ledgerv1.Details) {
+	if id := d.GetTraceId(); len(id) > 0 {
+		e.to = protowire.AppendBytes(protowire.AppendTag(e.to, 1, protowire.BytesType), id)
+	}
+	e.texts(2, d.GetRules())
+	for i, a := range [...]*ledgerv1.Amounts{d.GetReserved(), d.GetSettled()} {
+		if a != nil {
+			e.message(protowire.Number(3+i), func(in *encoder) { in.amounts(a) })
+		}
+	}
+	e.texts(5, d.GetPlan())
+	e.text(6, d.GetDropped())
+	e.text(7, d.GetAdjusted())
+	e.text(8, d.GetUpstreamId())
+	e.number(9, uint64(d.GetHourWriteTokens()))
+	e.number(10, uint64(d.GetFeesNanoUsd()))
+}
+
+func (e *encoder) amounts(a *ledgerv1.Amounts) {
+	e.number(1, uint64(a.GetRequests()))
+	e.number(2, uint64(a.GetTokens()))
+	e.number(3, uint64(a.GetInputTokens()))
+	e.number(4, uint64(a.GetOutputTokens()))
+	e.number(5, uint64(a.GetCostNanoUsd()))
+}
+
+// message writes a message in place, and moves it to make room for its length.
+func (e *encoder) message(field protowire.Number, fill func(*encoder)) {
+	e.to = protowire.AppendTag(e.to, field, protowire.BytesType)
+	start := len(e.to)
+	fill(e)
+	n := len(e.to) - start
+	e.to = protowire.AppendVarint(e.to, uint64(n)) // grows it by the size of the length
+	copy(e.to[len(e.to)-n:], e.to[start:start+n])
+	protowire.AppendVarint(e.to[:start], uint64(n))
+}
+
+func (e *encoder) texts(field protowire.Number, all []string) {
+	for _, s := range all { // also those that are empty
+		e.invalid = e.invalid || !utf8.ValidString(s)
+		e.to = protowire.AppendString(protowire.AppendTag(e.to, field, protowire.BytesType), s)
+	}
 }
 
 func (e *encoder) attempt(field protowire.Number, a *ledgerv1.Attempt) {
-	in := encoder{}
-	in.text(1, a.GetKind())
-	in.text(2, a.GetProvider())
-	in.text(3, a.GetUpstreamModel())
-	in.number(4, uint64(a.GetStatus()))
-	in.text(5, a.GetError())
-	in.number(6, uint64(a.GetStartMs()))
-	in.number(7, uint64(a.GetFirstByteMs()))
-	in.number(8, uint64(a.GetDurationMs()))
-	in.number(9, uint64(a.GetCoolMs()))
-	e.invalid = e.invalid || in.invalid
-	e.to = protowire.AppendBytes(protowire.AppendTag(e.to, field, protowire.BytesType), in.to)
+	e.message(field, func(in *encoder) { in.attemptFields(a) })
+}
+
+func (e *encoder) attemptFields(a *ledgerv1.Attempt) {
+	e.text(1, a.GetKind())
+	e.text(2, a.GetProvider())
+	e.text(3, a.GetUpstreamModel())
+	e.number(4, uint64(a.GetStatus()))
+	e.text(5, a.GetError())
+	e.number(6, uint64(a.GetStartMs()))
+	e.number(7, uint64(a.GetFirstByteMs()))
+	e.number(8, uint64(a.GetDurationMs()))
+	e.number(9, uint64(a.GetCoolMs()))
 }
 
 func (e *encoder) text(field protowire.Number, s string) {

@@ -21,13 +21,7 @@ func TestARecordIsEncodedAsByProtobuf(t *testing.T) {
 		r := &ledgerv1.Record{}
 		for i := range fields.Len() {
 			f := fields.Get(i)
-			if f.IsList() {
-				for range random.IntN(3) {
-					randomize(random, r.ProtoReflect().Mutable(f).List().AppendMutable().Message())
-				}
-			} else if v := randomValue(random, f); v.IsValid() {
-				r.ProtoReflect().Set(f, v)
-			}
+			randomizeField(random, r.ProtoReflect(), f)
 		}
 		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 		require.NoError(t, err)
@@ -37,11 +31,32 @@ func TestARecordIsEncodedAsByProtobuf(t *testing.T) {
 	}
 }
 
-// randomize sets the fields of a message without lists.
+// randomize sets the fields of a message.
 func randomize(random *rand.Rand, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
-		m.Set(fields.Get(i), randomValue(random, fields.Get(i)))
+		randomizeField(random, m, fields.Get(i))
+	}
+}
+
+func randomizeField(random *rand.Rand, m protoreflect.Message, f protoreflect.FieldDescriptor) {
+	switch isTime := f.Message() != nil && f.Message().FullName() == "google.protobuf.Timestamp"; {
+	case f.IsList():
+		for range random.IntN(3) {
+			if list := m.Mutable(f).List(); f.Message() != nil {
+				randomize(random, list.AppendMutable().Message())
+			} else {
+				list.Append(randomValue(random, f))
+			}
+		}
+	case f.Message() != nil && !isTime:
+		if random.IntN(2) == 0 {
+			randomize(random, m.Mutable(f).Message())
+		}
+	default:
+		if v := randomValue(random, f); v.IsValid() {
+			m.Set(f, v)
+		}
 	}
 }
 
@@ -53,6 +68,8 @@ func randomValue(random *rand.Rand, f protoreflect.FieldDescriptor) (v protorefl
 	switch f.Kind() {
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(texts[random.IntN(len(texts))])
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte(texts[random.IntN(len(texts))]))
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(n > 0)
 	case protoreflect.Int64Kind:

@@ -98,6 +98,14 @@ func clipped(r *ledgerv1.Record) *ledgerv1.Record {
 	for _, a := range r.GetAttemptList() {
 		a.Provider, a.UpstreamModel, a.Error = valid(a.GetProvider()), valid(a.GetUpstreamModel()), valid(a.GetError())
 	}
+	if d := r.GetDetails(); d != nil {
+		d.Dropped, d.Adjusted, d.UpstreamId = valid(d.GetDropped()), valid(d.GetAdjusted()), valid(d.GetUpstreamId())
+		for _, list := range [][]string{d.GetRules(), d.GetPlan()} {
+			for i := range list {
+				list[i] = valid(list[i])
+			}
+		}
+	}
 	return r
 }
 

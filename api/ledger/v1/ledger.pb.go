@@ -84,7 +84,9 @@ type Record struct {
 	// object such as "key/<id>". Empty unless the gateway refused it.
 	RefusedBy string `protobuf:"bytes,34,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
 	// The last characters of a key that is not known.
-	KeyHint       string `protobuf:"bytes,35,opt,name=key_hint,json=keyHint,proto3" json:"key_hint,omitempty"`
+	KeyHint string `protobuf:"bytes,35,opt,name=key_hint,json=keyHint,proto3" json:"key_hint,omitempty"`
+	// What only the page of one exchange shows. Records of older versions have none.
+	Details       *Details `protobuf:"bytes,36,opt,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,6 +366,214 @@ func (x *Record) GetKeyHint() string {
 	return ""
 }
 
+func (x *Record) GetDetails() *Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// Details are bounded: the ledger drops them where they are longer than 4 KiB.
+type Details struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the trace, 16 bytes; empty: there was none.
+	TraceId []byte `protobuf:"bytes,1,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// The limits and budgets under which the request was reserved, as in refused_by, at most 16.
+	Rules []string `protobuf:"bytes,2,rep,name=rules,proto3" json:"rules,omitempty"`
+	// What each rule of a measure counted before the request was sent, and what after it had ended.
+	Reserved *Amounts `protobuf:"bytes,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Settled  *Amounts `protobuf:"bytes,4,opt,name=settled,proto3" json:"settled,omitempty"`
+	// The targets in their order, each "provider/model", at most 8. Empty where there was one.
+	Plan []string `protobuf:"bytes,5,rep,name=plan,proto3" json:"plan,omitempty"`
+	// Values of x-modelgate-dropped, x-modelgate-adjusted and x-upstream-request-id, as the client got them.
+	Dropped    string `protobuf:"bytes,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Adjusted   string `protobuf:"bytes,7,opt,name=adjusted,proto3" json:"adjusted,omitempty"`
+	UpstreamId string `protobuf:"bytes,8,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	// Of the tokens that were written to a cache, those for an hour.
+	HourWriteTokens int64 `protobuf:"varint,9,opt,name=hour_write_tokens,json=hourWriteTokens,proto3" json:"hour_write_tokens,omitempty"`
+	// The part of the cost that is of tools that the vendor ran.
+	FeesNanoUsd   int64 `protobuf:"varint,10,opt,name=fees_nano_usd,json=feesNanoUsd,proto3" json:"fees_nano_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Details) Reset() {
+	*x = Details{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Details) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Details) ProtoMessage() {}
+
+func (x *Details) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Details.ProtoReflect.Descriptor instead.
+func (*Details) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Details) GetTraceId() []byte {
+	if x != nil {
+		return x.TraceId
+	}
+	return nil
+}
+
+func (x *Details) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *Details) GetReserved() *Amounts {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+func (x *Details) GetSettled() *Amounts {
+	if x != nil {
+		return x.Settled
+	}
+	return nil
+}
+
+func (x *Details) GetPlan() []string {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *Details) GetDropped() string {
+	if x != nil {
+		return x.Dropped
+	}
+	return ""
+}
+
+func (x *Details) GetAdjusted() string {
+	if x != nil {
+		return x.Adjusted
+	}
+	return ""
+}
+
+func (x *Details) GetUpstreamId() string {
+	if x != nil {
+		return x.UpstreamId
+	}
+	return ""
+}
+
+func (x *Details) GetHourWriteTokens() int64 {
+	if x != nil {
+		return x.HourWriteTokens
+	}
+	return 0
+}
+
+func (x *Details) GetFeesNanoUsd() int64 {
+	if x != nil {
+		return x.FeesNanoUsd
+	}
+	return 0
+}
+
+// Amounts are what rules count.
+type Amounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      int64                  `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"`
+	Tokens        int64                  `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	InputTokens   int64                  `protobuf:"varint,3,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens  int64                  `protobuf:"varint,4,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	CostNanoUsd   int64                  `protobuf:"varint,5,opt,name=cost_nano_usd,json=costNanoUsd,proto3" json:"cost_nano_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Amounts) Reset() {
+	*x = Amounts{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Amounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Amounts) ProtoMessage() {}
+
+func (x *Amounts) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Amounts.ProtoReflect.Descriptor instead.
+func (*Amounts) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Amounts) GetRequests() int64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *Amounts) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Amounts) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *Amounts) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *Amounts) GetCostNanoUsd() int64 {
+	if x != nil {
+		return x.CostNanoUsd
+	}
+	return 0
+}
+
 // An Attempt is one try of an exchange at a provider.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -389,7 +599,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +611,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[1]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +624,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{1}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Attempt) GetKind() string {
@@ -489,7 +699,7 @@ type RecordRequest struct {
 
 func (x *RecordRequest) Reset() {
 	*x = RecordRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +711,7 @@ func (x *RecordRequest) String() string {
 func (*RecordRequest) ProtoMessage() {}
 
 func (x *RecordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +724,7 @@ func (x *RecordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRequest.ProtoReflect.Descriptor instead.
 func (*RecordRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{2}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RecordRequest) GetRecords() []*Record {
@@ -533,7 +743,7 @@ type RecordAnswer struct {
 
 func (x *RecordAnswer) Reset() {
 	*x = RecordAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +755,7 @@ func (x *RecordAnswer) String() string {
 func (*RecordAnswer) ProtoMessage() {}
 
 func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +768,7 @@ func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAnswer.ProtoReflect.Descriptor instead.
 func (*RecordAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{3}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 // A SpentRequest asks for the spending in the current calendar periods.
@@ -572,7 +782,7 @@ type SpentRequest struct {
 
 func (x *SpentRequest) Reset() {
 	*x = SpentRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +794,7 @@ func (x *SpentRequest) String() string {
 func (*SpentRequest) ProtoMessage() {}
 
 func (x *SpentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +807,7 @@ func (x *SpentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentRequest.ProtoReflect.Descriptor instead.
 func (*SpentRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{4}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SpentRequest) GetCursor() string {
@@ -617,7 +827,7 @@ type SpentAnswer struct {
 
 func (x *SpentAnswer) Reset() {
 	*x = SpentAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +839,7 @@ func (x *SpentAnswer) String() string {
 func (*SpentAnswer) ProtoMessage() {}
 
 func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +852,7 @@ func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentAnswer.ProtoReflect.Descriptor instead.
 func (*SpentAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SpentAnswer) GetCursor() string {
@@ -675,7 +885,7 @@ type Spent struct {
 
 func (x *Spent) Reset() {
 	*x = Spent{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +897,7 @@ func (x *Spent) String() string {
 func (*Spent) ProtoMessage() {}
 
 func (x *Spent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +910,7 @@ func (x *Spent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spent.ProtoReflect.Descriptor instead.
 func (*Spent) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Spent) GetSubject() string {
@@ -750,7 +960,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +972,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +985,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UsageRequest) GetResource() string {
@@ -831,7 +1041,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +1053,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +1066,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UsageAnswer) GetStatus() uint32 {
@@ -886,7 +1096,7 @@ type PastRequest struct {
 
 func (x *PastRequest) Reset() {
 	*x = PastRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +1108,7 @@ func (x *PastRequest) String() string {
 func (*PastRequest) ProtoMessage() {}
 
 func (x *PastRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1121,7 @@ func (x *PastRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastRequest.ProtoReflect.Descriptor instead.
 func (*PastRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PastRequest) GetUntil() *timestamppb.Timestamp {
@@ -937,7 +1147,7 @@ type PastAnswer struct {
 
 func (x *PastAnswer) Reset() {
 	*x = PastAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1159,7 @@ func (x *PastAnswer) String() string {
 func (*PastAnswer) ProtoMessage() {}
 
 func (x *PastAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1172,7 @@ func (x *PastAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAnswer.ProtoReflect.Descriptor instead.
 func (*PastAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PastAnswer) GetPast() []*Past {
@@ -993,7 +1203,7 @@ type Past struct {
 
 func (x *Past) Reset() {
 	*x = Past{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1215,7 @@ func (x *Past) String() string {
 func (*Past) ProtoMessage() {}
 
 func (x *Past) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1228,7 @@ func (x *Past) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Past.ProtoReflect.Descriptor instead.
 func (*Past) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Past) GetEnd() *timestamppb.Timestamp {
@@ -1095,7 +1305,7 @@ var File_api_ledger_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/ledger/v1/ledger.proto\x12\x13modelgate.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\t\n" +
+	"\x1aapi/ledger/v1/ledger.proto\x12\x13modelgate.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\t\n" +
 	"\x06Record\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1135,7 +1345,27 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\fattempt_list\x18! \x03(\v2\x1c.modelgate.ledger.v1.AttemptR\vattemptList\x12\x1d\n" +
 	"\n" +
 	"refused_by\x18\" \x01(\tR\trefusedBy\x12\x19\n" +
-	"\bkey_hint\x18# \x01(\tR\akeyHint\"\x87\x02\n" +
+	"\bkey_hint\x18# \x01(\tR\akeyHint\x126\n" +
+	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\"\xe7\x02\n" +
+	"\aDetails\x12\x19\n" +
+	"\btrace_id\x18\x01 \x01(\fR\atraceId\x12\x14\n" +
+	"\x05rules\x18\x02 \x03(\tR\x05rules\x128\n" +
+	"\breserved\x18\x03 \x01(\v2\x1c.modelgate.ledger.v1.AmountsR\breserved\x126\n" +
+	"\asettled\x18\x04 \x01(\v2\x1c.modelgate.ledger.v1.AmountsR\asettled\x12\x12\n" +
+	"\x04plan\x18\x05 \x03(\tR\x04plan\x12\x18\n" +
+	"\adropped\x18\x06 \x01(\tR\adropped\x12\x1a\n" +
+	"\badjusted\x18\a \x01(\tR\badjusted\x12\x1f\n" +
+	"\vupstream_id\x18\b \x01(\tR\n" +
+	"upstreamId\x12*\n" +
+	"\x11hour_write_tokens\x18\t \x01(\x03R\x0fhourWriteTokens\x12\"\n" +
+	"\rfees_nano_usd\x18\n" +
+	" \x01(\x03R\vfeesNanoUsd\"\xa9\x01\n" +
+	"\aAmounts\x12\x1a\n" +
+	"\brequests\x18\x01 \x01(\x03R\brequests\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12!\n" +
+	"\finput_tokens\x18\x03 \x01(\x03R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\x04 \x01(\x03R\foutputTokens\x12\"\n" +
+	"\rcost_nano_usd\x18\x05 \x01(\x03R\vcostNanoUsd\"\x87\x02\n" +
 	"\aAttempt\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12%\n" +
@@ -1207,45 +1437,50 @@ func file_api_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_api_ledger_v1_ledger_proto_rawDescData
 }
 
-var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_api_ledger_v1_ledger_proto_goTypes = []any{
 	(*Record)(nil),                // 0: modelgate.ledger.v1.Record
-	(*Attempt)(nil),               // 1: modelgate.ledger.v1.Attempt
-	(*RecordRequest)(nil),         // 2: modelgate.ledger.v1.RecordRequest
-	(*RecordAnswer)(nil),          // 3: modelgate.ledger.v1.RecordAnswer
-	(*SpentRequest)(nil),          // 4: modelgate.ledger.v1.SpentRequest
-	(*SpentAnswer)(nil),           // 5: modelgate.ledger.v1.SpentAnswer
-	(*Spent)(nil),                 // 6: modelgate.ledger.v1.Spent
-	(*UsageRequest)(nil),          // 7: modelgate.ledger.v1.UsageRequest
-	(*UsageAnswer)(nil),           // 8: modelgate.ledger.v1.UsageAnswer
-	(*PastRequest)(nil),           // 9: modelgate.ledger.v1.PastRequest
-	(*PastAnswer)(nil),            // 10: modelgate.ledger.v1.PastAnswer
-	(*Past)(nil),                  // 11: modelgate.ledger.v1.Past
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Details)(nil),               // 1: modelgate.ledger.v1.Details
+	(*Amounts)(nil),               // 2: modelgate.ledger.v1.Amounts
+	(*Attempt)(nil),               // 3: modelgate.ledger.v1.Attempt
+	(*RecordRequest)(nil),         // 4: modelgate.ledger.v1.RecordRequest
+	(*RecordAnswer)(nil),          // 5: modelgate.ledger.v1.RecordAnswer
+	(*SpentRequest)(nil),          // 6: modelgate.ledger.v1.SpentRequest
+	(*SpentAnswer)(nil),           // 7: modelgate.ledger.v1.SpentAnswer
+	(*Spent)(nil),                 // 8: modelgate.ledger.v1.Spent
+	(*UsageRequest)(nil),          // 9: modelgate.ledger.v1.UsageRequest
+	(*UsageAnswer)(nil),           // 10: modelgate.ledger.v1.UsageAnswer
+	(*PastRequest)(nil),           // 11: modelgate.ledger.v1.PastRequest
+	(*PastAnswer)(nil),            // 12: modelgate.ledger.v1.PastAnswer
+	(*Past)(nil),                  // 13: modelgate.ledger.v1.Past
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 }
 var file_api_ledger_v1_ledger_proto_depIdxs = []int32{
-	12, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
-	12, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
-	1,  // 2: modelgate.ledger.v1.Record.attempt_list:type_name -> modelgate.ledger.v1.Attempt
-	0,  // 3: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
-	6,  // 4: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
-	12, // 5: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
-	12, // 6: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
-	11, // 7: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
-	12, // 8: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
-	2,  // 9: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
-	4,  // 10: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
-	9,  // 11: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
-	7,  // 12: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
-	3,  // 13: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
-	5,  // 14: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
-	10, // 15: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
-	8,  // 16: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	14, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
+	14, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
+	3,  // 2: modelgate.ledger.v1.Record.attempt_list:type_name -> modelgate.ledger.v1.Attempt
+	1,  // 3: modelgate.ledger.v1.Record.details:type_name -> modelgate.ledger.v1.Details
+	2,  // 4: modelgate.ledger.v1.Details.reserved:type_name -> modelgate.ledger.v1.Amounts
+	2,  // 5: modelgate.ledger.v1.Details.settled:type_name -> modelgate.ledger.v1.Amounts
+	0,  // 6: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
+	8,  // 7: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
+	14, // 8: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
+	14, // 9: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
+	13, // 10: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
+	14, // 11: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
+	4,  // 12: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
+	6,  // 13: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
+	11, // 14: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
+	9,  // 15: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
+	5,  // 16: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
+	7,  // 17: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
+	12, // 18: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
+	10, // 19: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_api_ledger_v1_ledger_proto_init() }
@@ -1259,7 +1494,7 @@ func file_api_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_ledger_v1_ledger_proto_rawDesc), len(file_api_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
