@@ -153,6 +153,9 @@ type Exchange struct {
 	KeyHint string `json:"key_hint,omitempty"`
 	// AttemptList are the attempts, oldest first. Lists leave it out.
 	AttemptList []Attempt `json:"attempt_list,omitempty"`
+	// Detail and Cost are of one exchange. Lists leave them out.
+	Detail *ExchangeDetail `json:"detail,omitempty"`
+	Cost   *CostSheet      `json:"cost,omitempty"`
 }
 
 // A Page is a part of a list, with what asks for the next.
@@ -160,6 +163,9 @@ type Page[T any] struct {
 	Items []T `json:"items"`
 	// Next is the value of the query parameter after that asks for what follows; empty where nothing does.
 	Next string `json:"next,omitempty"`
+	// SearchedTo is the time that a search has come back to, if it has looked at as many items as one page may. Next
+	// goes on from there.
+	SearchedTo *time.Time `json:"searched_to,omitempty"`
 }
 
 // An AuditEntry is one thing that somebody did.

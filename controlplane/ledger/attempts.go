@@ -108,6 +108,9 @@ func (l *Ledger) Exchange(ctx context.Context, id string) (e adminapi.Exchange, 
 		return err
 	})
 	if err == nil && found {
+		e.Detail, err = l.detailOf(ctx, e.ID)
+	}
+	if err == nil && found {
 		e.AttemptList, err = l.attemptsOf(ctx, &e)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ var ErrNotEmpty = errors.New("the ledger is not empty")
 // epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
 // it.
 var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "attempts", "provider_attempts", "minutes",
-	"sums", "sums_since", "versions", "ledger_state"}
+	"sums", "sums_since", "versions", "outcomes", "ledger_state"}
 
 // A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
 // int64, which are valid until it returns.
@@ -186,6 +186,9 @@ func (d *Loader) Commit() error {
 	}
 	if err != nil {
 		return err
+	}
+	if err := d.l.fillOutcomes(d.ctx, d.tx); err != nil { // a dump of an older version has none
+		return fmt.Errorf("counting the exchanges of the ledger: %w", err)
 	}
 	if err := d.tx.Commit(); err != nil {
 		return fmt.Errorf("filling the ledger: %w", err)

@@ -3,11 +3,9 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"encoding/base64"
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,11 +19,6 @@ const (
 	maxItems   = 500
 )
 
-// filterNames are the filters of lists, with the columns that they are of, but for start and end.
-var exchangeFilters = [][2]string{{"organization", "organization"}, {"project", "project"}, {"key", "api_key"},
-	{"model", "model"}, {"provider", "provider"},
-	{"outcome", "outcome"}, {"user", "user_id"}, {"operation", "operation"}}
-
 // filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's where one
 // is unknown.
 func filter(s *statement, o adminapi.ListOptions, names [][2]string) error {
@@ -35,9 +28,6 @@ func filter(s *statement, o adminapi.ListOptions, names [][2]string) error {
 	}
 	for _, n := range names {
 		s.equal(n[1], text(r.one(n[0])))
-	}
-	if o.Filters["user"] != "" {
-		s.condition("user_id <> ''") // as the index has it
 	}
 	if start := r.unix("start", 0); start > 0 {
 		s.and("at", ">=", start*1e6)
@@ -60,44 +50,6 @@ var selectExchanges = "SELECT id, request_id, at, duration, first_byte_ms, api_k
 	"provider, upstream_model, attempts, stream, status, outcome, error_code, " + strings.Join(usage.Columns(), ", ") +
 	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint FROM exchanges"
 
-// Exchanges returns a part of the request log, newest first. The filters are start and end (Unix seconds),
-// organization, project, key, model, provider, outcome, user and operation; the query is the id of an exchange or of
-// its request. It returns an error of OpenAI's where the options are wrong.
-func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
-	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
-	s := l.statement(selectExchanges)
-	if err := filter(s, o, exchangeFilters); err != nil {
-		return page, err
-	}
-	if o.Query != "" {
-		s.condition("(id = " + s.arg(text(o.Query)) + " OR request_id = " + s.arg(text(o.Query)) + ")")
-	}
-	if o.After != "" {
-		at, id, ok := decodeAfter(o.After)
-		if !ok {
-			return page, errAfter()
-		}
-		s.condition("(at, id) < (" + s.arg(at) + ", " + s.arg(id) + ")")
-	}
-	limit := items(o.Limit)
-	s.add(" ORDER BY at DESC, id DESC LIMIT ", s.arg(limit+1))
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
-		e, err := scanExchange(rows)
-		page.Items = append(page.Items, e)
-		return err
-	})
-	if err != nil {
-		return page, fmt.Errorf("reading the request log: %w", err)
-	}
-	if len(page.Items) > limit {
-		page.Items = page.Items[:limit]
-		last := page.Items[limit-1]
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.Start.UnixMicro(), 10) + "." +
-			last.ID))
-	}
-	return page, nil
-}
-
 func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
 	var e adminapi.Exchange
 	var at int64
@@ -109,13 +61,6 @@ func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
 		&e.Estimated, &e.Batch, &cost, &e.Priced, &e.PriceVersion, &e.Requests, &e.RefusedBy, &e.KeyHint)
 	e.Start, e.CostUSD = time.UnixMicro(at).UTC(), cost.String()
 	return e, err
-}
-
-func decodeAfter(after string) (at int64, id string, ok bool) {
-	b, err := base64.RawURLEncoding.DecodeString(after)
-	number, id, found := strings.Cut(string(b), ".")
-	at, numeric := strconv.ParseInt(number, 10, 64)
-	return at, id, err == nil && found && numeric == nil && id == text(id)
 }
 
 func errAfter() error {

@@ -83,7 +83,8 @@ func (l *Ledger) prepare(ctx context.Context) error {
 	if l.postgres || l.ready.Load() {
 		return nil
 	}
-	all := []*insert{intoExchanges, intoAggregates, intoMinutes, intoSums, intoSpent, intoAttempts, intoProviders}
+	all := []*insert{intoExchanges, intoAggregates, intoMinutes, intoSums, intoSpent, intoAttempts, intoProviders,
+		intoOutcomes}
 	for _, in := range all {
 		if _, done := l.prepared.Load(in); done {
 			continue

@@ -194,8 +194,10 @@ func (l *Ledger) migrate(ctx context.Context) error {
 	}
 	s := l.statement("INSERT INTO ledger_state (name, value) VALUES ('changes', 0), ('epoch', ")
 	s.add(s.arg(rand.Int64()), ") ON CONFLICT (name) DO NOTHING")
-	_, err = s.exec(ctx, l.write)
-	return err
+	if _, err = s.exec(ctx, l.write); err != nil {
+		return err
+	}
+	return l.fillOutcomes(ctx, l.write)
 }
 
 // Close closes the connections to the database.

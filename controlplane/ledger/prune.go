@@ -66,7 +66,9 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		func(s *statement) { s.and("at", "<", exchanges.UnixMicro()) },
 		func(s *statement) { s.and("width", "=", minutes); s.and("start", "<", now.Add(-keepMinutes).Unix()) },
 		func(s *statement) { s.and("width", "=", hours); s.and("start", "<", aggregates.Unix()) })
-	tables := []string{"exchanges", "audit", "spent", "attempts", "provider_attempts", "provider_attempts"}
+	conditions = append(conditions, conditions[4:6]...)
+	tables := []string{"exchanges", "audit", "spent", "attempts", "provider_attempts", "provider_attempts", "outcomes",
+		"outcomes"}
 	for level := range levels { // as their index has them
 		tables = append(tables, "aggregates")
 		conditions = append(conditions, func(s *statement) {
@@ -119,7 +121,7 @@ func (l *Ledger) pruneSums(ctx context.Context, now, aggregates time.Time) (tota
 // pruneRefused deletes refused requests from before a time, and those that are older than the last rows.
 func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64) (int64, error) {
 	oldest := before.UnixMicro()
-	s := l.statement("SELECT at FROM exchanges WHERE refused_by <> '' ORDER BY at DESC LIMIT 1 OFFSET ")
+	s := l.statement("SELECT at FROM exchanges WHERE " + inUnserved + " AND refused_by <> '' ORDER BY at DESC LIMIT 1 OFFSET ")
 	s.add(s.arg(rows - 1))
 	err := s.each(ctx, l.write, func(r *sql.Rows) error {
 		var at int64
@@ -131,7 +133,8 @@ func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64)
 		return 0, err
 	}
 	return l.pruneTable(ctx, "exchanges", func(s *statement) {
-		s.condition("refused_by <> ''") // as the index has it
+		s.condition(inUnserved) // as the index has it
+		s.condition("refused_by <> ''")
 		s.and("at", "<", oldest)
 	})
 }

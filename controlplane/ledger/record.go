@@ -30,7 +30,7 @@ const (
 
 var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
 	"attempts, stream, status, outcome, error_code, first_byte_ms, " + strings.Join(usage.Columns(), ", ") +
-	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint"
+	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint, details"
 
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
 // an error. What a record says is never refused; what cannot be is made the nearest that can.
@@ -108,6 +108,9 @@ func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
 			if err := l.addAttempts(ctx, tx, fresh); err != nil {
 				return err
 			}
+			if err := l.addOutcomes(ctx, tx, fresh); err != nil {
+				return err
+			}
 			return l.addSpent(ctx, tx, total.keyed)
 		})
 	}
@@ -162,7 +165,10 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost),
 		Priced:       r.GetPriced(),
 		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
-		AttemptList: keptAttempts(r), RefusedBy: text(r.GetRefusedBy()), KeyHint: text(r.GetKeyHint()),
+		AttemptList: keptAttempts(r), RefusedBy: text(r.GetRefusedBy()), KeyHint: text(r.GetKeyHint()), Details: r.GetDetails(),
+	}
+	if kept.RefusedBy != "" && kept.Outcome == "finished" {
+		kept.Outcome = "rejected" // so that the index has it
 	}
 	for k := range usage.Kinds {
 		*k.Of(kept) = openai.Count(*k.Of(r))
@@ -226,6 +232,7 @@ func (r *row) fill(v *values) {
 	v.addNumber(r.Requests)
 	v.addText(r.RefusedBy)
 	v.addText(r.KeyHint)
+	v.addText(detailsText(r.Details))
 }
 
 // insert adds rows and returns those that were not there.

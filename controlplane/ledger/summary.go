@@ -64,6 +64,12 @@ func (s *sums) totals() adminapi.Totals {
 		CostUSD:      usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
 }
 
+// summaryFilters are those of a summary, with their columns.
+func summaryFilters() [][2]string {
+	return [][2]string{{"organization", "organization"}, {"project", "project"}, {"key", "api_key"}, {"model", "model"},
+		{"provider", "provider"}}
+}
+
 type summaryQuery struct {
 	ledger   *Ledger
 	from, to time.Time
@@ -82,7 +88,7 @@ func (l *Ledger) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
 	q := &summaryQuery{ledger: l, from: time.Unix(start, 0).UTC().Truncate(time.Hour),
 		to: time.Unix(end-1, 0).UTC().Truncate(time.Hour).Add(time.Hour)}
 	q.level = ofAll
-	for _, n := range exchangeFilters[:5] {
+	for _, n := range summaryFilters() {
 		value := text(r.one(n[0]))
 		if value == "" {
 			continue

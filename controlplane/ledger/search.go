@@ -1,0 +1,259 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+const (
+	// searched is how many exchanges a search looks at for one page, and a count counts.
+	searched = 10_000
+	// inUnserved is the condition of the index exchanges_unserved, word for word: SQLite compares the text.
+	inUnserved = "(outcome <> 'finished' OR status >= 400)"
+)
+
+// exchangeFilters are the filters that compare a column. A search follows the index of one, and looks whether what it
+// finds is as the others say. So those that choose fewest come first.
+var exchangeFilters = [][2]string{{"user", "user_id"}, {"key", "api_key"}, {"organization", "organization"},
+	{"model", "model"}, {"provider", "provider"}, {"project", "project"}, {"operation", "operation"}}
+
+// A search is what of the request log is asked for.
+type search struct {
+	index      func(*statement)   // conditions that an index has; nil: none but the time
+	rest       []func(*statement) // all others
+	start, end int64              // microseconds; 0: not given
+	at         int64              // with id: only what comes after this exchange; 0: not given
+	id         string
+}
+
+// searchOf reads the options of a search. It returns an error of OpenAI's where they are wrong.
+func searchOf(o adminapi.ListOptions, postgres bool) (*search, error) {
+	r := newReader(o)
+	x := &search{start: r.unix("start", 0) * 1e6, end: r.unix("end", 0) * 1e6}
+	if o.Query != "" {
+		x.add(true, func(s *statement) {
+			s.condition("(id = " + s.arg(text(o.Query)) + " OR request_id = " + s.arg(text(o.Query)) + ")")
+		})
+	}
+	x.equals(r, exchangeFilters[:2], true, postgres)
+	if keys := r.one("keys"); keys != "" {
+		x.add(false, func(s *statement) { s.among(without("api_key", postgres), strings.Split(text(keys), ",")) })
+	}
+	x.outcome(r.one("outcome"))
+	x.refusedBy(text(r.one("refused_by")))
+	x.numbers(r)
+	x.equals(r, exchangeFilters[2:5], true, postgres)
+	x.equals(r, exchangeFilters[5:], false, postgres)
+	r.unknown()
+	if o.After != "" {
+		var ok bool
+		if x.at, x.id, ok = decodeAfter(o.After); !ok {
+			r.fail(errAfter())
+		}
+	}
+	return x, r.err
+}
+
+func newReader(o adminapi.ListOptions) *reader {
+	r := &reader{values: url.Values{}, known: map[string]bool{}}
+	for name, value := range o.Filters {
+		r.values.Set(name, value)
+	}
+	return r
+}
+
+// add adds a condition. The first that an index has decides which index.
+func (x *search) add(indexed bool, condition func(*statement)) {
+	if indexed && x.index == nil {
+		x.index = condition
+		return
+	}
+	x.rest = append(x.rest, condition)
+}
+
+// equals adds the filters that are given.
+func (x *search) equals(r *reader, filters [][2]string, indexed, postgres bool) {
+	for _, f := range filters {
+		if value := text(r.one(f[0])); value != "" {
+			x.equal(f[1], value, indexed, postgres)
+		}
+	}
+}
+
+// equal adds the condition that a column has a value.
+func (x *search) equal(column, value string, indexed, postgres bool) {
+	first := indexed && x.index == nil
+	x.add(indexed, func(s *statement) {
+		if column == "user_id" && first {
+			s.condition("user_id <> ''") // as the index has it
+		}
+		if first {
+			s.and(column, "=", value)
+			return
+		}
+		s.and(without(column, postgres), "=", value)
+	})
+}
+
+// without names a column so that SQLite does not use its index, and follows the one that the search has chosen.
+// PostgreSQL knows how often values occur.
+func without(column string, postgres bool) string {
+	if postgres {
+		return column
+	}
+	return "+" + column
+}
+
+// outcome adds the condition of an outcome, or of a class.
+func (x *search) outcome(outcome string) {
+	if outcome == "" {
+		return
+	}
+	if outcome != "finished" && outcome != adminapi.OutcomeServed {
+		x.add(true, func(s *statement) { s.condition(inUnserved) })
+	}
+	x.add(false, func(s *statement) {
+		switch outcome {
+		case adminapi.OutcomeServed:
+			s.condition(isServed)
+		case adminapi.OutcomeError:
+			s.condition(isError)
+		default:
+			s.and("outcome", "=", text(outcome))
+		}
+	})
+}
+
+// refusedBy adds the condition that what refused a request begins so.
+func (x *search) refusedBy(begin string) {
+	if begin == "" {
+		return
+	}
+	x.add(true, func(s *statement) { s.condition(inUnserved) })
+	x.add(false, func(s *statement) {
+		s.condition("refused_by <> ''")
+		s.and("substr(refused_by, 1, "+strconv.Itoa(utf8.RuneCountInString(begin))+")", "=", begin)
+	})
+}
+
+// numbers adds the conditions on a status, a cost and a duration.
+func (x *search) numbers(r *reader) {
+	if status := r.number("status", -1, 0, 999); status >= 0 {
+		if status >= 400 {
+			x.add(true, func(s *statement) { s.condition(inUnserved) })
+		}
+		x.add(false, func(s *statement) { s.and("status", "=", status) })
+	}
+	if least := r.one("min_cost_usd"); least != "" {
+		cost, err := usage.ParseUSD(least)
+		if err != nil {
+			r.fail(openai.BadRequest("min_cost_usd", openai.CodeInvalidValue,
+				"Invalid value for 'min_cost_usd': it must be an amount of US dollars, such as 0.05."))
+		}
+		x.add(false, func(s *statement) { s.and("cost", ">=", int64(cost)) })
+	}
+	if least := r.number("min_duration_ms", 0, 0, maxMilliseconds); least > 0 {
+		x.add(false, func(s *statement) { s.and("duration", ">=", least) })
+	}
+}
+
+// where adds the conditions that an index serves: the chosen one's, and the time.
+func (x *search) where(s *statement) {
+	if x.index != nil {
+		x.index(s)
+	}
+	if x.start > 0 {
+		s.and("at", ">=", x.start)
+	}
+	if x.end > 0 {
+		s.and("at", "<", x.end)
+	}
+	if x.at > 0 {
+		s.and("at", "<=", x.at)
+	}
+}
+
+// all adds all conditions, and that nothing is older than a bound; 0: none.
+func (x *search) all(s *statement, bound int64) {
+	x.where(s)
+	for _, c := range x.rest {
+		c(s)
+	}
+	if x.at > 0 {
+		s.condition("(at, id) < (" + s.arg(x.at) + ", " + s.arg(x.id) + ")")
+	}
+	if bound > 0 {
+		s.and("at", ">=", bound)
+	}
+}
+
+// bound returns the time, in microseconds, of the oldest exchange that is looked at; 0 if all are. It reads nothing
+// but the index.
+func (l *Ledger) bound(ctx context.Context, x *search) (at int64, err error) {
+	s := l.statement("SELECT at FROM exchanges")
+	x.where(s)
+	s.add(" ORDER BY at DESC LIMIT 1 OFFSET ", s.arg(searched))
+	err = s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&at) })
+	return at, err
+}
+
+// Exchanges returns a part of the request log, newest first, as [adminapi.Client.Requests] says; the query is the id
+// of an exchange or of its request, and keys are ids of keys, with commas between them. It returns an error of
+// OpenAI's where the options are wrong.
+func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
+	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
+	x, err := searchOf(o, l.postgres)
+	if err != nil {
+		return page, err
+	}
+	var bound int64
+	if len(x.rest) > 0 {
+		if bound, err = l.bound(ctx, x); err != nil {
+			return page, fmt.Errorf("reading the request log: %w", err)
+		}
+	}
+	s := l.statement(selectExchanges)
+	x.all(s, bound)
+	limit := items(o.Limit)
+	s.add(" ORDER BY at DESC, id DESC LIMIT ", s.arg(limit+1))
+	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+		e, err := scanExchange(rows)
+		page.Items = append(page.Items, e)
+		return err
+	})
+	if err != nil {
+		return page, fmt.Errorf("reading the request log: %w", err)
+	}
+	switch {
+	case len(page.Items) > limit:
+		page.Items = page.Items[:limit]
+		last := page.Items[limit-1]
+		page.Next = encodeAfter(last.Start.UnixMicro(), last.ID)
+	case bound > 0:
+		to := time.UnixMicro(bound).UTC()
+		page.Next, page.SearchedTo = encodeAfter(bound, ""), &to
+	}
+	return page, nil
+}
+
+func encodeAfter(at int64, id string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at, 10) + "." + id))
+}
+
+func decodeAfter(after string) (at int64, id string, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(after)
+	number, id, found := strings.Cut(string(b), ".")
+	at, numeric := strconv.ParseInt(number, 10, 64)
+	return at, id, err == nil && found && numeric == nil && at > 0 && id == text(id)
+}
