@@ -77,13 +77,15 @@ type server struct {
 	turn      *semaphore.Weighted // of one: whoever writes
 	attentive attentive
 	exports   *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
+	streams   *semaphore.Weighted // of maxStreams: whoever has the request log exported
 }
 
 // New returns the handler of every path below /admin/v1/, and of OpenAI's below /v1/organization/. A request whose
 // context has a [Principal] is that principal's; any other needs a bearer token.
 func New(c Config) http.Handler {
 	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
-		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1)}
+		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1),
+		streams: semaphore.NewWeighted(maxStreams)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))

@@ -1,28 +1,14 @@
 package admin
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
-
-func (s *server) exchange(w http.ResponseWriter, r *http.Request) error {
-	e, found, err := s.config.Ledger.Exchange(r.Context(), r.PathValue("id"))
-	switch {
-	case err != nil:
-		return ledgerError(err)
-	case !found:
-		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-			Message: fmt.Sprintf("There is no exchange %q in the request log.", r.PathValue("id"))}
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, e)
-}
 
 // health answers with the health of every configured provider, and of those that were in the last day.
 func (s *server) health(w http.ResponseWriter, r *http.Request) error {

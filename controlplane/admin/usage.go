@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger"
@@ -116,51 +115,6 @@ func (s *server) series(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, out)
-}
-
-func (s *server) exchanges(w http.ResponseWriter, r *http.Request) error {
-	asked, err := optionsOf(r)
-	if err != nil {
-		return err
-	}
-	_, csv, err := exportOf(r)
-	if err != nil {
-		return err
-	}
-	delete(asked.Filters, "format")
-	if csv {
-		leave, err := s.export(r.Context())
-		if err != nil {
-			return err
-		}
-		defer leave()
-	}
-	t := table{}
-	for {
-		page, err := s.config.Ledger.Exchanges(r.Context(), asked)
-		if err != nil {
-			return ledgerError(err)
-		}
-		if !csv {
-			if page.Items == nil {
-				page.Items = []adminapi.Exchange{}
-			}
-			return httpapi.WriteJSON(w, http.StatusOK, page)
-		}
-		for _, e := range page.Items {
-			text, err := json.Marshal(e)
-			if err != nil {
-				return err
-			}
-			if err := t.add(object{"", text}); err != nil {
-				return err
-			}
-		}
-		if page.Next == "" || len(t.rows) >= maxRows {
-			return t.write(w, "exchanges")
-		}
-		asked.After = page.Next
-	}
 }
 
 // exportOf returns the query of a request without what it says of the format, and whether that is CSV.

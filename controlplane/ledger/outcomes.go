@@ -51,8 +51,8 @@ type outcomeTime struct{ width, start int64 }
 
 const classColumns = "served, errors, rejected, cancelled"
 
-var intoOutcomes = newInsert("outcomes", "width, start, " + classColumns, "ON CONFLICT (width, start) DO UPDATE SET " +
-	"served = outcomes.served + excluded.served, errors = outcomes.errors + excluded.errors, " +
+var intoOutcomes = newInsert("outcomes", "width, start, "+classColumns, "ON CONFLICT (width, start) DO UPDATE SET "+
+	"served = outcomes.served + excluded.served, errors = outcomes.errors + excluded.errors, "+
 	"rejected = outcomes.rejected + excluded.rejected, cancelled = outcomes.cancelled + excluded.cancelled")
 
 // addOutcomes counts exchanges that are new.

@@ -169,9 +169,23 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	if r == nil {
 		return 0, false
 	}
+	var s sum
+	r.addTo(&s, u)
+	return s.nano(r.factorOf(u)), true
+}
+
+// factorOf returns the factor of the whole cost, in millionths.
+func (r *Rates) factorOf(u Used) uint64 {
+	if u.Batch {
+		return r.batch
+	}
+	return r.factor
+}
+
+// addTo adds the parts of a cost, in the order of the names in [Rates.Lines].
+func (r *Rates) addTo(s *sum, u Used) {
 	prompt, answer := openai.Count(u.PromptTokens), openai.Count(u.CompletionTokens)
 	t := r.tier(prompt)
-	var s sum
 	prompt -= s.add(u.CachedTokens, prompt, t.cached)
 	hour := s.add(min(u.HourWriteTokens, u.CacheWriteTokens), prompt, t.hour)
 	prompt -= hour
@@ -182,11 +196,6 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	answer -= s.add(u.CompletionAudio, answer, t.audioOut)
 	s.add(answer, answer, t.output)
 	s.add(u.Images, openai.MaxTokens, r.image)
-	factor := r.factor
-	if u.Batch {
-		factor = r.batch
-	}
-	return s.nano(factor), true
 }
 
 // Estimate returns the maximum cost of so many tokens of text, and whether there is a price. The flag hour means that
@@ -217,11 +226,18 @@ func (r *Rates) tier(prompt int64) *tier {
 }
 
 // A sum is in pico-dollars. Nine addends of 10^16 pico-dollars by 2^40 stay below 2^97.
-type sum struct{ high, low uint64 }
+type sum struct {
+	high, low uint64
+	lists     bool // lines are wanted
+	lines     []Line
+}
 
 // add adds the price of n things, at most most, and returns how many it added.
 func (s *sum) add(n, most int64, rate uint64) int64 {
 	n = min(max(n, 0), most)
+	if s.lists {
+		s.lines = append(s.lines, Line{Count: n, rate: rate})
+	}
 	high, low := bits.Mul64(uint64(n), rate)
 	var carry uint64
 	s.low, carry = bits.Add64(s.low, low, 0)

@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+const (
+	// maxNamed is how many keys the words of a search may name.
+	maxNamed = 100
+	// noKey is the id of no key.
+	noKey = "-"
+)
+
+// requests answers with a part of the request log, or with all of it as CSV or as lines of JSON.
+func (s *server) requests(w http.ResponseWriter, r *http.Request) error {
+	form, err := streamOf(r)
+	if err != nil {
+		return err
+	}
+	asked, err := s.searchOf(r)
+	if err != nil {
+		return err
+	}
+	page, err := s.config.Ledger.Exchanges(r.Context(), asked)
+	if err != nil {
+		return ledgerError(err)
+	}
+	if form == "" {
+		return httpapi.WriteJSON(w, http.StatusOK, page)
+	}
+	return s.stream(w, r, form, asked, page)
+}
+
+// searchOf reads the query of a search. The names of keys become their ids.
+func (s *server) searchOf(r *http.Request) (adminapi.ListOptions, error) {
+	asked, err := optionsOf(r)
+	if err != nil {
+		return asked, err
+	}
+	if id := asked.Filters["request_id"]; id != "" {
+		asked.Query = id
+	}
+	words := strings.Fields(strings.ToLower(asked.Filters["key_name"]))
+	for _, read := range []string{"format", "request_id", "key_name"} {
+		delete(asked.Filters, read)
+	}
+	if asked.Filters["keys"] != "" {
+		return asked, openai.BadRequest("keys", openai.CodeUnknownParameter, "Unknown parameter: 'keys'.")
+	}
+	if len(words) == 0 {
+		return asked, nil
+	}
+	var ids []string
+	for _, key := range s.keys.of(s.config.Plane.Keys()) {
+		if !containsAll(key.text, words) {
+			continue
+		}
+		if ids = append(ids, key.name); len(ids) > maxNamed {
+			return asked, openai.BadRequest("key_name", openai.CodeInvalidValue,
+				"More than %d keys match 'key_name'. Give more of the name.", maxNamed)
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		asked.Filters["key"] = noKey
+	case len(ids) == 1 && asked.Filters["key"] == "":
+		asked.Filters["key"] = ids[0] // of which there is an index
+	default:
+		asked.Filters["keys"] = strings.Join(ids, ",")
+	}
+	return asked, nil
+}
+
+func containsAll(text string, words []string) bool {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// request answers with one exchange.
+func (s *server) request(w http.ResponseWriter, r *http.Request) error {
+	e, found, err := s.config.Ledger.Exchange(r.Context(), r.PathValue("id"))
+	switch {
+	case err != nil:
+		return ledgerError(err)
+	case !found:
+		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
+			Message: fmt.Sprintf("There is no exchange %q in the request log.", r.PathValue("id"))}
+	}
+	if e.Cost, err = s.costOf(r.Context(), &e); err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, e)
+}
+
+// outcomes counts the request log.
+func (s *server) outcomes(w http.ResponseWriter, r *http.Request) error {
+	asked, err := s.searchOf(r)
+	if err != nil {
+		return err
+	}
+	counts, err := s.config.Ledger.Outcomes(r.Context(), asked)
+	if err != nil {
+		return ledgerError(err)
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, counts)
+}
