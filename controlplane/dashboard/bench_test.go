@@ -269,8 +269,12 @@ func (l *ledger) before(api http.Handler) http.Handler {
 		switch {
 		case path == "summary":
 			answer = l.summary
-		case path == "exchanges":
+		case path == "requests":
 			answer = adminapi.Page[adminapi.Exchange]{Items: l.exchanges}
+		case strings.HasPrefix(path, "requests/") && len(l.exchanges) > 0:
+			answer = l.exchanges[0]
+		case path == "outcomes":
+			answer = adminapi.Outcomes{}
 		case path == "audit":
 			answer = adminapi.Page[adminapi.AuditEntry]{Items: l.audit}
 		case strings.HasSuffix(path, "/consumption"):

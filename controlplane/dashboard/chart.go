@@ -26,6 +26,8 @@ type chart struct {
 	// End is where the last bucket ends, and Width how long each is, in seconds. With them a drag over the chart zooms.
 	End   int64 `json:"end,omitempty"`
 	Width int64 `json:"width,omitempty"`
+	// Picks has a click zoom to the bucket that is pointed at.
+	Picks bool `json:"picks,omitempty"`
 }
 
 // A series is a line of a chart, or its bars. A nil value is a gap.

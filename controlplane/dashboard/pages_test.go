@@ -52,7 +52,11 @@ func fill(t *testing.T, b *bench, w *browser) string {
 		Providers: []adminapi.NamedTotals{{Name: evil, Totals: totals}}}
 	b.ledger.exchanges = []adminapi.Exchange{{RequestID: evil, Start: now, Key: evil, Organization: evil, Project: evil,
 		User: evil, Operation: evil, Model: evil, Provider: evil, Upstream: evil, Outcome: evil, ErrorCode: evil,
-		CostUSD: evil, Priced: true}}
+		CostUSD: evil, Priced: true, ID: evil, RefusedBy: evil, PriceVersion: evil, AttemptList: []adminapi.Attempt{{
+			Provider: evil, Model: evil, Kind: evil, Error: evil, FirstByteMS: 1, DurationMS: 2}},
+		Detail: &adminapi.ExchangeDetail{TraceID: evil, Plan: []string{evil}, Dropped: evil, Adjusted: evil,
+			UpstreamID: evil, Limits: []adminapi.LimitHeld{{Rule: evil, Reserved: evil, Settled: evil}}},
+		Cost: &adminapi.CostSheet{Problem: evil, Lines: []adminapi.CostLine{{Part: evil, PriceUSD: evil, CostUSD: evil}}}}}
 	b.ledger.audit = []adminapi.AuditEntry{{At: now, Actor: evil, Role: evil, Address: evil, Action: evil, Kind: evil,
 		Name: evil, Diff: "+" + evil}}
 	b.ledger.series = func(q url.Values) adminapi.Series {
@@ -87,7 +91,7 @@ func everyPage(key string) []string {
 		"/", "/usage?by=model", "/usage?by=model&measure=cost&range=30d", "/usage?by=provider&compare=true",
 		"/?range=1h&compare=true", "/?range=nonsense", "/usage?range=custom&from=2026-01-01&to=2026-01-02&by=key",
 		"/usage?organization=acme&measure=cost&range=30d", "/usage?models=" + url.QueryEscape(evil), "/requests",
-		"/requests?model=" + url.QueryEscape(evil), "/playground",
+		"/requests?model=" + url.QueryEscape(evil), "/requests?live=true&outcome=error", "/requests/x", "/playground",
 		"/keys", "/keys?organization=acme", "/keys?q=" + url.QueryEscape(evil), key, key + "/revoke", key + "/rotate",
 		"/new/key", "/new/key?organization=" + url.QueryEscape(evil),
 		"/organizations", "/organizations/acme", "/new/organization", "/projects", "/projects/acme/search", "/new/project",
@@ -125,7 +129,7 @@ func TestEveryPageWhereThereIsNothingAndWhereTheLedgerIsAway(t *testing.T) {
 			"/": "Add a provider", "/keys": "Create the first key", "/organizations": "Create an organization",
 			"/projects": "Create a project", "/rate-limits": "Create a rate limit",
 			"/providers": "Add a provider", "/models": "Create a model", "/batches": "POST /v1/batches",
-			"/fine-tuning": "POST /v1/fine_tuning/jobs", "/requests": "playground",
+			"/fine-tuning": "POST /v1/fine_tuning/jobs", "/requests": "playground", "/requests?status=404": "No matching requests",
 			"/usage": "Choose another time", "/data-plane": "modelgate doctor", "/tokens": "Create a token",
 			"/keys?q=nothing": "Show all keys", "/objects/Route": "as YAML", "/audit": "",
 		} {

@@ -43,16 +43,6 @@ func pageOf[T any](r *http.Request, ask func(adminapi.ListOptions) (adminapi.Pag
 	return data, err
 }
 
-func (v *visit) requests(w http.ResponseWriter, r *http.Request) error {
-	data, err := pageOf(r, func(o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
-		return v.api.Exchanges(r.Context(), o)
-	}, "key", "model", "provider", "organization", "project", "outcome")
-	if err != nil {
-		return err
-	}
-	return v.render(w, "requests", "Requests", data)
-}
-
 func (v *visit) auditLog(w http.ResponseWriter, r *http.Request) error {
 	data, err := pageOf(r, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 		return v.api.Audit(r.Context(), o)

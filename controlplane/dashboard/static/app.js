@@ -5,9 +5,10 @@
 // Times are shown in the reader's own zone.
 function localTimes(within) {
   const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   for (const t of within.querySelectorAll("time[datetime]:not([title])")) {
     t.title = t.textContent;
-    t.textContent = format.format(new Date(t.dateTime));
+    t.textContent = (t.closest("[data-seconds]") ? exact : format).format(new Date(t.dateTime));
   }
 }
 
@@ -97,15 +98,26 @@ function stack(series, shown) {
   return series.map((s, k) => s.values.map((v, i) => sum[i] = (sum[i] ?? 0) + (shown[k] ? v ?? 0 : 0))).reverse();
 }
 
-// zoom opens the page for the time that was dragged over.
+// zoom opens the page for the time that was dragged over, or for the bucket that was clicked.
 function zoom(plot, chart) {
   const { left, width } = plot.select;
   if (width < 8) return;
-  const at = (pixel, round) => new Date(round(plot.posToVal(pixel, "x") / chart.width) * chart.width * 1000).toISOString().slice(0, 16);
+  const at = (pixel, round) => round(plot.posToVal(pixel, "x") / chart.width) * chart.width;
+  show(at(left, Math.floor), at(left + width, Math.ceil));
+}
+
+function pick(plot, chart) {
+  const i = plot.cursor.idx;
+  if (i != null && plot.select.width < 8) show(chart.x[i], chart.x[i] + chart.width);
+}
+
+// show opens the page for a time, in seconds.
+function show(from, to) {
+  const text = (s) => new Date(s * 1000).toISOString().slice(0, 16);
   const query = new URLSearchParams(location.search);
   query.set("range", "custom");
-  query.set("from", at(left, Math.floor));
-  query.set("to", at(left + width, Math.ceil));
+  query.set("from", text(from));
+  query.set("to", text(to));
   query.delete("after");
   location.search = query;
 }
@@ -152,6 +164,7 @@ function charts(within) {
     figure.removeAttribute("data-chart");
     figure.replaceChildren();
     const plot = new uPlot(options, data(), figure);
+    if (chart.picks) plot.over.addEventListener("click", () => pick(plot, chart));
     plot.root.setAttribute("role", "img");
     plot.root.setAttribute("aria-label", figure.dataset.summary);
     new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height })).observe(figure);
