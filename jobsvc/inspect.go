@@ -3,9 +3,6 @@ package jobsvc
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +13,6 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	"github.com/modelgate/modelgate/jobsvc/finetuning"
@@ -25,18 +21,19 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// An Inspector reads the jobs of all tenants, for operators. It does not change anything, and works without a running
-// job service. It is safe for concurrent use.
+// An Inspector shows the jobs of all tenants to operators. It works without a running job service, and changes nothing
+// but that a batch is to be cancelled. It is safe for concurrent use.
 type Inspector struct {
 	store *store.Store
 	gate  *quota.Gate
+	blobs *blob.Bucket // nil: files of batches cannot be read
 }
 
 // NewInspector returns an inspector for the job service with its state in an etcd. Without its blobs, archived jobs
-// are not found.
+// are not found, and the files of batches cannot be read.
 func NewInspector(etcd *clientv3.Client, blobs *blob.Bucket) *Inspector {
 	objects := configstore.New(etcd, func(configv1.Object) error { return nil }, zap.NewNop())
-	i := &Inspector{store.New(etcd), quota.New(quota.Options{Objects: objects, Now: time.Now})}
+	i := &Inspector{store.New(etcd), quota.New(quota.Options{Objects: objects, Now: time.Now}), blobs}
 	if blobs != nil {
 		i.store = i.store.Archived(blobs)
 	}
@@ -62,7 +59,7 @@ func keyAndStatus(j *finetuning.Job) (key, status string) { return j.Key, string
 
 // FineTuningJob returns a job, or a 404 if there is none.
 func (i *Inspector) FineTuningJob(ctx context.Context, id string) (adminapi.TenantObject, error) {
-	r, err := i.find(ctx, id)
+	r, err := find(ctx, i.store, finetuning.Kind, "fine-tuning job", id)
 	if err != nil {
 		return adminapi.TenantObject{}, err
 	}
@@ -73,7 +70,7 @@ func (i *Inspector) FineTuningJob(ctx context.Context, id string) (adminapi.Tena
 func (i *Inspector) FineTuningEvents(ctx context.Context, id string,
 	o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error) {
 	page := adminapi.Page[json.RawMessage]{Items: []json.RawMessage{}}
-	of, err := i.find(ctx, id)
+	of, err := find(ctx, i.store, finetuning.Kind, "fine-tuning job", id)
 	if err != nil {
 		return page, err
 	}
@@ -92,22 +89,6 @@ func (i *Inspector) FineTuningEvents(ctx context.Context, id string,
 		page.Next = found[len(found)-1].ID
 	}
 	return page, nil
-}
-
-// find searches a job in all tenants, because its id does not name the tenant.
-func (i *Inspector) find(ctx context.Context, id string) (*store.Record[finetuning.Job], error) {
-	tenants, err := finetuning.Kind.Tenants(ctx, i.store)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range tenants {
-		r, err := finetuning.Kind.Get(ctx, i.store, t, id)
-		if !errors.Is(err, store.ErrNotFound) {
-			return r, err
-		}
-	}
-	return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-		Message: fmt.Sprintf("There is no fine-tuning job %q.", id)}
 }
 
 // inspect merges the newest objects of every tenant.

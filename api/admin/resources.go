@@ -230,6 +230,32 @@ type TenantObject struct {
 	Object json.RawMessage `json:"object"`
 }
 
+// A BatchDetails is a batch of any tenant, with what its requests have cost.
+type BatchDetails struct {
+	TenantObject
+	// Cost is absent if the ledger is unavailable.
+	Cost *BatchCost `json:"cost,omitempty"`
+}
+
+// A BatchCost is what the ledger has of the answered requests of a batch.
+type BatchCost struct {
+	// Requests are those that the ledger has. It gets them a few seconds after their end.
+	Requests int64 `json:"requests"`
+	// Unpriced are those of a model without a price.
+	Unpriced int64 `json:"unpriced,omitempty"`
+	// USD is a decimal.
+	USD string `json:"usd"`
+}
+
+// A BatchFailure is a request of a batch that has failed, without its content.
+type BatchFailure struct {
+	CustomID  string `json:"custom_id"`
+	Status    int    `json:"status,omitempty"` // 0: there was no response
+	RequestID string `json:"request_id,omitempty"`
+	Code      string `json:"code,omitempty"`
+	Message   string `json:"message,omitempty"`
+}
+
 // TenantQuotas are what an organization, a project of it, or a key without an organization keeps at the job service.
 type TenantQuotas struct {
 	Organization string     `json:"organization,omitempty"`

@@ -114,6 +114,21 @@ func (c *Client) Batches(ctx context.Context, o ListOptions) (Page[TenantObject]
 	return get[Page[TenantObject]](ctx, c, "batches"+o.query())
 }
 
+// Batch returns one, with its cost.
+func (c *Client) Batch(ctx context.Context, id string) (BatchDetails, error) {
+	return get[BatchDetails](ctx, c, "batches/"+url.PathEscape(id))
+}
+
+// BatchFailures returns some failed requests of a batch: while it runs the newest, later the first.
+func (c *Client) BatchFailures(ctx context.Context, id string) (Page[BatchFailure], error) {
+	return get[Page[BatchFailure]](ctx, c, "batches/"+url.PathEscape(id)+"/failures")
+}
+
+// CancelBatch asks for the end of a batch.
+func (c *Client) CancelBatch(ctx context.Context, id string) (TenantObject, error) {
+	return post[TenantObject](ctx, c, "batches/"+url.PathEscape(id)+"/cancel", nil)
+}
+
 // FineTuningJobs returns the fine-tuning jobs of all tenants, newest first.
 func (c *Client) FineTuningJobs(ctx context.Context, o ListOptions) (Page[TenantObject], error) {
 	return get[Page[TenantObject]](ctx, c, "fine_tuning/jobs"+o.query())

@@ -284,6 +284,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Audit:    audit,
 		Ledger:   o.ledger,
 		Jobs:     inspector,
+		Batch:    inspector,
 		Quotas:   inspector,
 		Bodies:   kept,
 		Version:  version(),

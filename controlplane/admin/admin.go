@@ -59,6 +59,7 @@ type Config struct {
 	// Ledger may be nil: what asks for it is then a 503.
 	Ledger *ledger.Ledger
 	Jobs   Jobs
+	Batch  OneBatch
 	Quotas Quotas
 	// Bodies are those of exchanges that are kept. Nil: none.
 	Bodies Bodies

@@ -106,7 +106,7 @@ func newBenchOn(t testing.TB, server *etcdtest.Server) *bench {
 	b.audit = admin.NewAuditLog(b.etcd, b.ledger, zap.NewNop())
 	b.config = admin.Config{
 		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors,
-		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),
+		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Batch: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),
 	}
 	b.config.Allowed, err = allowed.New(all.Providers(), []string{"MODELGATE_OPENAI=*", "TEAM=*", "HOOK=*", "KEY_OF_TLS"},
 		[]string{"/run/secrets/=*", "/etc/tls/"})

@@ -257,3 +257,10 @@ func entriesOf(kv *mvccpb.KeyValue) []adminapi.AuditEntry {
 	}
 	return entries
 }
+
+// note writes into the audit log who did what with something that is not an object of the configuration.
+func (s *server) note(ctx context.Context, action, kind, name, what string) error {
+	p, _ := PrincipalOf(ctx)
+	return s.config.Audit.Audit(ctx, adminapi.AuditEntry{Actor: p.Name, Role: p.Role, Address: p.Address, Action: action,
+		Kind: kind, Name: name, Diff: what, RequestID: requestIDOf(ctx)})
+}

@@ -41,7 +41,7 @@ func (s *server) readBodies(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return bodiesError(err)
 	}
-	if err := s.noteBodies(r.Context(), actionLook, id, ""); err != nil {
+	if err := s.note(r.Context(), actionLook, kindBodies, id, ""); err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -55,13 +55,6 @@ func (s *server) readBodies(w http.ResponseWriter, r *http.Request) error {
 func bodyOf(b *ledgerv1.KeptBody) adminapi.Body {
 	return adminapi.Body{ContentType: b.GetContentType(), Bytes: b.GetBytes(), Text: b.GetText(), Cut: b.GetCut(),
 		Omitted: b.GetOmitted(), Redacted: b.GetRedacted()}
-}
-
-// noteBodies writes into the audit log who did what with bodies.
-func (s *server) noteBodies(ctx context.Context, action, name, what string) error {
-	p, _ := PrincipalOf(ctx)
-	return s.config.Audit.Audit(ctx, adminapi.AuditEntry{Actor: p.Name, Role: p.Role, Address: p.Address, Action: action,
-		Kind: kindBodies, Name: name, Diff: what, RequestID: requestIDOf(ctx)})
 }
 
 func noBodies() error {
@@ -110,7 +103,7 @@ func (s *server) deleteBodies(w http.ResponseWriter, r *http.Request) error {
 
 // erase deletes bodies. The audit log says it first, so that there is no deletion without an entry.
 func (s *server) erase(w http.ResponseWriter, r *http.Request, name string, q ledger.BodiesQuery) error {
-	if err := s.noteBodies(r.Context(), actionDelete, name, ""); err != nil {
+	if err := s.note(r.Context(), actionDelete, kindBodies, name, ""); err != nil {
 		return err
 	}
 	deleted := adminapi.DeletedBodies{}

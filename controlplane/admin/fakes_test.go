@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -74,6 +76,26 @@ func one() adminapi.Page[adminapi.TenantObject] {
 // Batches returns one.
 func (*memoryJobs) Batches(context.Context, adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
 	return one(), nil
+}
+
+// Batch returns the batch, whatever its id.
+func (*memoryJobs) Batch(context.Context, string) (adminapi.TenantObject, error) {
+	return one().Items[0], nil
+}
+
+// CancelBatch returns the batch, whatever its id.
+func (*memoryJobs) CancelBatch(context.Context, string) (adminapi.TenantObject, error) {
+	return one().Items[0], nil
+}
+
+// BatchFailures returns one.
+func (*memoryJobs) BatchFailures(context.Context, string, int) ([]adminapi.BatchFailure, error) {
+	return []adminapi.BatchFailure{{CustomID: "a", Status: http.StatusBadRequest, Code: "invalid_value", Message: "No."}}, nil
+}
+
+// BatchFile returns the name of a file as its content.
+func (*memoryJobs) BatchFile(_ context.Context, _, which string) (string, io.ReadCloser, error) {
+	return which + ".jsonl", io.NopCloser(strings.NewReader(which)), nil
 }
 
 // Quotas returns those of one tenant.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -17,6 +18,18 @@ type Jobs interface {
 	// FineTuningJob returns one. The error is a 404 where there is none.
 	FineTuningJob(ctx context.Context, id string) (adminapi.TenantObject, error)
 	FineTuningEvents(ctx context.Context, id string, o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error)
+}
+
+// OneBatch shows and cancels one batch of any tenant. It returns a 404 if there is none. It must be safe for concurrent
+// use.
+type OneBatch interface {
+	Batch(ctx context.Context, id string) (adminapi.TenantObject, error)
+	// CancelBatch asks for the end of a batch.
+	CancelBatch(ctx context.Context, id string) (adminapi.TenantObject, error)
+	// BatchFailures returns up to limit failed requests.
+	BatchFailures(ctx context.Context, id string, limit int) ([]adminapi.BatchFailure, error)
+	// BatchFile opens a file of a batch: input, output or error.
+	BatchFile(ctx context.Context, id, which string) (name string, content io.ReadCloser, err error)
 }
 
 // Quotas are what tenants keep at the job service. It must be safe for concurrent use.

@@ -18,6 +18,7 @@ const (
 	KeysWrite   Scope = "keys:write"
 	UsageRead   Scope = "usage:read"
 	JobsRead    Scope = "jobs:read"
+	JobsWrite   Scope = "jobs:write"
 	AuditRead   Scope = "audit:read"
 	StatusRead  Scope = "status:read"
 	AdminsWrite Scope = "admins:write" // accounts and tokens of administration, which only it reads too
@@ -35,7 +36,7 @@ func ScopesOf(r configv1.Role) []Scope {
 	case configv1.Role_OWNER:
 		return []Scope{Everything}
 	case configv1.Role_OPERATOR:
-		return append(read, ConfigWrite, KeysWrite, Playground)
+		return append(read, ConfigWrite, KeysWrite, JobsWrite, Playground)
 	case configv1.Role_VIEWER:
 		return read
 	}

@@ -105,6 +105,7 @@ func scopeChoices(chosen []string) []scopeChoice {
 		{Name: string(admin.KeysWrite), Does: "create, change and revoke keys"},
 		{Name: string(admin.UsageRead), Does: "read usage, costs and the request log"},
 		{Name: string(admin.JobsRead), Does: "read batches and fine-tuning jobs"},
+		{Name: string(admin.JobsWrite), Does: "cancel batches"},
 		{Name: string(admin.AuditRead), Does: "read the audit log"},
 		{Name: string(admin.StatusRead), Does: "read the state of the data plane"},
 		{Name: string(admin.AdminsWrite), Does: "manage accounts and admin tokens"},

@@ -78,7 +78,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	api := admin.New(admin.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
 		Vendors: vendors,
-		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Quotas: b.jobs,
+		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Batch: b.jobs, Quotas: b.jobs,
 		Bodies:  keptBodies{},
 		Version: "test", Log: zap.NewNop(),
 	})
@@ -310,7 +310,27 @@ func (l *ledger) before(api http.Handler) http.Handler {
 // jobs are the batches and jobs that a test says there are.
 type jobs struct {
 	batches, tuning []adminapi.TenantObject
+	failures        []adminapi.BatchFailure
 	events          []json.RawMessage
+}
+
+func (j *jobs) Batch(context.Context, string) (adminapi.TenantObject, error) {
+	return j.batches[0], nil
+}
+
+func (j *jobs) CancelBatch(context.Context, string) (adminapi.TenantObject, error) {
+	cancelled := j.batches[0]
+	cancelled.Object = []byte(strings.ReplaceAll(string(cancelled.Object), "in_progress", "cancelling"))
+	j.batches[0] = cancelled
+	return cancelled, nil
+}
+
+func (j *jobs) BatchFailures(context.Context, string, int) ([]adminapi.BatchFailure, error) {
+	return j.failures, nil
+}
+
+func (j *jobs) BatchFile(_ context.Context, _, which string) (string, io.ReadCloser, error) {
+	return which + ".jsonl", io.NopCloser(strings.NewReader("the " + which)), nil
 }
 
 func (j *jobs) Quotas(_ context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error) {

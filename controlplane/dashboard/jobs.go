@@ -1,10 +1,10 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 )
@@ -12,12 +12,25 @@ import (
 // A batch is one as the clients' API shows it, as far as it is shown.
 type batch struct {
 	adminapi.TenantObject
-	ID        string `json:"id"`
-	Endpoint  string `json:"endpoint"`
-	Model     string `json:"model"`
-	Status    string `json:"status"`
-	CreatedAt int64  `json:"created_at"`
-	Counts    struct {
+	ID           string `json:"id"`
+	Endpoint     string `json:"endpoint"`
+	Model        string `json:"model"`
+	Status       string `json:"status"`
+	OutputFile   string `json:"output_file_id"`
+	ErrorFile    string `json:"error_file_id"`
+	CreatedAt    int64  `json:"created_at"`
+	InProgressAt int64  `json:"in_progress_at"`
+	FinalizingAt int64  `json:"finalizing_at"`
+	CompletedAt  int64  `json:"completed_at"`
+	FailedAt     int64  `json:"failed_at"`
+	ExpiredAt    int64  `json:"expired_at"`
+	CancelledAt  int64  `json:"cancelled_at"`
+	ExpiresAt    int64  `json:"expires_at"`
+	Usage        *struct {
+		Input  int64 `json:"input_tokens"`
+		Output int64 `json:"output_tokens"`
+	} `json:"usage"`
+	Counts struct {
 		Total     int64 `json:"total"`
 		Completed int64 `json:"completed"`
 		Failed    int64 `json:"failed"`
@@ -31,6 +44,9 @@ type batch struct {
 
 // Done is how many of its requests have an answer.
 func (b batch) Done() int64 { return b.Counts.Completed + b.Counts.Failed }
+
+// Ended is when it came to its end, or 0.
+func (b batch) Ended() int64 { return cmp.Or(b.CompletedAt, b.FailedAt, b.ExpiredAt, b.CancelledAt) }
 
 // jobLevel names how a job is, for its colour.
 func jobLevel(status string) string {
@@ -74,118 +90,4 @@ func (v *visit) batches(w http.ResponseWriter, r *http.Request) error {
 	}
 	data.Live = slices.ContainsFunc(data.Items, func(b batch) bool { return running(b.Status) })
 	return v.render(w, "batches", "Batches", data)
-}
-
-// A tuningJob is a fine-tuning job, as far as it is shown.
-type tuningJob struct {
-	adminapi.TenantObject
-	ID             string `json:"id"`
-	Model          string `json:"model"`
-	FineTunedModel string `json:"fine_tuned_model"`
-	Status         string `json:"status"`
-	CreatedAt      int64  `json:"created_at"`
-	FinishedAt     int64  `json:"finished_at"`
-	TrainedTokens  int64  `json:"trained_tokens"`
-	Error          struct {
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-// A tuningEvent is an event of such a job.
-type tuningEvent struct {
-	CreatedAt int64          `json:"created_at"`
-	Level     string         `json:"level"`
-	Message   string         `json:"message"`
-	Data      map[string]any `json:"data"`
-}
-
-func (v *visit) tuningJobs(w http.ResponseWriter, r *http.Request) error {
-	data, err := pageOf(r, func(o adminapi.ListOptions) (adminapi.Page[tuningJob], error) {
-		page, err := v.api.FineTuningJobs(r.Context(), o)
-		return objectsOf(page, func(j *tuningJob, o adminapi.TenantObject) { j.TenantObject = o }), err
-	}, "organization", "project")
-	if err != nil {
-		return err
-	}
-	data.Live = slices.ContainsFunc(data.Items, func(j tuningJob) bool { return running(j.Status) })
-	return v.render(w, "fine-tuning", "Fine-tuning", data)
-}
-
-// A tuningData is what the page of one fine-tuning job shows.
-type tuningData struct {
-	Job    tuningJob
-	Events []tuningEvent
-	Loss   chart
-	Live   bool
-}
-
-func (v *visit) tuningJob(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
-	object, err := v.api.FineTuningJob(r.Context(), id)
-	if err != nil {
-		return err
-	}
-	data := tuningData{}
-	if err := json.Unmarshal(object.Object, &data.Job); err != nil {
-		return err
-	}
-	data.Job.TenantObject = object
-	page, err := v.api.FineTuningEvents(r.Context(), id, adminapi.ListOptions{Limit: 100})
-	if _, err = away(err); err != nil {
-		return err
-	}
-	for _, raw := range page.Items {
-		var e tuningEvent
-		if json.Unmarshal(raw, &e) == nil {
-			data.Events = append(data.Events, e)
-		}
-	}
-	data.Loss, data.Live = lossOf(data.Events), running(data.Job.Status)
-	return v.render(w, "fine-tuning-job", "Fine-tuning job", data)
-}
-
-// lossOf draws the losses that the events of a job report, which come newest first.
-func lossOf(events []tuningEvent) chart {
-	type point struct {
-		step   int64
-		losses map[string]float64
-	}
-	var points []point
-	var names []string
-	for _, e := range slices.Backward(events) {
-		p := point{int64(len(points) + 1), map[string]float64{}}
-		for name, value := range e.Data {
-			f, ok := value.(float64)
-			switch {
-			case ok && name == "step":
-				p.step = int64(f)
-			case ok && strings.Contains(name, "loss"):
-				p.losses[name] = f
-				if !slices.Contains(names, name) {
-					names = append(names, name)
-				}
-			}
-		}
-		if len(p.losses) > 0 {
-			points = append(points, p)
-		}
-	}
-	slices.Sort(names)
-	slices.SortStableFunc(points, func(a, b point) int { return int(a.step - b.step) })
-	c := chart{Name: "Loss", Label: "Step"}
-	for _, p := range points {
-		c.X = append(c.X, p.step)
-	}
-	for _, name := range names {
-		s := series{Name: strings.ReplaceAll(name, "_", " ")}
-		for _, p := range points {
-			var value *float64
-			if f, ok := p.losses[name]; ok {
-				value = &f
-			}
-			s.Values = append(s.Values, value)
-		}
-		c.Series = append(c.Series, s)
-	}
-	return c
 }

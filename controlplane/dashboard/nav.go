@@ -89,6 +89,7 @@ func (v *visit) notice() string {
 		"saved":      "Saved. The data plane uses the change.",
 		"created":    "Created. The data plane uses the change.",
 		"deleted":    "Deleted.",
+		"cancelling": "The batch is being cancelled. Requests that are under way may still end.",
 		"revoked":    "The key is revoked. It no longer works.",
 		"disabled":   "Disabled.",
 		"enabled":    "Enabled.",
@@ -165,6 +166,9 @@ func trafficPages() []route {
 		{"GET /playground", admin.Playground, (*visit).playground},
 		{"POST /playground/chat", admin.Playground, (*visit).playgroundChat},
 		{"GET /batches", admin.JobsRead, (*visit).batches},
+		{"GET /batches/{id}", admin.JobsRead, (*visit).showBatch},
+		{"POST /batches/{id}", admin.JobsWrite, (*visit).cancelBatch},
+		{"POST /batches/{id}/files/{which}", admin.BodiesRead, (*visit).batchFile},
 		{"GET /fine-tuning", admin.JobsRead, (*visit).tuningJobs},
 		{"GET /fine-tuning/{id}", admin.JobsRead, (*visit).tuningJob},
 	}

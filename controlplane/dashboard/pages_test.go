@@ -76,6 +76,7 @@ func fill(t *testing.T, b *bench, w *browser) string {
 	require.NoError(t, err)
 	b.jobs.batches = []adminapi.TenantObject{{Organization: evil, Project: evil, Key: evil, Object: job}}
 	b.jobs.tuning = b.jobs.batches
+	b.jobs.failures = []adminapi.BatchFailure{{CustomID: evil, RequestID: evil, Code: evil, Message: evil}}
 	event, err := json.Marshal(map[string]any{"created_at": now.Unix(), "level": evil, "message": evil,
 		"data": map[string]any{"step": 1, "train_loss": 0.5, "loss" + evil: 0.7}})
 	require.NoError(t, err)
@@ -98,7 +99,7 @@ func everyPage(key string) []string {
 		"/rate-limits", "/new/rate-limit",
 		"/providers", "/providers/echo", "/new/provider", "/models", "/models?where=" + url.QueryEscape(evil),
 		"/models?where=team/fast", "/models?where=echo/x", "/models/team/fast", "/new/model",
-		"/batches", "/fine-tuning", "/fine-tuning/x", "/audit", "/data-plane", "/objects", "/objects/Key",
+		"/batches", "/batches/x", "/fine-tuning", "/fine-tuning/x", "/audit", "/data-plane", "/objects", "/objects/Key",
 		"/objects/Model/team/fast", "/delete/Model/team/fast", "/new/object/Route",
 		"/accounts", "/accounts/ada", "/new/account", "/tokens", "/new/token", "/account",
 	}

@@ -69,7 +69,7 @@ func TestAViewerIsOfferedNothingToChange(t *testing.T) {
 	for _, path := range []string{
 		"/", "/keys", key, "/organizations", "/organizations/acme", "/projects", "/projects/acme/search", "/rate-limits",
 		"/providers", "/providers/echo",
-		"/models", "/models/team/fast", "/objects", "/objects/Provider", "/objects/Provider/echo", "/batches",
+		"/models", "/models/team/fast", "/objects", "/objects/Provider", "/objects/Provider/echo", "/batches", "/batches/x",
 		"/fine-tuning", "/audit", "/data-plane", "/usage", "/requests",
 	} {
 		p := w.get(path)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/jobsvc/job"
-	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -47,35 +47,20 @@ func (s *Service) list(w http.ResponseWriter, r *http.Request, c rest.Caller) er
 	return httpapi.WriteJSON(w, http.StatusOK, rest.ListOf(page, more, show))
 }
 
-// cancel asks for the end of a batch, which its worker brings about. A running batch's record changes all the time.
 func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	for {
-		b, err := s.read(r.Context(), c, r.PathValue("id"))
-		if err != nil {
-			return err
-		}
-		changed, err := s.asked(&b.Value)
-		if err != nil {
-			return err
-		}
-		if changed {
-			t := s.Store.Begin()
-			Kind.Update(t, b)
-			t.Do(queue.Put(itemOf(b, s.Now()))) // one that waits for a provider's own batch is due
-			err := t.Commit(r.Context())
-			if errors.Is(err, store.ErrConflict) && r.Context().Err() == nil {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return httpapi.WriteJSON(w, http.StatusOK, show(b))
+	id := r.PathValue("id")
+	b, err := Cancel(r.Context(), s.Store, c.Tenant, id, s.Now())
+	if errors.Is(err, store.ErrNotFound) {
+		return notFound(id)
 	}
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, show(b))
 }
 
 // asked makes a batch one that is to be cancelled, and reports whether it was none yet.
-func (s *Service) asked(b *Batch) (changed bool, err error) {
+func asked(b *Batch, now time.Time) (changed bool, err error) {
 	status := b.Status
 	if b.Closing != nil && b.Closing.Reason == expired && !status.Over() {
 		status = job.BatchExpired // as good as
@@ -87,5 +72,5 @@ func (s *Service) asked(b *Batch) (changed bool, err error) {
 	case next == status:
 		return false, nil
 	}
-	return true, b.to(job.BatchCancel, s.Now())
+	return true, b.to(job.BatchCancel, now)
 }

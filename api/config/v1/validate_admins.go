@@ -20,8 +20,8 @@ var (
 // Scopes returns the scopes of an AdminToken.
 func Scopes() []string {
 	return []string{
-		"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "audit:read", "status:read",
-		"admins:write", "playground", "bodies:read", "bodies:delete", "*",
+		"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "jobs:write",
+		"audit:read", "status:read", "admins:write", "playground", "bodies:read", "bodies:delete", "*",
 	}
 }
 

@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+const (
+	// maxFailures is how many failed requests of a batch are shown.
+	maxFailures = 100
+	// fileTimeout bounds the download of a file, which may be large.
+	fileTimeout = 10 * time.Minute
+
+	kindBatch    = "Batch"
+	actionCancel = "cancel"
+)
+
+// batch answers with a batch. Its cost is absent if the ledger is unavailable.
+func (s *server) batch(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.config.Batch.Batch(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	details := adminapi.BatchDetails{TenantObject: found}
+	if s.config.Ledger != nil {
+		var created struct {
+			At int64 `json:"created_at"`
+		}
+		if err := json.Unmarshal(found.Object, &created); err != nil {
+			return err
+		}
+		cost, err := s.config.Ledger.BatchCost(r.Context(), r.PathValue("id"), found.Key, time.Unix(created.At, 0))
+		if err == nil {
+			details.Cost = &cost
+		}
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, details)
+}
+
+func (s *server) batchFailures(w http.ResponseWriter, r *http.Request) error {
+	failures, err := s.config.Batch.BatchFailures(r.Context(), r.PathValue("id"), maxFailures)
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, adminapi.Page[adminapi.BatchFailure]{Items: failures})
+}
+
+// cancelBatch asks for the end of a batch. The audit log says it first, so that no batch is cancelled without an entry.
+func (s *server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if _, err := s.config.Batch.Batch(r.Context(), id); err != nil {
+		return err
+	}
+	if err := s.note(r.Context(), actionCancel, kindBatch, id, ""); err != nil {
+		return err
+	}
+	cancelled, err := s.config.Batch.CancelBatch(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, cancelled)
+}
+
+// batchFile answers with a file of a batch. It has what clients sent or got, so that nobody sees any without an entry in
+// the audit log.
+func (s *server) batchFile(w http.ResponseWriter, r *http.Request) error {
+	id, which := r.PathValue("id"), r.PathValue("which")
+	if which != "input" && which != "output" && which != "error" {
+		return openai.BadRequest("which", openai.CodeInvalidValue, "The file %.64q is unknown. Give input, output or error.",
+			which)
+	}
+	name, content, err := s.config.Batch.BatchFile(r.Context(), id, which)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }() // it was only read
+	if err := s.note(r.Context(), actionLook, kindBatch, id, which+" file"); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if _, err := io.Copy(w, content); err != nil {
+		panic(http.ErrAbortHandler) // the caller must not take a part for the whole
+	}
+	return nil
+}
