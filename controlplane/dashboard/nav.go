@@ -108,6 +108,7 @@ func signedIn() []route {
 func accessPages() []route {
 	return []route{
 		{"POST /sign-out", "", (*visit).signOut},
+		{"GET /find", "", (*visit).find},
 		{"GET /account", "", (*visit).profile},
 		{"POST /account", "", (*visit).changePassword},
 

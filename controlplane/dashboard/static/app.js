@@ -186,6 +186,27 @@ let opened = [];
 function keepOpen(target) { opened = [...target.querySelectorAll("details[open][id]")].map((d) => d.id); }
 function openAgain() { for (const id of opened.splice(0)) document.getElementById(id)?.setAttribute("open", ""); }
 
+// finder opens with Ctrl+K on every page. The arrows move through what is found, and Enter opens it.
+function finder() {
+  const dialog = document.getElementById("finder");
+  if (!dialog) return;
+  if (location.pathname === "/find") { dialog.remove(); return; } // the page has the search itself
+  const field = dialog.querySelector("input");
+  const open = () => { dialog.showModal(); field.select(); };
+  document.getElementById("find").addEventListener("click", (e) => { e.preventDefault(); open(); });
+  document.addEventListener("keydown", (e) => {
+    if ((e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey && e.key.toLowerCase() === "k") { e.preventDefault(); open(); }
+  });
+  dialog.addEventListener("keydown", (e) => {
+    const links = [...dialog.querySelectorAll("#found a")], at = links.indexOf(document.activeElement);
+    if (e.key === "ArrowDown") (links[at + 1] ?? links[0])?.focus();
+    else if (e.key === "ArrowUp") (links[at - 1] ?? field).focus();
+    else if (e.key === "Enter" && at < 0 && links.length) links[0].click();
+    else return;
+    e.preventDefault();
+  });
+}
+
 function prepare(within) {
   localTimes(within);
   copyButtons(within);
@@ -196,12 +217,13 @@ function prepare(within) {
 
 document.addEventListener("DOMContentLoaded", () => {
   menu();
+  finder();
   prepare(document);
   document.body.addEventListener("htmx:beforeSwap", (e) => keepOpen(e.detail.target));
   document.body.addEventListener("htmx:afterSwap", (e) => { openAgain(); prepare(e.detail.target.parentNode ?? document); });
   document.addEventListener("keydown", (e) => {
     if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) return;
-    const search = document.querySelector("input[type=search]");
+    const search = document.querySelector("main input[type=search]");
     if (search) { e.preventDefault(); search.focus(); }
   });
 });
