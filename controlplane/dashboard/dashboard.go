@@ -75,6 +75,7 @@ type Dashboard struct {
 	pages     map[string]*template.Template
 	sessions  *sessions
 	links     *links
+	plays     *playKeys
 	addresses *throttle // of sign-in, by address
 	names     *throttle // and by account
 }
@@ -90,6 +91,7 @@ func New(c Config) *Dashboard {
 		pages:    parsePages(),
 		sessions: &sessions{etcd: c.Etcd, now: c.Now},
 		links:    &links{etcd: c.Etcd},
+		plays:    &playKeys{keys: map[string]playKey{}},
 		// Ten at once and ten a minute from one address; twenty at once and two a minute for one account, wherever from.
 		addresses: newThrottle(10, 6*time.Second, c.Now),
 		names:     newThrottle(20, 30*time.Second, c.Now),

@@ -85,6 +85,7 @@ type keyData struct {
 	CreateMissing bool             // of a new key: its organization and project too, where there are none
 	New           *adminapi.NewKey // at the only time at which it is shown
 	Grace         int64
+	Snippets      []snippet
 	Pending       bool // the new one is not in force everywhere yet
 }
 
@@ -241,6 +242,8 @@ func (v *visit) rotateKey(w http.ResponseWriter, r *http.Request, data keyData) 
 // showNew shows a key, at the only time at which it is.
 func (v *visit) showNew(w http.ResponseWriter, data keyData) error {
 	data.Pending = v.pending
+	base, _ := v.gateway()
+	data.Snippets = snippets(base, data.New.Key, modelFor(data.Key.GetModels()))
 	return v.render(w, "key-shown", "Your new key", data)
 }
 

@@ -166,6 +166,7 @@ func trafficPages() []route {
 		{"POST /requests/{id}/bodies", admin.BodiesRead, (*visit).showBodies},
 		{"GET /playground", admin.Playground, (*visit).playground},
 		{"POST /playground/chat", admin.Playground, (*visit).playgroundChat},
+		{"GET /playground/cost/{id}", admin.Playground, (*visit).playgroundCost},
 		{"GET /batches", admin.JobsRead, (*visit).batches},
 		{"GET /batches/{id}", admin.JobsRead, (*visit).showBatch},
 		{"POST /batches/{id}", admin.JobsWrite, (*visit).cancelBatch},

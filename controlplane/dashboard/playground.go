@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"strings"
@@ -9,18 +10,20 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // A playgroundData is what the playground shows.
 type playgroundData struct {
 	Models []string
 	Away   bool
+	Base   string // of the gateway, for examples
 }
 
 func (v *visit) playground(w http.ResponseWriter, r *http.Request) error {
 	var data playgroundData
 	base, _ := v.gateway()
-	data.Away = base == ""
+	data.Away, data.Base = base == "", cmp.Or(base, noGateway)
 	models, err := v.api.ListPage(r.Context(), modelKind(), adminapi.ListOptions{Limit: 500})
 	if err != nil {
 		return err
@@ -48,12 +51,19 @@ func (d *Dashboard) gateway() (string, http.RoundTripper) {
 	return d.config.Gateway()
 }
 
-// playgroundChat passes a request on to the gateway, with the key that the operator has typed, and the answer back as
-// it comes. Nothing of either is kept.
+// playgroundChat passes a request on to the gateway, and the answer back as it comes. It takes the key that the visitor
+// has typed, or else the session's own. Nothing of the request or of the answer is kept.
 func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	base, transport := v.gateway()
 	if base == "" {
 		return playgroundError(w, "The gateway is not ready yet.")
+	}
+	key := r.Header.Get("X-Gateway-Key")
+	if key == "" {
+		var err error
+		if key, err = v.playKey(r.Context()); err != nil {
+			return playgroundError(w, "The gateway did not make a key for this session. Try again, or enter a key of yours.")
+		}
 	}
 	// The gateway may think for long, and answer for long. The server reads on meanwhile, and would end the request where
 	// that times out.
@@ -66,7 +76,7 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ask.Header.Set("Content-Type", "application/json")
-	ask.Header.Set("Authorization", "Bearer "+r.Header.Get("X-Gateway-Key"))
+	ask.Header.Set("Authorization", "Bearer "+key)
 	response, err := transport.RoundTrip(ask)
 	if err != nil {
 		return playgroundError(w, "The gateway is unreachable.")
@@ -78,7 +88,7 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", kind)
 	for _, name := range []string{"X-Request-Id", "Retry-After", "X-Ratelimit-Remaining-Requests",
-		"X-Ratelimit-Remaining-Tokens"} {
+		"X-Ratelimit-Remaining-Tokens", "X-Modelgate-Provider", "X-Modelgate-Attempts"} {
 		if value := response.Header.Get(name); value != "" {
 			w.Header().Set(name, value)
 		}
@@ -86,6 +96,26 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(response.StatusCode)
 	flush(w, response.Body)
 	return nil
+}
+
+// A playgroundCost is what a request of the playground has cost.
+type playgroundCost struct {
+	Known  bool   `json:"known"` // the ledger has the request
+	Priced bool   `json:"priced"`
+	USD    string `json:"usd"`
+}
+
+// playgroundCost tells what a request has cost, once the ledger has it.
+func (v *visit) playgroundCost(w http.ResponseWriter, r *http.Request) error {
+	page, err := v.api.Exchanges(r.Context(), adminapi.ListOptions{Query: r.PathValue("id"), Limit: 1})
+	if err != nil {
+		return err
+	}
+	var cost playgroundCost
+	for _, e := range page.Items {
+		cost = playgroundCost{Known: true, Priced: e.Priced, USD: dollars(e.CostUSD)}
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, cost)
 }
 
 // flush copies a stream piece by piece, as it comes.

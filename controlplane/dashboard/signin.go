@@ -80,6 +80,7 @@ func (v *visit) leave(r *http.Request) {
 }
 
 func (v *visit) signOut(w http.ResponseWriter, r *http.Request) error {
+	v.endPlayKey(r.Context())
 	if err := v.sessions.end(r.Context(), sessionIDOf(r)); err != nil {
 		return err
 	}

@@ -214,16 +214,28 @@ await test("a batch is watched", async () => {
 
 await test("the playground streams through the gateway", async () => {
   await page.goto(base + "/playground");
-  await page.getByLabel("Key", { exact: true }).fill(process.env.GATEWAY_KEY);
   await page.getByLabel("Model", { exact: true }).fill("echo/echo");
+  await page.getByLabel("Second model").fill("team/fast");
   await page.getByLabel("Your message").fill("How do you do?");
-  await page.keyboard.press("Enter");
-  await page.locator(".said.assistant", { hasText: "How do you do?" }).waitFor();
-  await page.getByText(/input tokens, \d+ output tokens/).waitFor();
-  await page.getByLabel("Key", { exact: true }).fill("sk-mg-wrong");
+  await page.keyboard.press("Enter"); // with the session's own key
+  const side = page.getByLabel("Conversation with echo/echo");
+  await side.locator(".said.assistant", { hasText: "How do you do?" }).waitFor();
+  await side.getByText(/input tokens, \d+ output tokens/).waitFor();
+  await side.getByRole("link").waitFor(); // the cost
+  await page.getByLabel("Conversation with team/fast").waitFor();
+  await page.getByLabel("Your own key").fill("sk-mg-wrong");
   await page.getByLabel("Your message").fill("Again");
   await page.keyboard.press("Enter");
-  await page.locator(".said.wrong").waitFor();
+  await side.locator(".said.wrong").waitFor();
+});
+
+await test("Ctrl+K finds an object", async () => {
+  await page.goto(base + "/");
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("team/f");
+  await page.locator("#finder").getByRole("link", { name: /team\/fast/ }).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "team/fast" }).waitFor();
 });
 
 await test("a viewer is offered nothing to change", async () => {

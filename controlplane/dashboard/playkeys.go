@@ -1,0 +1,95 @@
+package dashboard
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+const (
+	// playKeyLife is for how long a key of the playground works. It is made anew while somebody goes on.
+	playKeyLife = time.Hour
+	// playKeyLabel is the metadata of such a key. Its value is the account.
+	playKeyLabel = "playground"
+)
+
+// A playKey is the key with which a session uses the playground.
+type playKey struct {
+	id, key string
+	expires time.Time
+}
+
+// playKeys are the keys of the sessions that use the playground at this control plane. They are only in memory: after a
+// restart a session gets another one, and the old one expires.
+type playKeys struct {
+	mu   sync.Mutex // guards keys
+	keys map[string]playKey
+}
+
+// take removes and returns the key of a session, if it has one.
+func (p *playKeys) take(session string) (playKey, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k, ok := p.keys[session]
+	delete(p.keys, session)
+	return k, ok
+}
+
+// put keeps the key of a session, and forgets those that have expired.
+func (p *playKeys) put(session string, k playKey, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.keys, func(_ string, k playKey) bool { return k.expires.Before(now) })
+	p.keys[session] = k
+}
+
+// playKey returns the key of the visitor's session. It makes one, as the visitor could on the page Keys, if there is
+// none that works for a while yet.
+func (v *visit) playKey(ctx context.Context) (string, error) {
+	session, now := sessionIDOf(v.request), v.config.Now()
+	k, ok := v.plays.take(session)
+	if ok && k.expires.Sub(now) > playKeyLife/4 {
+		v.plays.put(session, k, now)
+		return k.key, nil
+	}
+	if err := v.dropPlayKeys(ctx, now); err != nil {
+		return "", err
+	}
+	expires := now.Add(playKeyLife).Truncate(time.Second)
+	made, err := v.api.CreateKey(ctx, adminapi.KeyRequest{DisplayName: "Playground of " + v.account.GetName(),
+		ExpiresAt: &expires, Metadata: map[string]string{playKeyLabel: v.account.GetName()}})
+	if err != nil {
+		return "", err
+	}
+	v.plays.put(session, playKey{made.ID, made.Key, expires}, now)
+	return made.Key, nil
+}
+
+// dropPlayKeys deletes the keys that the visitor's playground has used and that have expired.
+func (v *visit) dropPlayKeys(ctx context.Context, now time.Time) error {
+	page, err := v.api.ListPage(ctx, configv1.KeyKind(), adminapi.ListOptions{Query: "Playground of " + v.account.GetName(),
+		Limit: pageSize})
+	if err != nil {
+		return err
+	}
+	for _, item := range page.Items {
+		k, ok := item.Object.(*configv1.Key)
+		if ok && k.GetMetadata()[playKeyLabel] == v.account.GetName() && k.GetExpiresAt().AsTime().Before(now) {
+			if err := v.api.Delete(ctx, configv1.KeyKind(), k.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// endPlayKey deletes the key of a session that ends. A key that stays expires.
+func (v *visit) endPlayKey(ctx context.Context) {
+	if k, ok := v.plays.take(sessionIDOf(v.request)); ok {
+		_ = v.api.Delete(ctx, configv1.KeyKind(), k.id)
+	}
+}

@@ -1,0 +1,46 @@
+package dashboard_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A session uses the playground with a key of its own, which does not outlive it for long.
+func TestASessionHasAKeyForThePlayground(t *testing.T) {
+	b := newBench(t)
+	w := b.owner(t)
+	var keys []string
+	gateway := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		keys = append(keys, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+	}))
+	t.Cleanup(gateway.Close)
+	b.gateway = func() (string, http.RoundTripper) { return gateway.URL, http.DefaultTransport }
+	chat := func() string {
+		w.get("/playground")
+		require.Equal(t, 200, w.post("/playground/chat").status)
+		return keys[len(keys)-1]
+	}
+	listed := func() int { return strings.Count(text(w.get("/keys").body), "Playground of ada") }
+
+	first := chat()
+	require.Regexp(t, `^sk-mg-`, first)
+	require.Equal(t, first, chat(), "one for many messages")
+	require.Equal(t, 1, listed())
+	b.pass(50 * time.Minute)
+	second := chat()
+	require.NotEqual(t, first, second, "before the first expires")
+	require.Equal(t, 2, listed())
+	b.pass(50 * time.Minute)
+	chat()
+	require.Equal(t, 2, listed(), "the first has expired, and is deleted")
+	w.post("/sign-out")
+	w = b.browser(t)
+	w.get("/sign-in")
+	w.signIn("ada", goodPassword)
+	require.Equal(t, 1, listed(), "the last is deleted with its session")
+}
