@@ -258,7 +258,8 @@ type ledger struct {
 	attention []adminapi.Attention // nil: the API decides
 	audit     []adminapi.AuditEntry
 	away      bool
-	onPut     func() // before the API gets it
+	onPut     func()                    // before the API gets it
+	health    []adminapi.ProviderHealth // nil: the real ledger's
 }
 
 // before answers what asks for the ledger in the place of the API.
@@ -290,6 +291,8 @@ func (l *ledger) before(api http.Handler) http.Handler {
 			answer = adminapi.Series{}
 		case path == "budgets":
 			answer = l.budgets
+		case path == "health" && l.health != nil:
+			answer = adminapi.Health{Providers: l.health}
 		case path == "attention" && l.attention != nil:
 			answer = adminapi.Attentions{Items: l.attention}
 		default:

@@ -86,6 +86,7 @@ type keyData struct {
 	New           *adminapi.NewKey // at the only time at which it is shown
 	Grace         int64
 	Snippets      []snippet
+	Activity      *activity
 	Pending       bool // the new one is not in force everywhere yet
 }
 
@@ -183,6 +184,9 @@ func (v *visit) showKey(w http.ResponseWriter, r *http.Request) error {
 
 func (v *visit) renderKey(w http.ResponseWriter, r *http.Request, status int, data keyData, problem string) error {
 	var err error
+	if data.Activity, err = v.activityOf(r, "key", data.Key.GetName(), "model", "Model"); err != nil {
+		return err
+	}
 	if data.Consumed, err = v.api.KeyConsumption(r.Context(), data.Key.GetName()); err != nil {
 		data.NoConsumption = true
 	}

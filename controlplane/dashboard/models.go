@@ -124,6 +124,7 @@ type modelData struct {
 	Steps     []step
 	Providers []adminapi.Item
 	Rows      []*configv1.Target
+	Activity  *activity
 }
 
 func (v *visit) modelPage(w http.ResponseWriter, r *http.Request, status int, data modelData, problem string) error {
@@ -189,7 +190,11 @@ func (v *visit) showModel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return v.modelPage(w, r, http.StatusOK, modelData{Model: m, Status: status}, "")
+	used, err := v.activityOf(r, "model", m.GetName(), "key", "Key")
+	if err != nil {
+		return err
+	}
+	return v.modelPage(w, r, http.StatusOK, modelData{Model: m, Status: status, Activity: used}, "")
 }
 
 func (v *visit) changeModel(w http.ResponseWriter, r *http.Request) error {

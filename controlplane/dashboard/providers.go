@@ -72,6 +72,8 @@ type providerData struct {
 	Status   adminapi.Status
 	Test     *adminapi.ProviderTest
 	Models   []adminapi.Item // that have it as a target
+	Health   *adminapi.ProviderHealth
+	Activity *activity
 }
 
 func (v *visit) newProvider(w http.ResponseWriter, _ *http.Request) error {
@@ -177,7 +179,31 @@ func (v *visit) showProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if data.Health, err = v.healthOf(r, data.Provider.GetName()); err != nil {
+		return err
+	}
+	data.Activity, err = v.activityOf(r, "provider", data.Provider.GetName(), "model", "Model")
+	if err != nil {
+		return err
+	}
 	return v.render(w, "provider", "Provider "+data.Provider.GetName(), data)
+}
+
+// healthOf returns how the attempts at a provider went. It is nil if that is not known, or not for this person.
+func (v *visit) healthOf(r *http.Request, name string) (*adminapi.ProviderHealth, error) {
+	if !v.principal.May(admin.StatusRead) {
+		return nil, nil
+	}
+	health, err := v.api.Health(r.Context())
+	if _, err = away(err); err != nil {
+		return nil, err
+	}
+	for i := range health.Providers {
+		if health.Providers[i].Provider == name {
+			return &health.Providers[i], nil
+		}
+	}
+	return nil, nil
 }
 
 func (v *visit) changeProvider(w http.ResponseWriter, r *http.Request) error {

@@ -26,6 +26,7 @@ type tenantData struct {
 	Projects     []adminapi.Item
 	KeysQuery    string
 	Quotas       []adminapi.QuotaUse // of which something is used
+	Activity     *activity
 }
 
 func tenantOf(path string) tenant {
@@ -64,6 +65,9 @@ func tenants(path string) (list, form, create, show, change page) {
 	}
 	show = func(v *visit, w http.ResponseWriter, r *http.Request) error {
 		data, err := v.aTenant(r, path, label)
+		if err == nil {
+			data.Activity, err = v.activityOf(r, strings.ToLower(label), data.Object.GetName(), "key", "Key")
+		}
 		if err != nil {
 			return err
 		}
