@@ -131,7 +131,7 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 
 func TestMemoryOfARequestInProportion(t *testing.T) {
 	ask := chatExchange(t, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
-	require.LessOrEqual(t, testing.AllocsPerRun(100, ask), 25.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, ask), 23.0)
 }
 
 func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization,

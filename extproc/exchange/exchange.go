@@ -89,6 +89,10 @@ type Exchange struct {
 	header         http.Header       // the provider's headers, in inError
 
 	lastChunk time.Time // time of a stream's last chunk
+
+	// Room of most replies.
+	removed [16]string // of the headers of the request, and then of the answer
+	sized   [2]Header  // of a whole body
 }
 
 // state is the message that an exchange waits for.

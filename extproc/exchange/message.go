@@ -35,14 +35,14 @@ const (
 	Duplex
 )
 
-// A Reply tells Envoy what to do with a message.
+// A Reply tells Envoy what to do with a message. It is valid until the exchange's next call.
 type Reply struct {
 	// Immediate ends the exchange: the client gets this answer.
 	Immediate *Immediate
 
 	Set    Headers
 	Remove []string
-	// ReplaceBody replaces the received body by Body. Body is valid until the exchange's next call.
+	// ReplaceBody replaces the received body by Body.
 	ReplaceBody bool
 	Body        []byte
 	// ResponseBody is the mode for the rest of the answer.

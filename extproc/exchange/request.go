@@ -141,7 +141,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	if op.Streams {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}
-	reply.Remove = make([]string, 0, len(h))
+	reply.Remove = x.removed[:0]
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !forwarded[name] {
 			reply.Remove = append(reply.Remove, name)

@@ -122,7 +122,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 
 // answerHeaders removes all headers of a provider that are not for the client.
 func (x *Exchange) answerHeaders(h Headers) Reply {
-	reply := Reply{Set: x.gatewayHeaders, Remove: make([]string, 0, len(h))}
+	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0]} // the reply to the request was sent
 	for i := range h {
 		if name := h[i].Name; !isForwarded(name) {
 			reply.Remove = append(reply.Remove, name)
@@ -312,7 +312,7 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 	x.record.Outcome = metering.OutcomeFinished
 	x.charging.text.Report(x.pipe.Usage())
 	x.finish()
-	set := Headers{{Name: "content-length", Value: strconv.Itoa(len(out))}}
+	set := append(x.sized[:0], Header{Name: "content-length", Value: strconv.Itoa(len(out))})
 	if x.charging.wantsCost && x.record.Priced {
 		set = append(set, Header{Name: headerCost, Value: x.record.Cost.String()})
 	}
