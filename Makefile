@@ -4,12 +4,13 @@ GO ?= go
 TOOL := $(GO) tool -modfile=tools/go.mod
 ARGS ?=
 FUZZTIME ?= 30s
+SOAK ?= 1h
 
 # Whoever names an Envoy needs no other.
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build image envoy run test test-all test-ha test-chart fuzz peers bench bench-check lint generate fresh clean
+.PHONY: help build image envoy run test test-all test-ha test-chart fuzz soak peers bench bench-check lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +47,12 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s $$package || exit 1; \
 		done; \
 	done
+
+soak: $(ENVOY) ## Play the same on ext_proc's own transport and on grpc-go, by frames and over Envoy (SOAK=1h each, writes docs/benchmarks-soak*)
+	MODELGATE_SOAK=$(SOAK) MODELGATE_SOAK_RECORD=$(CURDIR)/docs/benchmarks-soak.txt \
+		$(GO) test -count 1 -timeout 0 -run '^TestSoak$$' ./extproc/transport
+	MODELGATE_SOAK=$(SOAK) MODELGATE_SOAK_RECORD=$(CURDIR)/docs/benchmarks-soak-envoy.txt \
+		$(GO) test -count 1 -timeout 0 -run '^TestSoak$$' ./test/e2e
 
 peers: ## Install the gateways of others that bench measures too (the first time takes many minutes)
 	@test/bench/peers/install.sh .cache/peers

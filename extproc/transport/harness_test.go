@@ -189,6 +189,7 @@ type peer struct {
 	framer  *http2.Framer
 	encoder *hpack.Encoder
 	block   bytes.Buffer
+	grant   int // bytes that [peer.ending] gives the server when it has read some
 }
 
 // connect begins a connection by frames.
