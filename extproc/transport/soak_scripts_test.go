@@ -246,13 +246,13 @@ func (p *peer) ending(stream uint32) string {
 			return fmt.Sprintf("%d bytes, %v", data.Len(), f.ErrCode)
 		case *http2.MetaHeadersFrame:
 			if f.StreamEnded() {
-				var grpcStatus string
+				outcome := fmt.Sprintf("%d bytes %08x", data.Len(), crc32.ChecksumIEEE(data.Bytes()))
 				for _, field := range f.Fields {
-					if field.Name == "grpc-status" {
-						grpcStatus = field.Value
+					if field.Name == "grpc-status" || field.Name == ":status" && field.Value != "200" {
+						outcome += fmt.Sprintf(", %s %s", strings.TrimLeft(field.Name, ":"), field.Value)
 					}
 				}
-				return fmt.Sprintf("%d bytes %08x, status %s", data.Len(), crc32.ChecksumIEEE(data.Bytes()), grpcStatus)
+				return outcome
 			}
 		}
 	}
