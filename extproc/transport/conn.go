@@ -255,6 +255,7 @@ func (c *conn) data(f *http2.DataFrame) error {
 		return nil
 	}
 	s.received += int(f.Length)
+	s.padding += int(f.Length) - len(f.Data())
 	exceeded, ended := s.received > streamWindow, s.clientClosed
 	c.mu.Unlock()
 	switch {

@@ -43,6 +43,7 @@ type Stream struct {
 	queue        []byte // bytes that arrived while the stream was busy
 	holds        int    // bytes in queue and partial
 	received     int    // bytes that are not acknowledged
+	padding      int    // bytes of these that are no data
 	clientClosed bool   // the client has closed its side
 	failed       error  // the error of Fail
 	gone         bool   // nothing can be sent any more
@@ -294,10 +295,10 @@ func (c *conn) account(s *Stream) error {
 		return status.Errorf(codes.ResourceExhausted,
 			"the messages that have not come whole on this connection have more than %d bytes", maxHeld)
 	}
-	if s.consumed >= ackBytes && !s.clientClosed {
-		c.out = appendWindowUpdate(c.out, s.id, s.consumed)
-		s.received -= s.consumed
-		s.consumed = 0
+	if taken := s.consumed + s.padding; taken >= ackBytes && !s.clientClosed {
+		c.out = appendWindowUpdate(c.out, s.id, taken)
+		s.received -= taken
+		s.consumed, s.padding = 0, 0
 	}
 	return nil
 }
