@@ -283,7 +283,7 @@ func (c *conn) block(fragment []byte, last bool) error {
 	c.newest = max(c.newest, h.stream)
 	c.mu.Unlock()
 	switch {
-	case s != nil && h.ends && !h.malformed: // trailers, of which gRPC has none
+	case s != nil && h.isTrailers(): // of which gRPC has none
 		s.deliver(nil, true)
 	case s != nil:
 		c.reset(s.id, http2.ErrCodeProtocol)
@@ -291,7 +291,7 @@ func (c *conn) block(fragment []byte, last bool) error {
 		return violation(http2.ErrCodeStreamClosed, "HEADERS of stream %d, which has ended", h.stream)
 	case refused:
 		c.reset(h.stream, http2.ErrCodeRefusedStream)
-	case h.malformed:
+	case !h.isRequest():
 		c.reset(h.stream, http2.ErrCodeProtocol)
 	default:
 		c.open()

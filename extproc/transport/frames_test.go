@@ -165,6 +165,28 @@ func TestViolationsOfAStreamEndItAndNoOther(t *testing.T) {
 			p.headers(1, p.good(), false)
 			require.NoError(p.t, p.framer.WriteWindowUpdate(1, 1<<31-1))
 		}},
+		"a pseudo-header that there is not (8.3)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.headers(1, p.fields(":method", "POST", ":scheme", "http", ":path", "/", ":other", "1"), true)
+		}},
+		"a pseudo-header of answers (8.3)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.headers(1, p.fields(":method", "POST", ":scheme", "http", ":path", "/", ":status", "200"), true)
+		}},
+		"a path twice (8.3)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.headers(1, p.fields(":method", "POST", ":scheme", "http", ":path", "/", ":path", "/echo/Echo"), true)
+		}},
+		"no path (8.3.1)":   {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.fields(":method", "POST", ":scheme", "http"), true) }},
+		"no method (8.3.1)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.fields(":scheme", "http", ":path", "/"), true) }},
+		"no scheme (8.3.1)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.fields(":method", "POST", ":path", "/"), true) }},
+		"an empty path (8.3.1)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.headers(1, p.fields(":method", "POST", ":scheme", "http", ":path", ""), true)
+		}},
+		"nothing (8.3.1)":            {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, nil, true) }},
+		"a connection field (8.2.2)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good("connection", "close"), true) }},
+		"TE of something (8.2.2)":    {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good("te", "gzip"), true) }},
+		"a pseudo-header in trailers (8.1)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.headers(1, p.good(), false)
+			p.headers(1, p.fields(":method", "POST"), true)
+		}},
 		"upper case (8.2)":             {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good("X-Up", "1"), true) }},
 		"a pseudo-header behind (8.3)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good(":path", "/"), true) }},
 		"a second head without end (8.1)": {http2.ErrCodeProtocol, func(p *peer) {
@@ -302,8 +324,7 @@ func TestWhatIsNoGRPCIsRefused(t *testing.T) {
 			"application/json"},
 		"compressed": {":method", "POST", ":scheme", "http", ":path", "/echo/Echo", "content-type", "application/grpc",
 			"grpc-encoding", "gzip"},
-		"nothing": {},
-		"too many headers": {":method", "POST", ":path", "/echo/Echo", "content-type", "application/grpc", "x-a",
+		"too many headers": {":method", "POST", ":scheme", "http", ":path", "/echo/Echo", "content-type", "application/grpc", "x-a",
 			strings.Repeat("a", 40<<10), "x-b", strings.Repeat("a", 40<<10)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,8 @@ func (line) Addr() net.Addr { return &net.UnixAddr{} }
 // when they do, every handler that was opened is closed, and no handler gets a message that is larger than it may be.
 func FuzzFrames(f *testing.F) {
 	settings := string(frame(0, http2.FrameSettings, 0, 0, ""))
-	head := string(frame(1, http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x83"))
+	fields := "\x83\x86\x84\x5f\x10application/grpc" // :method, :scheme, :path, content-type
+	head := string(frame(len(fields), http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, fields))
 	f.Add([]byte(settings + head + string(frame(6, http2.FrameData, http2.FlagDataEndStream, 1, string(message("x"))))))
 	f.Add([]byte(settings + string(frame(8, http2.FramePing, 0, 0, "12345678")) +
 		string(frame(4, http2.FrameWindowUpdate, 0, 0, "\x00\x00\x00\x01"))))

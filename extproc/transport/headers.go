@@ -41,6 +41,7 @@ type block struct {
 	stream        uint32
 	ends          bool // the client's side of the stream ends with the block
 	regular       bool // a regular field has come after the pseudo-headers
+	pseudo        pseudo
 	malformed     bool
 }
 
@@ -54,19 +55,64 @@ func newBlock() *block {
 func (b *block) begin(stream uint32, ends bool) {
 	clear(b.fields)
 	b.fields, b.size, b.bytes, b.continuations, b.malformed = b.fields[:0], 0, 0, 0, false
-	b.stream, b.ends, b.regular = stream, ends, false
+	b.stream, b.ends, b.regular, b.pseudo = stream, ends, false, 0
 }
 
 func (b *block) add(f hpack.HeaderField) {
 	if b.size += f.Size(); b.size > maxHeaders {
 		return
 	}
-	pseudo := strings.HasPrefix(f.Name, ":")
-	if f.Name == "" || strings.ToLower(f.Name) != f.Name || pseudo && b.regular {
+	isPseudo := strings.HasPrefix(f.Name, ":")
+	switch {
+	case f.Name == "" || strings.ToLower(f.Name) != f.Name || ofConnection(f):
 		b.malformed = true
+	case isPseudo:
+		b.malformed = !b.pseudo.add(f) || b.regular || b.malformed
 	}
-	b.regular = b.regular || !pseudo
+	b.regular = b.regular || !isPseudo
 	b.fields = append(b.fields, f)
+}
+
+// ofConnection reports whether a field is one of a connection, which HTTP/2 does not have (RFC 9113, section 8.2.2).
+func ofConnection(f hpack.HeaderField) bool {
+	switch f.Name {
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+		return true
+	case "te":
+		return f.Value != "trailers"
+	}
+	return false
+}
+
+// A pseudo is the set of pseudo-headers that have come.
+type pseudo uint8
+
+const (
+	pseudoMethod pseudo = 1 << iota
+	pseudoScheme
+	pseudoPath
+	pseudoAuthority
+
+	// pseudoRequired are those without which there is no request (RFC 9113, section 8.3.1).
+	pseudoRequired = pseudoMethod | pseudoScheme | pseudoPath
+)
+
+// add adds a pseudo-header. It reports whether a request may have it.
+func (p *pseudo) add(f hpack.HeaderField) bool {
+	one := pseudo(0)
+	switch f.Name {
+	case ":method":
+		one = pseudoMethod
+	case ":scheme":
+		one = pseudoScheme
+	case ":path":
+		one = pseudoPath
+	case ":authority":
+		one = pseudoAuthority
+	}
+	again := *p&one != 0
+	*p |= one
+	return one != 0 && !again && (f.Value != "" || one == pseudoAuthority)
 }
 
 // take decodes a fragment. An error ends the connection.
@@ -82,6 +128,14 @@ func (b *block) take(fragment []byte, last bool) error {
 	}
 	return nil
 }
+
+// isRequest reports whether the fields may begin a stream. Of those that are too large, not all are known.
+func (b *block) isRequest() bool {
+	return b.tooLarge() || !b.malformed && b.pseudo&pseudoRequired == pseudoRequired
+}
+
+// isTrailers reports whether the fields may end a stream.
+func (b *block) isTrailers() bool { return b.ends && !b.malformed && b.pseudo == 0 }
 
 // tooLarge reports whether the fields exceed the limit. Fields beyond the limit are not stored.
 func (b *block) tooLarge() bool { return b.size > maxHeaders }
