@@ -280,9 +280,12 @@ func (c *conn) block(fragment []byte, last bool) error {
 	h := c.headers
 	c.mu.Lock()
 	s, isNew, refused := c.streams[h.stream], h.stream > c.newest, c.draining == refusing || len(c.streams) >= maxStreams
+	ended := s != nil && s.clientClosed
 	c.newest = max(c.newest, h.stream)
 	c.mu.Unlock()
 	switch {
+	case ended:
+		c.reset(s.id, http2.ErrCodeStreamClosed)
 	case s != nil && h.isTrailers(): // of which gRPC has none
 		s.deliver(nil, true)
 	case s != nil:

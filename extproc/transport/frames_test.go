@@ -150,6 +150,11 @@ func TestViolationsOfAStreamEndItAndNoOther(t *testing.T) {
 			require.NoError(p.t, p.framer.WriteData(1, true, message("wait")))
 			require.NoError(p.t, p.framer.WriteData(1, false, message("x")))
 		}},
+		"HEADERS after its end (5.1)": {http2.ErrCodeStreamClosed, func(p *peer) {
+			p.headers(1, p.good(), false)
+			require.NoError(p.t, p.framer.WriteData(1, true, message("wait")))
+			p.headers(1, p.fields("x", "1"), true)
+		}},
 		"more than its window (6.9.1)": {http2.ErrCodeFlowControl, func(p *peer) {
 			p.headers(1, p.good(), false)
 			require.NoError(p.t, p.framer.WriteData(1, false, message("wait")))
