@@ -183,6 +183,9 @@ func (c *conn) judge(err error) error {
 	var of http2.StreamError
 	switch {
 	case errors.As(err, &of):
+		if _, idle := c.known(of.StreamID); idle != nil {
+			return violation(of.Code, "%v", idle) // also of a header block, without which the next cannot be decoded
+		}
 		c.reset(of.StreamID, of.Code)
 		return nil
 	case errors.Is(err, http2.ErrFrameTooLarge):

@@ -109,6 +109,11 @@ func TestViolationsEndTheConnectionWithTheirCode(t *testing.T) {
 		}},
 		"an update of 0 (6.9)": {http2.ErrCodeProtocol,
 			func(p *peer) { require.NoError(p.t, p.framer.WriteWindowUpdate(0, 0)) }},
+		"an update of 0 of an idle one (5.1)": {http2.ErrCodeProtocol,
+			func(p *peer) { require.NoError(p.t, p.framer.WriteWindowUpdate(1, 0)) }},
+		"HEADERS with too much padding (6.2)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.write(frame(2, http2.FrameHeaders, http2.FlagHeadersPadded|http2.FlagHeadersEndHeaders, 1, "\x09\x83"))
+		}},
 		"an update of an idle one (5.1)": {http2.ErrCodeProtocol,
 			func(p *peer) { require.NoError(p.t, p.framer.WriteWindowUpdate(1, 1)) }},
 		"an update of a wrong size (6.9)": {http2.ErrCodeFrameSize,
