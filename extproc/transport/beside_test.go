@@ -57,6 +57,9 @@ func TestBothTransportsAnswerAlike(t *testing.T) {
 		"a content type with a parameter": {heard, request(hello, head("content-type", "application/grpc;charset=utf-8")...)},
 		"a timeout of a day":              {heard, request(hello, head("grpc-timeout", "24H")...)},
 		"a timeout of 11000 years":        {heard, request(hello, head("grpc-timeout", "99999999H")...)},
+		"a message that is cut":           {"0 bytes 00000000, grpc-status 13", request(hello[:7], head()...)},
+		"a head that is cut":              {"0 bytes 00000000, grpc-status 13", request(hello[:3], head()...)},
+		"a second one that is cut":        {came(hello) + ", grpc-status 13", request(append(hello[:10:10], 0, 0), head()...)},
 		"unknown frames and settings": {heard, func(p *peer) {
 			require.NoError(p.t, p.framer.WriteSettings(http2.Setting{ID: 0xf000, Val: 9}))
 			require.NoError(p.t, p.framer.WriteRawFrame(0xfe, 0xff, 0, []byte("unknown")))

@@ -251,6 +251,9 @@ func (s *Stream) work(err error) {
 		}
 		if len(s.pending) == 0 && s.clientClosed {
 			c.mu.Unlock()
+			if len(s.partial) > 0 {
+				err = status.Error(codes.Internal, "the stream ends within a message")
+			}
 			break
 		}
 		if err = c.account(s); err == nil {
