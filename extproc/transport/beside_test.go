@@ -60,6 +60,9 @@ func TestBothTransportsAnswerAlike(t *testing.T) {
 		"a message that is cut":           {"0 bytes 00000000, grpc-status 13", request(hello[:7], head()...)},
 		"a head that is cut":              {"0 bytes 00000000, grpc-status 13", request(hello[:3], head()...)},
 		"a second one that is cut":        {came(hello) + ", grpc-status 13", request(append(hello[:10:10], 0, 0), head()...)},
+		"GET":                             {"0 bytes 00000000, status 405, grpc-status 13", request(hello, head(":method", "GET")...)},
+		"JSON":                            {"0 bytes 00000000, status 415, grpc-status 3", request(hello, head("content-type", "application/json")...)},
+		"gRPC-Web":                        {"0 bytes 00000000, status 415, grpc-status 3", request(hello, head("content-type", "application/grpc-web")...)},
 		"unknown frames and settings": {heard, func(p *peer) {
 			require.NoError(p.t, p.framer.WriteSettings(http2.Setting{ID: 0xf000, Val: 9}))
 			require.NoError(p.t, p.framer.WriteRawFrame(0xfe, 0xff, 0, []byte("unknown")))

@@ -317,7 +317,8 @@ func (c *conn) open() {
 		s.expiry = time.AfterFunc(d, s.expire)
 	}
 	c.mu.Unlock()
-	err := acceptable(h)
+	httpStatus, err := acceptable(h)
+	s.httpStatus = httpStatus
 	if err == nil {
 		err = c.server.protect(func() (err error) {
 			s.handler, err = c.server.options.Service(s, h.fields)
@@ -330,20 +331,22 @@ func (c *conn) open() {
 	s.work(err)
 }
 
-// acceptable returns the reason why a stream cannot be served, or nil.
-func acceptable(h *block) error {
+// acceptable returns the reason why a stream cannot be served, or nil, and the HTTP status of the answer to what is not
+// gRPC.
+func acceptable(h *block) (httpStatus string, err error) {
 	encoding := h.fields.Get("grpc-encoding")
+	parameters, isGRPC := strings.CutPrefix(h.fields.Get("content-type"), "application/grpc")
 	switch {
 	case h.tooLarge():
-		return status.Errorf(codes.ResourceExhausted, "headers of more than %d bytes", maxHeaders)
+		return "", status.Errorf(codes.ResourceExhausted, "headers of more than %d bytes", maxHeaders)
 	case h.fields.Get(":method") != "POST":
-		return status.Error(codes.Internal, "the method is not POST")
-	case !strings.HasPrefix(h.fields.Get("content-type"), "application/grpc"):
-		return status.Error(codes.Internal, "the content type is not application/grpc")
+		return "405", status.Error(codes.Internal, "the method is not POST")
+	case !isGRPC || parameters != "" && parameters[0] != '+' && parameters[0] != ';':
+		return "415", status.Error(codes.InvalidArgument, "the content type is not application/grpc")
 	case encoding != "" && encoding != "identity":
-		return status.Error(codes.Unimplemented, "messages cannot be compressed")
+		return "", status.Error(codes.Unimplemented, "messages cannot be compressed")
 	}
-	return nil
+	return "", nil
 }
 
 // reset ends a stream with an HTTP/2 error code.

@@ -29,6 +29,8 @@ type Stream struct {
 	handler  Handler
 	deadline time.Time
 	expiry   *time.Timer
+	// httpStatus is that of an answer to what is not gRPC.
+	httpStatus string
 
 	// The fields below belong to the owner: the goroutine that has set busy.
 	partial     []byte // an incomplete message, with its header

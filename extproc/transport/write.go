@@ -116,7 +116,7 @@ func (c *conn) end(s *Stream) {
 	c.out = append(c.out, make([]byte, frameHeader)...)
 	if !s.begun {
 		s.begun = true
-		c.out = append(c.out, responseHeaders...)
+		c.out = appendHeaders(c.out, s.httpStatus)
 	}
 	c.out = appendTrailers(c.out, s.status)
 	appendFrame(c.out[:start], len(c.out)-start-frameHeader, http2.FrameHeaders,
