@@ -63,6 +63,10 @@ func TestBothTransportsAnswerAlike(t *testing.T) {
 		"GET":                             {"0 bytes 00000000, status 405, grpc-status 13", request(hello, head(":method", "GET")...)},
 		"JSON":                            {"0 bytes 00000000, status 415, grpc-status 3", request(hello, head("content-type", "application/json")...)},
 		"gRPC-Web":                        {"0 bytes 00000000, status 415, grpc-status 3", request(hello, head("content-type", "application/grpc-web")...)},
+		"a timeout of nothing":            {"0 bytes 00000000, grpc-status 4", request(hello, head("grpc-timeout", "0S")...)},
+		"a timeout without unit":          {"0 bytes 00000000, status 400, grpc-status 13", request(hello, head("grpc-timeout", "10")...)},
+		"a timeout without number":        {"0 bytes 00000000, status 400, grpc-status 13", request(hello, head("grpc-timeout", "S")...)},
+		"a timeout of too many digits":    {"0 bytes 00000000, status 400, grpc-status 13", request(hello, head("grpc-timeout", "123456789S")...)},
 		"unknown frames and settings": {heard, func(p *peer) {
 			require.NoError(p.t, p.framer.WriteSettings(http2.Setting{ID: 0xf000, Val: 9}))
 			require.NoError(p.t, p.framer.WriteRawFrame(0xfe, 0xff, 0, []byte("unknown")))

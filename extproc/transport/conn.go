@@ -309,16 +309,24 @@ func (c *conn) block(fragment []byte, last bool) error {
 func (c *conn) open() {
 	h := c.headers
 	s := &Stream{conn: c, id: h.stream, busy: true}
+	var err error
+	s.httpStatus, err = acceptable(h)
+	d, given, malformed := timeout(h.fields)
+	switch {
+	case err != nil:
+	case malformed != nil:
+		s.httpStatus, err = "400", malformed
+	case given && d == 0:
+		err = status.FromContextError(context.DeadlineExceeded).Err()
+	}
 	c.mu.Lock()
 	s.window = c.initial
 	c.streams[s.id] = s
-	if d := timeout(h.fields); d > 0 {
+	if given && err == nil {
 		s.deadline = time.Now().Add(d)
 		s.expiry = time.AfterFunc(d, s.expire)
 	}
 	c.mu.Unlock()
-	httpStatus, err := acceptable(h)
-	s.httpStatus = httpStatus
 	if err == nil {
 		err = c.server.protect(func() (err error) {
 			s.handler, err = c.server.options.Service(s, h.fields)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -140,19 +141,23 @@ func (b *block) isTrailers() bool { return b.ends && !b.malformed && b.pseudo ==
 // tooLarge reports whether the fields exceed the limit. Fields beyond the limit are not stored.
 func (b *block) tooLarge() bool { return b.size > maxHeaders }
 
-// timeout returns the client's grpc-timeout, or 0.
-func timeout(h Headers) time.Duration {
+// timeout returns the client's grpc-timeout, and whether there is one.
+func timeout(h Headers) (d time.Duration, given bool, err error) {
 	text := h.Get("grpc-timeout")
+	if text == "" {
+		return 0, false, nil
+	}
+	malformed := status.Errorf(codes.Internal, "malformed grpc-timeout %q", text)
 	if len(text) < 2 || len(text) > 9 {
-		return 0
+		return 0, false, malformed
 	}
 	unit, ok := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond,
 		'u': time.Microsecond, 'n': time.Nanosecond}[text[len(text)-1]]
 	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
 	if !ok || err != nil {
-		return 0
+		return 0, false, malformed
 	}
-	return time.Duration(min(n, 1<<62/uint64(unit))) * unit
+	return time.Duration(min(n, 1<<62/uint64(unit))) * unit, true, nil
 }
 
 // responseHeaders are :status 200 and content-type application/grpc, by indexes of HPACK's static table.
