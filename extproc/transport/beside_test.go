@@ -67,6 +67,8 @@ func TestBothTransportsAnswerAlike(t *testing.T) {
 		"a timeout without unit":          {"0 bytes 00000000, status 400, grpc-status 13", request(hello, head("grpc-timeout", "10")...)},
 		"a timeout without number":        {"0 bytes 00000000, status 400, grpc-status 13", request(hello, head("grpc-timeout", "S")...)},
 		"a timeout of too many digits":    {"0 bytes 00000000, status 400, grpc-status 13", request(hello, head("grpc-timeout", "123456789S")...)},
+		"a compressed message":            {"0 bytes 00000000, grpc-status 13", request(append([]byte{1}, hello[1:]...), head()...)},
+		"a message of another kind":       {"0 bytes 00000000, grpc-status 13", request(append([]byte{7}, hello[1:]...), head()...)},
 		"unknown frames and settings": {heard, func(p *peer) {
 			require.NoError(p.t, p.framer.WriteSettings(http2.Setting{ID: 0xf000, Val: 9}))
 			require.NoError(p.t, p.framer.WriteRawFrame(0xfe, 0xff, 0, []byte("unknown")))

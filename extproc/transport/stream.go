@@ -155,7 +155,7 @@ func (s *Stream) call(message []byte, owned bool) (err error) {
 // length returns the length of a message with its header.
 func (s *Stream) length(header []byte) (int, error) {
 	if header[0] != 0 {
-		return 0, status.Error(codes.Unimplemented, "messages cannot be compressed")
+		return 0, status.Error(codes.Internal, "a compressed message on a stream without compression")
 	}
 	n := int(binary.BigEndian.Uint32(header[1:]))
 	if n > s.conn.server.options.MaxMessage {
