@@ -65,6 +65,8 @@ type conn struct {
 	window   int64      // the peer's window for the connection
 	initial  int64      // the peer's window for a new stream
 	maxFrame int        // the peer's
+	table    uint32     // the peer's table of headers, of which nothing is used
+	shrunk   bool       // the next header block must say so
 	streams  map[uint32]*Stream
 	newest   uint32    // the client's highest id
 	starved  []*Stream // streams with more bytes than the peer's windows allow
@@ -86,6 +88,7 @@ func newConn(s *Server, c net.Conn) *conn {
 	return &conn{
 		server: s, net: c, headers: newBlock(), streams: map[uint32]*Stream{},
 		out: hello.Bytes(), window: 65535, initial: 65535, maxFrame: 16384,
+		table: 4096,
 	}
 }
 
@@ -433,6 +436,8 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 					return violation(http2.ErrCodeFlowControl, "the window of stream %d", of.id)
 				}
 			}
+		case http2.SettingHeaderTableSize:
+			c.table, c.shrunk = s.Val, c.shrunk || s.Val < c.table
 		case http2.SettingMaxFrameSize:
 			c.maxFrame = int(min(s.Val, maxFrame))
 		}

@@ -163,15 +163,6 @@ func timeout(h Headers) (d time.Duration, given bool, err error) {
 // responseHeaders are :status 200 and content-type application/grpc, by indexes of HPACK's static table.
 var responseHeaders = append([]byte{0x88, 0x0f, 0x10, byte(len("application/grpc"))}, "application/grpc"...)
 
-// appendHeaders appends responseHeaders, or the same with another status.
-func appendHeaders(b []byte, httpStatus string) []byte {
-	if httpStatus == "" {
-		return append(b, responseHeaders...)
-	}
-	b = append(b, 0x08, byte(len(httpStatus))) // :status, without indexing
-	return append(append(b, httpStatus...), responseHeaders[1:]...)
-}
-
 // appendTrailers appends a block with the status of an error; nil is OK.
 func appendTrailers(b []byte, err error) []byte {
 	s := status.Convert(err)

@@ -33,3 +33,37 @@ func TestPaddingIsAcknowledged(t *testing.T) {
 	}
 	require.Equal(t, said, heard)
 }
+
+// TestASmallerTableIsAcknowledged: a peer that has made its table of headers smaller waits for an update of its size at
+// the beginning of the next header block (RFC 7541, section 4.2), and may end the connection without it.
+func TestASmallerTableIsAcknowledged(t *testing.T) {
+	w := serve(t)
+	p := w.connect(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
+	const update, other = 0x20, 0x88
+	p.headers(1, p.good(), false)
+	require.NoError(t, p.framer.WriteData(1, true, message("hello")))
+	require.Equal(t, []byte{update, 0}, p.blocks(1))
+	p.headers(3, p.good(), false)
+	require.NoError(t, p.framer.WriteData(3, true, message("hello")))
+	require.Equal(t, []byte{other, 0}, p.blocks(3), "once")
+
+	require.NoError(t, p.framer.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 9000}))
+	require.NoError(t, p.framer.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 4000}))
+	p.headers(5, p.good(), false)
+	require.NoError(t, p.framer.WriteData(5, true, message("fail")))
+	require.Equal(t, []byte{update}, p.blocks(5), "in the only block")
+}
+
+// blocks returns the first bytes of a stream's header blocks.
+func (p *peer) blocks(id uint32) (first []byte) {
+	p.t.Helper()
+	p.until(func(f http2.Frame) bool {
+		h, ok := f.(*http2.HeadersFrame)
+		if !ok || h.StreamID != id {
+			return false
+		}
+		first = append(first, h.HeaderBlockFragment()[0])
+		return h.StreamEnded()
+	})
+	return first
+}

@@ -71,8 +71,31 @@ func (c *conn) send(s *Stream, m Message) {
 func (s *Stream) begin() {
 	if !s.begun {
 		s.begun = true
-		s.conn.out = appendFrame(s.conn.out, len(responseHeaders), http2.FrameHeaders, http2.FlagHeadersEndHeaders, s.id)
-		s.conn.out = append(s.conn.out, responseHeaders...)
+		c := s.conn
+		start := len(c.out)
+		c.out = append(c.out, make([]byte, frameHeader)...)
+		c.appendHeaders("")
+		appendFrame(c.out[:start], len(c.out)-start-frameHeader, http2.FrameHeaders, http2.FlagHeadersEndHeaders, s.id)
+	}
+}
+
+// appendHeaders appends responseHeaders, or the same with another status.
+func (c *conn) appendHeaders(httpStatus string) {
+	c.appendShrunk()
+	if httpStatus == "" {
+		c.out = append(c.out, responseHeaders...)
+		return
+	}
+	c.out = append(c.out, 0x08, byte(len(httpStatus))) // :status, without indexing
+	c.out = append(append(c.out, httpStatus...), responseHeaders[1:]...)
+}
+
+// appendShrunk begins the header block after the peer has made its table smaller. The block must acknowledge that
+// (RFC 7541, section 4.2); it says that the table is of no size.
+func (c *conn) appendShrunk() {
+	if c.shrunk {
+		c.shrunk = false
+		c.out = append(c.out, 0x20)
 	}
 }
 
@@ -116,7 +139,9 @@ func (c *conn) end(s *Stream) {
 	c.out = append(c.out, make([]byte, frameHeader)...)
 	if !s.begun {
 		s.begun = true
-		c.out = appendHeaders(c.out, s.httpStatus)
+		c.appendHeaders(s.httpStatus)
+	} else {
+		c.appendShrunk()
 	}
 	c.out = appendTrailers(c.out, s.status)
 	appendFrame(c.out[:start], len(c.out)-start-frameHeader, http2.FrameHeaders,
