@@ -20,8 +20,6 @@ import (
 const (
 	// connWindow is the flow-control window of a connection. Read bytes are acknowledged at once.
 	connWindow = 16 << 20
-	// maxHeld bounds the bytes of incomplete and of queued messages of a connection.
-	maxHeld = 1 << 30
 	// maxStreams bounds the open streams of a connection.
 	maxStreams = 1 << 20
 	// maxFrame is the size of the largest frame that is read or sent.
@@ -71,7 +69,7 @@ type conn struct {
 	newest   uint32    // the client's highest id
 	starved  []*Stream // streams with more bytes than the peer's windows allow
 	drained  []*Stream // streams whose handlers can continue
-	held     int       // bytes, bounded by maxHeld
+	held     int       // bytes of messages, bounded by MaxHeld
 	draining int
 }
 

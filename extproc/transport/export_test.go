@@ -16,7 +16,7 @@ func (s *Server) Held() (most, bound, waiting int) {
 		most, waiting = max(most, c.held), max(waiting, out)
 		c.mu.Unlock()
 	}
-	return most, maxHeld, waiting
+	return most, s.options.MaxHeld, waiting
 }
 
 // Open returns the number of connections and of streams.

@@ -115,10 +115,13 @@ func (e *echo) Close() error {
 }
 
 // serve starts a server on a Unix socket.
-func serve(t *testing.T) *world {
+func serve(t *testing.T) *world { return serveHolding(t, 0) }
+
+// serveHolding starts one with a bound on what a connection may hold.
+func serveHolding(t *testing.T, most int) *world {
 	w := &world{t: t, address: filepath.Join(t.TempDir(), "s"), release: make(chan struct{}), panics: make(chan any, 10),
 		opened: make(chan *transport.Stream, 1000), closed: make(chan error, 100_000), served: make(chan error, 1)}
-	w.server = transport.New(transport.Options{Service: w.service, MaxMessage: 8 << 20,
+	w.server = transport.New(transport.Options{Service: w.service, MaxMessage: 8 << 20, MaxHeld: most,
 		Panicked: func(reason any, stack []byte) {
 			if len(stack) > 0 {
 				w.panics <- reason

@@ -67,3 +67,59 @@ func (p *peer) blocks(id uint32) (first []byte) {
 	})
 	return first
 }
+
+// TestWhatAConnectionHoldsIsBounded has peers that let messages pile up in every place where they do.
+func TestWhatAConnectionHoldsIsBounded(t *testing.T) {
+	w := serveHolding(t, 1<<20)
+	half := func(p *peer, id uint32, first string) {
+		p.headers(id, p.good(), false)
+		require.NoError(t, p.framer.WriteData(id, false, message(first)))
+		for range 6 {
+			require.NoError(t, p.framer.WriteData(id, false, message(strings.Repeat("x", 100<<10))))
+		}
+	}
+	for name, c := range map[string]struct {
+		window uint32
+		pile   func(p *peer, id uint32)
+	}{
+		"behind a handler that waits": {1 << 20, func(p *peer, id uint32) { half(p, id, "wait") }},
+		"before a client that takes nothing": {0, func(p *peer, id uint32) {
+			p.headers(id, p.good(), false)
+			for range 6 {
+				require.NoError(t, p.framer.WriteData(id, false, message("keep"+strings.Repeat("x", 100<<10))))
+			}
+			require.NoError(t, p.framer.WriteData(id, false, message("give")))
+		}},
+		"in messages that do not come whole": {1 << 20, func(p *peer, id uint32) {
+			p.headers(id, p.good(), false)
+			whole := message(strings.Repeat("x", 700<<10))
+			for at := 0; at < 600<<10; at += 100 << 10 {
+				require.NoError(t, p.framer.WriteData(id, false, whole[at:at+100<<10]))
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := w.connect(http2.Setting{ID: http2.SettingInitialWindowSize, Val: c.window})
+			p.t = t
+			for id := uint32(1); id < 9; id += 2 {
+				c.pile(p, id)
+			}
+			p.until(func(f http2.Frame) bool {
+				r, ok := f.(*http2.RSTStreamFrame)
+				return ok && r.ErrCode == http2.ErrCodeEnhanceYourCalm
+			})
+			p.pong()
+			held, bound, _ := w.server.Held()
+			require.LessOrEqual(t, held, bound+100<<10)
+			require.NoError(t, p.framer.WriteRSTStream(1, http2.ErrCodeCancel))
+			require.NoError(t, p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}))
+			p.headers(11, p.good(), false)
+			require.NoError(t, p.framer.WriteData(11, true, message("hello")))
+			p.until(func(f http2.Frame) bool {
+				d, ok := f.(*http2.DataFrame)
+				return ok && d.StreamID == 11 && string(d.Data()) == string(message("hello"))
+			})
+			_ = p.conn.Close()
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -31,6 +32,9 @@ type Options struct {
 	Service Service
 	// MaxMessage bounds a message, in bytes.
 	MaxMessage int
+	// MaxHeld bounds the bytes of messages that a connection holds: those that have not come whole, those that wait for
+	// their handler, and those that the client does not take. 0 means 1 GB.
+	MaxHeld int
 	// Panicked is called with the panic of a handler. The stream ends with the status Internal.
 	Panicked func(reason any, stack []byte)
 }
@@ -51,6 +55,7 @@ var ErrStopped = errors.New("the server is stopped")
 
 // New returns a server that does not serve yet.
 func New(o Options) *Server {
+	o.MaxHeld = cmp.Or(o.MaxHeld, 1<<30)
 	return &Server{options: o, listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}}
 }
 

@@ -43,7 +43,7 @@ type Stream struct {
 	// The fields below are guarded by the connection's lock.
 	busy         bool
 	queue        []byte // bytes that arrived while the stream was busy
-	holds        int    // bytes in queue and partial
+	holds        int    // bytes in queue, partial and pending, as they were last counted
 	received     int    // bytes that are not acknowledged
 	padding      int    // bytes of these that are no data
 	clientClosed bool   // the client has closed its side
@@ -202,8 +202,14 @@ func (s *Stream) deliver(d []byte, last bool) {
 			s.queue = append(s.queue, d...)
 			s.clientClosed = last
 			s.wake()
+			s.holds += len(d)
+			c.held += len(d)
 		}
+		exceeded := c.held > c.server.options.MaxHeld
 		c.mu.Unlock()
+		if exceeded {
+			c.reset(s.id, http2.ErrCodeEnhanceYourCalm)
+		}
 		return
 	}
 	s.busy = true
@@ -258,13 +264,15 @@ func (s *Stream) work(err error) {
 			}
 			break
 		}
-		if err = c.account(s); err == nil {
-			s.busy, s.detached = false, false
-			c.flush()
+		if exceeded := c.account(s); exceeded {
 			c.mu.Unlock()
-			return
+			c.reset(s.id, http2.ErrCodeEnhanceYourCalm)
+			continue
 		}
+		s.busy, s.detached = false, false
+		c.flush()
 		c.mu.Unlock()
+		return
 	}
 	s.finish(err)
 }
@@ -291,21 +299,21 @@ func (s *Stream) next() error {
 // errHandedOver means that another goroutine owns the stream now. It is not reported.
 var errHandedOver = errors.New("handed over")
 
-// account counts the held bytes of the stream, and acknowledges taken bytes. The caller holds the lock.
-func (c *conn) account(s *Stream) error {
-	holds := cap(s.partial) + len(s.queue)
+// account counts the held bytes of the stream, and acknowledges taken bytes. It reports whether the connection holds
+// more than it may. The caller holds the lock.
+func (c *conn) account(s *Stream) (exceeded bool) {
+	holds := cap(s.partial) + len(s.queue) + len(s.pending)
 	c.held += holds - s.holds
 	s.holds = holds
-	if c.held > maxHeld {
-		return status.Errorf(codes.ResourceExhausted,
-			"the messages that have not come whole on this connection have more than %d bytes", maxHeld)
+	if holds > 0 && c.held > c.server.options.MaxHeld {
+		return true // one that holds nothing is served
 	}
 	if taken := s.consumed + s.padding; taken >= ackBytes && !s.clientClosed {
 		c.out = appendWindowUpdate(c.out, s.id, taken)
 		s.received -= taken
 		s.consumed, s.padding = 0, 0
 	}
-	return nil
+	return false
 }
 
 // finish closes the handler and ends the stream. The owner calls it.
