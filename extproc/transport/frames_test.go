@@ -74,6 +74,48 @@ func TestViolationsEndTheConnectionWithTheirCode(t *testing.T) {
 		"a block that is cut (4.3)": {http2.ErrCodeCompression, func(p *peer) {
 			p.write(frame(2, http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x00\x05"))
 		}},
+		"an index that there is not (RFC 7541, 2.3.3)": {http2.ErrCodeCompression, func(p *peer) {
+			p.write(frame(1, http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\xbf"))
+		}},
+		"the index 0 (RFC 7541, 6.1)": {http2.ErrCodeCompression, func(p *peer) {
+			p.write(frame(1, http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x80"))
+		}},
+		"a table that is too large (RFC 7541, 6.3)": {http2.ErrCodeCompression, func(p *peer) {
+			p.write(frame(4, http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x3f\xe2\x1f\x83"))
+		}},
+		"Huffman's code with too much padding (RFC 7541, 5.2)": {http2.ErrCodeCompression, func(p *peer) {
+			p.write(frame(5, http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x00\x82\x1f\xff\x00"))
+		}},
+		"an integer without end (RFC 7541, 5.1)": {http2.ErrCodeCompression, func(p *peer) {
+			p.write(frame(12, http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\xff"+strings.Repeat("\xff", 11)))
+		}},
+		"an unknown frame within a block (5.5)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.write(frame(1, http2.FrameHeaders, 0, 1, "\x83"), frame(1, 0xfe, 0, 1, "x"))
+		}},
+		"CONTINUATION of another (6.10)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.write(frame(1, http2.FrameHeaders, 0, 1, "\x83"), frame(1, http2.FrameContinuation, 0, 3, "\x84"))
+		}},
+		"CONTINUATION on stream 0 (6.10)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.write(frame(1, http2.FrameHeaders, 0, 1, "\x83"), frame(1, http2.FrameContinuation, 0, 0, "\x84"))
+		}},
+		"CONTINUATION behind a block (6.10)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.headers(1, p.good(), false)
+			p.write(frame(1, http2.FrameContinuation, http2.FlagContinuationEndHeaders, 1, "\x84"))
+		}},
+		"PRIORITY on stream 0 (6.3)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.write(frame(5, http2.FramePriority, 0, 0, "\x00\x00\x00\x01\x01"))
+		}},
+		"RST_STREAM on stream 0 (6.4)": {http2.ErrCodeProtocol, func(p *peer) {
+			p.write(frame(4, http2.FrameRSTStream, 0, 0, "\x00\x00\x00\x00"))
+		}},
+		"an acknowledgement of SETTINGS with some (6.5)": {http2.ErrCodeFrameSize, func(p *peer) {
+			p.write(frame(6, http2.FrameSettings, http2.FlagSettingsAck, 0, "\x00\x04\x00\x00\xff\xff"))
+		}},
+		"frames of 16 MB (6.5.2)": {http2.ErrCodeProtocol, func(p *peer) {
+			require.NoError(p.t, p.framer.WriteSettings(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1 << 24}))
+		}},
+		"HEADERS of a frame that is too large (4.2)": {http2.ErrCodeFrameSize,
+			func(p *peer) { p.write(frame(1<<20, http2.FrameHeaders, 0, 1, "")) }},
 		"a block of 128 KB": {http2.ErrCodeCompression, func(p *peer) {
 			big := p.good("x-a", strings.Repeat("~", 30<<10), "x-b", strings.Repeat("~", 30<<10), "x-c",
 				strings.Repeat("~", 30<<10))

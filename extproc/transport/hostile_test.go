@@ -1,11 +1,15 @@
 package transport_test
 
 import (
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
+
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 // TestPaddingIsAcknowledged sends more padding than the window of a stream has bytes.
@@ -122,4 +126,88 @@ func TestWhatAConnectionHoldsIsBounded(t *testing.T) {
 			_ = p.conn.Close()
 		})
 	}
+}
+
+// TestFloodsCostTheirSenderOnly: whatever a peer sends much of, no more is kept than the server has read at once, other
+// connections are served, and every handler ends.
+func TestFloodsCostTheirSenderOnly(t *testing.T) {
+	many := uint32(testenv.Size(2000, 20_000))
+	for name, flood := range map[string]func(p *peer, n uint32) error{
+		"PING":     func(p *peer, _ uint32) error { return p.framer.WritePing(false, [8]byte{}) },
+		"SETTINGS": func(p *peer, _ uint32) error { return p.framer.WriteSettings() },
+		"RST_STREAM of a stream that was just opened": func(p *peer, n uint32) error {
+			if err := p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*n + 3, BlockFragment: p.good(),
+				EndHeaders: true}); err != nil {
+				return err
+			}
+			return p.framer.WriteRSTStream(2*n+3, http2.ErrCodeCancel)
+		},
+		"streams that break a rule": func(p *peer, n uint32) error { // the server resets them
+			if err := p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*n + 3, BlockFragment: p.good(),
+				EndHeaders: true}); err != nil {
+				return err
+			}
+			return p.framer.WriteWindowUpdate(2*n+3, 0)
+		},
+		"empty DATA":       func(p *peer, _ uint32) error { return p.framer.WriteData(1, false, nil) },
+		"WINDOW_UPDATE":    func(p *peer, _ uint32) error { return p.framer.WriteWindowUpdate(1, 1) },
+		"PRIORITY":         func(p *peer, n uint32) error { return p.framer.WritePriority(n+1, http2.PriorityParam{Weight: 1}) },
+		"unknown frames":   func(p *peer, _ uint32) error { return p.framer.WriteRawFrame(0xfe, 0, 0, []byte("unknown")) },
+		"DATA of the dead": func(p *peer, _ uint32) error { return p.framer.WriteData(3, false, []byte("late")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := serve(t)
+			p, other := w.connect(), w.open(t.Context(), w.dial(), "/echo/Echo")
+			p.t = t
+			p.headers(1, p.good(), false)
+			if name == "DATA of the dead" {
+				p.headers(3, p.good(), false)
+				require.NoError(t, p.framer.WriteRSTStream(3, http2.ErrCodeCancel))
+			}
+			heard := make(chan struct{}) // reads all the while
+			go func() {
+				defer close(heard)
+				for {
+					f, err := p.framer.ReadFrame()
+					if d, ok := f.(*http2.DataFrame); err != nil || ok && d.StreamEnded() {
+						return
+					}
+					if h, ok := f.(*http2.HeadersFrame); ok && h.StreamID == 1 && h.StreamEnded() {
+						return
+					}
+				}
+			}()
+			for n := range many {
+				require.NoError(t, flood(p, n))
+				if n%(many/10) == 0 {
+					other.say(t, "hello")
+					got, err := other.hear()
+					require.NoError(t, err)
+					require.Equal(t, "hello", got)
+					_, _, waiting := w.server.Held()
+					require.Less(t, waiting, 1<<20)
+				}
+			}
+			require.NoError(t, p.framer.WriteData(1, true, message("hello")))
+			<-heard
+			require.NoError(t, other.CloseSend())
+			_, err := other.hear()
+			require.Error(t, err)
+			require.Eventually(t, func() bool { _, open := w.server.Open(); return open == 0 }, soon, time.Millisecond)
+		})
+	}
+}
+
+// TestAFloodThatIsNotReadStops: the server reads no more of a peer that does not read its answers.
+func TestAFloodThatIsNotReadStops(t *testing.T) {
+	w := serve(t)
+	p := w.connect()
+	require.NoError(t, p.conn.SetWriteDeadline(time.Now().Add(time.Second)))
+	var err error
+	for n := 0; err == nil && n < 64<<20; n += 17 {
+		err = p.framer.WritePing(false, [8]byte{})
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	_, _, waiting := w.server.Held()
+	require.Less(t, waiting, 1<<20)
 }
