@@ -127,6 +127,11 @@ func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if len(all) == 0 {
 		return fmt.Errorf("no scenario's name contains %q", o.what)
 	}
+	all, others := affordable(all, files())
+	for _, s := range others {
+		b.progress.Printf("%s: not measured: a proxy needs %d open files for each stream, and may have %d (ulimit -n)",
+			s.name, filesAStream, files())
+	}
 	if err := b.run(ctx, all); err != nil {
 		return err
 	}
@@ -171,7 +176,8 @@ func (o *options) keep(stdout io.Writer, text string, r results) error {
 func describe(ctx context.Context, o options) (setup, error) {
 	s := setup{
 		Date: time.Now().UTC().Format(time.DateOnly), Quick: o.quick, Go: runtime.Version(),
-		Machine: fmt.Sprintf("%d cores, %s/%s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH), Peers: findPeers(ctx, o),
+		Machine: fmt.Sprintf("%d cores, %s/%s, %d open files a process", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+			files()), Peers: findPeers(ctx, o),
 	}
 	said, err := output(ctx, o.envoy, "--version")
 	if err != nil {

@@ -95,3 +95,23 @@ func chosen(all []scenario, what string) []scenario {
 		return !strings.Contains(s.name, what) || s.steps && what == ""
 	})
 }
+
+// filesAStream are the open files that a proxy has for a stream: its client's connection and the provider's. filesBeside
+// are those that it has whether or not there are streams.
+const (
+	filesAStream = 2
+	filesBeside  = 200
+)
+
+// affordable returns the scenarios whose streams a process may hold with so many open files, and the others. What a
+// target refuses beyond the limit would count as its failures.
+func affordable(all []scenario, files uint64) (some, others []scenario) {
+	for _, s := range all {
+		if s.job.Stream && uint64(s.job.Connections)*filesAStream+filesBeside > files {
+			others = append(others, s)
+			continue
+		}
+		some = append(some, s)
+	}
+	return some, others
+}
