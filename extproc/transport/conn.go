@@ -340,8 +340,8 @@ func (c *conn) open() {
 	s.work(err)
 }
 
-// acceptable returns the reason why a stream cannot be served, or nil, and the HTTP status of the answer to what is not
-// gRPC.
+// acceptable returns the reason why a stream cannot be served, or nil, and the HTTP status of the answer to what is
+// not gRPC.
 func acceptable(h *block) (httpStatus string, err error) {
 	encoding := h.fields.Get("grpc-encoding")
 	parameters, isGRPC := strings.CutPrefix(h.fields.Get("content-type"), "application/grpc")

@@ -226,21 +226,28 @@ func TestViolationsOfAStreamEndItAndNoOther(t *testing.T) {
 		"a path twice (8.3)": {http2.ErrCodeProtocol, func(p *peer) {
 			p.headers(1, p.fields(":method", "POST", ":scheme", "http", ":path", "/", ":path", "/echo/Echo"), true)
 		}},
-		"no path (8.3.1)":   {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.fields(":method", "POST", ":scheme", "http"), true) }},
-		"no method (8.3.1)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.fields(":scheme", "http", ":path", "/"), true) }},
-		"no scheme (8.3.1)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.fields(":method", "POST", ":path", "/"), true) }},
+		"no path (8.3.1)": {http2.ErrCodeProtocol,
+			func(p *peer) { p.headers(1, p.fields(":method", "POST", ":scheme", "http"), true) }},
+		"no method (8.3.1)": {http2.ErrCodeProtocol,
+			func(p *peer) { p.headers(1, p.fields(":scheme", "http", ":path", "/"), true) }},
+		"no scheme (8.3.1)": {http2.ErrCodeProtocol,
+			func(p *peer) { p.headers(1, p.fields(":method", "POST", ":path", "/"), true) }},
 		"an empty path (8.3.1)": {http2.ErrCodeProtocol, func(p *peer) {
 			p.headers(1, p.fields(":method", "POST", ":scheme", "http", ":path", ""), true)
 		}},
-		"nothing (8.3.1)":            {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, nil, true) }},
-		"a connection field (8.2.2)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good("connection", "close"), true) }},
-		"TE of something (8.2.2)":    {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good("te", "gzip"), true) }},
+		"nothing (8.3.1)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, nil, true) }},
+		"a connection field (8.2.2)": {http2.ErrCodeProtocol,
+			func(p *peer) { p.headers(1, p.good("connection", "close"), true) }},
+		"TE of something (8.2.2)": {http2.ErrCodeProtocol,
+			func(p *peer) { p.headers(1, p.good("te", "gzip"), true) }},
 		"a pseudo-header in trailers (8.1)": {http2.ErrCodeProtocol, func(p *peer) {
 			p.headers(1, p.good(), false)
 			p.headers(1, p.fields(":method", "POST"), true)
 		}},
-		"upper case (8.2)":             {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good("X-Up", "1"), true) }},
-		"a pseudo-header behind (8.3)": {http2.ErrCodeProtocol, func(p *peer) { p.headers(1, p.good(":path", "/"), true) }},
+		"upper case (8.2)": {http2.ErrCodeProtocol,
+			func(p *peer) { p.headers(1, p.good("X-Up", "1"), true) }},
+		"a pseudo-header behind (8.3)": {http2.ErrCodeProtocol,
+			func(p *peer) { p.headers(1, p.good(":path", "/"), true) }},
 		"a second head without end (8.1)": {http2.ErrCodeProtocol, func(p *peer) {
 			p.headers(1, p.good(), false)
 			p.headers(1, p.fields("x", "1"), false)
@@ -376,7 +383,8 @@ func TestWhatIsNoGRPCIsRefused(t *testing.T) {
 			"application/json"},
 		"compressed": {":method", "POST", ":scheme", "http", ":path", "/echo/Echo", "content-type", "application/grpc",
 			"grpc-encoding", "gzip"},
-		"too many headers": {":method", "POST", ":scheme", "http", ":path", "/echo/Echo", "content-type", "application/grpc", "x-a",
+		"too many headers": {":method", "POST", ":scheme", "http", ":path", "/echo/Echo", "content-type",
+			"application/grpc", "x-a",
 			strings.Repeat("a", 40<<10), "x-b", strings.Repeat("a", 40<<10)},
 	} {
 		t.Run(name, func(t *testing.T) {

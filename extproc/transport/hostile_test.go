@@ -38,8 +38,8 @@ func TestPaddingIsAcknowledged(t *testing.T) {
 	require.Equal(t, said, heard)
 }
 
-// TestASmallerTableIsAcknowledged: a peer that has made its table of headers smaller waits for an update of its size at
-// the beginning of the next header block (RFC 7541, section 4.2), and may end the connection without it.
+// TestASmallerTableIsAcknowledged: a peer that has made its table of headers smaller waits for an update of its size
+// at the beginning of the next header block (RFC 7541, section 4.2), and may end the connection without it.
 func TestASmallerTableIsAcknowledged(t *testing.T) {
 	w := serve(t)
 	p := w.connect(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
@@ -128,8 +128,8 @@ func TestWhatAConnectionHoldsIsBounded(t *testing.T) {
 	}
 }
 
-// TestFloodsCostTheirSenderOnly: whatever a peer sends much of, no more is kept than the server has read at once, other
-// connections are served, and every handler ends.
+// TestFloodsCostTheirSenderOnly: whatever a peer sends much of, no more is kept than the server has read at once,
+// other connections are served, and every handler ends.
 func TestFloodsCostTheirSenderOnly(t *testing.T) {
 	many := uint32(testenv.Size(2000, 20_000))
 	for name, flood := range map[string]func(p *peer, n uint32) error{

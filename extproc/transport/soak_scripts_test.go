@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// talk plays a stream of grpc-go's client. All that it does follows from the random numbers, and what it returns must be
-// the same on both sides. It reports whether the handler must have seen the stream.
+// talk plays a stream of grpc-go's client. All that it does follows from the random numbers, and what it returns must
+// be the same on both sides. It reports whether the handler must have seen the stream.
 func (s *side) talk(id string, random *rand.Rand) (outcome string, seen bool) {
 	ctx, leave := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "x-id", id,
 		"x-pad", strings.Repeat("p", random.IntN(1<<uint(random.IntN(14))))))

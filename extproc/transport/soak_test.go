@@ -61,9 +61,9 @@ type size struct {
 	heap              uint64
 }
 
-// TestSoak plays the same scripts on both transports: streams that talk, are reset, cancelled and cut, connections that
-// break and that break the rules, restarts of the servers. The outcomes are the same, every handler is closed once, and
-// nothing grows. It runs for an hour by `make soak`.
+// TestSoak plays the same scripts on both transports: streams that talk, are reset, cancelled and cut, connections
+// that break and that break the rules, restarts of the servers. The outcomes are the same, every handler is closed
+// once, and nothing grows. It runs for an hour by `make soak`.
 func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	for period := 1; time.Since(s.begun) < s.total; period++ {

@@ -96,8 +96,8 @@ func chosen(all []scenario, what string) []scenario {
 	})
 }
 
-// filesAStream are the open files that a proxy has for a stream: its client's connection and the provider's. filesBeside
-// are those that it has whether or not there are streams.
+// filesAStream are the open files that a proxy has for a stream: its client's connection and the provider's.
+// filesBeside are those that it has whether or not there are streams.
 const (
 	filesAStream = 2
 	filesBeside  = 200

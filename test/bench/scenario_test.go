@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A proxy that may have 20,000 open files serves 9,984 streams of 10,000, and none of the others: that says nothing of the
-// proxy.
+// A proxy that may have 20,000 open files serves 9,984 streams of 10,000, and none of the others: that says nothing of
+// the proxy.
 func TestWhatALimitOfFilesForbidsIsNotMeasured(t *testing.T) {
 	all := scenarios(false)
 	some, others := affordable(all, 20_000)
