@@ -252,7 +252,7 @@ type BatchFailure struct {
 	CustomID  string `json:"custom_id"`
 	Status    int    `json:"status,omitempty"` // 0: there was no response
 	RequestID string `json:"request_id,omitempty"`
-	Code      string `json:"code,omitempty"`
+	ErrorCode string `json:"code,omitempty"`
 	Message   string `json:"message,omitempty"`
 }
 

@@ -61,7 +61,8 @@ func kindNames() []string {
 func scopeNames() []string {
 	var names []string
 	for _, s := range []admin.Scope{
-		admin.ConfigRead, admin.ConfigWrite, admin.KeysRead, admin.KeysWrite, admin.UsageRead, admin.JobsRead, admin.JobsWrite,
+		admin.ConfigRead, admin.ConfigWrite, admin.KeysRead, admin.KeysWrite, admin.UsageRead, admin.JobsRead,
+		admin.JobsWrite,
 		admin.AuditRead,
 		admin.StatusRead, admin.AdminsWrite, admin.Playground, admin.Everything,
 	} {

@@ -52,7 +52,8 @@ func (s *server) batchFailures(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, adminapi.Page[adminapi.BatchFailure]{Items: failures})
 }
 
-// cancelBatch asks for the end of a batch. The audit log says it first, so that no batch is cancelled without an entry.
+// cancelBatch asks for the end of a batch. The audit log says it first, so that no batch is cancelled without an
+// entry.
 func (s *server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if _, err := s.config.Batch.Batch(r.Context(), id); err != nil {
@@ -68,8 +69,8 @@ func (s *server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, cancelled)
 }
 
-// batchFile answers with a file of a batch. It has what clients sent or got, so that nobody sees any without an entry in
-// the audit log.
+// batchFile answers with a file of a batch. It has what clients sent or got, so that nobody sees any without an entry
+// in the audit log.
 func (s *server) batchFile(w http.ResponseWriter, r *http.Request) error {
 	id, which := r.PathValue("id"), r.PathValue("which")
 	if which != "input" && which != "output" && which != "error" {

@@ -70,14 +70,16 @@ func sheetOf(e *adminapi.Exchange, rates *usage.Rates) *adminapi.CostSheet {
 	}
 	sheet, sum := &adminapi.CostSheet{}, usage.Nano(0)
 	for _, l := range rates.Lines(used) {
-		line := adminapi.CostLine{Part: l.Part, Count: l.Count, PriceUSD: l.PerMillion().String(), CostUSD: l.Cost().String()}
+		line := adminapi.CostLine{Part: l.Part, Count: l.Count, PriceUSD: l.PerMillion().String(),
+			CostUSD: l.Cost().String()}
 		if l.Part == usage.ImagePart {
 			line.PriceUSD = l.Each().String()
 		}
 		sheet.Lines, sum = append(sheet.Lines, line), sum.Plus(l.Cost())
 	}
 	tokens, _ := rates.Cost(used)
-	if off := tokens - sum; off > usage.Nano(len(sheet.Lines)) || -off > usage.Nano(len(sheet.Lines)) { // not only rounded
+	// More than what rounding makes of the parts.
+	if off := tokens - sum; off > usage.Nano(len(sheet.Lines)) || -off > usage.Nano(len(sheet.Lines)) {
 		sheet.Lines = append(sheet.Lines, adminapi.CostLine{Part: "factor", CostUSD: off.String()})
 	}
 	if fees > 0 {

@@ -90,7 +90,8 @@ func (*memoryJobs) CancelBatch(context.Context, string) (adminapi.TenantObject, 
 
 // BatchFailures returns one.
 func (*memoryJobs) BatchFailures(context.Context, string, int) ([]adminapi.BatchFailure, error) {
-	return []adminapi.BatchFailure{{CustomID: "a", Status: http.StatusBadRequest, Code: "invalid_value", Message: "No."}}, nil
+	return []adminapi.BatchFailure{{CustomID: "a", Status: http.StatusBadRequest, ErrorCode: "invalid_value",
+		Message: "No."}}, nil
 }
 
 // BatchFile returns the name of a file as its content.

@@ -264,9 +264,9 @@ func (p *plan) limitsOf(of ref, was *configv1.Key) (configv1.Object, error) {
 }
 
 // recall completes what the history says of an object with its credentials. One that is stored now stays: what was
-// rotated is not undone, and a sealed value goes nowhere but where it is sent already. An object that was deleted comes
-// back with the credentials that it had, for they were stored together with where they are sent. Where an object is
-// there without the credential that it had, only who may do everything gives it back.
+// rotated is not undone, and a sealed value goes nowhere but where it is sent already. An object that was deleted
+// comes back with the credentials that it had, for they were stored together with where they are sent. Where an
+// object is there without the credential that it had, only who may do everything gives it back.
 func (p *plan) recall(o configv1.Object) error {
 	stored := p.stored(configv1.KindOf(o), o.GetName())
 	opened := credentialsOf(p.server.opened(o))

@@ -31,7 +31,8 @@ func (m *memoryVersions) AppendVersions(_ context.Context, versions []adminapi.V
 func (m *memoryVersions) Versions(_ context.Context, epoch, kind, name string, before int64,
 	limit int) (found []adminapi.Version, err error) {
 	for _, v := range slices.Backward(m.versions) {
-		if v.Epoch == epoch && v.Kind == kind && v.Name == name && (before == 0 || v.Revision < before) && len(found) < limit {
+		if v.Epoch == epoch && v.Kind == kind && v.Name == name && (before == 0 || v.Revision < before) &&
+			len(found) < limit {
 			found = append(found, v)
 		}
 	}

@@ -20,8 +20,8 @@ type Jobs interface {
 	FineTuningEvents(ctx context.Context, id string, o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error)
 }
 
-// OneBatch shows and cancels one batch of any tenant. It returns a 404 if there is none. It must be safe for concurrent
-// use.
+// OneBatch shows and cancels one batch of any tenant. It returns a 404 if there is none. It must be safe for
+// concurrent use.
 type OneBatch interface {
 	Batch(ctx context.Context, id string) (adminapi.TenantObject, error)
 	// CancelBatch asks for the end of a batch.

@@ -20,7 +20,8 @@ import (
 
 func exchangeOf(id, key string, change ...func(*ledgerv1.Record)) *ledgerv1.Record {
 	now := time.Now()
-	r := &ledgerv1.Record{Id: id, RequestId: "req_" + id, Start: timestamppb.New(now), End: timestamppb.New(now), Key: key,
+	r := &ledgerv1.Record{Id: id, RequestId: "req_" + id, Start: timestamppb.New(now), End: timestamppb.New(now),
+		Key:       key,
 		Operation: "chat/completions", Model: "m", Provider: "echo", UpstreamModel: "m", Status: 200, Outcome: "finished",
 		Attempts: 1}
 	for _, c := range change {
@@ -94,7 +95,8 @@ func TestRequestsAreExportedWholeInBothForms(t *testing.T) {
 	a = b.do(t, "GET", "/admin/v1/requests?format=csv&key=nobody", "")
 	require.Equal(t, 1, strings.Count(a.body, "\n"), "the names of the columns")
 	// The columns are the members, so that none is forgotten.
-	text, err := json.Marshal(adminapi.Exchange{FirstByteMS: 1, Organization: "o", Project: "p", User: "u", ErrorCode: "c",
+	text, err := json.Marshal(adminapi.Exchange{FirstByteMS: 1, Organization: "o", Project: "p", User: "u",
+		ErrorCode:    "c",
 		CachedTokens: 1, Estimated: true, PriceVersion: "v", Batch: true, Requests: 1, CacheWriteTokens: 1,
 		InputAudioTokens: 1, ReasoningTokens: 1, OutputAudioTokens: 1, Images: 1, RefusedBy: "r", KeyHint: "h"})
 	require.NoError(t, err)
@@ -112,7 +114,8 @@ func TestTheCostOfARequestIsExplained(t *testing.T) {
 	price := &configv1.Price{Input: "2", CachedInput: "0.5", Output: "8", BatchFactor: "0.5",
 		ServiceTiers: []*configv1.ServiceTierPrice{{Name: "flex", Factor: "0.5"}}}
 	_, err := b.client.Apply(t.Context(), []configv1.Object{&configv1.Provider{Name: "mine", Vendor: "echo"},
-		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{{Vendors: []string{"echo"}, Models: []string{"m"}, Price: price}}}}, false)
+		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{{Vendors: []string{"echo"},
+			Models: []string{"m"}, Price: price}}}}, false)
 	require.NoError(t, err)
 	version := usage.Version(price)
 	priced := func(version string, cost int64, d *ledgerv1.Details) func(*ledgerv1.Record) {

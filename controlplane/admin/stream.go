@@ -131,12 +131,14 @@ func exchangeCells(e *adminapi.Exchange) []string {
 	}
 	cells := texts(e.ID, e.RequestID, e.Start.Format(time.RFC3339Nano))
 	cells = append(cells, number(e.DurationMS), number(e.FirstByteMS))
-	cells = append(cells, texts(e.Key, e.Organization, e.Project, e.User, e.Operation, e.Model, e.Provider, e.Upstream)...)
+	cells = append(cells, texts(e.Key, e.Organization, e.Project, e.User, e.Operation, e.Model, e.Provider,
+		e.Upstream)...)
 	cells = append(cells, number(int64(e.Attempts)), strconv.FormatBool(e.Stream), number(int64(e.Status)))
 	cells = append(cells, texts(e.Outcome, e.ErrorCode, e.RefusedBy, e.KeyHint)...)
 	for _, n := range [...]int64{e.InputTokens, e.CachedTokens, e.CacheWriteTokens, e.InputAudioTokens, e.OutputTokens,
 		e.ReasoningTokens, e.OutputAudioTokens, e.Images} {
 		cells = append(cells, number(n))
 	}
-	return append(cells, strconv.FormatBool(e.Estimated), e.CostUSD, strconv.FormatBool(e.Priced), e.PriceVersion, strconv.FormatBool(e.Batch), number(e.Requests))
+	return append(cells, strconv.FormatBool(e.Estimated), e.CostUSD, strconv.FormatBool(e.Priced), e.PriceVersion,
+		strconv.FormatBool(e.Batch), number(e.Requests))
 }

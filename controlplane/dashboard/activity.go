@@ -22,8 +22,8 @@ type activity struct {
 	Only template.URL
 }
 
-// activityOf returns the activity of the object that a field names, in groups by another field. It is nil for people who
-// may not see usage.
+// activityOf returns the activity of the object that a field names, in groups by another field. It is nil for people
+// who may not see usage.
 func (v *visit) activityOf(r *http.Request, field, name, by, what string) (*activity, error) {
 	if !v.principal.May(admin.UsageRead) {
 		return nil, nil

@@ -15,7 +15,8 @@ func TestThePagesOfObjectsBeginWithTheirUse(t *testing.T) {
 	w := b.owner(t)
 	key := fill(t, b, w)
 	until := time.Now().Add(time.Minute)
-	window := adminapi.HealthWindow{Attempts: 20, Failed: 5, RateLimited: 4, FirstByte: adminapi.Percentiles{P50: 120, P95: 900}}
+	window := adminapi.HealthWindow{Attempts: 20, Failed: 5, RateLimited: 4, FirstByte: adminapi.Percentiles{P50: 120,
+		P95: 900}}
 	b.ledger.health = []adminapi.ProviderHealth{{Provider: "echo", State: adminapi.ProviderCooling, Last24Hours: window,
 		CoolingUntil: &until, LastError: "429 rate_limit_exceeded"}}
 	var asked url.Values

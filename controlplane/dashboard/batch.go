@@ -87,8 +87,8 @@ func (v *visit) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	return v.done(w, r, err, pathTo("batches", id), "cancelling")
 }
 
-// batchFile passes on what the API answers, which writes the audit log. A form asks for it: whoever only follows a link
-// has not looked.
+// batchFile passes on what the API answers, which writes the audit log. A form asks for it: whoever only follows a
+// link has not looked.
 func (v *visit) batchFile(w http.ResponseWriter, r *http.Request) error {
 	target := "/admin/v1/batches/" + url.PathEscape(r.PathValue("id")) + "/files/" + url.PathEscape(r.PathValue("which"))
 	ask, err := http.NewRequestWithContext(admin.WithPrincipal(r.Context(), v.principal), http.MethodGet, target,

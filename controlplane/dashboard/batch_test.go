@@ -14,7 +14,7 @@ func TestThePageOfABatch(t *testing.T) {
 		"status":"in_progress","endpoint":"/v1/chat/completions","created_at":1700000000,"in_progress_at":1700000000,
 		"expires_at":1700086400,"request_counts":{"total":100,"completed":38,"failed":2},
 		"usage":{"input_tokens":1234,"output_tokens":56}}`)}}
-	b.jobs.failures = []adminapi.BatchFailure{{CustomID: "line-7", Status: 400, Code: "invalid_value",
+	b.jobs.failures = []adminapi.BatchFailure{{CustomID: "line-7", Status: 400, ErrorCode: "invalid_value",
 		Message: "Not a model.", RequestID: "req-1"}}
 	w := b.owner(t)
 	page := text(w.get("/batches/batch_1").body)

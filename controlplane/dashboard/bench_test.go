@@ -78,7 +78,8 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	api := admin.New(admin.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
 		Vendors: vendors,
-		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Batch: b.jobs, Quotas: b.jobs,
+		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs,
+		Batch: b.jobs, Quotas: b.jobs,
 		Bodies:  keptBodies{},
 		Version: "test", Log: zap.NewNop(),
 	})

@@ -70,7 +70,7 @@ func (v *visit) findIDs(query string) []finding {
 	case strings.HasPrefix(query, "ftjob-") && v.principal.May(admin.JobsRead):
 		return []finding{{"Fine-tuning job", query, pathTo("fine-tuning", query)}}
 	case v.principal.May(admin.UsageRead):
-		return []finding{{"Request with the id", query, "/requests?q=" + url.QueryEscape(query)}}
+		return []finding{{"Request with the id", query, "/requests?request_id=" + url.QueryEscape(query)}}
 	}
 	return nil
 }

@@ -15,8 +15,9 @@ func TestTheFinderFindsPagesObjectsAndIDs(t *testing.T) {
 	fill(t, b, w)
 	for query, path := range map[string]string{
 		"rate lim": "/rate-limits", "fast": "/models/team/fast", "acme": "/organizations/acme", "echo": "/providers/echo",
-		"ada": "/accounts/ada", "batch_01JD3T9Q8H": "/batches/batch_01JD3T9Q8H", "ftjob-01JD3T9Q8H": "/fine-tuning/ftjob-01JD3T9Q8H",
-		"01JD3T9Q8H6R5W4Z": "/requests?q=01JD3T9Q8H6R5W4Z",
+		"ada": "/accounts/ada", "batch_01JD3T9Q8H": "/batches/batch_01JD3T9Q8H",
+		"ftjob-01JD3T9Q8H": "/fine-tuning/ftjob-01JD3T9Q8H",
+		"01JD3T9Q8H6R5W4Z": "/requests?request_id=01JD3T9Q8H6R5W4Z",
 	} {
 		p := w.get("/find?q=" + url.QueryEscape(query))
 		require.Equal(t, 200, p.status, query)

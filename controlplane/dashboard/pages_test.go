@@ -76,7 +76,7 @@ func fill(t *testing.T, b *bench, w *browser) string {
 	require.NoError(t, err)
 	b.jobs.batches = []adminapi.TenantObject{{Organization: evil, Project: evil, Key: evil, Object: job}}
 	b.jobs.tuning = b.jobs.batches
-	b.jobs.failures = []adminapi.BatchFailure{{CustomID: evil, RequestID: evil, Code: evil, Message: evil}}
+	b.jobs.failures = []adminapi.BatchFailure{{CustomID: evil, RequestID: evil, ErrorCode: evil, Message: evil}}
 	event, err := json.Marshal(map[string]any{"created_at": now.Unix(), "level": evil, "message": evil,
 		"data": map[string]any{"step": 1, "train_loss": 0.5, "loss" + evil: 0.7}})
 	require.NoError(t, err)
@@ -130,8 +130,9 @@ func TestEveryPageWhereThereIsNothingAndWhereTheLedgerIsAway(t *testing.T) {
 			"/": "Add a provider", "/keys": "Create the first key", "/organizations": "Create an organization",
 			"/projects": "Create a project", "/rate-limits": "Create a rate limit",
 			"/providers": "Add a provider", "/models": "Create a model", "/batches": "POST /v1/batches",
-			"/fine-tuning": "POST /v1/fine_tuning/jobs", "/requests": "playground", "/requests?status=404": "No matching requests",
-			"/usage": "Choose another time", "/data-plane": "modelgate doctor", "/tokens": "Create a token",
+			"/fine-tuning": "POST /v1/fine_tuning/jobs", "/requests": "playground",
+			"/requests?status=404": "No matching requests",
+			"/usage":               "Choose another time", "/data-plane": "modelgate doctor", "/tokens": "Create a token",
 			"/keys?q=nothing": "Show all keys", "/objects/Route": "as YAML", "/audit": "",
 		} {
 			p := w.get(path)

@@ -51,8 +51,8 @@ func (d *Dashboard) gateway() (string, http.RoundTripper) {
 	return d.config.Gateway()
 }
 
-// playgroundChat passes a request on to the gateway, and the answer back as it comes. It takes the key that the visitor
-// has typed, or else the session's own. Nothing of the request or of the answer is kept.
+// playgroundChat passes a request on to the gateway, and the answer back as it comes. It takes the key that the
+// visitor has typed, or else the session's own. Nothing of the request or of the answer is kept.
 func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	base, transport := v.gateway()
 	if base == "" {
@@ -108,7 +108,7 @@ type playgroundCost struct {
 // playgroundCost tells what a request has cost, once the ledger has it.
 func (v *visit) playgroundCost(w http.ResponseWriter, r *http.Request) error {
 	page, err := v.api.Exchanges(r.Context(), adminapi.ListOptions{Query: r.PathValue("id"), Limit: 1})
-	if err != nil {
+	if _, err = away(err); err != nil {
 		return err
 	}
 	var cost playgroundCost

@@ -23,8 +23,8 @@ type playKey struct {
 	expires time.Time
 }
 
-// playKeys are the keys of the sessions that use the playground at this control plane. They are only in memory: after a
-// restart a session gets another one, and the old one expires.
+// playKeys are the keys of the sessions that use the playground at this control plane. They are only in memory: after
+// a restart a session gets another one, and the old one expires.
 type playKeys struct {
 	mu   sync.Mutex // guards keys
 	keys map[string]playKey
@@ -71,8 +71,9 @@ func (v *visit) playKey(ctx context.Context) (string, error) {
 
 // dropPlayKeys deletes the keys that the visitor's playground has used and that have expired.
 func (v *visit) dropPlayKeys(ctx context.Context, now time.Time) error {
-	page, err := v.api.ListPage(ctx, configv1.KeyKind(), adminapi.ListOptions{Query: "Playground of " + v.account.GetName(),
-		Limit: pageSize})
+	page, err := v.api.ListPage(ctx, configv1.KeyKind(),
+		adminapi.ListOptions{Query: "Playground of " + v.account.GetName(),
+			Limit: pageSize})
 	if err != nil {
 		return err
 	}

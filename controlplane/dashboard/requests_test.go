@@ -36,8 +36,10 @@ func withRequests(t *testing.T) (*bench, *realledger.Ledger) {
 		{Kind: "first", Provider: "echo", UpstreamModel: "m", Status: 503, Error: "status 503", DurationMs: 20_000},
 		{Kind: "fallback", Provider: "other", UpstreamModel: "n", Status: 502, Error: "status 502", StartMs: 20_000,
 			FirstByteMs: 500, DurationMs: 40_000}}
-	tried.Details = &ledgerv1.Details{TraceId: []byte("0123456789abcdef"), Rules: []string{"key/key_1 limit tokens per day"},
-		Reserved: &ledgerv1.Amounts{Tokens: 512}, Settled: &ledgerv1.Amounts{Tokens: 77}, Plan: []string{"echo/m", "other/n"},
+	tried.Details = &ledgerv1.Details{TraceId: []byte("0123456789abcdef"),
+		Rules:    []string{"key/key_1 limit tokens per day"},
+		Reserved: &ledgerv1.Amounts{Tokens: 512}, Settled: &ledgerv1.Amounts{Tokens: 77}, Plan: []string{"echo/m",
+			"other/n"},
 		Dropped: "seed,top_k"}
 	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{one("a/b", "finished", 200), tried,
 		one("gone", "cancelled", 200)}))
@@ -108,7 +110,8 @@ func TestLiveRowsAreSentOnlyWhenTheyChange(t *testing.T) {
 		return w.do(r)
 	}
 	require.Equal(t, 204, ask().status)
-	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{{Id: "new", Start: timestamppb.Now(), Outcome: "finished"}}))
+	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{{Id: "new", Start: timestamppb.Now(),
+		Outcome: "finished"}}))
 	p = ask()
 	require.Equal(t, 200, p.status)
 	require.Contains(t, p.body, "/requests/new")

@@ -89,7 +89,8 @@ func functions() template.FuncMap {
 				{"OWNER", "owner: everything"}}
 		},
 		"outcomes": func() []string {
-			return []string{"served", "error", "finished", "rejected", "failed", "truncated", "cancelled", "gateway", "interrupted"}
+			return []string{"served", "error", "finished", "rejected", "failed", "truncated", "cancelled", "gateway",
+				"interrupted"}
 		},
 		"deref":     func(n *int64) int64 { return *n },
 		"level":     level,

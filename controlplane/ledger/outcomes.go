@@ -125,7 +125,8 @@ func (l *Ledger) countOf(o adminapi.ListOptions) (*count, error) {
 	filters := maps.Clone(o.Filters)
 	delete(filters, "width")
 	var err error
-	if c.search, err = searchOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, l.postgres); err != nil || r.err != nil {
+	if c.search, err = searchOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, l.postgres); err != nil ||
+		r.err != nil {
 		return nil, cmp.Or(r.err, err)
 	}
 	now := l.now()

@@ -165,7 +165,8 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost),
 		Priced:       r.GetPriced(),
 		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
-		AttemptList: keptAttempts(r), RefusedBy: text(r.GetRefusedBy()), KeyHint: text(r.GetKeyHint()), Details: r.GetDetails(),
+		AttemptList: keptAttempts(r), RefusedBy: text(r.GetRefusedBy()), KeyHint: text(r.GetKeyHint()),
+		Details: r.GetDetails(),
 	}
 	if kept.RefusedBy != "" && kept.Outcome == "finished" {
 		kept.Outcome = "rejected" // so that the index has it

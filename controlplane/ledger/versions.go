@@ -58,7 +58,8 @@ func (l *Ledger) Versions(ctx context.Context, epoch, kind, name string, before 
 
 // VersionsSince returns, of every object that was changed after a revision, its oldest version after it, and the
 // newest that is not after it where that is kept. The documents are those of the latter alone.
-func (l *Ledger) VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version, err error) {
+func (l *Ledger) VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version,
+	err error) {
 	s := l.statement("SELECT id, epoch, revision, at, actor, action, kind, name, '', '', created FROM versions")
 	s.and("epoch", "=", epoch)
 	s.and("revision", ">", revision)

@@ -45,9 +45,9 @@ const (
 var ErrUnfinished = errors.New(
 	"the changes are decided and not all written; the control planes write the rest as soon as etcd takes it")
 
-// stage makes changes that are more than a transaction takes. The revision that it returns is that of the last piece or
-// later, so that the history has all of them at it: who follows and has it has all changes. Where it cannot be learned
-// it is the mark's.
+// stage makes changes that are more than a transaction takes. The revision that it returns is that of the last piece
+// or later, so that the history has all of them at it: who follows and has it has all changes. Where it cannot be
+// learned it is the mark's.
 func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, ops []clientv3.Op) (int64, error) {
 	pieces, total, err := piecesOf(ops)
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 
 // Cancel asks for the end of a batch, which its worker brings about, and returns the batch. It returns
 // [store.ErrNotFound] if there is none, and a 409 of OpenAI's if its end has come another way.
-func Cancel(ctx context.Context, s *store.Store, t store.Tenant, id string, now time.Time) (*store.Record[Batch], error) {
+func Cancel(ctx context.Context, s *store.Store, t store.Tenant, id string, now time.Time) (*store.Record[Batch],
+	error) {
 	for {
 		b, err := Kind.Get(ctx, s, t, id)
 		if err != nil {
@@ -79,7 +80,8 @@ func Failures(ctx context.Context, bucket *blob.Bucket, r *store.Record[Batch], 
 	return failures[:min(len(failures), limit)], nil
 }
 
-func failuresOfFile(ctx context.Context, bucket *blob.Bucket, file string, limit int) ([]adminapi.BatchFailure, error) {
+func failuresOfFile(ctx context.Context, bucket *blob.Bucket, file string, limit int) ([]adminapi.BatchFailure,
+	error) {
 	content, err := files.Open(ctx, bucket, file, 0)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func failureOf(line []byte) adminapi.BatchFailure {
 	if !said.IsObject() {
 		said = all.Get("response.body.error")
 	}
-	f.Code, f.Message = said.Get("code").String(), said.Get("message").String()
+	f.ErrorCode, f.Message = said.Get("code").String(), said.Get("message").String()
 	if len(f.Message) > maxFailureText {
 		f.Message = string(bytes.ToValidUTF8([]byte(f.Message[:maxFailureText]), nil)) + "…"
 	}

@@ -37,7 +37,7 @@ func TestOperatorsSeeAndCancelABatch(t *testing.T) {
 	id := w.create(requests(3))
 	w.until(id, func(b wire) bool { return b.Get("request_counts.failed").Int() == 1 })
 	operators := jobsvc.NewInspector(w.etcd, w.bucket)
-	want := []adminapi.BatchFailure{{CustomID: "a0", Status: 400, Code: "bad", Message: "no"}}
+	want := []adminapi.BatchFailure{{CustomID: "a0", Status: 400, ErrorCode: "bad", Message: "no"}}
 	failures := func() []adminapi.BatchFailure {
 		found, err := operators.BatchFailures(t.Context(), id, 10)
 		require.NoError(t, err)

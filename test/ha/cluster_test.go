@@ -163,7 +163,8 @@ func (c *cluster) place() {
 		admin, address := loopback(t), loopback(t)
 		e := &endpoint{address: address, probe: readyz(admin)}
 		xds = append(xds, e)
-		c.planes[i] = &part{t: t, at: e, args: []string{"controlplane", "--etcd-endpoints", c.etcdEndpoints(), "--listen", address,
+		c.planes[i] = &part{t: t, at: e, args: []string{"controlplane", "--etcd-endpoints", c.etcdEndpoints(),
+			"--listen", address,
 			"--admin", admin, "--ledger", c.ledger, "--pepper", filepath.Join(c.dir, "pepper"), "--admin-token",
 			filepath.Join(c.dir, "admin-token"), "--shutdown-delay", shutdownDelay}}
 	}

@@ -110,7 +110,7 @@ class Side {
       if (this.measured.textContent !== shown) return; // another request
       if (cost && cost.known) {
         const link = document.createElement("a");
-        link.href = "/requests?q=" + encodeURIComponent(id);
+        link.href = "/requests?request_id=" + encodeURIComponent(id);
         link.textContent = cost.priced ? cost.usd : "no price";
         this.measured.append(" · ", link);
         return;
