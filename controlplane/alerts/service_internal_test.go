@@ -283,7 +283,12 @@ func TestAReceiverThatHangsHoldsUpNoOther(t *testing.T) {
 
 func TestADeliveryIsGivenUpAndTheHistorySaysSo(t *testing.T) {
 	w, _ := newWorld(t)
-	w.set(func() { w.ailing, w.answer = true, func(_ int, rw http.ResponseWriter) { rw.WriteHeader(500) } })
+	w.set(func() {
+		w.ailing, w.answer = true, func(_ int,
+			rw http.ResponseWriter) {
+			rw.WriteHeader(http.StatusInternalServerError)
+		}
+	})
 	s := w.service()
 	w.run(s)
 	require.Eventually(t, func() bool { return len(w.types()) == 1 }, patience, 20*time.Millisecond)

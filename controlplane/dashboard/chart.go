@@ -47,15 +47,6 @@ func timeChart(name, unit string, s span) chart {
 	return c
 }
 
-// add appends a value to a series, which it makes at the first time.
-func (c *chart) add(i int, name string, value float64) {
-	for len(c.Series) <= i {
-		c.Series = append(c.Series, series{})
-	}
-	c.Series[i].Name = name
-	c.Series[i].Values = append(c.Series[i].Values, &value)
-}
-
 // put adds a value to the bucket of a series that a time is in. It makes the series at the first time, with zeros. A
 // time outside of the chart counts nowhere.
 func (c *chart) put(i int, name string, at time.Time, value float64) {

@@ -53,10 +53,7 @@ func functions() template.FuncMap {
 		"percent": percent,
 		"change":  change,
 		"query":   func(encoded string) template.URL { return template.URL(encoded) }, //nolint:gosec // it is encoded
-		"budgetPath": func(scope string) string {
-			kind, name, _ := strings.Cut(scope, "/")
-			return pathTo(kind+"s", name)
-		},
+		"budgetPath": budgetPath,
 		"json":  func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
 		"join":  func(list []string) string { return strings.Join(list, ", ") },
 		"lines": func(list []string) string { return strings.Join(list, "\n") },
@@ -78,12 +75,7 @@ func functions() template.FuncMap {
 		"credential": credentialText,
 		"jobLevel":   jobLevel,
 		"rows":       func(text string) int { return min(max(strings.Count(text, "\n")+4, 12), 40) },
-		"scope": func(scope string) string {
-			if strings.HasPrefix(scope, "key/") {
-				return "of this key"
-			}
-			return "of the " + strings.Replace(scope, "/", " ", 1)
-		},
+		"scope":      scopeText,
 		"kinds": configv1.Kinds,
 		"roles": func() []choice {
 			return []choice{{"VIEWER", "viewer: reads"}, {"OPERATOR", "operator: changes everything except accounts"},
@@ -97,6 +89,20 @@ func functions() template.FuncMap {
 		"level":     level,
 		"projectOf": func(name string) string { _, project, _ := strings.Cut(name, "/"); return project },
 	}
+}
+
+// budgetPath returns the path of who has a budget: key/NAME, organization/NAME or project/NAME.
+func budgetPath(scope string) string {
+	kind, name, _ := strings.Cut(scope, "/")
+	return pathTo(kind+"s", name)
+}
+
+// scopeText says whose a limit is, on the page of a key.
+func scopeText(scope string) string {
+	if strings.HasPrefix(scope, "key/") {
+		return "of this key"
+	}
+	return "of the " + strings.Replace(scope, "/", " ", 1)
 }
 
 // dict makes a map of names and values, to give several things to a template.

@@ -49,7 +49,7 @@ func detailsText(d *ledgerv1.Details) string {
 
 // amountOf returns the amount that a rule counts, which its name tells.
 func amountOf(rule string, a *ledgerv1.Amounts) string {
-	n := int64(0)
+	var n int64
 	switch _, counted, _ := strings.Cut(rule, " limit "); {
 	case counted == "":
 		return usage.Nano(min(max(a.GetCostNanoUsd(), 0), maxCost)).String()
@@ -86,7 +86,7 @@ func (l *Ledger) detailOf(ctx context.Context, id string) (*adminapi.ExchangeDet
 	}
 	d := &adminapi.ExchangeDetail{}
 	if json.Unmarshal([]byte(kept), d) != nil {
-		return nil, nil // somebody else wrote it
+		return nil, nil //nolint:nilerr // somebody else wrote it
 	}
 	return d, nil
 }

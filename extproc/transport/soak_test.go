@@ -179,7 +179,7 @@ func (s *soak) play(t *testing.T, side *side, meanwhile func()) []string {
 	}
 	stop()
 	talks.Wait()
-	return append(outcomes, frames...)
+	return slices.Concat(outcomes, frames)
 }
 
 // load has a stream send and get large messages until it is stopped.

@@ -26,6 +26,7 @@ type Watch struct {
 	limit    int64
 	used     func() int64
 	collect  func()
+	heap     heap
 	shedding atomic.Bool
 	shed     atomic.Int64 // when nothing new was begun the last time, in Unix nanoseconds; 0: never
 }
@@ -34,7 +35,9 @@ type Watch struct {
 const Recently = 10 * time.Minute
 
 // New returns a Watch of a limit, as Set returns it. It looks while Run runs.
-func New(limit int64) *Watch { return &Watch{limit: limit, used: used, collect: runtime.GC} }
+func New(limit int64) *Watch {
+	return &Watch{limit: limit, used: used, collect: runtime.GC, heap: newHeap(limit)}
+}
 
 // Shedding reports whether nothing new should be begun.
 func (w *Watch) Shedding() bool { return w != nil && w.shedding.Load() }
@@ -56,6 +59,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
+			w.heap.adjust()
 			if w.look(now.Sub(collected) >= collectEvery) {
 				collected = now
 			}

@@ -47,7 +47,7 @@ func moduleVersion(binary, module string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, d := range info.Deps {
+	for _, d := range append(info.Deps, &info.Main) {
 		if d.Path == module {
 			return d.Version, nil
 		}

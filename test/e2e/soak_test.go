@@ -133,7 +133,9 @@ func (s *soaked) ask(random *rand.Rand) string {
 }
 
 func (s *soaked) play(kind string, random *rand.Rand) string {
-	status, body, err := 0, "", error(nil)
+	var status int
+	var body string
+	var err error
 	switch kind {
 	case "whole", "left", "cut":
 		// Each that is reset has a connection of its own: Envoy closes one on which most streams are reset.

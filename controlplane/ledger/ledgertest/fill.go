@@ -17,12 +17,18 @@ import (
 
 // Names of what the exchanges are of. Each is the number n of the exchange, in its own way.
 const (
-	Keys, Users, Organizations, Projects, Models, Providers = 1000, 1000, 20, 60, 5, 3
-	// Span is the time that the exchanges began in, evenly.
-	Span = 30 * 24 * time.Hour
+	Keys          = 1000
+	Users         = 1000
+	Organizations = 20
+	Projects      = 60
+	Models        = 5
+	Providers     = 3
 )
 
-// Key, User, Organization, Project, Model and Provider return names as Fill writes them.
+// Span is the time that the exchanges began in, evenly.
+const Span = 30 * 24 * time.Hour
+
+// Key returns the name of a key, as Fill writes it.
 func Key(i int) string { return fmt.Sprintf("key_%d", i) }
 
 // User returns the name of a user.
