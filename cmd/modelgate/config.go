@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -101,11 +102,15 @@ func objectsOf(docs []configv1.Document) []configv1.Object {
 
 // knownVendor finds a vendor for the validation of providers.
 func knownVendor(name string) (configv1.Vendor, bool) {
-	v, ok := vendors()[name]
+	all := vendors()
+	v, ok := all[name]
+	if !ok {
+		return configv1.Vendor{Known: slices.Sorted(maps.Keys(all))}, false
+	}
 	return configv1.Vendor{Exchanges: v.Exchange != nil, Endpoint: func(p *configv1.Provider) error {
 		_, err := v.Endpoint(p)
 		return err
-	}}, ok
+	}}, true
 }
 
 type configValidateCmd struct{ fileFlags }

@@ -245,6 +245,11 @@ func TestConfigValidateReportsEverythingAtOnceWithoutAGateway(t *testing.T) {
 	} {
 		require.Contains(t, errOut, want)
 	}
+	require.NotContains(t, errOut, "did you mean")
+	require.NoError(t, os.WriteFile("c.yaml", []byte("kind: Provider\nname: a\nvendor: antropic\n"), 0o600))
+	_, errOut = c.run(t, exitFailed, "config", "validate", "c.yaml")
+	require.Contains(t, errOut, "c.yaml:3:1: Provider a: vendor: ")
+	require.Contains(t, errOut, "; did you mean anthropic?")
 	_, errOut = c.run(t, exitUsage, "config", "validate")
 	require.Contains(t, errOut, "at least one file")
 	_, errOut = c.run(t, exitFailed, "config", "validate", "missing.yaml")

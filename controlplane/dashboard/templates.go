@@ -39,25 +39,25 @@ func parsePages() map[string]*template.Template {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"static":  staticURL,
-		"dict":    dict,
-		"path":    pathTo,
-		"object":  objectPath,
-		"request": func(id string) string { return "/requests/" + url.PathEscape(id) },
-		"num":     number,
-		"short":   shortNumber,
-		"usd":     dollars,
-		"rate":    priceText,
-		"ms":      milliseconds,
-		"time":    timeElement,
-		"percent": percent,
-		"change":  change,
-		"query":   func(encoded string) template.URL { return template.URL(encoded) }, //nolint:gosec // it is encoded
+		"static":     staticURL,
+		"dict":       dict,
+		"path":       pathTo,
+		"object":     objectPath,
+		"request":    func(id string) string { return "/requests/" + url.PathEscape(id) },
+		"num":        number,
+		"short":      shortNumber,
+		"usd":        dollars,
+		"rate":       priceText,
+		"ms":         milliseconds,
+		"time":       timeElement,
+		"percent":    percent,
+		"change":     change,
+		"query":      func(encoded string) template.URL { return template.URL(encoded) }, //nolint:gosec // it is encoded
 		"budgetPath": budgetPath,
-		"json":  func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
-		"join":  func(list []string) string { return strings.Join(list, ", ") },
-		"lines": func(list []string) string { return strings.Join(list, "\n") },
-		"lower": strings.ToLower,
+		"json":       func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
+		"join":       func(list []string) string { return strings.Join(list, ", ") },
+		"lines":      func(list []string) string { return strings.Join(list, "\n") },
+		"lower":      strings.ToLower,
 
 		"healthTag": healthTag,
 		"diff":      diffLines,
@@ -76,7 +76,7 @@ func functions() template.FuncMap {
 		"jobLevel":   jobLevel,
 		"rows":       func(text string) int { return min(max(strings.Count(text, "\n")+4, 12), 40) },
 		"scope":      scopeText,
-		"kinds": configv1.Kinds,
+		"kinds":      configv1.Kinds,
 		"roles": func() []choice {
 			return []choice{{"VIEWER", "viewer: reads"}, {"OPERATOR", "operator: changes everything except accounts"},
 				{"OWNER", "owner: everything"}}

@@ -34,7 +34,8 @@ func (d *decoder) message(m protoreflect.Message, tree map[string]any, prefix st
 		path := prefix + name
 		switch {
 		case fd == nil:
-			d.errs.add(d.object, path, "unknown field; the fields here are %s", listing(fieldNames(fields)))
+			names := fieldNames(fields)
+			d.errs.add(d.object, path, "unknown field; the fields here are %s%s", listing(names), didYouMean(name, names))
 		case seen[fd.Number()]:
 			d.errs.add(d.object, path, "given twice, in two spellings")
 		case tree[name] == nil:
@@ -78,14 +79,13 @@ func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor,
 
 // leaf reads one field with protojson.
 func (d *decoder) leaf(m protoreflect.Message, fd protoreflect.FieldDescriptor, value any, path string) {
-	data, err := json.Marshal(map[string]any{fd.JSONName(): value})
-	if err != nil {
-		d.errs.add(d.object, path, "must be %s", expected(fd))
-		return
-	}
 	alone := m.New()
-	if err := protojson.Unmarshal(data, alone.Interface()); err != nil {
-		d.errs.add(d.object, path, "must be %s", expected(fd))
+	data, err := json.Marshal(map[string]any{fd.JSONName(): value})
+	if err == nil {
+		err = protojson.Unmarshal(data, alone.Interface())
+	}
+	if err != nil {
+		d.errs.add(d.object, path, "must be %s%s", expected(fd), similarValue(fd, value))
 		return
 	}
 	if alone.Has(fd) {
@@ -111,6 +111,25 @@ func fieldNames(fields protoreflect.FieldDescriptors) []string {
 	return names
 }
 
+// valueNames returns the names of the values that may be written: all but the first, which means an absent one.
+func valueNames(enum protoreflect.EnumDescriptor) []string {
+	var names []string
+	for i := 1; i < enum.Values().Len(); i++ {
+		names = append(names, string(enum.Values().Get(i).Name()))
+	}
+	return names
+}
+
+// similarValue suggests a value of an enumeration. Of another field the written value is not looked at: it may be a
+// secret.
+func similarValue(fd protoreflect.FieldDescriptor, value any) string {
+	written, ok := value.(string)
+	if !ok || fd.Kind() != protoreflect.EnumKind {
+		return ""
+	}
+	return didYouMean(written, valueNames(fd.Enum()))
+}
+
 // expected describes the values of a field.
 func expected(fd protoreflect.FieldDescriptor) string {
 	var one string
@@ -128,11 +147,7 @@ func expected(fd protoreflect.FieldDescriptor) string {
 	case protoreflect.Uint64Kind:
 		one = "a whole number from 0"
 	case protoreflect.EnumKind:
-		var names []string
-		for i := 1; i < fd.Enum().Values().Len(); i++ {
-			names = append(names, string(fd.Enum().Values().Get(i).Name()))
-		}
-		one = "one of " + listing(names)
+		one = "one of " + listing(valueNames(fd.Enum()))
 	case protoreflect.MessageKind:
 		one = wellKnown(fd)
 	default:

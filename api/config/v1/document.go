@@ -137,12 +137,15 @@ func kindOfTree(members map[string]any, want Kind) (Kind, error) {
 		}
 		return want, nil
 	}
+	var names []string
 	for _, k := range Kinds() {
 		if name == k.Name {
 			return k, nil
 		}
+		names = append(names, k.Name)
 	}
-	return Kind{}, fmt.Errorf("must be one of %s", KindNames())
+	written, _ := name.(string)
+	return Kind{}, fmt.Errorf("must be one of %s%s", listing(names), didYouMean(written, names))
 }
 
 // A yamlPart is one document of a YAML stream, with its first line in the stream, counted from 1.

@@ -34,7 +34,7 @@ var (
 	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// Vendors finds the vendors of providers.
+// Vendors finds the vendors of providers. For an unknown name it may return a Vendor with the known ones.
 type Vendors func(name string) (Vendor, bool)
 
 // A Vendor has the properties of a vendor that validation needs.
@@ -44,6 +44,8 @@ type Vendor struct {
 	// Exchanges means that credentials are exchanged for others before they are sent. They may be documents of many
 	// lines.
 	Exchanges bool
+	// Known are the names of all vendors, if the name is unknown. The error suggests one of them.
+	Known []string
 }
 
 // Validate returns the errors in an object that an operator has written. It does not read files that the object names.

@@ -17,7 +17,8 @@ func (v *validator) provider(p *Provider) {
 	v.label("name", p.GetName())
 	vendor, known := v.vendors(p.GetVendor())
 	if p.GetVendor() == "" || !known {
-		v.fail("vendor", "must be the name of a vendor that this gateway knows")
+		v.fail("vendor", "must be the name of a vendor that this gateway knows%s",
+			didYouMean(p.GetVendor(), vendor.Known))
 	}
 	before := len(v.errs)
 	v.place("region", p.GetRegion())
