@@ -58,7 +58,7 @@ func newCLI(t *testing.T) *cli {
 	server := httptest.NewServer(admin.New(admin.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor,
 		Plane: noPlane{},
-		Audit: admin.NewAuditLog(etcd, nil, zap.NewNop()), Log: zap.NewNop(),
+		Audit: admin.NewAuditLog(etcd, nil, nil, zap.NewNop()), Log: zap.NewNop(),
 	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL

@@ -266,7 +266,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
-	audit := admin.NewAuditLog(o.etcd, o.ledger, log)
+	audit := admin.NewAuditLog(o.etcd, o.ledger, o.ledger, log)
 	if err := errors.Join(audit.Register(o.telemetry.Registry), o.ledger.Register(o.telemetry.Registry)); err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}

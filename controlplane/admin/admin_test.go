@@ -103,7 +103,7 @@ func newBenchOn(t testing.TB, server *etcdtest.Server) *bench {
 	b.store = configstore.New(b.etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
 		zap.NewNop())
 	b.plane, b.jobs = &plane{statuses: b.status}, &memoryJobs{}
-	b.audit = admin.NewAuditLog(b.etcd, b.ledger, zap.NewNop())
+	b.audit = admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.NewNop())
 	b.config = admin.Config{
 		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors,
 		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Batch: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),

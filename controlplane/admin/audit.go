@@ -40,7 +40,6 @@ const (
 
 // An AuditStore is where entries are kept.
 type AuditStore interface {
-	VersionStore
 	// AppendAudit keeps the entries, each once: one whose id is known is ignored.
 	AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error
 	// Audit returns a page of the entries, newest first, that is, by descending id. The filters are those of
@@ -52,10 +51,11 @@ type AuditStore interface {
 // there is never the one without the other; Run takes it from there to the store. It is safe for concurrent use, and
 // any number of control planes may run on one etcd.
 type AuditLog struct {
-	etcd   *clientv3.Client
-	store  AuditStore
-	log    *zap.Logger
-	kicked chan struct{}
+	etcd     *clientv3.Client
+	store    AuditStore
+	versions VersionStore
+	log      *zap.Logger
+	kicked   chan struct{}
 	// backlog counts keys of the outbox, as this control plane last saw it.
 	backlog prometheus.Gauge
 
@@ -63,10 +63,11 @@ type AuditLog struct {
 	ids *ulid.MonotonicEntropy // one id after the other, also within a millisecond
 }
 
-// NewAuditLog returns the log of a gateway. Without a store the entries stay in etcd.
-func NewAuditLog(etcd *clientv3.Client, store AuditStore, log *zap.Logger) *AuditLog {
+// NewAuditLog returns the log of a gateway. Without a store the entries stay in etcd. Without versions, none are kept.
+func NewAuditLog(etcd *clientv3.Client, store AuditStore, versions VersionStore, log *zap.Logger) *AuditLog {
 	return &AuditLog{
-		etcd: etcd, store: store, log: log, kicked: make(chan struct{}, 1), ids: ulid.Monotonic(rand.Reader, 1),
+		etcd: etcd, store: store, versions: versions, log: log, kicked: make(chan struct{}, 1),
+		ids: ulid.Monotonic(rand.Reader, 1),
 		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_audit_backlog",
 			Help: "Audit log entries that wait in etcd until the ledger stores them."}),
 	}
@@ -190,7 +191,7 @@ func (a *AuditLog) Run(ctx context.Context) error {
 	ailing := false
 	for {
 		more, err := a.ship(ctx)
-		if err == nil {
+		if err == nil && a.versions != nil {
 			var versions bool
 			versions, err = a.shipVersions(ctx)
 			more = more || versions

@@ -158,7 +158,7 @@ func TestEntriesWaitWhileTheLedgerIsAway(t *testing.T) {
 	require.Eventually(t, func() bool { return backlog() == 50 }, 10*time.Second, 10*time.Millisecond)
 	b.ledger.setAway(false)
 	// Two control planes take them at once.
-	b.ship(t, admin.NewAuditLog(b.etcd, b.ledger, zap.NewNop()))
+	b.ship(t, admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.NewNop()))
 	require.Eventually(t, func() bool { return backlog() == 0 }, 10*time.Second, 10*time.Millisecond)
 	cancel()
 	<-done

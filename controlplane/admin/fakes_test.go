@@ -43,6 +43,16 @@ func (m *memoryLedger) AppendAudit(_ context.Context, entries []adminapi.AuditEn
 	return nil
 }
 
+// AppendVersions keeps versions by their ids.
+func (m *memoryLedger) AppendVersions(ctx context.Context, versions []adminapi.Version) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return errors.New("the ledger is away")
+	}
+	return m.memoryVersions.AppendVersions(ctx, versions)
+}
+
 // Audit returns a page, newest first, of which it knows the filter by action alone.
 func (m *memoryLedger) Audit(_ context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	m.mu.Lock()

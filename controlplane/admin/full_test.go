@@ -31,7 +31,7 @@ func (b *bench) fill(t *testing.T) {
 func TestAFullEtcdTakesDeletions(t *testing.T) {
 	b := newBenchOn(t, etcdtest.WithQuota(t, 4<<20))
 	logged, lines := observer.New(zap.ErrorLevel)
-	b.audit = admin.NewAuditLog(b.etcd, b.ledger, zap.New(logged))
+	b.audit = admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.New(logged))
 	b.config.Audit = b.audit
 	made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: "stolen"})
 	require.NoError(t, err)

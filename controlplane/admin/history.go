@@ -21,6 +21,9 @@ const versionsAtOnce = 100
 
 // history shows the versions of an object, or with ?revision= what it was then.
 func (s *server) history(w http.ResponseWriter, r *http.Request) error {
+	if err := needs(r.Context(), AuditRead); err != nil { // versions say who did what, as entries do
+		return err
+	}
 	of, err := versioned(r, reading)
 	if err != nil {
 		return err
@@ -43,20 +46,28 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.config.Audit.store.Versions(r.Context(), now.name, of.kind.Name, of.name, before, versionsAtOnce+1)
+	all, err := s.config.Audit.versions.Versions(r.Context(), now.name, of.kind.Name, of.name, before, versionsAtOnce+1)
 	if err != nil {
 		return ledgerError(err)
 	}
+	return httpapi.WriteJSON(w, http.StatusOK, pageOf(all))
+}
+
+// pageOf returns a page of versions, of which there is one more than it may have if it has a next. Those of one
+// revision are on one page.
+func pageOf(all []adminapi.Version) adminapi.Page[adminapi.Version] {
 	page := adminapi.Page[adminapi.Version]{Items: []adminapi.Version{}}
-	for i, v := range all {
-		if i == versionsAtOnce {
-			page.Next = strconv.FormatInt(all[i-1].Revision, 10)
-			break
+	if n := versionsAtOnce; len(all) > n {
+		for n > 1 && all[n-1].Revision == all[n].Revision {
+			n--
 		}
+		all, page.Next = all[:n], strconv.FormatInt(all[n-1].Revision, 10)
+	}
+	for _, v := range all {
 		v.Document, v.Epoch = nil, ""
 		page.Items = append(page.Items, v)
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, page)
+	return page
 }
 
 // writeVersion shows a version with its document, masked.
@@ -104,7 +115,7 @@ func (s *server) version(r *http.Request, now epoch, of ref) (adminapi.Version, 
 	if err != nil {
 		return adminapi.Version{}, err
 	}
-	found, err := s.config.Audit.store.Versions(r.Context(), now.name, of.kind.Name, of.name, revision+1, 1)
+	found, err := s.config.Audit.versions.Versions(r.Context(), now.name, of.kind.Name, of.name, revision+1, 1)
 	if err != nil {
 		return adminapi.Version{}, ledgerError(err)
 	}
@@ -123,6 +134,9 @@ func notKept(of ref, revision int64) error {
 func (s *server) rollbackOne(w http.ResponseWriter, r *http.Request) error {
 	of, err := versioned(r, writing)
 	if err != nil {
+		return err
+	}
+	if _, err := revisionOf(r, "revision", true); err != nil {
 		return err
 	}
 	now, err := s.config.Audit.settled(r.Context())
@@ -149,7 +163,7 @@ func (s *server) rollbackAll(w http.ResponseWriter, r *http.Request) error {
 	if revision < now.began-1 {
 		return openai.BadRequest("revision", openai.CodeInvalidValue, "The history begins at revision %d.", now.began-1)
 	}
-	at, after, err := s.config.Audit.store.VersionsSince(r.Context(), now.name, revision)
+	at, after, err := s.config.Audit.versions.VersionsSince(r.Context(), now.name, revision)
 	if err != nil {
 		return ledgerError(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,10 +15,15 @@ import (
 )
 
 // memoryVersions keeps versions in memory.
-type memoryVersions struct{ versions []adminapi.Version }
+type memoryVersions struct {
+	held     sync.Mutex // guards versions
+	versions []adminapi.Version
+}
 
 // AppendVersions keeps those whose ids are new.
 func (m *memoryVersions) AppendVersions(_ context.Context, versions []adminapi.Version) error {
+	m.held.Lock()
+	defer m.held.Unlock()
 	for _, v := range versions {
 		if !slices.ContainsFunc(m.versions, func(o adminapi.Version) bool { return o.ID == v.ID }) {
 			m.versions = append(m.versions, v)
@@ -30,6 +36,8 @@ func (m *memoryVersions) AppendVersions(_ context.Context, versions []adminapi.V
 // Versions returns those of an object, newest first.
 func (m *memoryVersions) Versions(_ context.Context, epoch, kind, name string, before int64,
 	limit int) (found []adminapi.Version, err error) {
+	m.held.Lock()
+	defer m.held.Unlock()
 	for _, v := range slices.Backward(m.versions) {
 		if v.Epoch == epoch && v.Kind == kind && v.Name == name && (before == 0 || v.Revision < before) &&
 			len(found) < limit {
@@ -42,6 +50,8 @@ func (m *memoryVersions) Versions(_ context.Context, epoch, kind, name string, b
 // VersionsSince returns what was at a revision of all that was changed later.
 func (m *memoryVersions) VersionsSince(_ context.Context, _ string, revision int64) (at, after []adminapi.Version,
 	err error) {
+	m.held.Lock()
+	defer m.held.Unlock()
 	last := map[string]adminapi.Version{}
 	seen := map[string]bool{}
 	for _, v := range m.versions {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
@@ -23,8 +24,8 @@ import (
 )
 
 const (
-	// versionsOutbox holds versions that are not in the ledger yet: under each key some of one transaction, as a JSON
-	// array in gzip. Their revision is the key's own.
+	// versionsOutbox holds versions that are not in the ledger yet: under each key some of one change, as a JSON array in
+	// gzip. Those that say no revision were made at the key's own.
 	versionsOutbox = "/modelgate/versions/"
 	// epochKey names the life of this etcd. What was changed before the key was made has no version.
 	epochKey = "/modelgate/versions.epoch"
@@ -101,10 +102,10 @@ func (p *plan) versions(entries []adminapi.AuditEntry, epoch epoch) ([]adminapi.
 type epoch struct {
 	name  string
 	began int64 // revision; what was stored before has no version
-	fresh bool  // it is to be stored with the first versions
+	fresh bool  // it has not begun
 }
 
-// epoch returns the present one. Until the first version is kept, everything was stored before it began.
+// epoch returns the present one. Until one has begun, everything was stored before it.
 func (a *AuditLog) epoch(ctx context.Context) (epoch, error) {
 	r, err := a.etcd.Get(ctx, epochKey)
 	if err != nil {
@@ -116,38 +117,72 @@ func (a *AuditLog) epoch(ctx context.Context) (epoch, error) {
 	return epoch{name: string(r.Kvs[0].Value), began: r.Kvs[0].CreateRevision}, nil
 }
 
+// begin returns the present epoch, which begins now if none has.
+func (a *AuditLog) begin(ctx context.Context) (epoch, error) {
+	now, err := a.epoch(ctx)
+	if err != nil || !now.fresh {
+		return now, err
+	}
+	_, err = a.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(epochKey), "=", 0)).
+		Then(clientv3.OpPut(epochKey, now.name)).Commit()
+	if err != nil {
+		return epoch{}, fmt.Errorf("begin the history: %w", err)
+	}
+	return a.epoch(ctx)
+}
+
 // versionOps returns what keeps the versions of a plan, in the transaction that makes its changes. Without a ledger
 // none are kept: etcd would grow.
 func (a *AuditLog) versionOps(ctx context.Context, p *plan, entries []adminapi.AuditEntry) ([]clientv3.Op, error) {
-	if a.store == nil {
+	if a.versions == nil {
 		return nil, nil
 	}
-	now, err := a.epoch(ctx)
+	now, err := a.begin(ctx)
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return nil, nil // the change will say so, or is a deletion that needs no room
+	}
 	if err != nil {
 		return nil, err
 	}
 	versions, err := p.versions(entries, now)
-	if err != nil || len(versions) == 0 {
+	if err != nil {
 		return nil, err
 	}
+	groups := grouped(versions)
 	var ops []clientv3.Op
-	if now.fresh {
-		ops = append(ops, clientv3.OpPut(epochKey, now.name))
-	}
-	for len(versions) > 0 {
-		n, size := 0, 0
-		for n < len(versions) && (n == 0 || size+len(versions[n].Document) <= versionBytes) && n < entriesAtOnce {
-			size += len(versions[n].Document) + len(versions[n].Diff)
-			n++
+	for _, some := range groups {
+		if len(groups) > 1 && p.before.Revision > 0 { // else it is of one key, in one transaction
+			// Their keys may be written at several revisions, and what is one change must not be rolled back by half. Since the
+			// one that the plan was made at, nothing else of the configuration has changed.
+			for i := range some {
+				if some[i].Revision == 0 {
+					some[i].Revision = max(p.before.Revision+1, now.began)
+				}
+			}
 		}
-		value, err := packed(versions[:n])
+		value, err := packed(some)
 		if err != nil {
 			return nil, err
 		}
-		ops = append(ops, clientv3.OpPut(versionsOutbox+versions[0].ID, value))
-		versions = versions[n:]
+		ops = append(ops, clientv3.OpPut(versionsOutbox+some[0].ID, value))
 	}
 	return ops, nil
+}
+
+// grouped returns versions by the key that they are put under.
+func grouped(versions []adminapi.Version) (groups [][]adminapi.Version) {
+	for len(versions) > 0 {
+		n, size := 0, 0
+		for n < len(versions) && n < entriesAtOnce {
+			size += len(versions[n].Document) + len(versions[n].Diff)
+			if n > 0 && size > versionBytes {
+				break
+			}
+			n++
+		}
+		groups, versions = append(groups, versions[:n]), versions[n:]
+	}
+	return groups
 }
 
 func packed(versions []adminapi.Version) (string, error) {
@@ -206,7 +241,7 @@ func (a *AuditLog) shipVersions(ctx context.Context) (more bool, err error) {
 		versions = append(versions, some...)
 		done = append(done, clientv3.OpDelete(string(kv.Key)))
 	}
-	if err := a.store.AppendVersions(ctx, versions); err != nil {
+	if err := a.versions.AppendVersions(ctx, versions); err != nil {
 		return false, err
 	}
 	_, err = a.etcd.Txn(ctx).Then(done...).Commit()
@@ -215,7 +250,7 @@ func (a *AuditLog) shipVersions(ctx context.Context) (more bool, err error) {
 
 // settled returns the present epoch when every version is in the store.
 func (a *AuditLog) settled(ctx context.Context) (epoch, error) {
-	if a.store == nil {
+	if a.versions == nil {
 		return epoch{}, ledgerError(errNoLedger)
 	}
 	for more := true; more; {
@@ -233,7 +268,7 @@ func (a *AuditLog) settled(ctx context.Context) (epoch, error) {
 
 // keepDirect keeps the versions of deletions that were made in an etcd that is full.
 func (a *AuditLog) keepDirect(ctx context.Context, p *plan, entries []adminapi.AuditEntry) {
-	if a.store == nil {
+	if a.versions == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
@@ -252,7 +287,7 @@ func (a *AuditLog) keepDirect(ctx context.Context, p *plan, entries []adminapi.A
 		}
 	}
 	if err == nil {
-		err = a.store.AppendVersions(ctx, versions)
+		err = a.versions.AppendVersions(ctx, versions)
 	}
 	if err != nil {
 		a.log.Error("the history lacks deletions that were made while etcd was full", zap.Error(err))

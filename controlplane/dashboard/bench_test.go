@@ -72,13 +72,14 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
 		zap.NewNop())
 	var audits admin.AuditStore
+	var versions admin.VersionStore
 	if real != nil {
-		audits = real
+		audits, versions = real, real
 	}
 	api := admin.New(admin.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
 		Vendors: vendors,
-		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs,
+		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, versions, zap.NewNop()), Ledger: real, Jobs: b.jobs,
 		Batch: b.jobs, Quotas: b.jobs,
 		Bodies:  keptBodies{},
 		Version: "test", Log: zap.NewNop(),

@@ -80,7 +80,7 @@ func (l *Ledger) VersionsSince(ctx context.Context, epoch string, revision int64
 		" AND EXISTS (SELECT 1 FROM versions w WHERE w.epoch = v.epoch AND w.kind = v.kind AND w.name = v.name"+
 			" AND w.revision > ", s.arg(revision), ")",
 		" AND NOT EXISTS (SELECT 1 FROM versions w WHERE w.epoch = v.epoch AND w.kind = v.kind AND w.name = v.name"+
-			" AND w.revision > v.revision AND w.revision <= ", s.arg(revision), ")")
+			" AND (w.revision > v.revision OR w.revision = v.revision AND w.id > v.id) AND w.revision <= ", s.arg(revision), ")")
 	at, err = l.versions(ctx, s)
 	return at, after, err
 }
