@@ -28,6 +28,13 @@ func TestVersions(t *testing.T) {
 		require.Equal(t, []adminapi.Version{all[1]}, at)
 		require.Len(t, after, 2)
 		require.Equal(t, "q", after[0].Name)
+
+		// Of two at one revision, the later is what the object was.
+		require.NoError(t, l.AppendVersions(t.Context(), []adminapi.Version{v("2a", "p", 7, "{2a}")}))
+		at, _, err = l.VersionsSince(t.Context(), "e", 7)
+		require.NoError(t, err)
+		require.Len(t, at, 1)
+		require.Equal(t, "2a", at[0].ID)
 	})
 }
 
