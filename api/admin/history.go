@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -12,12 +13,8 @@ import (
 func (c *Client) History(ctx context.Context, kind configv1.Kind, name string) ([]Version, error) {
 	var all []Version
 	for after := ""; ; {
-		var page Page[Version]
-		path := "history/" + pathOf(kind, name)
-		if after != "" {
-			path += "?after=" + after
-		}
-		if err := c.call(ctx, request{method: http.MethodGet, path: path}, &page); err != nil {
+		page, err := c.HistoryPage(ctx, kind, name, after)
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
@@ -25,6 +22,17 @@ func (c *Client) History(ctx context.Context, kind configv1.Kind, name string) (
 			return all, nil
 		}
 	}
+}
+
+// HistoryPage returns a page of the versions of an object, newest first: that after the Next of another.
+func (c *Client) HistoryPage(ctx context.Context, kind configv1.Kind, name, after string) (Page[Version], error) {
+	var page Page[Version]
+	path := "history/" + pathOf(kind, name)
+	if after != "" {
+		path += "?after=" + url.QueryEscape(after)
+	}
+	err := c.call(ctx, request{method: http.MethodGet, path: path}, &page)
+	return page, err
 }
 
 // Rollback makes one object what it was at a revision, or with the zero Kind all that have a history.

@@ -86,15 +86,16 @@ func (v *visit) notice() string {
 		return notInForce
 	}
 	return map[string]string{
-		"saved":      "Saved. The data plane uses the change.",
-		"created":    "Created. The data plane uses the change.",
-		"deleted":    "Deleted.",
-		"cancelling": "The batch is being cancelled. Requests that are under way may still end.",
-		"revoked":    "The key is revoked. It no longer works.",
-		"disabled":   "Disabled.",
-		"enabled":    "Enabled.",
-		"password":   "Your password is changed. All other sessions have ended.",
-		"signed_out": "You are signed out.",
+		"saved":       "Saved. The data plane uses the change.",
+		"created":     "Created. The data plane uses the change.",
+		"deleted":     "Deleted.",
+		"rolled_back": "Rolled back. The data plane uses the change.",
+		"cancelling":  "The batch is being cancelled. Requests that are under way may still end.",
+		"revoked":     "The key is revoked. It no longer works.",
+		"disabled":    "Disabled.",
+		"enabled":     "Enabled.",
+		"password":    "Your password is changed. All other sessions have ended.",
+		"signed_out":  "You are signed out.",
 	}[q.Get("done")]
 }
 
@@ -205,5 +206,8 @@ func objectPages() []route {
 		{"GET /new/object/{kind}", "", (*visit).newObject},
 		{"GET /delete/{kind}/{name...}", "", (*visit).askDelete},
 		{"POST /delete/{kind}/{name...}", "", (*visit).deleteObject},
+		{"GET /history/{kind}/{name...}", admin.AuditRead, (*visit).history},
+		{"GET /rollback/{kind}/{name...}", "", (*visit).askRollback},
+		{"POST /rollback/{kind}/{name...}", "", (*visit).rollback},
 	}
 }

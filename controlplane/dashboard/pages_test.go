@@ -100,7 +100,7 @@ func everyPage(key string) []string {
 		"/providers", "/providers/echo", "/new/provider", "/models", "/models?where=" + url.QueryEscape(evil),
 		"/models?where=team/fast", "/models?where=echo/x", "/models/team/fast", "/new/model",
 		"/batches", "/batches/x", "/fine-tuning", "/fine-tuning/x", "/audit", "/data-plane", "/objects", "/objects/Key",
-		"/objects/Model/team/fast", "/delete/Model/team/fast", "/new/object/Route",
+		"/objects/Model/team/fast", "/delete/Model/team/fast", "/history/Model/team/fast", "/new/object/Route",
 		"/accounts", "/accounts/ada", "/new/account", "/tokens", "/new/token", "/account",
 	}
 }

@@ -43,6 +43,7 @@ func functions() template.FuncMap {
 		"dict":       dict,
 		"path":       pathTo,
 		"object":     objectPath,
+		"history":    historyPath,
 		"request":    func(id string) string { return "/requests/" + url.PathEscape(id) },
 		"num":        number,
 		"short":      shortNumber,

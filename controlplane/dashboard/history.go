@@ -1,0 +1,107 @@
+package dashboard
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// historyPath returns the page with the history of an object, or "" where none is kept.
+func historyPath(kind, name string) string {
+	k, ok := configv1.FindKind(kind)
+	if !ok || name == "" || k.Plural == "accounts" || k.Plural == "admintokens" {
+		return ""
+	}
+	return objectPath("history", k.Name, name)
+}
+
+// A historyData is what the history of one object shows.
+type historyData struct {
+	pageData[adminapi.Version]
+	Kind      configv1.Kind
+	Name      string
+	Home      string
+	Writeable bool
+}
+
+func (v *visit) history(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	data := historyData{Kind: kind, Name: r.PathValue("name"), Home: homeOf(kind), Writeable: mayWrite(v, kind)}
+	data.pageData, err = pageOf(r, func(o adminapi.ListOptions) (adminapi.Page[adminapi.Version], error) {
+		return v.api.HistoryPage(r.Context(), kind, data.Name, o.After)
+	})
+	if err != nil {
+		return err
+	}
+	return v.render(w, "history", "History of "+data.Name, data)
+}
+
+// A rollbackData is what is asked before a rollback.
+type rollbackData struct {
+	Kind     configv1.Kind
+	Name     string
+	Revision int64
+	Changes  []adminapi.Change // what the rollback would do
+	Changing bool              // whether that is anything
+	Plan     string            // names Changes
+}
+
+// planRollback returns what a rollback would do now.
+func (v *visit) planRollback(r *http.Request, given string) (data rollbackData, err error) {
+	data.Name = r.PathValue("name")
+	if data.Kind, err = kindOf(r); err != nil {
+		return data, err
+	}
+	if data.Revision, err = strconv.ParseInt(given, 10, 64); err != nil {
+		return data, openai.BadRequest("revision", openai.CodeInvalidValue, "Choose a version from the history.")
+	}
+	answer, err := v.api.Rollback(r.Context(), data.Kind, data.Name, data.Revision, true)
+	if err != nil {
+		return data, err
+	}
+	data.Changes = answer.Changes
+	data.Changing = slices.ContainsFunc(data.Changes, func(c adminapi.Change) bool { return c.Action != adminapi.Unchanged })
+	text, err := json.Marshal(data.Changes)
+	sum := sha256.Sum256(text)
+	data.Plan = hex.EncodeToString(sum[:])
+	return data, err
+}
+
+func (d rollbackData) title() string { return "Roll back " + d.Name }
+
+func (v *visit) askRollback(w http.ResponseWriter, r *http.Request) error {
+	data, err := v.planRollback(r, r.URL.Query().Get("revision"))
+	if message, ok := refused(err); ok {
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "rollback", data.title(), data, message)
+	}
+	if err != nil {
+		return err
+	}
+	return v.render(w, "rollback", data.title(), data)
+}
+
+// rollback does what was shown. Where it would do something else by now, it shows that.
+func (v *visit) rollback(w http.ResponseWriter, r *http.Request) error {
+	data, err := v.planRollback(r, r.PostForm.Get("revision"))
+	if err == nil && data.Plan != r.PostForm.Get("plan") {
+		return v.renderStatus(w, http.StatusConflict, "rollback", data.title(), data,
+			"The object was changed after you opened this page. The rollback would now do this:")
+	}
+	if err == nil {
+		_, err = v.api.Rollback(r.Context(), data.Kind, data.Name, data.Revision, false)
+	}
+	if message, ok := refused(err); ok {
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "rollback", data.title(), data, message)
+	}
+	return v.done(w, r, err, historyPath(data.Kind.Name, data.Name), "rolled_back")
+}
