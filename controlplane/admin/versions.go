@@ -27,8 +27,6 @@ const (
 	// versionsOutbox holds versions that are not in the ledger yet: under each key some of one change, as a JSON array in
 	// gzip. Those that say no revision were made at the key's own.
 	versionsOutbox = "/modelgate/versions/"
-	// epochKey names the life of this etcd. What was changed before the key was made has no version.
-	epochKey = "/modelgate/versions.epoch"
 	// versionBytes is the size of the versions under one key, before compression, where each is not larger by itself.
 	versionBytes = 200_000
 	// maxVersions bounds the value of a key.
@@ -98,7 +96,7 @@ func (p *plan) versions(entries []adminapi.AuditEntry, epoch epoch) ([]adminapi.
 	return all, nil
 }
 
-// An epoch is a life of etcd, in which revisions are counted.
+// An epoch is a life of etcd, in which revisions are counted. What was changed before its key was made has no version.
 type epoch struct {
 	name  string
 	began int64 // revision; what was stored before has no version
@@ -107,7 +105,7 @@ type epoch struct {
 
 // epoch returns the present one. Until one has begun, everything was stored before it.
 func (a *AuditLog) epoch(ctx context.Context) (epoch, error) {
-	r, err := a.etcd.Get(ctx, epochKey)
+	r, err := a.etcd.Get(ctx, configstore.HistoryKey)
 	if err != nil {
 		return epoch{}, fmt.Errorf("read the history: %w", err)
 	}
@@ -123,8 +121,8 @@ func (a *AuditLog) begin(ctx context.Context) (epoch, error) {
 	if err != nil || !now.fresh {
 		return now, err
 	}
-	_, err = a.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(epochKey), "=", 0)).
-		Then(clientv3.OpPut(epochKey, now.name)).Commit()
+	_, err = a.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(configstore.HistoryKey), "=", 0)).
+		Then(clientv3.OpPut(configstore.HistoryKey, now.name)).Commit()
 	if err != nil {
 		return epoch{}, fmt.Errorf("begin the history: %w", err)
 	}

@@ -130,6 +130,9 @@ func TestWhatWasSavedIsRestored(t *testing.T) {
 				require.NoError(t, err)
 				put(t, etcd, "/modelgate/jobs/v1/claims/batch/1", "held", clientv3.WithLease(lease.ID))
 				put(t, etcd, "/of another/program", "x")
+				put(t, etcd, configstore.HistoryKey, "of this etcd")
+				require.NoError(t, book.AppendVersions(t.Context(), []adminapi.Version{{ID: "1", Epoch: "of this etcd", Revision: 9,
+					At: time.Now(), Action: adminapi.Created, Kind: "Provider", Name: "p", Document: []byte("{}"), Created: true}}))
 				path := save(t, Source{Etcd: etcd, Ledger: book, By: "v1"})
 				info, err := os.Stat(path)
 				require.NoError(t, err)
@@ -139,8 +142,9 @@ func TestWhatWasSavedIsRestored(t *testing.T) {
 				h, counts, err := Restore(t.Context(), path, Target{Etcd: empty, Ledger: other, Root: root})
 				require.NoError(t, err)
 				require.Equal(t, "v1", h.By)
-				require.EqualValues(t, len(saved), counts.Keys)
-				require.Equal(t, saved, all(t, empty), "all, and no mark of the restoring is left")
+				require.EqualValues(t, len(saved)+1, counts.Keys)
+				require.Equal(t, saved, all(t, empty),
+					"all but what counts the history, and no mark of the restoring is left")
 				require.ElementsMatch(t, contentOf(t, book), contentOf(t, other))
 
 				// Whoever follows what is spent sees that this is another database, and is told everything.

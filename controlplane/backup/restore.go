@@ -94,6 +94,8 @@ func (t Target) restore(ctx context.Context, from io.Reader, h Header) error {
 	keys := &batch{etcd: t.Etcd}
 	_, err := read(from, func(Header) error { return nil }, func(l line) error {
 		switch {
+		case string(l.Key) == configstore.HistoryKey:
+			return nil
 		case l.Key != nil:
 			return keys.put(ctx, l.Key, l.Value)
 		case book == nil:

@@ -30,6 +30,9 @@ const (
 	keyVersionKey = prefix + "keys.version"
 	// RootKey holds the fingerprint of the root secret under which the configuration is written.
 	RootKey = "/modelgate/root"
+	// HistoryKey names the life of this etcd, in whose revisions the history of objects is counted. It is not restored
+	// from a backup: the revisions are others then.
+	HistoryKey = "/modelgate/versions.epoch"
 	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is connected
 	// to them.
 	Replicas = "/modelgate/replicas/"
