@@ -135,6 +135,8 @@ func (a *AuditLog) versionOps(ctx context.Context, p *plan, entries []adminapi.A
 	if a.versions == nil {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // of many objects the plan may have taken longer
+	defer cancel()
 	now, err := a.begin(ctx)
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		return nil, nil // the change will say so, or is a deletion that needs no room

@@ -88,7 +88,7 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if err != nil {
 		return nil, err
 	}
-	versions, err := s.config.Audit.versionOps(reading, p, entries)
+	versions, err := s.config.Audit.versionOps(ctx, p, entries)
 	if err != nil {
 		return nil, err
 	}

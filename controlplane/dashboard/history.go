@@ -70,7 +70,9 @@ func (v *visit) planRollback(r *http.Request, given string) (data rollbackData, 
 		return data, err
 	}
 	data.Changes = answer.Changes
-	data.Changing = slices.ContainsFunc(data.Changes, func(c adminapi.Change) bool { return c.Action != adminapi.Unchanged })
+	data.Changing = slices.ContainsFunc(data.Changes, func(c adminapi.Change) bool {
+		return c.Action != adminapi.Unchanged
+	})
 	text, err := json.Marshal(data.Changes)
 	sum := sha256.Sum256(text)
 	data.Plan = hex.EncodeToString(sum[:])
