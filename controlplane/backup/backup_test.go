@@ -131,8 +131,10 @@ func TestWhatWasSavedIsRestored(t *testing.T) {
 				put(t, etcd, "/modelgate/jobs/v1/claims/batch/1", "held", clientv3.WithLease(lease.ID))
 				put(t, etcd, "/of another/program", "x")
 				put(t, etcd, configstore.HistoryKey, "of this etcd")
-				require.NoError(t, book.AppendVersions(t.Context(), []adminapi.Version{{ID: "1", Epoch: "of this etcd",
-					Revision: 9, At: time.Now(), Action: adminapi.Created, Kind: "Provider", Name: "p", Document: []byte("{}"), Created: true}}))
+				require.NoError(t, book.AppendVersions(t.Context(), []adminapi.Version{{
+					ID: "1", Epoch: "of this etcd",
+					Revision: 9, At: time.Now(), Action: adminapi.Created,
+					Kind: "Provider", Name: "p", Document: []byte("{}"), Created: true}}))
 				path := save(t, Source{Etcd: etcd, Ledger: book, By: "v1"})
 				info, err := os.Stat(path)
 				require.NoError(t, err)
