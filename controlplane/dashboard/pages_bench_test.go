@@ -4,10 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -44,23 +46,27 @@ func BenchmarkPagesPostgreSQL(b *testing.B) { benchmarkPages(b, pgtest.Start(b),
 func benchmarkPages(b *testing.B, dsn string, exchanges int) {
 	l, err := realledger.Open(b.Context(), dsn, zap.NewNop())
 	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, l.Close()) })
+	require.NoError(b, l.Close())
 	ledgertest.Fill(b, dsn, exchanges, time.Now())
+	l, err = realledger.Open(b.Context(), dsn, zap.NewNop()) // counts the outcomes
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, l.Close()) })
 	bench := newBenchOver(b, l)
 	bench.fillKeys(b)
 	w := bench.owner(b)
 	key, model := ledgertest.Key(7), url.QueryEscape(ledgertest.Model(1))
-	for _, path := range []string{
+	b.Run("/requests, a poll of live rows", func(b *testing.B) { benchmarkPoll(b, w) })
+	paths := requestPages(key, model)
+	for _, path := range append(paths,
 		"/", "/?range=15m", "/?range=6h&compare=true", "/?range=7d&compare=true", "/?range=30d",
 		"/usage", "/usage?by=model&range=1h", "/usage?by=provider&range=7d&measure=cost", "/usage?by=model&range=90d",
 		"/usage?by=key", "/usage?by=key&range=7d", "/usage?by=key&range=30d&measure=cost", "/usage?by=key&range=15m",
 		"/usage?by=user", "/usage?by=user&range=7d", "/usage?by=user&range=30d", "/usage?by=user&range=15m",
 		"/usage?by=organization&range=7d", "/usage?by=project&range=30d", "/usage?by=organization&range=1h",
-		"/usage?range=24h&key=" + key, "/usage?by=model&range=30d&user=" + ledgertest.User(7),
-		"/requests", "/requests?key=" + key, "/requests?model=" + model,
+		"/usage?range=24h&key="+key, "/usage?by=model&range=30d&user="+ledgertest.User(7),
 		"/keys", "/keys?after=key_00050000", "/keys?q=99999", "/keys?organization=acme-7", "/organizations", "/providers",
 		"/models", "/audit", "/data-plane",
-	} {
+	) {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
 				if p := w.get(path); p.status != http.StatusOK {
@@ -69,6 +75,40 @@ func benchmarkPages(b *testing.B, dsn string, exchanges int) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page")
 		})
+	}
+}
+
+// benchmarkPoll measures what a viewer of the live request log costs every two seconds, while nothing happens.
+func benchmarkPoll(b *testing.B, w *browser) {
+	poll := regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(w.get("/requests?live=true").body)
+	require.NotNil(b, poll)
+	for b.Loop() {
+		r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, w.bench.url+html.UnescapeString(poll[1]),
+			http.NoBody)
+		require.NoError(b, err)
+		r.Header.Set("HX-Request", "true")
+		r.Header.Set("HX-Target", "rows")
+		require.Equal(b, http.StatusNoContent, w.do(r).status)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page")
+}
+
+// requestPages are those of the request log. Of some filters it has many requests, of others few, or none.
+func requestPages(key, model string) []string {
+	const month = "/requests?range=30d"
+	user, provider := ledgertest.User(7), ledgertest.Provider(2) // which does not serve every model
+	return []string{
+		"/requests", "/requests?range=15m", "/requests?range=90d", "/requests?live=true",
+		month + "&key=" + key, month + "&model=" + model, month + "&provider=" + provider, month + "&user=" + user,
+		month + "&organization=" + ledgertest.Organization(3), month + "&key_name=service",
+		month + "&outcome=error", month + "&outcome=served", month + "&outcome=error&organization=" + ledgertest.Organization(3),
+		month + "&status=502&model=" + model, month + "&min_duration_ms=1490", month + "&request_id=req-77777",
+		// Nothing is found.
+		month + "&user=nobody", month + "&user=" + user + "&min_cost_usd=1", month + "&min_cost_usd=1",
+		month + "&provider=" + provider + "&model=" + url.QueryEscape(ledgertest.Model(0)), month + "&status=404",
+		month + "&provider=" + provider + "&user=nobody", month + "&refused_by=key", month + "&request_id=nothing",
+		month + "&organization=" + ledgertest.Organization(3) + "&min_duration_ms=100000",
+		"/requests/bench-77777",
 	}
 }
 

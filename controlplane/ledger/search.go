@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// searched is how many exchanges a search looks at for one page, and a count counts.
-	searched = 10_000
+	// searched is how many exchanges a search looks at for one page, and a count counts. Of those that an index leads to
+	// searchedApart are read, because they lie apart in the table.
+	searched      = 10_000
+	searchedApart = 3_000
 	// inUnserved is the condition of the index exchanges_unserved, word for word: SQLite compares the text.
 	inUnserved = "(outcome <> 'finished' OR status >= 400)"
 )
@@ -32,6 +34,7 @@ var exchangeFilters = [][2]string{{"user", "user_id"}, {"key", "api_key"}, {"org
 type search struct {
 	index      func(*statement)   // conditions that an index has; nil: none but the time
 	rest       []func(*statement) // all others
+	table      bool               // a condition is of what exchanges_unserved has not
 	start, end int64              // microseconds; 0: not given
 	at         int64              // with id: only what comes after this exchange; 0: not given
 	id         string
@@ -42,12 +45,14 @@ func searchOf(o adminapi.ListOptions, postgres bool) (*search, error) {
 	r := newReader(o)
 	x := &search{start: r.unix("start", 0) * 1e6, end: r.unix("end", 0) * 1e6}
 	if o.Query != "" {
+		x.table = true
 		x.add(true, func(s *statement) {
 			s.condition("(id = " + s.arg(text(o.Query)) + " OR request_id = " + s.arg(text(o.Query)) + ")")
 		})
 	}
 	x.equals(r, exchangeFilters[:2], true, postgres)
 	if keys := r.one("keys"); keys != "" {
+		x.table = true
 		x.add(false, func(s *statement) { s.among(without("api_key", postgres), strings.Split(text(keys), ",")) })
 	}
 	x.outcome(r.one("outcome"))
@@ -94,6 +99,7 @@ func (x *search) equals(r *reader, filters [][2]string, indexed, postgres bool) 
 // equal adds the condition that a column has a value.
 func (x *search) equal(column, value string, indexed, postgres bool) {
 	first := indexed && x.index == nil
+	x.table = true
 	x.add(indexed, func(s *statement) {
 		if column == "user_id" && first {
 			s.condition("user_id <> ''") // as the index has it
@@ -161,9 +167,11 @@ func (x *search) numbers(r *reader) {
 			r.fail(openai.BadRequest("min_cost_usd", openai.CodeInvalidValue,
 				"Invalid value for 'min_cost_usd': it must be an amount of US dollars, such as 0.05."))
 		}
+		x.table = true
 		x.add(false, func(s *statement) { s.and("cost", ">=", int64(cost)) })
 	}
 	if least := r.number("min_duration_ms", 0, 0, maxMilliseconds); least > 0 {
+		x.table = true
 		x.add(false, func(s *statement) { s.and("duration", ">=", least) })
 	}
 }
@@ -203,7 +211,11 @@ func (x *search) all(s *statement, bound int64) {
 func (l *Ledger) bound(ctx context.Context, x *search) (at int64, err error) {
 	s := l.statement("SELECT at FROM exchanges")
 	x.where(s)
-	s.add(" ORDER BY at DESC LIMIT 1 OFFSET ", s.arg(searched))
+	most := searched
+	if x.index != nil && x.table {
+		most = searchedApart
+	}
+	s.add(" ORDER BY at DESC LIMIT 1 OFFSET ", s.arg(most))
 	err = s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&at) })
 	return at, err
 }
