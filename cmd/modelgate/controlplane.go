@@ -55,6 +55,7 @@ type controlplaneCmd struct {
 	Config []string `sep:"none" placeholder:"FILE" help:"YAML file of objects to apply at each start. They replace the stored objects. The process exits if an object is refused. May be given more than once."`
 
 	AdminURL       string `name:"admin-url" placeholder:"URL" help:"URL of the dashboard for users, if it differs from the admin address."`
+	TraceURL       string `name:"trace-url" placeholder:"URL" help:"URL of a trace in your tracing tool, with {trace_id} in place of the id. The dashboard links to it."`
 	GatewayURL     string `name:"gateway-url" placeholder:"URL" help:"URL of the gateway for the playground of the dashboard, without /v1. Default: the playground is off."`
 	GatewayCA      string `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the CA certificates that verify the gateway. Default: those of the system."`
 	AdminCert      string `placeholder:"FILE" help:"PEM file of the certificate of the admin address. The process reloads it and its key after a renewal."`
@@ -142,7 +143,7 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root,
 		adminToken: token,
 		ledger:     book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName,
-		room: room, alertNetworks: c.AlertNetwork,
+		room: room, alertNetworks: c.AlertNetwork, traceURL: c.TraceURL,
 	})
 	if err != nil {
 		return err
@@ -179,6 +180,9 @@ func (c *controlplaneCmd) objects() ([]configv1.Object, *allowed.List, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.TraceURL != "" && (!strings.HasPrefix(c.TraceURL, "http") || !strings.Contains(c.TraceURL, "{trace_id}")) {
+		return nil, nil, admincli.Misused("--trace-url: it must be an http or https URL with {trace_id} in it")
+	}
 	mayName, err := c.allowed()
 	return objects, mayName, err
 }
@@ -214,6 +218,7 @@ type controlPlaneOptions struct {
 	alertNetworks []netip.Prefix
 	root          *secret.Root
 	adminToken    secret.Value
+	traceURL      string // of a trace, with {trace_id} in it; empty: not known
 	ledger        *ledger.Ledger
 	blobs         *blob.Bucket // nil: what is archived there is not seen
 	kept          *blob.Bucket // of bodies; nil: blobs

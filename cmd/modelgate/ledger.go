@@ -78,7 +78,8 @@ func (c *controlPlane) withDashboard(base string, gateway playground) (http.Hand
 	slices.Sort(names)
 	d := dashboard.New(dashboard.Config{
 		API: c.admin, Etcd: c.options.etcd, Accounts: dashboard.AccountsOf(c.store), Audit: c.audit.Audit, Gateway: gateway,
-		RootToken: c.options.adminToken, BaseURL: base, Vendors: names, Log: c.options.log.Named("dashboard"),
+		RootToken: c.options.adminToken, BaseURL: base, TraceURL: c.options.traceURL, Vendors: names,
+		Log: c.options.log.Named("dashboard"),
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/admin/v1/", c.admin)

@@ -94,7 +94,8 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	b.url = b.server.URL
 	b.dashboard = dashboard.New(dashboard.Config{
 		API: pages, Etcd: etcd, Accounts: dashboard.AccountsOf(store), RootToken: secret.New(rootToken), BaseURL: b.url,
-		Vendors: []string{"echo", "openai"},
+		TraceURL: "https://traces.example/{trace_id}",
+		Vendors:  []string{"echo", "openai"},
 		Audit: func(_ context.Context, e adminapi.AuditEntry) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()

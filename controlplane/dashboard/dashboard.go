@@ -61,6 +61,8 @@ type Config struct {
 	RootToken secret.Value
 	// BaseURL is where people reach the dashboard, such as https://127.0.0.1:8081: links begin with it.
 	BaseURL string
+	// TraceURL is where people see a trace, with {trace_id} in it. Empty: nowhere.
+	TraceURL string
 	// Vendors are the names of the vendors that providers may be of, sorted.
 	Vendors []string
 	Log     *zap.Logger

@@ -203,6 +203,9 @@ func (v *visit) showRequest(w http.ResponseWriter, r *http.Request) error {
 	}
 	d := requestData{Exchange: e, Curl: `curl -H "Authorization: Bearer $MODELGATE_TOKEN" ` +
 		v.config.BaseURL + "/admin/v1/requests/" + url.PathEscape(e.ID)}
+	if e.Detail != nil && e.Detail.TraceID != "" && v.config.TraceURL != "" {
+		d.Trace = strings.ReplaceAll(v.config.TraceURL, "{trace_id}", e.Detail.TraceID)
+	}
 	whole := max(e.DurationMS, 1)
 	for _, a := range e.AttemptList {
 		whole = max(whole, a.StartMS+a.DurationMS)

@@ -58,6 +58,7 @@ func TestARequestHasAPage(t *testing.T) {
 		"/admin/v1/requests/tried"} {
 		require.Contains(t, shown, says)
 	}
+	require.Contains(t, p.body, `href="https://traces.example/30313233343536373839616263646566"`)
 	require.Regexp(t, `<rect class="wrong" x="333" y="26" width="666"`, p.body)
 	// An id may hold anything that a path can.
 	require.Contains(t, w.get("/requests").body, `href="/requests/a%2Fb"`)

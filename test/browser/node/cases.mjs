@@ -13,7 +13,7 @@ async function chat(key, model = "echo/echo") {
 }
 
 const page = await open();
-let key, keyPage;
+let key, keyPage, requestPath, refusedPath;
 
 await test("the link of the first start makes an owner", async () => {
   await page.goto(process.env.DASHBOARD_LINK);
@@ -124,6 +124,49 @@ await test("the limit of the key is hit", async () => {
   equal(refused.body.error.code, "rate_limit_exceeded", "the code");
   await page.goto(keyPage);
   await until("all of it is used", async () => /3 of 3/.test(await page.locator("#consumption").textContent()), 60_000);
+});
+
+await test("a request has a page, is searched and counted", async () => {
+  await page.goto(base + "/requests?range=1h");
+  await page.getByRole("link", { name: /^Errors/ }).waitFor();
+  await page.getByRole("img", { name: /^Requests by outcome\./ }).waitFor();
+  await page.getByLabel("Key", { exact: true }).fill("browser");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.waitForURL(/key_name=browser/);
+  await page.getByRole("row", { name: /echo\/echo.*200 finished/ }).first().getByRole("link").first().click();
+  await page.getByRole("heading", { name: "Attempts" }).waitFor();
+  requestPath = new URL(page.url()).pathname;
+  await page.getByRole("row", { name: /limit tokens per/ }).waitFor();
+  const id = await page.locator("#request-id").textContent();
+  await page.getByRole("button", { name: "Copy the request id" }).click();
+  await page.getByText("Copied").waitFor();
+  equal(await page.evaluate(() => navigator.clipboard.readText()), id, "the clipboard");
+  await page.goto(base + "/requests?request_id=" + id);
+  equal(await page.locator("#rows tbody tr").count(), 1, "requests with the id");
+  await until("the refused request is in the log", async () => {
+    await page.goto(base + "/requests?outcome=rejected&range=1h");
+    return (await page.locator("#rows tbody tr").count()) > 0;
+  }, 60_000);
+  await page.locator("#rows tbody tr a").first().click();
+  await page.getByText("Refused by").waitFor();
+  refusedPath = new URL(page.url()).pathname;
+  await page.goto(base + "/requests?min_cost_usd=1000");
+  await page.getByText("No matching requests").waitFor();
+});
+
+await test("live rows come by themselves, and a click on the chart chooses a time", async () => {
+  await page.goto(base + "/requests?range=1h");
+  await page.getByRole("link", { name: "Live" }).click();
+  await page.waitForURL(/live=true/);
+  const before = await page.locator("#rows tbody tr").count();
+  await chat(process.env.GATEWAY_KEY);
+  await until("another row", async () => (await page.locator("#rows tbody tr").count()) > before, 60_000);
+  await page.getByRole("link", { name: "Stop" }).click();
+  await page.waitForURL((url) => !url.search.includes("live"));
+  const plot = page.locator(".u-over").first();
+  const box = await plot.boundingBox();
+  await plot.click({ position: { x: box.width - 30, y: box.height / 2 } });
+  await page.waitForURL(/range=custom/);
 });
 
 await test("search finds the key while one types", async () => {
@@ -261,7 +304,7 @@ await test("the keyboard alone leads everywhere", async () => {
 
 const keyPath = () => new URL(keyPage).pathname;
 const pages = () => ({
-  overview: "/?range=1h&compare=true", usage: "/usage?by=model&range=1h", cost: "/usage?by=key&measure=cost&range=30d", requests: "/requests", playground: "/playground", keys: "/keys", "keys-none": "/keys?q=zzz", key: keyPath(),
+  overview: "/?range=1h&compare=true", usage: "/usage?by=model&range=1h", cost: "/usage?by=key&measure=cost&range=30d", requests: "/requests", "requests-live": "/requests?live=true&range=15m", "requests-none": "/requests?status=418", request: requestPath, "request-refused": refusedPath, playground: "/playground", keys: "/keys", "keys-none": "/keys?q=zzz", key: keyPath(),
   "key-new": "/new/key", "key-revoke": keyPath() + "/revoke", "key-rotate": keyPath() + "/rotate", organizations: "/organizations", organization: "/organizations/acme", "organization-new": "/new/organization",
   projects: "/projects", "project-new": "/new/project", "rate-limits": "/rate-limits", "rate-limit-new": "/new/rate-limit", providers: "/providers", provider: "/providers/mine", "provider-new": "/new/provider",
   models: "/models?where=team/fast", model: "/models/team/fast", "model-new": "/new/model", batches: "/batches", "fine-tuning": "/fine-tuning", "data-plane": "/data-plane", audit: "/audit", objects: "/objects",
@@ -313,6 +356,17 @@ await test("without JavaScript a time range is chosen, and a chart is a table", 
   await visitor.waitForURL(/range=15m/);
   await visitor.getByText("Show as a table").click();
   await visitor.getByRole("columnheader", { name: "echo/echo" }).waitFor();
+  await visitor.context().close();
+});
+
+await test("without JavaScript a request is found, and its page read", async () => {
+  const visitor = await open({ javaScriptEnabled: false });
+  await signIn(visitor, "ada", password);
+  await visitor.goto(base + "/requests?range=24h");
+  await visitor.getByLabel("Model", { exact: true }).fill("echo/echo");
+  await visitor.getByRole("button", { name: "Show", exact: true }).click();
+  await visitor.locator("#rows tbody tr a").first().click();
+  await visitor.getByRole("heading", { name: "Cost" }).waitFor();
   await visitor.context().close();
 });
 
