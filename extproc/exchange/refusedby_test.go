@@ -38,6 +38,9 @@ func TestARefusedRequestSaysWhatRefusedIt(t *testing.T) {
 			r := x.Close()
 			require.Equal(t, metering.OutcomeRejected, r.Outcome)
 			require.Equal(t, want, r.RefusedBy)
+			if want == "key/key_1 models" {
+				require.NotEmpty(t, r.Model, "which model, nothing else tells")
+			}
 			require.Equal(t, "key_1", r.KeyID)
 			require.Empty(t, r.KeyHint)
 			require.Empty(t, m.ended, "the journal notes it, within bounds")

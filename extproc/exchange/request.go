@@ -175,7 +175,9 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	x.record.Stream = r.Stream
 	asked := r.Model
 	if r.Model, err = x.config.Resolve(x.key, asked); err != nil {
-		x.record.RefusedBy = x.config.Withholder(x.key, asked)
+		if x.record.RefusedBy = x.config.Withholder(x.key, asked); x.record.RefusedBy != "" { // there is such a model
+			x.record.Model, x.record.Label = asked, x.config.Label(asked)
+		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
 	first, free, err := x.plan(ctx, r)
