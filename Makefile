@@ -10,10 +10,10 @@ SOAK ?= 1h
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build image envoy run test test-all test-ha test-chart fuzz soak peers bench bench-check lint generate fresh clean
+.PHONY: help build image envoy run test test-all test-ha test-chart fuzz soak peers bench bench-check screenshots lint generate fresh clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/modelgate
 	$(GO) build -trimpath -o bin/modelgate ./cmd/modelgate
@@ -68,6 +68,10 @@ bench: build $(ENVOY) peers ## Measure the gateway beside Envoy alone and other 
 
 bench-check: build $(ENVOY) ## Measure the gateway again, and print what has moved by more than 10 % since docs/benchmarks.json was recorded
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -check docs/benchmarks.json
+
+screenshots: $(ENVOY) ## Make the pictures of the documentation anew (writes docs/images)
+	test/browser/setup.sh
+	PICTURES=$(CURDIR)/docs/images $(GO) test -count 1 -run '^TestPictures$$' ./test/browser
 
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...

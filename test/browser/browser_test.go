@@ -41,29 +41,18 @@ func chromium(t *testing.T) string {
 }
 
 func TestDashboard(t *testing.T) {
-	folder := filepath.Join(testenv.Root(t), "test", "browser", "node")
-	browser := chromium(t)
-	node, err := exec.LookPath("node")
-	if err != nil {
-		testenv.Missing(t, "Node", "test/browser/setup.sh")
-	}
-	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".installed")); err != nil {
-		testenv.Missing(t, "playwright-core", "test/browser/setup.sh")
-	}
+	folder, browser, node := installed(t)
 	g := harness.Run(t, t.TempDir())
 	line := g.WaitFor(t, "/sign-in/first?token=")
-	link := line[strings.Index(line, "http"):]
 	admin, err := url.Parse(g.Admin)
 	require.NoError(t, err)
-	require.Contains(t, link, admin.Host)
+	require.Contains(t, line, admin.Host)
 	g.Apply(t, &configv1.Organization{Name: "acme", DisplayName: "Acme"})
 
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, filepath.Join(folder, "cases.mjs"))
-	cmd.Env = append(harness.CleanEnv(), "DASHBOARD_URL="+g.Admin, "DASHBOARD_LINK="+strings.Fields(link)[0],
-		"GATEWAY_URL="+g.URL, "GATEWAY_KEY="+g.Key,
-		"NODE_EXTRA_CA_CERTS="+filepath.Join(g.Dir, "ca.crt"), "CHROMIUM="+browser, "SCREENSHOTS="+os.Getenv("SCREENSHOTS"))
+	cmd.Env = append(environment(g, line, browser), "SCREENSHOTS="+os.Getenv("SCREENSHOTS"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 10*time.Second
 	err = cmd.Run()

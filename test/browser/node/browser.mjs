@@ -84,6 +84,16 @@ export async function inspect(page, name) {
   return found.map((f) => `${name}: ${f}`);
 }
 
+// first makes the account of the owner by the link of the first start.
+export async function first(page, password) {
+  await page.goto(process.env.DASHBOARD_LINK);
+  await page.getByLabel("Name The name").fill("ada");
+  await page.getByLabel("Full name").fill("Ada Lovelace");
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Create the account" }).click();
+  await page.waitForURL(base + "/");
+}
+
 export async function signIn(page, name, password) {
   await page.goto(base + "/sign-in");
   await page.getByLabel("Name").fill(name);
