@@ -155,11 +155,15 @@ func budgets(f Facts) []adminapi.Attention {
 	return bounded(all, fmt.Sprintf("budgets are above %d %%", BudgetPercent), "/usage")
 }
 
+// briefLife is how long a key lives that is made to expire, such as one of the playground. Nobody is told of its end.
+const briefLife = 24 * time.Hour
+
 func keys(f Facts) []adminapi.Attention {
 	var soon []*configv1.Key
 	for _, k := range f.Keys {
 		at := k.GetExpiresAt()
-		if at == nil || k.GetDisabled() || !at.AsTime().After(f.Now) || at.AsTime().Sub(f.Now) > ExpiresWithin {
+		brief := k.GetCreatedAt() != nil && at.AsTime().Sub(k.GetCreatedAt().AsTime()) <= briefLife
+		if at == nil || brief || k.GetDisabled() || !at.AsTime().After(f.Now) || at.AsTime().Sub(f.Now) > ExpiresWithin {
 			continue
 		}
 		soon = append(soon, k)

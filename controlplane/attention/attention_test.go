@@ -26,6 +26,8 @@ func TestWhatNeedsAttention(t *testing.T) {
 	}
 	disabled := key("off", time.Hour)
 	disabled.Disabled = true
+	brief := key("brief", time.Hour)
+	brief.CreatedAt = timestamppb.New(now.Add(-time.Minute))
 	for _, c := range []struct {
 		name  string
 		facts attention.Facts
@@ -35,7 +37,7 @@ func TestWhatNeedsAttention(t *testing.T) {
 			Providers: []adminapi.ProviderHealth{{Provider: "a", State: "ok"}, {Provider: "b", State: "degraded"},
 				{Provider: "c", State: "unused"}},
 			Budgets: []adminapi.BudgetUse{month("key/k", "7.99")},
-			Keys:    []*configv1.Key{{Name: "ever"}, key("later", 8*24*time.Hour), key("past", -time.Second), disabled},
+			Keys:    []*configv1.Key{{Name: "ever"}, key("later", 8*24*time.Hour), key("past", -time.Second), disabled, brief},
 			Plane:   []adminapi.DataPlaneClient{{Role: "envoy", Node: "e", Health: "ok"}},
 		}, []adminapi.Attention{}},
 		{"a provider fails, another cools", attention.Facts{Providers: []adminapi.ProviderHealth{

@@ -23,7 +23,7 @@ func TestTheFinderFindsPagesObjectsAndIDs(t *testing.T) {
 		require.Equal(t, 200, p.status, query)
 		require.Contains(t, p.body, `<li><a href="`+path+`">`, query)
 	}
-	require.Contains(t, w.get("/find?q=no+such+thing").body, "Nothing has this name.")
+	require.Contains(t, w.get("/find?q=no+such+thing").body, "No matches.")
 
 	viewer := b.person(t, w, "vera", configv1.Role_VIEWER.String())
 	require.NotContains(t, viewer.get("/find?q=ada").body, "/accounts/ada")

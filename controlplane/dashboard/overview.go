@@ -77,7 +77,7 @@ func (d *overviewData) draw() {
 	d.Requests.Stacked = true
 	for _, b := range d.Models.Buckets {
 		d.Requests.put(0, "Errors", b.Start, float64(b.Errors))
-		d.Requests.put(1, "Others", b.Start, float64(b.Requests-b.Errors))
+		d.Requests.put(1, "Without error", b.Start, float64(b.Requests-b.Errors))
 		d.Delays.put(0, "Median", b.Start, float64(b.LatencyP50))
 		d.Delays.put(1, "95th percentile", b.Start, float64(b.LatencyP95))
 		if b.LatencyP95 == 0 { // nothing has ended, which took no time, but not none

@@ -26,8 +26,9 @@ type playKey struct {
 // playKeys are the keys of the sessions that use the playground at this control plane. They are only in memory: after
 // a restart a session gets another one, and the old one expires.
 type playKeys struct {
-	mu   sync.Mutex // guards keys
-	keys map[string]playKey
+	making sync.Mutex // held while a key is made, so that two chats at once get the same
+	mu     sync.Mutex // guards keys
+	keys   map[string]playKey
 }
 
 // take removes and returns the key of a session, if it has one.
@@ -50,6 +51,8 @@ func (p *playKeys) put(session string, k playKey, now time.Time) {
 // playKey returns the key of the visitor's session. It makes one, as the visitor could on the page Keys, if there is
 // none that works for a while yet.
 func (v *visit) playKey(ctx context.Context) (string, error) {
+	v.plays.making.Lock()
+	defer v.plays.making.Unlock()
 	session, now := sessionIDOf(v.request), v.config.Now()
 	k, ok := v.plays.take(session)
 	if ok && k.expires.Sub(now) > playKeyLife/4 {

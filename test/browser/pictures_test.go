@@ -82,7 +82,7 @@ func aDay(now time.Time, keys []string) (records []*ledgerv1.Record) {
 	targets := [][2]string{{"anthropic", "claude-sonnet-4-5"}, {"openai", "gpt-4o"}, {"openai", "gpt-4o-mini"}}
 	for ago := 24 * time.Hour; ago > time.Minute; ago -= time.Minute {
 		hour := float64((24*time.Hour - ago).Hours())
-		if dice.Float64() > 0.45+0.5*math.Sin(hour/24*2*math.Pi-1) {
+		if dice.Float64() > 0.5+0.35*math.Sin(hour/24*2*math.Pi-1) {
 			continue
 		}
 		i := len(records)
