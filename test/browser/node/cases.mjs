@@ -96,7 +96,7 @@ await test("one time range holds for all pages, and a drag over a chart zooms", 
   await page.getByRole("region", { name: "Usage, as a table" }).getByRole("columnheader", { name: "browser" }).waitFor();
   await page.getByLabel("Compare with the previous period").check();
   await page.getByRole("button", { name: "Show", exact: true }).click();
-  await page.getByRole("rowheader", { name: "Previous period" }).waitFor();
+  await page.getByRole("rowheader", { name: "Previous period", exact: true }).waitFor();
   await page.getByRole("link", { name: "Overview" }).click();
   await page.waitForURL(/\/\?compare=true&range=1h$/);
   await page.goBack();
