@@ -71,7 +71,7 @@ bench-check: build $(ENVOY) ## Measure the gateway again, and print what has mov
 
 screenshots: $(ENVOY) ## Make the pictures of the documentation anew (writes docs/images)
 	test/browser/setup.sh
-	PICTURES=$(CURDIR)/docs/images $(GO) test -count 1 -run '^TestPictures$$' ./test/browser
+	MODELGATE_ALL=1 PICTURES=$(CURDIR)/docs/images $(GO) test -count 1 -run '^TestPictures$$' ./test/browser
 
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...

@@ -101,7 +101,8 @@ func requestPages(key, model string) []string {
 		"/requests", "/requests?range=15m", "/requests?range=90d", "/requests?live=true",
 		month + "&key=" + key, month + "&model=" + model, month + "&provider=" + provider, month + "&user=" + user,
 		month + "&organization=" + ledgertest.Organization(3), month + "&key_name=service",
-		month + "&outcome=error", month + "&outcome=served", month + "&outcome=error&organization=" + ledgertest.Organization(3),
+		month + "&outcome=error", month + "&outcome=served", month +
+			"&outcome=error&organization=" + ledgertest.Organization(3),
 		month + "&status=502&model=" + model, month + "&min_duration_ms=1490", month + "&request_id=req-77777",
 		// Nothing is found.
 		month + "&user=nobody", month + "&user=" + user + "&min_cost_usd=1", month + "&min_cost_usd=1",

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -25,13 +26,12 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestPictures makes the pictures of the documentation anew, in the folder that $PICTURES names: "make screenshots".
+// TestPictures makes the pictures of the documentation anew, in the folder that $PICTURES names ("make screenshots") or in
+// one that is removed.
 // They show a gateway with a day of traffic, which is the same in every run.
 func TestPictures(t *testing.T) {
-	into := os.Getenv("PICTURES")
-	if into == "" {
-		t.Skip("$PICTURES names no folder")
-	}
+	into := cmp.Or(os.Getenv("PICTURES"), t.TempDir())
+	testenv.Long(t)
 	folder, browser, node := installed(t)
 	vendor := httptest.NewServer(fakeprovider.Handler())
 	t.Cleanup(vendor.Close)
@@ -45,7 +45,8 @@ func TestPictures(t *testing.T) {
 	g.Apply(t, scene(vendor.URL, down.URL)...)
 	var keys []string
 	for _, name := range []string{"Checkout", "Search", "Support"} {
-		made := harness.Decode(t, harness.Must(t, "", "key", "create", "--data", dir, "--name", name, "--organization", "acme",
+		made := harness.Decode(t, harness.Must(t, "", "key", "create", "--data", dir, "--name", name,
+			"--organization", "acme",
 			"--project", "shop", "-o", "json"))
 		keys = append(keys, made["id"].(string))
 	}
