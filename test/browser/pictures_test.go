@@ -26,9 +26,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestPictures makes the pictures of the documentation anew, in the folder that $PICTURES names ("make screenshots") or in
-// one that is removed.
-// They show a gateway with a day of traffic, which is the same in every run.
+// TestPictures makes the pictures of the documentation anew, in the folder that $PICTURES names ("make screenshots")
+// or in one that is removed. They show a gateway with a day of traffic, which is the same in every run.
 func TestPictures(t *testing.T) {
 	into := cmp.Or(os.Getenv("PICTURES"), t.TempDir())
 	testenv.Long(t)
