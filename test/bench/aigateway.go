@@ -33,8 +33,9 @@ const (
 // process, and an Envoy with what the control plane generates. The Envoy is ours: it is put where aigw looks for one
 // that it has downloaded. It has no keys of clients, no limits and no prices, and sends the model's name as it came.
 //
-// aigw takes the ports 1061, 9856, 18000 and 19001, which no flag changes, and keeps the certificates of its control
-// plane in ~/.config/envoy-gateway.
+// aigw takes the ports 1061, 8081, 9856, 18000, 18002, 19000, 19001 and 19003, which no flag changes. Its folders are
+// told by environment variables: it reads the flags for them only after it has chosen its folders. It keeps the
+// certificates of its control plane below the home folder, which is therefore a folder of this run too.
 func startAIGateway(ctx context.Context, o options, dir, mock string) (*target, error) {
 	if _, err := certs.Ensure(dir, nil, time.Now()); err != nil {
 		return nil, err
@@ -59,9 +60,9 @@ func startAIGateway(ctx context.Context, o options, dir, mock string) (*target, 
 		return nil, errors.Join(err, remove())
 	}
 	cmd := exec.CommandContext(ctx, o.aiGateway, "run", filepath.Join(dir, "aigateway.yaml"), "--run-id", aiGatewayRun,
-		"--admin-port", strconv.Itoa(admin), "--config-home", dir, "--data-home", dir, "--state-home", dir,
-		"--runtime-dir", sockets)
-	cmd.Env = append(os.Environ(), "GOOGLE_APPLICATION_CREDENTIALS="+filepath.Join(dir, "google.json"))
+		"--admin-port", strconv.Itoa(admin))
+	cmd.Env = append(os.Environ(), "HOME="+dir, "AIGW_CONFIG_HOME="+dir, "AIGW_DATA_HOME="+dir, "AIGW_STATE_HOME="+dir,
+		"AIGW_RUNTIME_DIR="+sockets, "GOOGLE_APPLICATION_CREDENTIALS="+filepath.Join(dir, "google.json"))
 	cmd.Stdout, cmd.Stderr = log, log
 	stop := func() error {
 		_ = end(cmd) // it says by its status that it was told to end
