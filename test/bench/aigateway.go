@@ -74,7 +74,7 @@ func startAIGateway(ctx context.Context, o options, dir, mock string) (*target, 
 	if err := addCertificate(ctx, dir); err != nil {
 		return nil, errors.Join(err, stop(), lastLines(log.Name()))
 	}
-	t := &target{name: targetAIGateway, stop: stop, translated: aiGatewayTranslated,
+	t := &target{name: targetAIGateway, stop: stop, log: log.Name(), translated: aiGatewayTranslated,
 		job: plainJob(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir, cmd.Process.Pid, partGo)}
 	t.job.Model = "mock"
 	return t, nil

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -132,7 +133,7 @@ func (b *bench) withVariants(ctx context.Context, do func([]*target) error) erro
 	})
 }
 
-// with starts targets, calls do, and stops them.
+// with starts targets, calls do, and stops them. A peer that does not start is left out.
 func (b *bench) with(ctx context.Context, names []string, do func([]*target) error) (err error) {
 	if err := setProfile(ctx, b.mock.address, profile{Interval: time.Second}); err != nil {
 		return err
@@ -146,6 +147,9 @@ func (b *bench) with(ctx context.Context, names []string, do func([]*target) err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		t, err := startTarget(ctx, name, b.options, dir, b.mock.address)
+		if err != nil && ctx.Err() == nil && b.leaveOut(name, err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -153,6 +157,17 @@ func (b *bench) with(ctx context.Context, names []string, do func([]*target) err
 		running = append(running, t)
 	}
 	return do(running)
+}
+
+// leaveOut notes why a peer is not measured, and tells whether the target is a peer.
+func (b *bench) leaveOut(name string, why error) bool {
+	i := slices.IndexFunc(b.peers, func(p peer) bool { return p.target == name })
+	if i < 0 {
+		return false
+	}
+	b.peers[i].absent, _, _ = strings.Cut(why.Error(), "\n") // what follows is its log
+	b.progress.Printf("%s is not measured: %v", name, why)
+	return true
 }
 
 // measure has the load generator do one pass of a scenario on a target.

@@ -53,7 +53,7 @@ func startLiteLLM(ctx context.Context, o options, dir, mock string) (*target, er
 	}
 	j := plainJob(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir, cmd.Process.Pid, partGo)
 	j.Key = litellmKey
-	return &target{name: targetLiteLLM, stop: stop, job: j}, nil
+	return &target{name: targetLiteLLM, stop: stop, log: log.Name(), job: j}, nil
 }
 
 // freePort returns a port of loopback that nobody has at the moment.

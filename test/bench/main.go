@@ -135,6 +135,7 @@ func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err := b.run(ctx, all); err != nil {
 		return err
 	}
+	setup.Peers = b.peers // some may not have started
 	text := report(setup, all, b.results)
 	if len(b.results[listenerSteps]) > 0 {
 		text = stepReport(setup, b.results)

@@ -51,6 +51,7 @@ type target struct {
 	job        job    // what differs between targets
 	translated string // the model of a provider that speaks another dialect; "": there is none
 	stop       func() error
+	log        string // the file that it writes, where the reason is if it does not answer; "": there is none
 }
 
 // startTarget starts a target that asks the mock at the address, and returns when it answers.
@@ -75,7 +76,11 @@ func startTarget(ctx context.Context, name string, o options, dir, mock string) 
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	if err := t.await(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("waiting for %s: %w", name, err), t.stop())
+		err = errors.Join(fmt.Errorf("waiting for %s: %w", name, err), t.stop())
+		if t.log != "" {
+			err = errors.Join(err, lastLines(t.log))
+		}
+		return nil, err
 	}
 	return t, nil
 }
