@@ -127,8 +127,10 @@ func renderAIGateway(dir, mock, version string, port int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// addCertificate puts the listener's certificate beside the objects that aigw has translated: it hands its control
-// plane no secret of the user's. The control plane reads the folder after aigw has written it, and watches it.
+// addCertificate puts the listener's certificate where aigw is about to write the objects that it translates: it hands
+// its control plane no secret of the user's. It does so as soon as aigw has made the folder, because the control plane
+// watches the folder only after it has read it: what is written between is never seen. The file is whole when it gets
+// there: half a file ends the control plane.
 func addCertificate(ctx context.Context, dir string) error {
 	secret := object{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
 		"metadata": object{"name": aiGatewayCertificate, "namespace": "default"}}
@@ -141,15 +143,21 @@ func addCertificate(ctx context.Context, dir string) error {
 		data[name] = text
 	}
 	secret["data"] = data
+	const name = "certificate.yaml"
+	whole := filepath.Join(dir, name)
+	if err := os.WriteFile(whole, encode(secret), 0o600); err != nil {
+		return err
+	}
 	folder := filepath.Join(dir, "runs", aiGatewayRun, "envoy-ai-gateway-resources")
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
-		if _, err := os.Stat(filepath.Join(folder, "config.yaml")); err == nil {
-			return os.WriteFile(filepath.Join(folder, "certificate.yaml"), encode(secret), 0o600)
+		err := os.Rename(whole, filepath.Join(folder, name))
+		if !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 		if !wait(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("it does not write its objects: %w", ctx.Err())
+			return fmt.Errorf("it makes no folder for its objects: %w", ctx.Err())
 		}
 	}
 }
