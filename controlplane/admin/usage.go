@@ -89,6 +89,13 @@ func (s *server) series(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badQuery(err)
 	}
+	for _, name := range []string{"start", "end"} {
+		if query.Has(name) {
+			if _, err := unixOf(name, query.Get(name)); err != nil {
+				return err
+			}
+		}
+	}
 	out, err := s.config.Ledger.Series(r.Context(), query)
 	if err != nil {
 		return ledgerError(err)
