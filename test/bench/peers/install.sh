@@ -16,11 +16,5 @@ absent() {
 go -C "$here" build -trimpath -ldflags='-s -w' -o "$folder/aigw" github.com/envoyproxy/ai-gateway/cmd/aigw ||
 	absent "Envoy AI Gateway" aigw "its module could not be built"
 
-litellm() {
-	cmp -s "$here/requirements.txt" "$folder/litellm/installed" && return
-	rm -rf "$folder/litellm"
-	python3 -m venv "$folder/litellm" &&
-		"$folder/litellm/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt" &&
-		cp "$here/requirements.txt" "$folder/litellm/installed"
-}
-litellm || absent LiteLLM litellm "python3 has no venv (Debian: apt install python3-venv), or the package could not be had"
+"$here/../../python.sh" "$folder/litellm" "$here/requirements.txt" ||
+	absent LiteLLM litellm "python3 has no venv (Debian: apt install python3-venv), or the package could not be had"
