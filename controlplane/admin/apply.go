@@ -41,7 +41,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	for _, d := range docs {
-		if err := needs(r.Context(), writing(d.Kind)); err != nil {
+		if err := needs(r.Context(), WriteScope(d.Kind)); err != nil {
 			return err
 		}
 	}

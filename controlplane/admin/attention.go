@@ -43,7 +43,7 @@ func mayKnow(ctx context.Context, a adminapi.Attention) bool {
 	switch kind, _, _ := strings.Cut(a.Object, " "); {
 	case kind != "":
 		k, ok := configv1.FindKind(kind)
-		return ok && (needs(ctx, reading(k)) == nil || k.Name == "Provider")
+		return ok && (needs(ctx, ReadScope(k)) == nil || k.Name == "Provider")
 	case a.Kind == adminapi.AttentionKeyExpires:
 		return needs(ctx, KeysRead) == nil
 	}

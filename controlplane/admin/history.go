@@ -24,7 +24,7 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) error {
 	if err := needs(r.Context(), AuditRead); err != nil { // versions say who did what, as entries do
 		return err
 	}
-	of, err := versioned(r, reading)
+	of, err := versioned(r, ReadScope)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func notKept(of ref, revision int64) error {
 
 // rollbackOne makes an object what it was.
 func (s *server) rollbackOne(w http.ResponseWriter, r *http.Request) error {
-	of, err := versioned(r, writing)
+	of, err := versioned(r, WriteScope)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := needs(r.Context(), reading(kind)); err != nil {
+	if err := needs(r.Context(), ReadScope(kind)); err != nil {
 		return err
 	}
 	asked, err := optionsOf(r)

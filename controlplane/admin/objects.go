@@ -43,7 +43,7 @@ func objectOf(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
 }
 
 func (s *server) get(w http.ResponseWriter, r *http.Request) error {
-	of, err := objectOf(r, reading)
+	of, err := objectOf(r, ReadScope)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := needs(r.Context(), writing(kind)); err != nil {
+	if err := needs(r.Context(), WriteScope(kind)); err != nil {
 		return err
 	}
 	object, err := s.body(w, r, kind)
@@ -84,7 +84,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) put(w http.ResponseWriter, r *http.Request) error {
-	of, err := objectOf(r, writing)
+	of, err := objectOf(r, WriteScope)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func locationOf(of ref) string {
 }
 
 func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
-	of, err := objectOf(r, writing)
+	of, err := objectOf(r, WriteScope)
 	if err != nil {
 		return err
 	}

@@ -138,8 +138,8 @@ func needsAny(ctx context.Context, scopes ...Scope) error {
 	return needs(ctx, scopes[0])
 }
 
-// reading and writing return the scope that objects of a kind take.
-func reading(kind configv1.Kind) Scope {
+// ReadScope returns the scope that reading objects of a kind takes.
+func ReadScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysRead
@@ -149,7 +149,8 @@ func reading(kind configv1.Kind) Scope {
 	return ConfigRead
 }
 
-func writing(kind configv1.Kind) Scope {
+// WriteScope returns the scope that writing objects of a kind takes.
+func WriteScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysWrite

@@ -29,7 +29,7 @@ func (v *visit) find(w http.ResponseWriter, r *http.Request) error {
 	if len(data.Query) > 1 { // a single letter is in nearly every name
 		data.Found = append(data.Found, v.findIDs(data.Query)...)
 		for _, kind := range configv1.Kinds() {
-			if kind.Plural == "listings" || !mayRead(v, kind) {
+			if kind.Plural == "listings" || !v.principal.May(admin.ReadScope(kind)) {
 				continue
 			}
 			page, err := v.api.ListPage(r.Context(), kind, adminapi.ListOptions{Query: data.Query, Limit: maxFound})
@@ -91,15 +91,4 @@ func pageOfObject(kind configv1.Kind, name string) string {
 		return pathTo(kind.Plural, name)
 	}
 	return objectPath("objects", kind.Name, name)
-}
-
-// mayRead reports whether somebody may see objects of a kind.
-func mayRead(v *visit, kind configv1.Kind) bool {
-	switch kind.Plural {
-	case "keys":
-		return v.principal.May(admin.KeysRead)
-	case "accounts", "admintokens":
-		return v.principal.May(admin.AdminsWrite)
-	}
-	return v.principal.May(admin.ConfigRead)
 }

@@ -9,6 +9,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/admin"
 )
 
 // kindOf returns the kind that a path is about.
@@ -82,15 +83,7 @@ func (v *visit) objects(w http.ResponseWriter, r *http.Request) error {
 }
 
 // mayWrite reports whether somebody may write objects of a kind by hand.
-func mayWrite(v *visit, kind configv1.Kind) bool {
-	switch kind.Plural {
-	case "keys":
-		return v.principal.May("keys:write")
-	case "accounts", "admintokens":
-		return v.principal.May("admins:write")
-	}
-	return v.principal.May("config:write")
-}
+func mayWrite(v *visit, kind configv1.Kind) bool { return v.principal.May(admin.WriteScope(kind)) }
 
 // An editorData is what the editor of one object shows.
 type editorData struct {

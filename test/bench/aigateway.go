@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/modelgate/modelgate/envoy/process"
@@ -110,21 +108,11 @@ func prepareAIGateway(ctx context.Context, envoy, dir, mock string, port int) er
 }
 
 func renderAIGateway(dir, mock, version string, port int) ([]byte, error) {
-	t, err := template.New("aigateway.yaml").Option("missingkey=error").Parse(aiGatewayConfig)
-	if err != nil {
-		return nil, err
-	}
-	host, mockPort, err := net.SplitHostPort(mock)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = t.Execute(&b, map[string]any{
-		"Port": port, "MockHost": host, "MockPort": mockPort, "EnvoyVersion": version, "Workers": workers,
+	return render(aiGatewayConfig, mock, map[string]any{
+		"Port": port, "EnvoyVersion": version, "Workers": workers,
 		"AccessLog": filepath.Join(dir, "access.log"), "Certificate": aiGatewayCertificate,
 		"Translated": aiGatewayTranslated,
 	})
-	return b.Bytes(), err
 }
 
 // addCertificate puts the listener's certificate where aigw is about to write the objects that it translates: it hands

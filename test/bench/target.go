@@ -180,19 +180,21 @@ func startConfigured(ctx context.Context, binary, dir, listener string,
 }
 
 func renderEnvoy(dir, admin, mock, socket string) ([]byte, error) {
-	t, err := template.New("envoy.yaml").Option("missingkey=error").Parse(envoyConfig)
+	return render(envoyConfig, mock, map[string]any{"AdminSocket": admin, "Socket": socket,
+		"Certificate": filepath.Join(dir, certs.FileServer), "PrivateKey": filepath.Join(dir, certs.FileServerKey)})
+}
+
+// render fills a template of a configuration, also with where the mock is.
+func render(config, mock string, data map[string]any) ([]byte, error) {
+	t, err := template.New("").Option("missingkey=error").Parse(config)
 	if err != nil {
 		return nil, err
 	}
-	host, port, err := net.SplitHostPort(mock)
-	if err != nil {
+	if data["MockHost"], data["MockPort"], err = net.SplitHostPort(mock); err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = t.Execute(&b, map[string]string{
-		"AdminSocket": admin, "MockHost": host, "MockPort": port, "Socket": socket,
-		"Certificate": filepath.Join(dir, certs.FileServer), "PrivateKey": filepath.Join(dir, certs.FileServerKey),
-	})
+	err = t.Execute(&b, data)
 	return b.Bytes(), err
 }
 
