@@ -35,7 +35,7 @@ type job struct {
 	Warmup      time.Duration // not measured
 	Window      time.Duration // measured
 
-	HTTP2 bool // requests share one connection of HTTP/2
+	Together int // requests that share a connection of HTTP/2; 0: each has one of HTTP/1.1 to itself
 
 	Stream bool // one stream for each connection; the window begins when all are open
 }
@@ -135,14 +135,15 @@ func (o *outcome) take(t tally) {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (l *load) askers() []asker {
-	if l.job.HTTP2 {
-		return newMultiplexed(l.at, l.job.Connections)
+	var all []asker
+	for len(all) < l.job.Connections {
+		if l.job.Together > 0 {
+			all = append(all, newMultiplexed(l.at, l.job.Together)...)
+		} else {
+			all = append(all, &client{at: l.at})
+		}
 	}
-	all := make([]asker, l.job.Connections)
-	for i := range all {
-		all[i] = &client{at: l.at}
-	}
-	return all
+	return all[:l.job.Connections]
 }
 
 // closedLoop has every client ask again as soon as it has its answer, for d.

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/pem"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -78,6 +81,17 @@ func TestOpenLoopSendsAllThatIsDue(t *testing.T) {
 	sum := openLoopAt(t.Context(), clients, body, 1000, 50*time.Millisecond)
 	require.Empty(t, sum.failures)
 	require.Len(t, sum.latencies, 50)
+}
+
+// Askers that share connections are as many as were asked for, on as few connections as that takes.
+func TestAskersShareConnections(t *testing.T) {
+	at := &endpoint{tls: new(tls.Config)}
+	connections := map[*http.Client]int{}
+	for _, c := range (&load{at: at, job: job{Connections: 10, Together: 4}}).askers() {
+		connections[c.(*multiplexed).client]++
+	}
+	require.ElementsMatch(t, []int{4, 4, 2}, slices.Collect(maps.Values(connections)))
+	require.Len(t, (&load{at: at, job: job{Connections: 3}}).askers(), 3)
 }
 
 // TestStreamsEndWhenTheMockIsTold plays a whole stream: it must not end by itself, and every chunk counts.
@@ -162,6 +176,6 @@ func TestAStreamWhoseTurnDoesNotComeIsGivenUp(t *testing.T) {
 	s.starting.Add(1)
 	starting, giveUp := context.WithCancel(t.Context())
 	giveUp()
-	require.ErrorIs(t, new(load).stream(starting, nil, &s), errNotStarted)
+	require.ErrorIs(t, new(load).stream(starting, nil, nil, &s), errNotStarted)
 	s.awaitAll(t.Context())
 }

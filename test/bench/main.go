@@ -32,7 +32,7 @@ const (
 )
 
 // longestRun bounds the whole run, whatever hangs.
-const longestRun = 20 * time.Minute
+const longestRun = 30 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -129,8 +129,8 @@ func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	all, others := affordable(all, files())
 	for _, s := range others {
-		b.progress.Printf("%s: not measured: a proxy needs %d open files for each stream, and may have %d (ulimit -n)",
-			s.name, filesAStream, files())
+		b.progress.Printf("%s: not measured: a proxy needs %d open files, and may have %d (ulimit -n)",
+			s.name, s.job.files()+filesBeside, files())
 	}
 	if err := b.run(ctx, all); err != nil {
 		return err

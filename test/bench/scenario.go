@@ -45,7 +45,7 @@ func scenarios(quick bool) []scenario {
 	open := requests(openLoop, 200, 32)
 	open.job.Rate, open.job.Window = 200, 2*window
 	multiplexed := requests("200 B, 64 at once on one HTTP/2 connection", 200, 64)
-	multiplexed.job.HTTP2 = true
+	multiplexed.job.Together = 64
 	messages := requests("200 B to Anthropic, 64 connections", 200, 64)
 	messages.translated = true
 	slow := func(name string, passes, streams int, interval time.Duration) scenario {
@@ -56,6 +56,8 @@ func scenarios(quick bool) []scenario {
 	}
 	paced := slow(pacedStreams, passes, 200, 40*time.Millisecond)
 	paced.fresh = false
+	many := slow(crowd, 1, 10_000, 4*time.Second)
+	many.job.Together = 4
 	steps := requests(listenerSteps, 200, 64)
 	steps.steps = true
 	if !quick { // many short passes: a part costs less than the machine changes in a long one
@@ -69,7 +71,7 @@ func scenarios(quick bool) []scenario {
 	}
 	return []scenario{
 		slow(slowStreams, min(passes, 2), 2000, time.Second),
-		slow(crowd, 1, 10_000, 4*time.Second),
+		many,
 		light(requests(manySmall, 200, 64)),
 		light(requests(oneSmall, 200, 1)),
 		multiplexed,
@@ -96,18 +98,19 @@ func chosen(all []scenario, what string) []scenario {
 	})
 }
 
-// filesAStream are the open files that a proxy has for a stream: its client's connection and the provider's.
-// filesBeside are those that it has whether or not there are streams.
-const (
-	filesAStream = 2
-	filesBeside  = 200
-)
+// filesBeside are the open files that a proxy has whether or not there are streams.
+const filesBeside = 200
+
+// files returns how many files a proxy has open for the streams: the provider's connection of each, and the clients'.
+func (j *job) files() uint64 {
+	return uint64(j.Connections + j.Connections/max(1, j.Together))
+}
 
 // affordable returns the scenarios whose streams a process may hold with so many open files, and the others. What a
 // target refuses beyond the limit would count as its failures.
 func affordable(all []scenario, files uint64) (some, others []scenario) {
 	for _, s := range all {
-		if s.job.Stream && uint64(s.job.Connections)*filesAStream+filesBeside > files {
+		if s.job.Stream && s.job.files()+filesBeside > files {
 			others = append(others, s)
 			continue
 		}

@@ -54,10 +54,10 @@ func (l *load) streams(ctx context.Context) (*outcome, error) {
 	starting, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	s.starting.Add(len(tallies))
-	for i := range tallies {
+	for i, c := range l.askers() {
 		workers.Go(func() {
 			began := time.Now()
-			err := l.stream(starting, body, s)
+			err := l.stream(starting, c, body, s)
 			tallies[i].add(time.Since(began), err)
 		})
 	}
@@ -98,9 +98,8 @@ func (l *load) warm(ctx context.Context) error {
 
 var errNotStarted = errors.New("other streams took too long to start")
 
-// stream asks for one stream on a connection of its own, if its turn comes before starting ends, and reads it to the
-// end.
-func (l *load) stream(starting context.Context, body []byte, s *stage) error {
+// stream asks for one stream, if its turn comes before starting ends, and reads it to the end.
+func (l *load) stream(starting context.Context, c asker, body []byte, s *stage) error {
 	select {
 	case s.starters <- struct{}{}:
 	case <-starting.Done():
@@ -112,7 +111,6 @@ func (l *load) stream(starting context.Context, body []byte, s *stage) error {
 		s.starting.Done()
 	})
 	defer started()
-	c := &client{at: l.at}
 	defer c.close()
 	open := false
 	defer func() {
@@ -123,8 +121,10 @@ func (l *load) stream(starting context.Context, body []byte, s *stage) error {
 	var first time.Duration
 	var delays []time.Duration
 	defer func() { s.note(first, delays) }()
-	if err := c.dial(); err != nil {
-		return err
+	if own, ok := c.(*client); ok {
+		if err := own.dial(); err != nil { // which is no part of the time to the first chunk
+			return err
+		}
 	}
 	began := time.Now()
 	return c.ask(body, startTimeout+l.job.Window+2*requestTimeout, func(r io.Reader) error {
