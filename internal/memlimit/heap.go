@@ -14,7 +14,7 @@ const (
 	usualPercent = 100
 	// leastHeap is up to where a small heap grows before it is collected, in bytes. Most of the gateway's heap is its
 	// configuration, which a collection reads to no end, and a request leaves little behind.
-	leastHeap = 128 << 20
+	leastHeap = 64 << 20
 	// leastShare is the part of the limit that leastHeap may take at most.
 	leastShare = 8
 )
