@@ -100,8 +100,22 @@ func (c *Client) Delete(ctx context.Context, kind configv1.Kind, name string) er
 	return c.call(ctx, request{method: http.MethodDelete, path: pathOf(kind, name)}, nil)
 }
 
+// How an apply treats objects that are stored and not given.
+const (
+	PruneNone = ""     // they stay
+	PruneSome = "true" // they are deleted, but not all of a kind
+	PruneAll  = "all"  // they are deleted
+)
+
 // Apply stores all objects or none. With dryRun it stores none and says what it would have done.
 func (c *Client) Apply(ctx context.Context, objects []configv1.Object, dryRun bool) (ApplyAnswer, error) {
+	return c.ApplyPruning(ctx, objects, PruneNone, dryRun)
+}
+
+// ApplyPruning is Apply, and also deletes objects that are not given. What a file does not describe stays: keys,
+// accounts, tokens, listings and fine-tuned models.
+func (c *Client) ApplyPruning(ctx context.Context, objects []configv1.Object, prune string,
+	dryRun bool) (ApplyAnswer, error) {
 	var answer ApplyAnswer
 	docs := make([]json.RawMessage, len(objects))
 	for i, o := range objects {
@@ -115,9 +129,16 @@ func (c *Client) Apply(ctx context.Context, objects []configv1.Object, dryRun bo
 	if err != nil {
 		return answer, err
 	}
-	path := "apply"
+	query := url.Values{}
 	if dryRun {
-		path += "?dry_run=true"
+		query.Set("dry_run", "true")
+	}
+	if prune != PruneNone {
+		query.Set("prune", prune)
+	}
+	path := "apply"
+	if len(query) > 0 {
+		path += "?" + query.Encode()
 	}
 	err = c.call(ctx, request{method: http.MethodPost, path: path, body: body}, &answer)
 	return answer, err

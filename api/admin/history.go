@@ -35,6 +35,9 @@ func (c *Client) HistoryPage(ctx context.Context, kind configv1.Kind, name, afte
 	return page, err
 }
 
+// Export returns the objects that files describe, of one revision.
+func (c *Client) Export(ctx context.Context) (Export, error) { return get[Export](ctx, c, "export") }
+
 // Rollback makes one object what it was at a revision, or with the zero Kind all that have a history.
 func (c *Client) Rollback(ctx context.Context, kind configv1.Kind, name string, revision int64,
 	dryRun bool) (ApplyAnswer, error) {

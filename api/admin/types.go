@@ -109,6 +109,13 @@ type ApplyAnswer struct {
 	Changes  []Change `json:"changes"`
 }
 
+// An Export has the objects that files describe, as documents that an apply takes back. A credential is masked: where
+// it is stored, it stays.
+type Export struct {
+	Revision int64             `json:"revision"`
+	Objects  []json.RawMessage `json:"objects"`
+}
+
 // A KeyRequest asks for a new key.
 type KeyRequest struct {
 	DisplayName  string     `json:"display_name"`

@@ -25,6 +25,8 @@ type configCmd struct {
 	Get      configGetCmd      `cmd:"" help:"Print stored objects in a form that apply accepts."`
 	List     configListCmd     `cmd:"" help:"List the objects of a kind with their state."`
 	Delete   configDeleteCmd   `cmd:"" help:"Delete an object."`
+	Export   configExportCmd   `cmd:"" help:"Print the configuration as files for apply."`
+	Schema   configSchemaCmd   `cmd:"" help:"Print the JSON Schema of objects, for editors."`
 	History  configHistoryCmd  `cmd:"" help:"Show who changed an object, when, and how."`
 	Rollback configRollbackCmd `cmd:"" help:"Make one object, or all, what they were at a revision."`
 }
@@ -129,6 +131,8 @@ type configApplyCmd struct {
 	adminFlags
 	waitFlags
 	outputFlags
+	pruneFlags
+	DryRun bool `help:"Print what would be done, and store nothing."`
 	fileFlags
 }
 
@@ -150,9 +154,9 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.Apply(ctx, objectsOf(docs), false)
+	answer, err := c.pruneFlags.apply(ctx, client, docs, c.DryRun)
 	if err != nil {
-		return admincli.Said(err)
+		return err
 	}
 	var idle []string
 	err = c.show(stdout, answer, func(w io.Writer) error {
@@ -160,6 +164,10 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 			if _, err := fmt.Fprintln(w, change.Kind, change.Name, change.Action); err != nil {
 				return err
 			}
+		}
+		if c.DryRun {
+			_, err := fmt.Fprintln(w, "This was a dry run: nothing was stored.")
+			return err
 		}
 		return nil
 	})
@@ -177,6 +185,7 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 type configDiffCmd struct {
 	adminFlags
 	outputFlags
+	pruneFlags
 	fileFlags
 }
 
@@ -190,9 +199,9 @@ func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.Apply(ctx, objectsOf(docs), true)
+	answer, err := c.pruneFlags.apply(ctx, client, docs, true)
 	if err != nil {
-		return admincli.Said(err)
+		return err
 	}
 	err = c.show(stdout, answer, func(w io.Writer) error {
 		for _, change := range answer.Changes {

@@ -326,3 +326,50 @@ func TestKeyLivesFromCreateToRevoke(t *testing.T) {
 	require.Contains(t, errOut, "future")
 	c.run(t, exitUsage, "key", "create")
 }
+
+func TestExportIsWhatPruneMakesTheInstallation(t *testing.T) {
+	c := newCLI(t)
+	c.write(t, "gw.yaml", strings.Replace(files, "vendor: openai\n", "vendor: openai\ncredential: {value: sk-upstream}\n", 1))
+	c.run(t, exitOK, "config", "apply", "gw.yaml")
+	out, _ := c.run(t, exitOK, "config", "export")
+	require.NotContains(t, out, "sk-upstream")
+	const first = "---\n# yaml-language-server: $schema=modelgate.schema.json\n"
+	require.Equal(t, 2, strings.Count(out, first))
+	require.Contains(t, out, first+"# [redacted]: the stored credential. Elsewhere, give a value, env or file.\nkind: Provider\n")
+	c.write(t, "all.yaml", out)
+	said, _ := c.run(t, exitOK, "config", "apply", "all.yaml", "--prune")
+	require.Equal(t, "Provider mine unchanged\nModel team/best unchanged\n", said)
+	listed, _ := c.run(t, exitOK, "config", "export", "-o", "json")
+	require.Contains(t, listed, `[{"kind":"Provider","name":"mine"`)
+
+	provider, _, _ := strings.Cut(files, "---")
+	c.write(t, "gw.yaml", provider+"---\nkind: Model\nname: other\ntargets: [{provider: mine, model: a}]\n")
+	said, _ = c.run(t, exitOK, "config", "apply", "gw.yaml", "--prune", "--dry-run")
+	require.Equal(t, "Provider mine updated\nModel other created\nModel team/best deleted\n"+
+		"This was a dry run: nothing was stored.\n", said)
+	diff, _ := c.run(t, exitFailed, "config", "diff", "gw.yaml", "--prune")
+	require.Contains(t, diff, "--- stored Model team/best")
+	c.run(t, exitOK, "config", "get", "model", "team/best")
+	c.run(t, exitOK, "config", "apply", "gw.yaml", "--prune")
+	c.run(t, exitFailed, "config", "get", "model", "team/best")
+
+	c.write(t, "gw.yaml", provider)
+	_, refused := c.run(t, exitFailed, "config", "apply", "gw.yaml", "--prune")
+	require.Contains(t, refused, "every object of the kind Model. If you want that, use prune=all (--yes).")
+	said, _ = c.run(t, exitOK, "config", "apply", "gw.yaml", "--prune", "--yes")
+	require.Equal(t, "Provider mine unchanged\nModel other deleted\n", said)
+	_, misused := c.run(t, exitUsage, "config", "apply", "gw.yaml", "--yes")
+	require.Contains(t, misused, "--yes has a meaning only with --prune")
+}
+
+func TestSchemaIsPrintedWithoutAGateway(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := newCLI(t)
+	all, _ := c.run(t, exitOK, "config", "schema")
+	one, _ := c.run(t, exitOK, "config", "schema", "providers")
+	require.Contains(t, all, `"AlertRule"`)
+	require.NotContains(t, one, `"AlertRule"`)
+	require.True(t, json.Valid([]byte(all)) && json.Valid([]byte(one)))
+	_, errOut := c.run(t, exitUsage, "config", "schema", "provider-s")
+	require.Contains(t, errOut, "there is no kind")
+}

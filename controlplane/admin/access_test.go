@@ -30,6 +30,8 @@ func endpoints() []struct {
 		{"POST", "/admin/v1/apply", `[]`, admin.ConfigWrite},
 		{"POST", "/admin/v1/apply", `{"kind":"Key","name":"x"}`, admin.KeysWrite},
 		{"POST", "/admin/v1/apply", `{"kind":"Account","name":"x"}`, admin.AdminsWrite},
+		{"POST", "/admin/v1/apply?prune=all&dry_run=true", `[]`, admin.ConfigWrite},
+		{"GET", "/admin/v1/export", ``, admin.ConfigRead},
 		{"POST", "/admin/v1/keys/x/rotate", `{}`, admin.KeysWrite},
 		{"GET", "/admin/v1/keys/x/consumption", ``, admin.KeysRead},
 		{"POST", "/admin/v1/providers/x/test", ``, admin.ConfigWrite},

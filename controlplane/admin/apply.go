@@ -49,7 +49,11 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.applyDocuments(r.Context(), docs, dryRun)
+	prune, err := pruneOf(r)
+	if err != nil {
+		return err
+	}
+	done, err := s.applyDocuments(r.Context(), docs, prune, dryRun)
 	if err != nil {
 		return err
 	}
@@ -65,8 +69,9 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	return writeChanges(w, done)
 }
 
-// applyDocuments reports everything that is wrong with any document at once.
-func (s *server) applyDocuments(ctx context.Context, docs []configv1.Document, dryRun bool) (*plan, error) {
+// applyDocuments reports everything that is wrong with any document at once. Prune says how it treats other objects.
+func (s *server) applyDocuments(ctx context.Context, docs []configv1.Document, prune string,
+	dryRun bool) (*plan, error) {
 	refs := make([]ref, len(docs))
 	for i, d := range docs {
 		refs[i] = ref{d.Kind, d.Object.GetName()}
@@ -81,6 +86,9 @@ func (s *server) applyDocuments(ctx context.Context, docs []configv1.Document, d
 			}
 			errs = append(errs, invalid...)
 		}
-		return errs.Err()
+		if len(errs) > 0 {
+			return errs
+		}
+		return p.prune(ctx, prune)
 	})
 }

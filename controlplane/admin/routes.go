@@ -37,6 +37,7 @@ func (s *server) routes() []route {
 		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: s.put, writes: true},
 		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: s.delete, writes: true},
 		{pattern: "POST /admin/v1/apply", handler: s.apply, timeout: applyTimeout, writes: true},
+		{pattern: "GET /admin/v1/export", scope: ConfigRead, handler: s.exportAll, timeout: exportTimeout},
 		{pattern: "GET /admin/v1/history/{kind}/{name...}", handler: s.history},
 		{pattern: "POST /admin/v1/rollback/{kind}/{name...}", handler: s.rollbackOne, timeout: applyTimeout, writes: true},
 		{pattern: "POST /admin/v1/rollback", scope: ConfigWrite, handler: s.rollbackAll, timeout: applyTimeout,

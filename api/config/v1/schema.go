@@ -1,0 +1,166 @@
+package configv1
+
+import (
+	"encoding/json"
+	"math"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A schema is a JSON Schema.
+type schema = map[string]any
+
+// Schema returns the JSON Schema (2020-12) of a document of the kinds, which tells editors the fields, their types and
+// their meaning. What an object refers to and how its fields go together is for validation.
+func Schema(kinds ...Kind) ([]byte, error) {
+	b := schemas{about: commentsOf(protoFile), defs: schema{}}
+	var names []string
+	var each []schema
+	for _, k := range kinds {
+		b.kind(k)
+		names = append(names, k.Name)
+		each = append(each, schema{
+			"if":   schema{"properties": schema{kindMember: schema{"const": k.Name}}, "required": []string{kindMember}},
+			"then": refTo(k.Name),
+		})
+	}
+	document := schema{"type": "object", "required": []string{kindMember},
+		"properties": schema{kindMember: schema{"enum": names, "description": "Kind of the object."}}, "allOf": each}
+	b.defs["Document"] = document
+	text, err := json.MarshalIndent(schema{
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"title":   "Modelgate's configuration",
+		"if":      schema{"type": "array"},
+		"then":    schema{"items": refTo("Document")},
+		"else":    refTo("Document"),
+		"$defs":   b.defs,
+	}, "", "  ")
+	return append(text, '\n'), err
+}
+
+func refTo(name string) schema { return schema{"$ref": "#/$defs/" + name} }
+
+// requiredFields are the fields without which no object of a kind is valid.
+func requiredFields() map[string][]string {
+	return map[string][]string{
+		"Provider": {"name", "vendor"}, "Model": {"name", "targets"}, "Target": {"provider", "model"}, "Key": {"name"},
+		"Gateway": {"name"}, "Certificate": {"name", "private_key"}, "Route": {"name", "provider", "path_prefix"},
+		"Catalog": {"name"}, "JobService": {"name", "address", "listen"}, "Webhook": {"name", "url", "secret"},
+		"Listing": {"name"}, "Organization": {"name"}, "Project": {"name"}, "RateLimit": {"name", "domain", "descriptors"},
+		"Account": {"name"}, "AdminToken": {"name"}, "AlertRule": {"name", "condition"}, "AlertReceiver": {"name"},
+	}
+}
+
+// schemas gathers the schemas of messages.
+type schemas struct {
+	about map[string]string // by "Message" and "Message.field"
+	defs  schema
+}
+
+// kind adds the schema of a kind, whose documents have two members that are no fields.
+func (b *schemas) kind(k Kind) {
+	b.message(k.New().ProtoReflect().Descriptor())
+	properties := b.defs[k.Name].(schema)["properties"].(schema)
+	properties[kindMember] = schema{"const": k.Name}
+	properties[statusMember] = schema{"description": "What the gateway says of the object. It is ignored."}
+}
+
+// message adds the schema of a message and of what is in it. The spelling of protojson is a pattern, so that editors
+// accept it and offer the other one.
+func (b *schemas) message(m protoreflect.MessageDescriptor) {
+	name := string(m.Name())
+	if b.defs[name] != nil {
+		return
+	}
+	properties, patterns := schema{}, schema{}
+	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	b.defs[name] = s
+	b.describe(s, name)
+	fields := m.Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		field := b.field(fd)
+		b.describe(field, name+"."+string(fd.Name()))
+		properties[string(fd.Name())] = field
+		if fd.JSONName() != string(fd.Name()) {
+			patterns["^"+fd.JSONName()+"$"] = field
+		}
+		if o := fd.ContainingOneof(); o != nil && !o.IsSynthetic() && o.Fields().Len() == fields.Len() {
+			s["maxProperties"] = 1
+		}
+	}
+	if len(patterns) > 0 {
+		s["patternProperties"] = patterns
+	}
+	if required := requiredFields()[name]; required != nil {
+		s["allOf"] = eachOf(fields, required)
+	}
+}
+
+// eachOf demands fields, each in one of its spellings.
+func eachOf(fields protoreflect.FieldDescriptors, names []string) []schema {
+	var all []schema
+	for _, name := range names {
+		one := []schema{{"required": []string{name}}}
+		if other := fields.ByName(protoreflect.Name(name)).JSONName(); other != name {
+			one = append(one, schema{"required": []string{other}})
+		}
+		all = append(all, schema{"anyOf": one})
+	}
+	return all
+}
+
+func (b *schemas) describe(s schema, of string) {
+	if text := b.about[of]; text != "" {
+		s["description"] = text
+	}
+}
+
+// field returns the schema of a field. A field that is null is absent.
+func (b *schemas) field(fd protoreflect.FieldDescriptor) schema {
+	one := b.value(fd)
+	if fd.IsMap() {
+		one = schema{"type": "object", "additionalProperties": b.value(fd.MapValue())}
+	} else if fd.IsList() {
+		one = schema{"type": "array", "items": one}
+	}
+	return schema{"anyOf": []schema{one, {"type": "null"}}}
+}
+
+// value returns the schema of one value of a field, as protojson reads it.
+func (b *schemas) value(fd protoreflect.FieldDescriptor) schema {
+	switch {
+	case isOurs(fd):
+		b.message(fd.Message())
+		return refTo(string(fd.Message().Name()))
+	case fd.IsMap():
+		return nil
+	}
+	switch fd.Kind() {
+	case protoreflect.BoolKind:
+		return schema{"type": "boolean"}
+	case protoreflect.BytesKind:
+		return schema{"type": "string", "contentEncoding": "base64"}
+	case protoreflect.Uint32Kind:
+		return whole(0, math.MaxUint32)
+	case protoreflect.Int64Kind:
+		return whole(math.MinInt64, math.MaxInt64)
+	case protoreflect.Uint64Kind:
+		return whole(0, math.MaxUint64)
+	case protoreflect.DoubleKind:
+		return schema{"type": "number"}
+	case protoreflect.EnumKind:
+		return schema{"enum": valueNames(fd.Enum())}
+	case protoreflect.MessageKind:
+		if fd.Message().Name() == "Duration" {
+			return schema{"type": "string", "pattern": `^-?[0-9]+(\.[0-9]{1,9})?s$`}
+		}
+		return schema{"type": "string", "format": "date-time"}
+	}
+	return schema{"type": "string"}
+}
+
+// whole is the schema of a whole number, which may be written as a string.
+func whole(least, most float64) schema {
+	return schema{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^-?[0-9]+$"}
+}
