@@ -184,7 +184,7 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 		s.add(", ", sum(c.of))
 	}
 	s.add(" FROM ", from.table)
-	from.bound(s, q)
+	from.bound(s, q, order == "")
 	if len(names) > 0 {
 		s.condition(group + " IN (" + s.list(names) + ")")
 	}

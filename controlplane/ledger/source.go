@@ -11,9 +11,10 @@ import (
 // A source is a table that a series is read from.
 type source struct {
 	table string
-	level int   // of aggregates
 	field int64 // of sums; 0: it is another table
-	width int64 // of sums
+	// A table may have rows of several widths: which is read, by a column's value, and which has whole days; 0: none.
+	column    string
+	one, days int64
 	// at is the column of the time, and unit how many of it are a second.
 	at       string
 	unit     int64
@@ -66,8 +67,12 @@ func (q *seriesQuery) source(by string, since time.Time) source {
 	return ofLevel(ofAll)
 }
 
-func ofLevel(level int) source {
-	return source{table: "aggregates", level: level, at: "start", unit: 1, measures: ofColumns()}
+func ofLevel(level int64) source {
+	s := source{table: "aggregates", column: "level", one: level, at: "start", unit: 1, measures: ofColumns()}
+	if level == byHour {
+		s.days = byDay
+	}
+	return s
 }
 
 func ofColumns() []measured {
@@ -79,9 +84,9 @@ func ofColumns() []measured {
 }
 
 func ofSums(field int64, daily bool) source {
-	s := source{table: "sums", field: field, width: hours, at: "start", unit: 1}
+	s := source{table: "sums", field: field, column: "width", one: hours, days: days, at: "start", unit: 1}
 	if daily {
-		s.width = days
+		s.one, s.days = days, 0
 	}
 	for i, c := range strings.Split(namedColumns, ", ") {
 		s.measures = append(s.measures, measured{namedMeasures[i], c})
@@ -117,19 +122,22 @@ func (s source) bucket(width time.Duration) string {
 	return fmt.Sprintf("%s / %d * %d", s.at, seconds*s.unit, seconds)
 }
 
-// bound adds the conditions of a query.
-func (s source) bound(to *statement, q *seriesQuery) {
-	switch s.table {
-	case "aggregates":
-		to.and("level", "=", s.level)
-	case "sums":
+// bound adds the conditions of a query. If it has no buckets, whole days are read where there are some.
+func (s source) bound(to *statement, q *seriesQuery, buckets bool) {
+	const day = 24 * time.Hour
+	if s.field != 0 {
 		to.and("field", "=", s.field)
-		to.and("width", "=", s.width)
-	case "exchanges":
+	}
+	if s.table == "exchanges" {
 		to.condition(notRefused)
 	}
-	to.and(s.at, ">=", q.from.Unix()*s.unit)
-	to.and(s.at, "<", q.to.Unix()*s.unit)
+	first, last := q.from.Add(day-1).Truncate(day), q.to.Truncate(day)
+	if s.days != 0 && !buckets && first.Before(last) {
+		to.condition("(" + s.between(to, s.one, q.from, first) + " OR " + s.between(to, s.days, first, last) + " OR " +
+			s.between(to, s.one, last, q.to) + ")")
+	} else {
+		to.condition(s.between(to, s.one, q.from, q.to))
+	}
 	for column, list := range q.equal {
 		switch {
 		case s.field != 0:
@@ -143,6 +151,15 @@ func (s source) bound(to *statement, q *seriesQuery) {
 		}
 		to.among(column, list)
 	}
+}
+
+// between is the condition of rows of one width that begin in a time.
+func (s source) between(to *statement, width int64, from, until time.Time) string {
+	text := "("
+	if s.column != "" {
+		text += s.column + " = " + to.arg(width) + " AND "
+	}
+	return text + s.at + " >= " + to.arg(from.Unix()*s.unit) + " AND " + s.at + " < " + to.arg(until.Unix()*s.unit) + ")"
 }
 
 // projects is the condition that one of several projects takes. Each is a name, with its organization or without.
