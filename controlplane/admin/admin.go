@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger"
@@ -76,7 +77,8 @@ type server struct {
 	guesses   *guesses
 	keys      keyIndex
 	turn      *semaphore.Weighted // of one: whoever writes
-	attentive attentive
+	attentive shared[[]adminapi.Attention]
+	budgeted  shared[[]adminapi.BudgetUse]
 	exports   *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
 	streams   *semaphore.Weighted // of maxStreams: whoever has the request log exported
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -14,14 +13,7 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// An attentive keeps what needs attention for a moment, so that many who watch cost as much as one.
-type attentive struct {
-	mu    sync.Mutex // guards what follows, and is held while facts are gathered
-	until time.Time
-	found []adminapi.Attention
-}
-
-// attentionFor is how long it is kept.
+// attentionFor is how long what needs attention is kept.
 const attentionFor = 5 * time.Second
 
 func (s *server) attention(w http.ResponseWriter, r *http.Request) error {
@@ -51,17 +43,13 @@ func mayKnow(ctx context.Context, a adminapi.Attention) bool {
 }
 
 func (s *server) needAttention(ctx context.Context) ([]adminapi.Attention, error) {
-	s.attentive.mu.Lock()
-	defer s.attentive.mu.Unlock()
-	if time.Now().Before(s.attentive.until) {
-		return s.attentive.found, nil
-	}
-	f, err := s.facts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.attentive.found, s.attentive.until = attention.Of(f), time.Now().Add(attentionFor)
-	return s.attentive.found, nil
+	return s.attentive.get(attentionFor, func() ([]adminapi.Attention, error) {
+		f, err := s.facts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return attention.Of(f), nil
+	})
 }
 
 // facts gathers what is known. A ledger that is away is a fact.
@@ -114,6 +102,7 @@ func (s *server) spendingFacts(ctx context.Context, f *attention.Facts) {
 		f.Ledger = "the ledger is unreachable."
 		return
 	}
+	f.Budgets = slices.Clone(f.Budgets)
 	slices.SortFunc(f.Budgets, func(a, b adminapi.BudgetUse) int {
 		return strings.Compare(a.Scope+a.Unit, b.Scope+b.Unit)
 	})

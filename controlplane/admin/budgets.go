@@ -14,15 +14,19 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// mostBudgets is how many budgets are listed.
-const mostBudgets = 100
+const (
+	// mostBudgets is how many budgets are listed.
+	mostBudgets = 100
+	// budgetsFor is how long what is spent of them is kept.
+	budgetsFor = time.Second
+)
 
 func (s *server) budgets(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.budgetUses(r.Context())
 	if err != nil {
 		return ledgerError(err)
 	}
-	all = slices.DeleteFunc(all, func(b adminapi.BudgetUse) bool { return !maySee(r.Context(), b.Scope) })
+	all = slices.DeleteFunc(slices.Clone(all), func(b adminapi.BudgetUse) bool { return !maySee(r.Context(), b.Scope) })
 	slices.SortFunc(all, func(a, b adminapi.BudgetUse) int {
 		return cmp.Or(cmp.Compare(b.Percent(b.Spent), a.Percent(a.Spent)),
 			cmp.Compare(b.Percent(b.Forecast), a.Percent(a.Forecast)), strings.Compare(a.Scope, b.Scope))
@@ -79,8 +83,12 @@ func displayName(o configv1.Object) string {
 	return ""
 }
 
-// budgetUses returns what of every budget is spent, in no order.
+// budgetUses returns what of every budget is spent, in no order. It is shared.
 func (s *server) budgetUses(ctx context.Context) ([]adminapi.BudgetUse, error) {
+	return s.budgeted.get(budgetsFor, func() ([]adminapi.BudgetUse, error) { return s.gatherBudgets(ctx) })
+}
+
+func (s *server) gatherBudgets(ctx context.Context) ([]adminapi.BudgetUse, error) {
 	owners, err := s.owners(ctx)
 	if err != nil {
 		return nil, err
