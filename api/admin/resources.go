@@ -118,6 +118,7 @@ type Exchange struct {
 	DurationMS   int64     `json:"duration_ms"`
 	FirstByteMS  int64     `json:"first_byte_ms,omitempty"`
 	Key          string    `json:"key"`
+	KeyName      string    `json:"key_name,omitempty"` // as it is now; empty if the key is gone or has none
 	Organization string    `json:"organization,omitempty"`
 	Project      string    `json:"project,omitempty"`
 	User         string    `json:"user,omitempty"`

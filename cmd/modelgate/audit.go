@@ -51,31 +51,32 @@ func (c auditCmd) Run(ctx context.Context, stdout io.Writer) error {
 			c.Object = id // else it is of one that was removed
 		}
 	}
-	entries, err := auditEntries(ctx, client, c.Limit, adminapi.ListOptions{Filters: map[string]string{
+	entries, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object, "action": c.Action,
-	}})
+	}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
 	if err != nil {
 		return admincli.Said(err)
 	}
 	return c.show(stdout, entries, func(w io.Writer) error { return auditTable(w, entries, c.Diff) })
 }
 
-func auditEntries(ctx context.Context, client *adminapi.Client, most int,
-	o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
-	entries := []adminapi.AuditEntry{}
-	for len(entries) < most {
-		o.Limit = min(most-len(entries), admincli.PageSize)
-		page, err := client.Audit(ctx, o)
+// pagesOf asks for pages until there are enough items, or no more.
+func pagesOf[T any](most int, o adminapi.ListOptions,
+	ask func(adminapi.ListOptions) (adminapi.Page[T], error)) ([]T, error) {
+	items := []T{}
+	for len(items) < most {
+		o.Limit = min(most-len(items), admincli.PageSize)
+		page, err := ask(o)
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, page.Items...)
+		items = append(items, page.Items...)
 		if page.Next == "" || page.Next == o.After {
 			break
 		}
 		o.After = page.Next
 	}
-	return entries[:min(most, len(entries))], nil
+	return items[:min(most, len(items))], nil
 }
 
 func auditTable(w io.Writer, entries []adminapi.AuditEntry, diff bool) error {

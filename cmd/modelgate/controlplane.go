@@ -55,7 +55,6 @@ type controlplaneCmd struct {
 	Config []string `sep:"none" placeholder:"FILE" help:"YAML file of objects to apply at each start. They replace the stored objects. The process exits if an object is refused. May be given more than once."`
 
 	AdminURL       string `name:"admin-url" placeholder:"URL" help:"URL of the dashboard for users, if it differs from the admin address."`
-	TraceURL       string `name:"trace-url" placeholder:"URL" help:"URL of a trace in your tracing tool, with {trace_id} in place of the id. The dashboard links to it."`
 	GatewayURL     string `name:"gateway-url" placeholder:"URL" help:"URL of the gateway for the playground of the dashboard, without /v1. Default: the playground is off."`
 	GatewayCA      string `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the CA certificates that verify the gateway. Default: those of the system."`
 	AdminCert      string `placeholder:"FILE" help:"PEM file of the certificate of the admin address. The process reloads it and its key after a renewal."`
@@ -63,6 +62,7 @@ type controlplaneCmd struct {
 	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS even though other machines can reach it. Use this behind a proxy that terminates TLS."`
 
 	alertFlags      `embed:""`
+	traceFlags      `embed:""`
 	credentialFlags `embed:""`
 	shutdownFlags   `embed:""`
 
@@ -180,8 +180,8 @@ func (c *controlplaneCmd) objects() ([]configv1.Object, *allowed.List, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.TraceURL != "" && (!strings.HasPrefix(c.TraceURL, "http") || !strings.Contains(c.TraceURL, "{trace_id}")) {
-		return nil, nil, admincli.Misused("--trace-url: it must be an http or https URL with {trace_id} in it")
+	if err := c.traceFlags.check(); err != nil {
+		return nil, nil, err
 	}
 	mayName, err := c.allowed()
 	return objects, mayName, err

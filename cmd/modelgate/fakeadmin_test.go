@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -29,6 +30,7 @@ type fakeAdmin struct {
 	tests       map[string]adminapi.ProviderTest
 	consumption map[string]adminapi.Consumption
 	audit       []adminapi.AuditEntry
+	requests    []adminapi.Exchange
 	usage       map[string]string // JSON, by resource
 	notReady    bool
 	ledgerAway  bool
@@ -104,6 +106,11 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	})
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })
+	answer("GET /admin/v1/requests", func(r *http.Request) (any, int) { return page(f.requests, r), 200 })
+	answer("GET /admin/v1/requests/{id}", func(r *http.Request) (any, int) {
+		i := slices.IndexFunc(f.requests, func(e adminapi.Exchange) bool { return e.ID == r.PathValue("id") })
+		return f.requests[i], 200
+	})
 	answer("GET /admin/v1/health", func(*http.Request) (any, int) { return f.health, 200 })
 	answer("GET /admin/v1/summary", func(*http.Request) (any, int) {
 		if f.ledgerAway {

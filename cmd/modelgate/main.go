@@ -52,6 +52,7 @@ type commands struct {
 	Explain      explainCmd      `cmd:"" help:"Show how the gateway would process a request, without calling a provider."`
 	Quotas       quotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
 	Usage        usageCmd        `cmd:"" help:"Show usage and cost."`
+	Requests     requestsCmd     `cmd:"" help:"Show the request log, or what happened to one request."`
 	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
 	Alerts       alertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
 	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes."`

@@ -66,6 +66,7 @@ type runCmd struct {
 	Jobs        jobFlags        `embed:""`
 	Credentials credentialFlags `embed:""`
 	Alerts      alertFlags      `embed:""`
+	Trace       traceFlags      `embed:""`
 	Bodies      bodyFlags       `embed:""`
 	Transport   transportFlags  `embed:""`
 }
@@ -73,6 +74,9 @@ type runCmd struct {
 // Run runs the gateway until ctx ends, and then stops its parts in reverse order. A signal that comes while they are
 // being stopped stops what is left at once.
 func (c *runCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
+	if err := c.Trace.check(); err != nil {
+		return err
+	}
 	data, err := openDataDir(c.Data)
 	if err != nil {
 		return err
@@ -221,7 +225,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs,
 		memory: g.memory,
 		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, room: g.room,
-		alertNetworks: g.Alerts.AlertNetwork,
+		alertNetworks: g.Alerts.AlertNetwork, traceURL: g.Trace.TraceURL,
 	})
 	if err != nil {
 		return nil, err

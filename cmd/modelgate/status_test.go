@@ -181,7 +181,7 @@ func TestEveryFormOfEveryReport(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	f.objects = []configv1.Object{&configv1.Provider{Name: "a", Vendor: "echo"}}
 	for _, line := range []string{"config list providers", "config get provider a", "status", "usage", "audit",
-		"key usage key_k", "key list", "account list", "token list", "dashboard link"} {
+		"requests", "key usage key_k", "key list", "account list", "token list", "dashboard link"} {
 		for _, form := range []string{"text", "json", "yaml"} {
 			out, _ := c.run(t, exitOK, append(strings.Fields(line), "-o", form)...)
 			if form == "json" && out != "" {

@@ -31,6 +31,7 @@ func (s *server) requests(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return ledgerError(err)
 	}
+	s.nameKeys(page.Items)
 	if form == "" {
 		return httpapi.WriteJSON(w, http.StatusOK, page)
 	}
@@ -77,6 +78,21 @@ func (s *server) searchOf(r *http.Request) (adminapi.ListOptions, error) {
 	return asked, nil
 }
 
+// nameKeys adds the names that the keys of exchanges have now.
+func (s *server) nameKeys(all []adminapi.Exchange) {
+	for i := range all {
+		all[i].KeyName = s.keyName(all[i].Key)
+	}
+}
+
+func (s *server) keyName(id string) string {
+	_, keys := s.config.Plane.Keys()
+	if key, ok := keys[id]; ok {
+		return displayName(key)
+	}
+	return ""
+}
+
 func containsAll(text string, words []string) bool {
 	for _, word := range words {
 		if !strings.Contains(text, word) {
@@ -96,6 +112,7 @@ func (s *server) request(w http.ResponseWriter, r *http.Request) error {
 		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
 			Message: fmt.Sprintf("There is no exchange %q in the request log.", r.PathValue("id"))}
 	}
+	e.KeyName = s.keyName(e.Key)
 	if e.Cost, err = s.costOf(r.Context(), &e); err != nil {
 		return err
 	}

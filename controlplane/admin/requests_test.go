@@ -95,7 +95,7 @@ func TestRequestsAreExportedWholeInBothForms(t *testing.T) {
 	a = b.do(t, "GET", "/admin/v1/requests?format=csv&key=nobody", "")
 	require.Equal(t, 1, strings.Count(a.body, "\n"), "the names of the columns")
 	// The columns are the members, so that none is forgotten.
-	text, err := json.Marshal(adminapi.Exchange{FirstByteMS: 1, Organization: "o", Project: "p", User: "u",
+	text, err := json.Marshal(adminapi.Exchange{FirstByteMS: 1, KeyName: "n", Organization: "o", Project: "p", User: "u",
 		ErrorCode:    "c",
 		CachedTokens: 1, Estimated: true, PriceVersion: "v", Batch: true, Requests: 1, CacheWriteTokens: 1,
 		InputAudioTokens: 1, ReasoningTokens: 1, OutputAudioTokens: 1, Images: 1, RefusedBy: "r", KeyHint: "h"})

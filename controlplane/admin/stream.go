@@ -79,6 +79,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, form string, ask
 			}
 			panic(http.ErrAbortHandler)
 		}
+		s.nameKeys(page.Items)
 	}
 }
 
@@ -113,11 +114,11 @@ func tableTo(w io.Writer) func([]adminapi.Exchange) error {
 
 // exchangeColumns are the columns of the request log as CSV. They do not depend on what is in it.
 func exchangeColumns() []string {
-	return []string{"id", "request_id", "start", "duration_ms", "first_byte_ms", "key", "organization", "project", "user",
-		"operation", "model", "provider", "upstream_model", "attempts", "stream", "status", "outcome", "error_code",
-		"refused_by", "key_hint", "input_tokens", "cached_tokens", "cache_write_tokens", "input_audio_tokens",
-		"output_tokens", "reasoning_tokens", "output_audio_tokens", "images", "estimated", "cost_usd", "priced",
-		"price_version", "batch", "requests"}
+	return []string{"id", "request_id", "start", "duration_ms", "first_byte_ms", "key", "key_name", "organization",
+		"project", "user", "operation", "model", "provider", "upstream_model", "attempts", "stream", "status",
+		"outcome", "error_code", "refused_by", "key_hint", "input_tokens", "cached_tokens", "cache_write_tokens",
+		"input_audio_tokens", "output_tokens", "reasoning_tokens", "output_audio_tokens", "images", "estimated",
+		"cost_usd", "priced", "price_version", "batch", "requests"}
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -131,8 +132,8 @@ func exchangeCells(e *adminapi.Exchange) []string {
 	}
 	cells := texts(e.ID, e.RequestID, e.Start.Format(time.RFC3339Nano))
 	cells = append(cells, number(e.DurationMS), number(e.FirstByteMS))
-	cells = append(cells, texts(e.Key, e.Organization, e.Project, e.User, e.Operation, e.Model, e.Provider,
-		e.Upstream)...)
+	cells = append(cells, texts(e.Key, e.KeyName, e.Organization, e.Project, e.User, e.Operation, e.Model,
+		e.Provider, e.Upstream)...)
 	cells = append(cells, number(int64(e.Attempts)), strconv.FormatBool(e.Stream), number(int64(e.Status)))
 	cells = append(cells, texts(e.Outcome, e.ErrorCode, e.RefusedBy, e.KeyHint)...)
 	for _, n := range [...]int64{e.InputTokens, e.CachedTokens, e.CacheWriteTokens, e.InputAudioTokens, e.OutputTokens,

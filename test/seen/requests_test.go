@@ -38,7 +38,7 @@ func (s *scene) compareEach(t *testing.T) {
 		}
 		input, cached, output := a.tokens()
 		want := adminapi.Exchange{ID: e.ID, RequestID: a.id, Start: e.Start, DurationMS: e.DurationMS,
-			FirstByteMS: e.FirstByteMS, Key: a.client.id, Organization: a.client.organization,
+			FirstByteMS: e.FirstByteMS, Key: a.client.id, KeyName: e.KeyName, Organization: a.client.organization,
 			Project: a.client.project, User: a.user,
 			Operation: e.Operation, Model: a.model, Provider: a.last().provider, Upstream: a.last().model,
 			Attempts: len(a.attempts), Stream: a.stream, Status: a.status, Outcome: a.outcome, ErrorCode: e.ErrorCode,
@@ -46,6 +46,7 @@ func (s *scene) compareEach(t *testing.T) {
 			CostUSD: usage.Nano(a.cost()).String(), Priced: e.Priced, PriceVersion: e.PriceVersion, Requests: e.Requests,
 			RefusedBy: a.refuse, KeyHint: e.KeyHint}
 		require.Equal(t, want, e, a.kind)
+		require.Equal(t, a.client.id != "", e.KeyName != "", a.kind)
 		require.LessOrEqual(t, e.Requests, int64(1))
 		require.Equal(t, a.refuse == "" && prices()[a.last().model] != (price{}), e.Priced, a.kind)
 		if a.outcome == "finished" {
