@@ -57,7 +57,9 @@ const mostNamed = 10
 func (d *overviewData) read(v *visit, r *http.Request) error {
 	for by, into := range map[string]*adminapi.Series{"model": &d.Models, "provider": &d.Providers} {
 		q := d.Span.series(by)
-		q.Groups, q.Detailed = mostNamed, maxStack
+		if q.Groups = mostNamed; by == "model" {
+			q.Detailed = maxStack // for the charts
+		}
 		s, err := v.api.Series(r.Context(), q)
 		if err != nil {
 			return err

@@ -187,6 +187,7 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 	from.bound(s, q, order == "")
 	if len(names) > 0 {
 		s.condition(group + " IN (" + s.list(names) + ")")
+		from.each(s, q)
 	}
 	s.add(" GROUP BY ", grouped)
 	return s.each(ctx, q.ledger.read, func(rows *sql.Rows) error {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,6 +152,19 @@ func (s source) bound(to *statement, q *seriesQuery, buckets bool) {
 		}
 		to.among(column, list)
 	}
+}
+
+// each names every row's begin, if the sums of some names are read: their key has the name after the begin, so that the
+// rows of all names between two times would be read.
+func (s source) each(to *statement, q *seriesQuery) {
+	if s.field == 0 {
+		return
+	}
+	var starts []string
+	for at := q.from.Unix() / s.one * s.one; at < q.to.Unix(); at += s.one {
+		starts = append(starts, strconv.FormatInt(at, 10))
+	}
+	to.condition(s.at + " IN (" + strings.Join(starts, ", ") + ")")
 }
 
 // between is the condition of rows of one width that begin in a time.
