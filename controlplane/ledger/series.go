@@ -183,8 +183,8 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 	for _, c := range from.measures {
 		s.add(", ", sum(c.of))
 	}
-	s.add(" FROM ", from.table)
-	from.bound(s, q, order == "")
+	from.rows(s, q, order == "")
+	from.bound(s, q)
 	if len(names) > 0 {
 		s.condition(group + " IN (" + s.list(names) + ")")
 		from.each(s, q)

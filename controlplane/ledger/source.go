@@ -123,21 +123,25 @@ func (s source) bucket(width time.Duration) string {
 	return fmt.Sprintf("%s / %d * %d", s.at, seconds*s.unit, seconds)
 }
 
-// bound adds the conditions of a query. If it has no buckets, whole days are read where there are some.
-func (s source) bound(to *statement, q *seriesQuery, buckets bool) {
+// rows adds the rows of the time of a query, as what follows FROM. If it has no buckets, whole days are read where
+// there are some.
+func (s source) rows(to *statement, q *seriesQuery, buckets bool) {
 	const day = 24 * time.Hour
-	if s.field != 0 {
-		to.and("field", "=", s.field)
+	first, last := q.from.Add(day-1).Truncate(day), q.to.Truncate(day)
+	if s.days == 0 || buckets || !first.Before(last) {
+		to.add(" FROM ", s.table)
+		to.condition(s.between(to, s.one, q.from, q.to))
+		return
 	}
+	to.add(" FROM (SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, q.from, first))
+	to.add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.days, first, last))
+	to.add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, last, q.to), ") AS parts")
+}
+
+// bound adds the conditions of a query.
+func (s source) bound(to *statement, q *seriesQuery) {
 	if s.table == "exchanges" {
 		to.condition(notRefused)
-	}
-	first, last := q.from.Add(day-1).Truncate(day), q.to.Truncate(day)
-	if s.days != 0 && !buckets && first.Before(last) {
-		to.condition("(" + s.between(to, s.one, q.from, first) + " OR " + s.between(to, s.days, first, last) + " OR " +
-			s.between(to, s.one, last, q.to) + ")")
-	} else {
-		to.condition(s.between(to, s.one, q.from, q.to))
 	}
 	for column, list := range q.equal {
 		switch {
@@ -169,11 +173,14 @@ func (s source) each(to *statement, q *seriesQuery) {
 
 // between is the condition of rows of one width that begin in a time.
 func (s source) between(to *statement, width int64, from, until time.Time) string {
-	text := "("
+	text := ""
+	if s.field != 0 {
+		text = "field = " + to.arg(s.field) + " AND "
+	}
 	if s.column != "" {
 		text += s.column + " = " + to.arg(width) + " AND "
 	}
-	return text + s.at + " >= " + to.arg(from.Unix()*s.unit) + " AND " + s.at + " < " + to.arg(until.Unix()*s.unit) + ")"
+	return text + s.at + " >= " + to.arg(from.Unix()*s.unit) + " AND " + s.at + " < " + to.arg(until.Unix()*s.unit)
 }
 
 // projects is the condition that one of several projects takes. Each is a name, with its organization or without.
