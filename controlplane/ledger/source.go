@@ -158,8 +158,8 @@ func (s source) bound(to *statement, q *seriesQuery) {
 	}
 }
 
-// each names every row's begin, if the sums of some names are read: their key has the name after the begin, so that the
-// rows of all names between two times would be read.
+// each names the begin of every row, if the sums of some names are read. Their key has the name after the begin:
+// between two times, the rows of all names would be read.
 func (s source) each(to *statement, q *seriesQuery) {
 	if s.field == 0 {
 		return
