@@ -160,6 +160,8 @@ func TestEnvoysOwnAnswerPasses(t *testing.T) {
 		require.Equal(t, exchange.Reply{Set: named}, reply, "what comes already would be lost in another mode")
 		reply = x.ResponseBody(context.Background(), []byte(`{"error":{}}`), true)
 		require.Equal(t, exchange.Reply{Piece: true, Body: []byte(`{"error":{}}`), End: true}, reply)
-		require.Equal(t, metering.OutcomeGateway, x.Close().Outcome)
+		record := x.Close()
+		require.Equal(t, metering.OutcomeGateway, record.Outcome)
+		require.Equal(t, "upstream_unavailable", record.Error.Code)
 	}
 }

@@ -221,7 +221,7 @@ func proportional(t *testing.T, what string, g *gate, d *dialect, piece int, bod
 		return
 	}
 	less := of(small)
-	for range 2 {
+	for range 4 {
 		if big.CPU <= 8*less.CPU {
 			return
 		}

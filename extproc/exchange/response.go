@@ -57,6 +57,9 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = metering.OutcomeGateway
+		if x.active != nil { // else the job service's
+			x.record.Error = envoysError(status, f.CodeDetails)
+		}
 		x.finish()
 		// Envoy does not have it any more
 		return Reply{ResponseBody: None, Set: append(x.appendID(nil), x.charging.limitHeaders...)}
@@ -98,6 +101,22 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	x.state, reply.ResponseBody = inUnary, Buffered
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeJSON})
 	return reply
+}
+
+// envoysError is the error in an answer of Envoy itself about a provider, as the listener's local replies write it.
+func envoysError(status int, details string) *openai.Error {
+	e := &openai.Error{Status: status, Type: openai.TypeServer}
+	switch {
+	case status == http.StatusGatewayTimeout:
+		e.Code = openai.CodeUpstreamTimeout
+	case details == "response_payload_too_large":
+		e.Code = openai.CodeUpstreamResponseTooLarge
+	case status == http.StatusServiceUnavailable:
+		e.Code = openai.CodeUpstreamUnavailable
+	default:
+		return nil
+	}
+	return e
 }
 
 // open prepares the pipeline that writes the answer.

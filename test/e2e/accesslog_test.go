@@ -39,6 +39,16 @@ func TestAccessLog(t *testing.T) {
 	require.Equal(t, 413, status)
 	g.WaitFor(t, `"status":413,"outcome":"gateway"`)
 
+	harness.Must(t, fmt.Sprintf("kind: Provider\nname: absent\nvendor: openai\nendpoint: http://127.0.0.1:%d\n",
+		harness.FreePort(t)), "config", "apply", "--data", g.Dir, "-f", "-")
+	status, refused, err := g.post("/v1/chat/completions", g.Key,
+		`{"model":"absent/x","messages":[{"role":"user","content":"hi"}]}`)
+	require.NoError(t, err)
+	require.Equal(t, 503, status)
+	require.Contains(t, string(refused), `"code":"upstream_unavailable"`)
+	g.WaitFor(t, `"status":503,"outcome":"gateway"`)
+	g.WaitFor(t, `"error_type":"server_error","error_code":"upstream_unavailable"`)
+
 	left := g.openStream(t, 1<<20)
 	require.NoError(t, left.Body.Close())
 	g.WaitFor(t, `"outcome":"cancelled","cut_by":"client"`)
