@@ -30,8 +30,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 )
 
@@ -112,14 +113,28 @@ func isAway(err error) bool {
 }
 
 func (l *Ledger) openPostgres(dsn string) error {
-	db, err := sql.Open("pgx", dsn)
+	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return errors.New("the PostgreSQL URL cannot be read") // the driver's error may hold the password
 	}
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(tunePlans))
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(idle)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	l.read, l.write, l.postgres = db, db, true
+	return nil
+}
+
+// tunePlans sets how PostgreSQL plans the queries of a connection. A plan for any arguments reads all keys of a week where
+// those of five are asked for, and to compile a query takes longer than the ledger's longest. A database that does not
+// know a setting plans as it does.
+func tunePlans(ctx context.Context, conn *pgx.Conn) error {
+	for _, setting := range []string{"jit = off", "plan_cache_mode = force_custom_plan"} {
+		_, err := conn.Exec(ctx, "SET "+setting)
+		if _, unknown := errors.AsType[*pgconn.PgError](err); err != nil && !unknown {
+			return err
+		}
+	}
 	return nil
 }
 
