@@ -167,8 +167,12 @@ func describeAttempts(w io.Writer, e *adminapi.Exchange) error {
 	}
 	var rows [][]string
 	for i, a := range e.AttemptList {
-		rows = append(rows, []string{strconv.Itoa(i + 1), a.Kind, a.Provider + "/" + a.Model, strconv.Itoa(a.Status),
-			a.Error, milliseconds(a.StartMS), milliseconds(a.FirstByteMS), milliseconds(a.DurationMS)})
+		status := "none" // there was no answer
+		if a.Status != 0 {
+			status = strconv.Itoa(a.Status)
+		}
+		rows = append(rows, []string{strconv.Itoa(i + 1), a.Kind, a.Provider + "/" + a.Model, status, a.Error,
+			milliseconds(a.StartMS), milliseconds(a.FirstByteMS), milliseconds(a.DurationMS)})
 	}
 	return section(w, []string{"ATTEMPT", "KIND", "TARGET", "STATUS", "ERROR", "START", "FIRST BYTE", "DURATION"}, rows)
 }

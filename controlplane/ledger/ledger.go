@@ -125,8 +125,8 @@ func (l *Ledger) openPostgres(dsn string) error {
 	return nil
 }
 
-// tunePlans sets how PostgreSQL plans the queries of a connection. A plan for any arguments reads all keys of a week where
-// those of five are asked for, and to compile a query takes longer than the ledger's longest. A database that does not
+// tunePlans sets how PostgreSQL plans the queries of a connection. A plan for any arguments reads all keys of a week
+// where five are asked for. To compile a query takes longer than the ledger's longest one. A database that does not
 // know a setting plans as it does.
 func tunePlans(ctx context.Context, conn *pgx.Conn) error {
 	for _, setting := range []string{"jit = off", "plan_cache_mode = force_custom_plan"} {

@@ -151,6 +151,22 @@ func TestAWholeAnswerIsBounded(t *testing.T) {
 	require.True(t, x.ResponseBody(context.Background(), piece, true).Wait)
 }
 
+func TestTheRecordHasTheCodeOfEnvoysOwnAnswer(t *testing.T) {
+	for details, want := range map[string]string{
+		"503 upstream_reset_before_response_started{connection_termination}": "upstream_unavailable",
+		"504 response_timeout":                                                   "upstream_timeout",
+		"502 response_payload_too_large":                                         "upstream_response_too_large",
+		"503 ext_proc_error_gRPC_error_14":                                       "gateway_unavailable",
+		"503 mismatch_between_content_length_and_the_length_of_the_mutated_body": "gateway_unavailable",
+	} {
+		status, details, _ := strings.Cut(details, " ")
+		x := sent(t, unary)
+		x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: status}},
+			exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: details}, true)
+		require.Equal(t, want, x.Close().Error.Code, details)
+	}
+}
+
 func TestEnvoysOwnAnswerPasses(t *testing.T) {
 	for _, request := range []string{unary, streamed} {
 		x := sent(t, request)

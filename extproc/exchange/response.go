@@ -107,6 +107,8 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 func envoysError(status int, details string) *openai.Error {
 	e := &openai.Error{Status: status, Type: openai.TypeServer}
 	switch {
+	case strings.HasPrefix(details, "ext_proc_"), strings.HasPrefix(details, "mismatch_between_content_length"):
+		e.Code = openai.CodeGatewayUnavailable
 	case status == http.StatusGatewayTimeout:
 		e.Code = openai.CodeUpstreamTimeout
 	case details == "response_payload_too_large":
