@@ -91,8 +91,12 @@ func (f limitStoreFlags) address() (string, error) {
 // openSpool opens the folder in which records wait for the ledger, and has it closed with p.
 func openSpool(p *parts, dir string, maxBytes int64, log *zap.Logger, registry prometheus.Registerer) (usage.Spool,
 	error) {
-	spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: dir, MaxBytes: maxBytes, Log: log.Named("spool"),
-		Registerer: registry})
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("--spool: naming who ships records: %w", err)
+	}
+	spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: dir, Process: host + ":" + dir, MaxBytes: maxBytes,
+		Log: log.Named("spool"), Registerer: registry})
 	if err != nil {
 		return nil, fmt.Errorf("--spool: %w", err)
 	}

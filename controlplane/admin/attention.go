@@ -96,6 +96,9 @@ func (s *server) spendingFacts(ctx context.Context, f *attention.Facts) {
 		f.Rejected, err = s.config.Ledger.Rejected(ctx)
 	}
 	if err == nil {
+		f.Spools, err = s.config.Ledger.Spools(ctx)
+	}
+	if err == nil {
 		f.Budgets, err = s.budgetUses(ctx)
 	}
 	if err != nil {

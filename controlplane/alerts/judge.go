@@ -71,6 +71,9 @@ func (j *judge) of(ctx context.Context, r *configv1.AlertRule) judged {
 		found = j.certificates(r)
 	case configv1.AlertCondition_LEDGER_TROUBLE:
 		found = told(attention.Facts{Ledger: j.facts.Ledger}, "ledger")
+		for _, s := range j.facts.Spools {
+			found = append(found, told(attention.Facts{Spools: []attention.SpoolTrouble{s}}, "spool "+s.Process)...)
+		}
 	case configv1.AlertCondition_DATA_PLANE_TROUBLE:
 		for _, c := range j.facts.Plane {
 			found = append(found, told(attention.Facts{Plane: []adminapi.DataPlaneClient{c}}, c.Role+" "+c.Node)...)

@@ -54,6 +54,7 @@ func TestConditionsAreJudged(t *testing.T) {
 			{Name: "k2", ExpiresAt: in(7*day + time.Second)}, {Name: "k3", ExpiresAt: in(0)},
 			{Name: "k4", ExpiresAt: in(day), Disabled: true}},
 		Objects: []attention.ObjectError{{Kind: "Model", Name: "m", Error: "no target."}},
+		Spools:  []attention.SpoolTrouble{{Process: "x", Trouble: "full"}},
 		Plane: []adminapi.DataPlaneClient{{Role: "envoy", Node: "e", Health: "behind"},
 			{Role: "extproc", Node: "x", Health: adminapi.HealthOK}},
 	}
@@ -101,7 +102,7 @@ func TestConditionsAreJudged(t *testing.T) {
 		"a certificate that expires": {rule: rule(configv1.AlertCondition_CERTIFICATE_EXPIRES),
 			found: []string{"certificate/c"}},
 		"a certificate, later": {rule: limit(configv1.AlertCondition_CERTIFICATE_EXPIRES, 12)},
-		"the ledger is there":  {rule: rule(configv1.AlertCondition_LEDGER_TROUBLE)},
+		"a spool has trouble":  {rule: rule(configv1.AlertCondition_LEDGER_TROUBLE), found: []string{"spool x"}},
 		"a process that lags":  {rule: rule(configv1.AlertCondition_DATA_PLANE_TROUBLE), found: []string{"envoy e"}},
 		"an object":            {rule: rule(configv1.AlertCondition_OBJECT_ERROR), found: []string{"model/m"}},
 	} {

@@ -39,6 +39,7 @@ type Facts struct {
 	// Objects are those without effect, or not as they were changed last.
 	Objects []ObjectError
 	Plane   []adminapi.DataPlaneClient
+	Spools    []SpoolTrouble
 	// Ledger is why usage is not known; empty where it is.
 	Ledger string
 }
@@ -50,12 +51,18 @@ type Rejection struct {
 	Last     time.Time
 }
 
+// A SpoolTrouble is what is wrong with the spool of an ext_proc service.
+type SpoolTrouble struct {
+	Process, Trouble string
+	Dropped          int64 // records
+}
+
 // An ObjectError is why an object has no effect.
 type ObjectError struct{ Kind, Name, Error string }
 
 // Of returns what needs attention, the worst first.
 func Of(f Facts) []adminapi.Attention {
-	all := slices.Concat(ledger(f), providers(f), rejected(f), plane(f), objects(f), budgets(f), keys(f))
+	all := slices.Concat(ledger(f), spools(f), providers(f), rejected(f), plane(f), objects(f), budgets(f), keys(f))
 	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
 	return all
 }
@@ -66,6 +73,19 @@ func ledger(f Facts) []adminapi.Attention {
 	}
 	return []adminapi.Attention{{Kind: adminapi.AttentionLedger, Severity: adminapi.SeverityError, Path: "/data-plane",
 		Message: "Usage, budgets and the health of providers are not known: " + f.Ledger}}
+}
+
+func spools(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, s := range f.Spools {
+		a := adminapi.Attention{Kind: adminapi.AttentionSpool, Severity: adminapi.SeverityError, Path: "/data-plane",
+			Message: fmt.Sprintf("The spool of %s, which keeps records of usage: %s.", s.Process, s.Trouble)}
+		if s.Dropped > 0 {
+			a.Message += fmt.Sprintf(" It has dropped %d records: what they cost is not charged.", s.Dropped)
+		}
+		all = append(all, a)
+	}
+	return bounded(all, "spools have trouble", "/data-plane")
 }
 
 func providers(f Facts) []adminapi.Attention {

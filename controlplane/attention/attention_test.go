@@ -75,6 +75,10 @@ func TestWhatNeedsAttention(t *testing.T) {
 				{Kind: "data_plane", Severity: "error", Path: "/data-plane", Message: "extproc x: refused. bad."},
 				{Kind: "data_plane", Severity: "warning", Path: "/data-plane",
 					Message: "envoy e does not use the newest configuration."}}},
+		{"a spool is full", attention.Facts{Spools: []attention.SpoolTrouble{{Process: "x", Trouble: "full", Dropped: 2}}},
+			[]adminapi.Attention{{Kind: "spool", Severity: "error", Path: "/data-plane",
+				Message: "The spool of x, which keeps records of usage: full. " +
+					"It has dropped 2 records: what they cost is not charged."}}},
 		{"the ledger is away", attention.Facts{Ledger: "the ledger is unreachable."}, []adminapi.Attention{{Kind: "ledger",
 			Severity: "error", Path: "/data-plane",
 			Message: "Usage, budgets and the health of providers are not known: the ledger is unreachable."}}},

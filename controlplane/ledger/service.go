@@ -23,6 +23,11 @@ func NewService(l *Ledger) ledgerv1.LedgerServer { return &service{ledger: l} }
 
 // Record implements [ledgerv1.LedgerServer].
 func (s *service) Record(ctx context.Context, r *ledgerv1.RecordRequest) (*ledgerv1.RecordAnswer, error) {
+	if report := r.GetSpool(); report != nil {
+		if err := s.ledger.noteSpool(ctx, report); err != nil {
+			return nil, s.unavailable(ctx, err)
+		}
+	}
 	if err := s.ledger.Record(ctx, r.GetRecords()); err != nil {
 		return nil, s.unavailable(ctx, err)
 	}

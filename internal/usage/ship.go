@@ -24,6 +24,9 @@ const (
 	flushTimeout = 3 * time.Second
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 15 * time.Second
+
+	// toldFor is how long records that were dropped are told.
+	toldFor = 15 * time.Minute
 )
 
 // A source has the records to ship. Only one goroutine ships.
@@ -31,6 +34,9 @@ type source interface {
 	// next returns the oldest records that are not acknowledged, and the function that acknowledges them. It returns no
 	// records if there are none.
 	next() (records []*ledgerv1.Record, acknowledged func(), err error)
+	// report returns what is wrong with the spool, and the function that says that it was told. It returns nil if nothing
+	// is wrong, and that was told.
+	report() (r *ledgerv1.SpoolReport, told func())
 }
 
 // ship ships records until ctx ends, and then for flushTimeout more. The channel wake ends a wait for records, and
@@ -73,10 +79,12 @@ func shipAll(ctx context.Context, ledger ledgerv1.LedgerClient, from source, m *
 		if err != nil {
 			return err
 		}
-		if len(records) > 0 {
-			if err := record(ctx, ledger, records); err != nil {
+		report, told := from.report()
+		if len(records) > 0 || report != nil {
+			if err := record(ctx, ledger, &ledgerv1.RecordRequest{Records: records, Spool: report}); err != nil {
 				return err
 			}
+			told()
 			m.shipped.Add(float64(len(records)))
 		}
 		acknowledged()
@@ -86,11 +94,31 @@ func shipAll(ctx context.Context, ledger ledgerv1.LedgerClient, from source, m *
 	}
 }
 
-func record(ctx context.Context, ledger ledgerv1.LedgerClient, records []*ledgerv1.Record) error {
+func record(ctx context.Context, ledger ledgerv1.LedgerClient, r *ledgerv1.RecordRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()
-	_, err := ledger.Record(ctx, &ledgerv1.RecordRequest{Records: records})
+	_, err := ledger.Record(ctx, r)
 	return err
+}
+
+// report implements source. Records that were dropped are told for a while.
+func (s *DiskSpool) report() (*ledgerv1.SpoolReport, func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &ledgerv1.SpoolReport{Process: s.options.Process, Dropped: s.dropped}
+	switch {
+	case s.trouble != nil:
+		r.Trouble = s.trouble.Error()
+	case s.dropped > 0 && time.Since(s.droppedAt) < toldFor:
+		r.Trouble = "records were dropped"
+	case !s.reported:
+		return nil, func() {}
+	}
+	return r, func() {
+		s.mu.Lock()
+		s.reported = r.Trouble != ""
+		s.mu.Unlock()
+	}
 }
 
 // next implements source.

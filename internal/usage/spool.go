@@ -27,6 +27,8 @@ const (
 type SpoolOptions struct {
 	// Dir is the folder. It is made if necessary. No other process may use it.
 	Dir string
+	// Process names who ships the records.
+	Process string
 	// MaxBytes bounds the folder. Default 1 GiB.
 	MaxBytes int64
 	// SegmentBytes is the maximum size of a file. Default 8 MiB.
@@ -65,6 +67,10 @@ type DiskSpool struct {
 	trouble  error // why frames wait
 	lost     int   // records dropped since then
 	closed   bool
+
+	dropped   int64 // records, in all
+	droppedAt time.Time
+	reported  bool // that something is wrong
 
 	replay   place         // the end of the spool when it was opened
 	replayed chan struct{} // closed when everything before replay is acknowledged
@@ -121,7 +127,7 @@ func (s *DiskSpool) append(kind byte, r *ledgerv1.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || r.GetId() == "" {
-		s.metrics.dropped.Inc()
+		s.drop()
 		s.options.Log.Error("a record for the ledger was dropped: it has no id, or the spool is closed",
 			zap.Bool("closed", s.closed))
 		return
@@ -145,10 +151,16 @@ func (s *DiskSpool) wait(frame []byte, why error) {
 		if s.lost++; s.lost == 1 {
 			s.options.Log.Error("records for the ledger are dropped: neither the disk nor the memory has room")
 		}
-		s.metrics.dropped.Inc()
+		s.drop()
 		return
 	}
 	s.waiting = append(s.waiting, frame...)
+}
+
+// drop counts a record that is not kept.
+func (s *DiskSpool) drop() {
+	s.metrics.dropped.Inc()
+	s.dropped, s.droppedAt = s.dropped+1, time.Now()
 }
 
 // writeWaiting writes the waiting frames.

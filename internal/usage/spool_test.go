@@ -34,6 +34,7 @@ type keeper struct {
 	largest int
 	kept    map[string]*ledgerv1.Record
 	twice   int
+	reports []*ledgerv1.SpoolReport
 }
 
 func newKeeper() *keeper { return &keeper{kept: map[string]*ledgerv1.Record{}} }
@@ -44,6 +45,9 @@ func (k *keeper) keep(request *ledgerv1.RecordRequest) (*ledgerv1.RecordAnswer, 
 	k.calls++
 	if k.away {
 		return nil, errors.New("away")
+	}
+	if r := request.GetSpool(); r != nil {
+		k.reports = append(k.reports, r)
 	}
 	k.largest = max(k.largest, len(request.GetRecords()))
 	for _, r := range request.GetRecords() {
@@ -214,7 +218,7 @@ modelgate_ledger_backlog_records 0
 
 func TestAFullSpoolWaitsAndLosesNothing(t *testing.T) {
 	o := options(t.TempDir())
-	o.MaxBytes = 40_000
+	o.MaxBytes, o.Process = 40_000, "p"
 	synctest.Test(t, func(t *testing.T) {
 		s, err := usage.OpenSpool(o)
 		require.NoError(t, err)
@@ -233,6 +237,36 @@ func TestAFullSpoolWaitsAndLosesNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, 2000, k.ids())
 		require.Zero(t, k.twice)
+		require.Equal(t, "the spool has reached its bound", k.reports[0].GetTrouble())
+		last := k.reports[len(k.reports)-1]
+		require.Equal(t, []any{"p", "", int64(0)}, []any{last.GetProcess(), last.GetTrouble(), last.GetDropped()})
+		cancel()
+		running.Wait()
+		require.NoError(t, s.Close())
+	})
+}
+
+// TestWhatWasDroppedIsToldForAWhile also without records to ship, and its end once.
+func TestWhatWasDroppedIsToldForAWhile(t *testing.T) {
+	o := options(t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		s, err := usage.OpenSpool(o)
+		require.NoError(t, err)
+		k := newKeeper()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Run(ctx, k) })
+		time.Sleep(time.Minute)
+		require.Zero(t, k.calls, "nothing is wrong")
+		s.End(rec("", 1)) // has no id
+		time.Sleep(14 * time.Minute)
+		last := k.reports[len(k.reports)-1]
+		require.Equal(t, []any{"records were dropped", int64(1)}, []any{last.GetTrouble(), last.GetDropped()})
+		time.Sleep(2 * time.Minute)
+		calls := k.calls
+		require.Empty(t, k.reports[len(k.reports)-1].GetTrouble())
+		time.Sleep(time.Minute)
+		require.Equal(t, calls, k.calls)
 		cancel()
 		running.Wait()
 		require.NoError(t, s.Close())

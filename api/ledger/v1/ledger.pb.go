@@ -691,8 +691,10 @@ func (x *Attempt) GetCoolMs() int64 {
 }
 
 type RecordRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Records       []*Record              `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Records []*Record              `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// Sent while something is wrong with the spool, and once when nothing is any more.
+	Spool         *SpoolReport `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,6 +736,77 @@ func (x *RecordRequest) GetRecords() []*Record {
 	return nil
 }
 
+func (x *RecordRequest) GetSpool() *SpoolReport {
+	if x != nil {
+		return x.Spool
+	}
+	return nil
+}
+
+// A SpoolReport is what an ext_proc service tells of its spool.
+type SpoolReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the service among others.
+	Process string `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"`
+	// What is wrong; empty if nothing is.
+	Trouble string `protobuf:"bytes,2,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	// Number of records that the process could not keep: what they cost is not charged.
+	Dropped       int64 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpoolReport) Reset() {
+	*x = SpoolReport{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpoolReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpoolReport) ProtoMessage() {}
+
+func (x *SpoolReport) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpoolReport.ProtoReflect.Descriptor instead.
+func (*SpoolReport) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SpoolReport) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
+}
+
+func (x *SpoolReport) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
+func (x *SpoolReport) GetDropped() int64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
 // All records of the request are durable in the ledger.
 type RecordAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -743,7 +816,7 @@ type RecordAnswer struct {
 
 func (x *RecordAnswer) Reset() {
 	*x = RecordAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +828,7 @@ func (x *RecordAnswer) String() string {
 func (*RecordAnswer) ProtoMessage() {}
 
 func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +841,7 @@ func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAnswer.ProtoReflect.Descriptor instead.
 func (*RecordAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 // A SpentRequest asks for the spending in the current calendar periods.
@@ -782,7 +855,7 @@ type SpentRequest struct {
 
 func (x *SpentRequest) Reset() {
 	*x = SpentRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +867,7 @@ func (x *SpentRequest) String() string {
 func (*SpentRequest) ProtoMessage() {}
 
 func (x *SpentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +880,7 @@ func (x *SpentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentRequest.ProtoReflect.Descriptor instead.
 func (*SpentRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SpentRequest) GetCursor() string {
@@ -827,7 +900,7 @@ type SpentAnswer struct {
 
 func (x *SpentAnswer) Reset() {
 	*x = SpentAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +912,7 @@ func (x *SpentAnswer) String() string {
 func (*SpentAnswer) ProtoMessage() {}
 
 func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +925,7 @@ func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentAnswer.ProtoReflect.Descriptor instead.
 func (*SpentAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SpentAnswer) GetCursor() string {
@@ -885,7 +958,7 @@ type Spent struct {
 
 func (x *Spent) Reset() {
 	*x = Spent{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +970,7 @@ func (x *Spent) String() string {
 func (*Spent) ProtoMessage() {}
 
 func (x *Spent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +983,7 @@ func (x *Spent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spent.ProtoReflect.Descriptor instead.
 func (*Spent) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Spent) GetSubject() string {
@@ -960,7 +1033,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1045,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1058,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UsageRequest) GetResource() string {
@@ -1041,7 +1114,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1126,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1139,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UsageAnswer) GetStatus() uint32 {
@@ -1096,7 +1169,7 @@ type PastRequest struct {
 
 func (x *PastRequest) Reset() {
 	*x = PastRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1181,7 @@ func (x *PastRequest) String() string {
 func (*PastRequest) ProtoMessage() {}
 
 func (x *PastRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1194,7 @@ func (x *PastRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastRequest.ProtoReflect.Descriptor instead.
 func (*PastRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PastRequest) GetUntil() *timestamppb.Timestamp {
@@ -1147,7 +1220,7 @@ type PastAnswer struct {
 
 func (x *PastAnswer) Reset() {
 	*x = PastAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1232,7 @@ func (x *PastAnswer) String() string {
 func (*PastAnswer) ProtoMessage() {}
 
 func (x *PastAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1245,7 @@ func (x *PastAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAnswer.ProtoReflect.Descriptor instead.
 func (*PastAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PastAnswer) GetPast() []*Past {
@@ -1203,7 +1276,7 @@ type Past struct {
 
 func (x *Past) Reset() {
 	*x = Past{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1288,7 @@ func (x *Past) String() string {
 func (*Past) ProtoMessage() {}
 
 func (x *Past) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1301,7 @@ func (x *Past) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Past.ProtoReflect.Descriptor instead.
 func (*Past) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Past) GetEnd() *timestamppb.Timestamp {
@@ -1376,9 +1449,14 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\rfirst_byte_ms\x18\a \x01(\x03R\vfirstByteMs\x12\x1f\n" +
 	"\vduration_ms\x18\b \x01(\x03R\n" +
 	"durationMs\x12\x17\n" +
-	"\acool_ms\x18\t \x01(\x03R\x06coolMs\"F\n" +
+	"\acool_ms\x18\t \x01(\x03R\x06coolMs\"~\n" +
 	"\rRecordRequest\x125\n" +
-	"\arecords\x18\x01 \x03(\v2\x1b.modelgate.ledger.v1.RecordR\arecords\"\x0e\n" +
+	"\arecords\x18\x01 \x03(\v2\x1b.modelgate.ledger.v1.RecordR\arecords\x126\n" +
+	"\x05spool\x18\x02 \x01(\v2 .modelgate.ledger.v1.SpoolReportR\x05spool\"[\n" +
+	"\vSpoolReport\x12\x18\n" +
+	"\aprocess\x18\x01 \x01(\tR\aprocess\x12\x18\n" +
+	"\atrouble\x18\x02 \x01(\tR\atrouble\x12\x18\n" +
+	"\adropped\x18\x03 \x01(\x03R\adropped\"\x0e\n" +
 	"\fRecordAnswer\"&\n" +
 	"\fSpentRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\"W\n" +
@@ -1437,50 +1515,52 @@ func file_api_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_api_ledger_v1_ledger_proto_rawDescData
 }
 
-var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_api_ledger_v1_ledger_proto_goTypes = []any{
 	(*Record)(nil),                // 0: modelgate.ledger.v1.Record
 	(*Details)(nil),               // 1: modelgate.ledger.v1.Details
 	(*Amounts)(nil),               // 2: modelgate.ledger.v1.Amounts
 	(*Attempt)(nil),               // 3: modelgate.ledger.v1.Attempt
 	(*RecordRequest)(nil),         // 4: modelgate.ledger.v1.RecordRequest
-	(*RecordAnswer)(nil),          // 5: modelgate.ledger.v1.RecordAnswer
-	(*SpentRequest)(nil),          // 6: modelgate.ledger.v1.SpentRequest
-	(*SpentAnswer)(nil),           // 7: modelgate.ledger.v1.SpentAnswer
-	(*Spent)(nil),                 // 8: modelgate.ledger.v1.Spent
-	(*UsageRequest)(nil),          // 9: modelgate.ledger.v1.UsageRequest
-	(*UsageAnswer)(nil),           // 10: modelgate.ledger.v1.UsageAnswer
-	(*PastRequest)(nil),           // 11: modelgate.ledger.v1.PastRequest
-	(*PastAnswer)(nil),            // 12: modelgate.ledger.v1.PastAnswer
-	(*Past)(nil),                  // 13: modelgate.ledger.v1.Past
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*SpoolReport)(nil),           // 5: modelgate.ledger.v1.SpoolReport
+	(*RecordAnswer)(nil),          // 6: modelgate.ledger.v1.RecordAnswer
+	(*SpentRequest)(nil),          // 7: modelgate.ledger.v1.SpentRequest
+	(*SpentAnswer)(nil),           // 8: modelgate.ledger.v1.SpentAnswer
+	(*Spent)(nil),                 // 9: modelgate.ledger.v1.Spent
+	(*UsageRequest)(nil),          // 10: modelgate.ledger.v1.UsageRequest
+	(*UsageAnswer)(nil),           // 11: modelgate.ledger.v1.UsageAnswer
+	(*PastRequest)(nil),           // 12: modelgate.ledger.v1.PastRequest
+	(*PastAnswer)(nil),            // 13: modelgate.ledger.v1.PastAnswer
+	(*Past)(nil),                  // 14: modelgate.ledger.v1.Past
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_api_ledger_v1_ledger_proto_depIdxs = []int32{
-	14, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
-	14, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
+	15, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
+	15, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
 	3,  // 2: modelgate.ledger.v1.Record.attempt_list:type_name -> modelgate.ledger.v1.Attempt
 	1,  // 3: modelgate.ledger.v1.Record.details:type_name -> modelgate.ledger.v1.Details
 	2,  // 4: modelgate.ledger.v1.Details.reserved:type_name -> modelgate.ledger.v1.Amounts
 	2,  // 5: modelgate.ledger.v1.Details.settled:type_name -> modelgate.ledger.v1.Amounts
 	0,  // 6: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
-	8,  // 7: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
-	14, // 8: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
-	14, // 9: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
-	13, // 10: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
-	14, // 11: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
-	4,  // 12: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
-	6,  // 13: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
-	11, // 14: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
-	9,  // 15: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
-	5,  // 16: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
-	7,  // 17: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
-	12, // 18: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
-	10, // 19: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	5,  // 7: modelgate.ledger.v1.RecordRequest.spool:type_name -> modelgate.ledger.v1.SpoolReport
+	9,  // 8: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
+	15, // 9: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
+	15, // 10: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
+	14, // 11: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
+	15, // 12: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
+	4,  // 13: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
+	7,  // 14: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
+	12, // 15: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
+	10, // 16: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
+	6,  // 17: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
+	8,  // 18: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
+	13, // 19: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
+	11, // 20: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_api_ledger_v1_ledger_proto_init() }
@@ -1494,7 +1574,7 @@ func file_api_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_ledger_v1_ledger_proto_rawDesc), len(file_api_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
