@@ -31,6 +31,7 @@ type fakeAdmin struct {
 	consumption map[string]adminapi.Consumption
 	audit       []adminapi.AuditEntry
 	requests    []adminapi.Exchange
+	attention   []adminapi.Attention
 	usage       map[string]string // JSON, by resource
 	notReady    bool
 	ledgerAway  bool
@@ -111,6 +112,8 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 		i := slices.IndexFunc(f.requests, func(e adminapi.Exchange) bool { return e.ID == r.PathValue("id") })
 		return f.requests[i], 200
 	})
+	answer("GET /admin/v1/attention",
+		func(*http.Request) (any, int) { return adminapi.Attentions{Items: f.attention}, 200 })
 	answer("GET /admin/v1/health", func(*http.Request) (any, int) { return f.health, 200 })
 	answer("GET /admin/v1/summary", func(*http.Request) (any, int) {
 		if f.ledgerAway {

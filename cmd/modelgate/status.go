@@ -181,6 +181,7 @@ func (r *statusReport) ledger(ctx context.Context, client *adminapi.Client) {
 	}
 	r.Ledger = adminapi.HealthOK
 	r.health(ctx, client)
+	r.spools(ctx, client)
 	for _, t := range summary.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
 		if i < 0 {
@@ -208,6 +209,19 @@ func (r *statusReport) health(ctx context.Context, client *adminapi.Client) {
 		r.Providers[i].Health = &h
 		if h.State == adminapi.ProviderFailing && !r.Providers[i].Disabled {
 			r.problem("provider %s: %s", h.Provider, h.Says())
+		}
+	}
+}
+
+// spools adds what is wrong with the spools of the data plane.
+func (r *statusReport) spools(ctx context.Context, client *adminapi.Client) {
+	found, err := client.Attention(ctx)
+	if err != nil {
+		return // the control plane is older
+	}
+	for _, a := range found.Items {
+		if a.Kind == adminapi.AttentionSpool {
+			r.problem("%s", a.Message)
 		}
 	}
 }

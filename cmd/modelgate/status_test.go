@@ -43,6 +43,10 @@ func TestStatus(t *testing.T) {
 				LastError: "timeout", Last15Minutes: adminapi.HealthWindow{Attempts: 4, Failed: 3}}}
 		},
 		"ledger: The ledger cannot be reached.": func() { f.ledgerAway = true },
+		"The spool of x is full.": func() {
+			f.attention = []adminapi.Attention{{Kind: adminapi.AttentionBudget, Message: "80 % are spent."},
+				{Kind: adminapi.AttentionSpool, Message: "The spool of x is full."}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plane := f.plane
@@ -50,6 +54,7 @@ func TestStatus(t *testing.T) {
 			defer func() {
 				f.notReady, f.plane, f.errors, f.ledgerAway, f.summary.Providers[0].Errors = false, plane, map[string]string{},
 					false, 4
+				f.attention = nil
 			}()
 			spoil()
 			out, errOut := c.run(t, exitFailed, "status", "-o", "json")
