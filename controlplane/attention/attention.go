@@ -39,7 +39,7 @@ type Facts struct {
 	// Objects are those without effect, or not as they were changed last.
 	Objects []ObjectError
 	Plane   []adminapi.DataPlaneClient
-	Spools    []SpoolTrouble
+	Spools  []SpoolTrouble
 	// Ledger is why usage is not known; empty where it is.
 	Ledger string
 }

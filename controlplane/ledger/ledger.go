@@ -33,7 +33,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 //go:embed migrations/*.sql

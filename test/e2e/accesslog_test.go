@@ -45,7 +45,7 @@ func TestAccessLog(t *testing.T) {
 		`{"model":"absent/x","messages":[{"role":"user","content":"hi"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 503, status)
-	require.Contains(t, string(refused), `"code":"upstream_unavailable"`)
+	require.Contains(t, refused, `"code":"upstream_unavailable"`)
 	g.WaitFor(t, `"status":503,"outcome":"gateway"`)
 	g.WaitFor(t, `"error_type":"server_error","error_code":"upstream_unavailable"`)
 
