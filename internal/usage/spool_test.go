@@ -77,6 +77,16 @@ func (k *keeper) ids() int {
 	return len(k.kept)
 }
 
+// told returns how often the ledger was asked, and the first and the last report.
+func (k *keeper) told() (calls int, first, last *ledgerv1.SpoolReport) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.reports); n > 0 {
+		first, last = k.reports[0], k.reports[n-1]
+	}
+	return k.calls, first, last
+}
+
 func rec(id string, tokens int64) *ledgerv1.Record {
 	return &ledgerv1.Record{Id: id, Key: "key_1", Model: "echo/one", Outcome: "finished", OutputTokens: tokens,
 		CostNanoUsd: 10 * tokens}
@@ -237,8 +247,8 @@ func TestAFullSpoolWaitsAndLosesNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, 2000, k.ids())
 		require.Zero(t, k.twice)
-		require.Equal(t, "the spool has reached its bound", k.reports[0].GetTrouble())
-		last := k.reports[len(k.reports)-1]
+		_, first, last := k.told()
+		require.Equal(t, "the spool has reached its bound", first.GetTrouble())
 		require.Equal(t, []any{"p", "", int64(0)}, []any{last.GetProcess(), last.GetTrouble(), last.GetDropped()})
 		cancel()
 		running.Wait()
@@ -257,16 +267,18 @@ func TestWhatWasDroppedIsToldForAWhile(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { s.Run(ctx, k) })
 		time.Sleep(time.Minute)
-		require.Zero(t, k.calls, "nothing is wrong")
+		calls, _, _ := k.told()
+		require.Zero(t, calls, "nothing is wrong")
 		s.End(rec("", 1)) // has no id
 		time.Sleep(14 * time.Minute)
-		last := k.reports[len(k.reports)-1]
+		_, _, last := k.told()
 		require.Equal(t, []any{"records were dropped", int64(1)}, []any{last.GetTrouble(), last.GetDropped()})
 		time.Sleep(2 * time.Minute)
-		calls := k.calls
-		require.Empty(t, k.reports[len(k.reports)-1].GetTrouble())
+		calls, _, last = k.told()
+		require.Empty(t, last.GetTrouble())
 		time.Sleep(time.Minute)
-		require.Equal(t, calls, k.calls)
+		again, _, _ := k.told()
+		require.Equal(t, calls, again)
 		cancel()
 		running.Wait()
 		require.NoError(t, s.Close())
