@@ -45,6 +45,7 @@ type bench struct {
 	ledger    *ledger
 	jobs      *jobs
 	plane     *plane
+	alarms    *alarms
 	gateway   func() (string, http.RoundTripper)
 	arrivals  atomic.Int64 // requests that the dashboard has begun to serve
 
@@ -61,7 +62,7 @@ func newBench(t testing.TB) *bench {
 // newBenchOver is newBench with a real ledger, where there is one.
 func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	t.Helper()
-	b := &bench{now: time.Now(), ledger: &ledger{}, jobs: &jobs{}, plane: &plane{}}
+	b := &bench{now: time.Now(), ledger: &ledger{}, jobs: &jobs{}, plane: &plane{}, alarms: &alarms{}}
 	root, err := secret.LoadRoot(filepath.Join(t.TempDir(), "root"))
 	require.NoError(t, err)
 	etcd := etcdtest.Start(t)
@@ -82,6 +83,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, versions, zap.NewNop()), Ledger: real, Jobs: b.jobs,
 		Batch: b.jobs, Quotas: b.jobs,
 		Bodies:  keptBodies{},
+		Alerts:  b.alarms,
 		Version: "test", Log: zap.NewNop(),
 	})
 	pages := api
