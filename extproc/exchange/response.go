@@ -314,7 +314,11 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 	case inUnary:
 		return x.wholeBody(ctx, piece)
 	case inError:
-		return x.replaceByError(x.provider.Vendor.DecodeError(x.status, x.header, piece))
+		e := x.provider.Vendor.DecodeError(x.status, x.header, piece)
+		if x.mayCountInstead(e) {
+			return x.countInstead()
+		}
+		return x.replaceByError(e)
 	}
 	return Reply{ReplaceBody: true} // bytes after the end mark or the error of a stream
 }

@@ -53,8 +53,8 @@ type Provider struct {
 	Chat ChatCodec
 	// TakesThinking means that Chat reads Anthropic's members of reasoning: thinking, and the effort in output_config.
 	TakesThinking bool
-	// Messages serves clients of Anthropic's Messages API in their own dialect. If it is nil, or does not serve a model,
-	// Chat is used.
+	// Messages serves clients of Anthropic's Messages API in their own dialect. If it is nil, or does not serve a
+	// request, Chat is used.
 	Messages MessagesCodec
 	// Completion translates legacy completions. If it is nil, Chat is used.
 	Completion CompletionCodec
@@ -142,9 +142,9 @@ type MessagesRequest struct {
 // A MessagesCodec passes requests of Anthropic's Messages API on to a vendor that serves it. Its answers give
 // chat.KindNative.
 type MessagesCodec interface {
-	// Serves reports whether the vendor serves the API for a model, by its own name.
-	Serves(model string) bool
-	// Encode returns no Answer for a count, whose answer passes as it comes.
+	// Serves reports whether the vendor takes a request as the client sent it. Otherwise it is translated.
+	Serves(r MessagesRequest, t Target) bool
+	// Encode returns no Answer for a count if its answer passes as it comes.
 	Encode(r MessagesRequest, t Target) (Request, Answer, error)
 }
 

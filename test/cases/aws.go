@@ -30,6 +30,7 @@ func bedrock(t *testing.T, g *Gateway) {
 		require.NoError(t, <-checked)
 		require.Contains(t, string(a.Body), `"content":"hello"`)
 	})
+	t.Run("Claude gets the request of Anthropic's client as it is", func(t *testing.T) { claudeOnBedrock(t, g) })
 	t.Run("a Route signs the body that it passes", func(t *testing.T) {
 		for _, c := range []struct{ method, path, body string }{
 			{"POST", "/bedrock/model/amazon.nova-reel-v1:0/async?b=2&a=1%20x", `{"text":"as it is", "not JSON`},

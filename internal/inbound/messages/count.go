@@ -23,7 +23,7 @@ func parseCount(h inbound.Head, data []byte) (inbound.Request, error) {
 // that they would serve.
 func (c *count) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	sent, answer, err := c.request.Encode(v, t)
-	if err == nil && !isNative(v, t) {
+	if err == nil && !c.isNative(v, t) {
 		err = &inbound.CountHere{Vendor: v.Name, Model: t.Model}
 	}
 	return sent, answer, err

@@ -25,7 +25,8 @@ var Dialect = &inbound.Dialect{
 			Stream:   func(a chat.Asked) chat.Writer { return &stream{asked: a} },
 			Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
 		{Path: "/v1/messages/count_tokens", Name: "messages/count_tokens", Required: "'model' and 'messages'",
-			Parse: parseCount, Free: true, AppendCount: appendCount},
+			Parse: parseCount, Free: true, AppendCount: appendCount,
+			Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
 	},
 	KeyHeader:       "x-api-key", // or the bearer token, which ANTHROPIC_AUTH_TOKEN sets
 	RequestIDHeader: "request-id",

@@ -195,7 +195,7 @@ func parse(h inbound.Head, data []byte) (inbound.Request, error) {
 
 // Encode implements inbound.Encoder.
 func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
-	if isNative(v, t) {
+	if r.isNative(v, t) {
 		return v.Messages.Encode(r.sent, t)
 	}
 	if v.Chat == nil {
@@ -215,9 +215,9 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 	return sent, answer, r.placed(err)
 }
 
-// isNative reports whether the vendor itself speaks the dialect for a model.
-func isNative(v *provider.Provider, t provider.Target) bool {
-	return v.Messages != nil && v.Messages.Serves(t.Model)
+// isNative reports whether the vendor itself speaks the dialect for the model and takes the request.
+func (r *request) isNative(v *provider.Provider, t provider.Target) bool {
+	return v.Messages != nil && v.Messages.Serves(r.sent, t)
 }
 
 // Get returns a member as a chat completion has it, for the estimate of what the request will use.

@@ -17,6 +17,10 @@ func (e envelope) requireChunks(t testing.TB, o outcome) {
 	if e.bytes {
 		return
 	}
+	if e.request.Endpoint == translate.Messages {
+		requireMessageEvents(t, o, e.request.Model, readNamedEvents(t, o.Body))
+		return
+	}
 	events := readEvents(t, o.Body)
 	require.Equal(t, o.Err == "", slices.Contains(events, "[DONE]"), "a stream has [DONE] where it is complete")
 	if o.Err == "" {

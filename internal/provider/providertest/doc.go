@@ -13,8 +13,8 @@
 //
 // A case is a txtar archive. Its comment says where the traffic came from. The inputs are
 //
-//	endpoint           optional: chat (the default), completions or embeddings
-//	request.json       the client's request, in OpenAI's dialect; its model is the name the client knows
+//	endpoint           optional: chat (the default), completions, embeddings or messages
+//	request.json       the client's request, in the endpoint's dialect; its model is the name the client knows
 //	target             the provider's own name of the model
 //	config.json        optional: the configured Provider, as protojson
 //	credential         optional: what the request is signed with, where the file testdata/credential, or else [Credential],
@@ -22,7 +22,8 @@
 //	provider-response  optional: what the vendor answers: a line with the status, header lines, a blank line, and the
 //	                   body
 //	provider-frames    the same of a stream in AWS's framing: the body is lines of JSON such as {"messageStop":{...}}, each
-//	                   an event by its name; an exception is {":exception":{"throttlingException":{...}}}
+//	                   an event by its name; an exception is {":exception":{"throttlingException":{...}}}, and an
+//	                   event of InvokeModel is {"chunk":{...}}, whose value is sent in base64
 //
 // and the golden sections, which -update rewrites, are
 //

@@ -61,6 +61,11 @@ func (e envelope) requireAnswer(t testing.TB, o outcome) {
 	}
 	require.True(t, gjson.Valid(o.Body), "the answer is not JSON: %s", o.Body)
 	root := gjson.Parse(o.Body)
+	if e.request.Endpoint == translate.Messages {
+		require.Equal(t, "message", root.Get("type").Str)
+		e.requireModel(t, root)
+		return
+	}
 	require.Equal(t, e.object(), root.Get("object").String())
 	e.requireModel(t, root)
 	if e.request.Endpoint == translate.Embeddings {

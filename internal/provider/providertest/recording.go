@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
@@ -201,7 +202,11 @@ func chunksToFrames(lines []byte) []byte {
 					return false
 				})
 			}
-			out = appendFrame(out, kind, name.Str, payload.Raw)
+			raw := payload.Raw
+			if name.Str == "chunk" {
+				raw = `{"bytes":"` + base64.StdEncoding.EncodeToString([]byte(raw)) + `","p":"abc"}`
+			}
+			out = appendFrame(out, kind, name.Str, raw)
 			return true
 		})
 	}

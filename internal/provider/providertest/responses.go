@@ -48,7 +48,7 @@ func (f *answerFacts) readResponses(streamed bool, events []gjson.Result) {
 
 // requireResponseEvents checks that the events of a stream are counted, that each item and each part begins, grows and
 // ends, and that the pieces add up to what the last event says.
-func requireResponseEvents(t *testing.T, o outcome, events []gjson.Result) {
+func requireResponseEvents(t testing.TB, o outcome, model string, events []gjson.Result) {
 	t.Helper()
 	state, texts, ended := map[int64]string{}, map[int64]string{}, ""
 	for n, e := range events {
@@ -57,7 +57,7 @@ func requireResponseEvents(t *testing.T, o outcome, events []gjson.Result) {
 		index := e.Get("output_index").Int()
 		switch typ := e.Get("type").Str; typ {
 		case "response.created", "response.in_progress":
-			require.Equal(t, replayed, e.Get("response.model").Str)
+			require.Equal(t, model, e.Get("response.model").Str)
 			require.Less(t, n, 2)
 		case "response.output_item.added":
 			require.Empty(t, state[index])

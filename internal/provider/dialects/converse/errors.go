@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/eventstream"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -57,6 +59,23 @@ func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 		x.class = "AccessDeniedException"
 	}
 	return x.error(status, header)
+}
+
+// FrameError returns what a frame of a stream says went wrong, or nil if it is none that does.
+func FrameError(f eventstream.Frame) error {
+	switch string(f.Header(":message-type")) {
+	case "exception":
+		x := readException(f.Payload)
+		class := []byte(className(string(f.Header(":exception-type"))))
+		if len(class) > 0 {
+			class[0] = bytes.ToUpper(class[:1])[0] // throttlingException is the ThrottlingException of an answer's header
+			x.class = string(class)
+		}
+		return x.error(0, nil)
+	case "error":
+		return exception{className(string(f.Header(":error-code"))), string(f.Header(":error-message"))}.error(0, nil)
+	}
+	return nil
 }
 
 // readException reads what a body says of an error. The message's name begins with either case, by who in front of the
@@ -106,6 +125,8 @@ func (x exception) error(status int, header http.Header) *openai.Error {
 	switch {
 	case status == http.StatusBadRequest && isContextLength(lower):
 		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
+	case status == http.StatusBadRequest && strings.Contains(lower, "support counting tokens"):
+		e.Code = openai.CodeUnsupportedEndpoint
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token"):
 		e.Type = openai.TypeTokens
 	}

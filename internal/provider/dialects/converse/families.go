@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // An effortForm is how a reasoning effort is said to the models of a family.
@@ -75,6 +76,9 @@ func familyOf(model string, can *configv1.Capabilities) *family {
 	}
 	return other
 }
+
+// IsClaude reports whether a model is one of Claude's, by its name or by its facts.
+func IsClaude(t provider.Target) bool { return familyOf(t.Model, t.Can()) == families["anthropic"] }
 
 // publisher returns who made a model: the first part of its name that is a publisher's. Names are
 // amazon.nova-lite-v1:0, us.anthropic.claude-..., with the region that a profile spans, and ARNs that end in such a

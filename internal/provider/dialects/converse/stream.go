@@ -1,7 +1,6 @@
 package converse
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -120,11 +119,8 @@ func (s *stream) Close(out chat.Sink) error {
 }
 
 func (s *stream) frame(f eventstream.Frame, out chat.Sink) error {
-	switch string(f.Header(":message-type")) {
-	case "exception":
-		return s.exception(f)
-	case "error":
-		return exception{className(string(f.Header(":error-code"))), string(f.Header(":error-message"))}.error(0, nil)
+	if err := FrameError(f); err != nil {
+		return err
 	}
 	typ := f.Header(":event-type")
 	switch string(typ) {
@@ -165,19 +161,6 @@ func (s *stream) frame(f eventstream.Frame, out chat.Sink) error {
 		return s.stop(e.StopReason, out)
 	}
 	return nil
-}
-
-// exception returns what the vendor says went wrong in mid-stream.
-func (s *stream) exception(f eventstream.Frame) error {
-	x := readException(f.Payload)
-	class := []byte(className(string(f.Header(":exception-type"))))
-	if len(class) > 0 {
-		class[0] = bytes.ToUpper(class[:1])[0] // throttlingException is the ThrottlingException of an answer's header
-	}
-	if len(class) > 0 {
-		x.class = string(class)
-	}
-	return x.error(0, nil)
 }
 
 func (s *stream) startBlock(e *event, out chat.Sink) {

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,8 +25,8 @@ type Native struct {
 }
 
 // EncodeNative returns the vendor's request for r. A model goes into the body, unless it is empty. A version likewise,
-// and then the betas too.
-func EncodeNative(vendor string, r provider.MessagesRequest, model, version string) Native {
+// and then the betas too. Members in without are left out.
+func EncodeNative(vendor string, r provider.MessagesRequest, model, version string, without ...string) Native {
 	out := Native{}
 	var all bool
 	if out.Betas, all = Betas(vendor, jsontext.Value(openai.AppendString(nil, r.Betas))); !all {
@@ -40,8 +41,9 @@ func EncodeNative(vendor string, r provider.MessagesRequest, model, version stri
 	dst = text(dst, "model", model)
 	jsonwalk.Object(src, jsonwalk.Between(src, 0), func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(src, start)
-		switch string(src[name+1 : nameEnd-1]) {
-		case "model", "anthropic_version", "anthropic_beta":
+		switch member := string(src[name+1 : nameEnd-1]); {
+		case member == "model", member == "anthropic_version", member == "anthropic_beta":
+		case slices.Contains(without, member):
 		default:
 			if dst[len(dst)-1] != '{' {
 				dst = append(dst, ',')
@@ -134,7 +136,7 @@ func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) erro
 
 // Stream implements provider.Answer.
 func (a *NativeAnswer) Stream(asked chat.Asked) provider.Stream {
-	return &nativeStream{inner: Stream{answer: &a.Answer}, model: asked.Model}
+	return &nativeStream{events: a.Events(asked)}
 }
 
 // covered marks events as contained in the vendor's form.
@@ -148,12 +150,8 @@ func (c *covered) Put(e chat.Event) {
 
 // A nativeStream implements provider.Stream.
 type nativeStream struct {
-	inner Stream
-	sse   sse.Decoder
-	out   covered // kept so that none is allocated for an event
-	model string
-	begun bool
-	buf   []byte
+	events NativeEvents
+	sse    sse.Decoder
 }
 
 // Decode implements provider.Stream.
@@ -167,7 +165,7 @@ func (s *nativeStream) Decode(piece []byte, out chat.Sink) error {
 		if !ok {
 			return nil
 		}
-		if err := s.event(e.Data, out); err != nil {
+		if err := s.events.Event(e.Data, out); err != nil {
 			return err
 		}
 	}
@@ -176,17 +174,37 @@ func (s *nativeStream) Decode(piece []byte, out chat.Sink) error {
 // Close implements provider.Stream.
 func (s *nativeStream) Close(out chat.Sink) error {
 	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
-		if err := s.event(e.Data, out); err != nil {
+		if err := s.events.Event(e.Data, out); err != nil {
 			return err
 		}
 	}
+	return s.events.Close()
+}
+
+// NativeEvents reads the events of one streamed answer, for a vendor that frames them in its own way.
+type NativeEvents struct {
+	inner Stream
+	out   covered // kept so that none is allocated for an event
+	model string
+	begun bool
+	buf   []byte
+}
+
+// Events returns a reader of the events of one streamed answer.
+func (a *NativeAnswer) Events(asked chat.Asked) NativeEvents {
+	return NativeEvents{inner: Stream{answer: &a.Answer}, model: asked.Model}
+}
+
+// Close ends the answer. An answer without its last event is truncated.
+func (s *NativeEvents) Close() error {
 	if !s.inner.done {
 		return provider.ErrTruncated
 	}
 	return nil
 }
 
-func (s *nativeStream) event(data []byte, out chat.Sink) error {
+// Event reads the data of one event and puts its events into out. It keeps no reference to data.
+func (s *NativeEvents) Event(data []byte, out chat.Sink) error {
 	if s.inner.done {
 		return nil
 	}

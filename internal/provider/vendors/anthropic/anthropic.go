@@ -67,7 +67,7 @@ func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 type native struct{}
 
 // Serves implements provider.MessagesCodec.
-func (native) Serves(string) bool { return true }
+func (native) Serves(provider.MessagesRequest, provider.Target) bool { return true }
 
 // Encode implements provider.MessagesCodec.
 func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Request, provider.Answer, error) {

@@ -1,5 +1,5 @@
-// Package bedrock is Amazon Bedrock: the Converse API (dialects/converse) and InvokeModel for embeddings, both signed
-// with SigV4. README.md lists what the translation loses.
+// Package bedrock is Amazon Bedrock: the Converse API (dialects/converse), and InvokeModel for embeddings and for
+// Claude's own dialect, all signed with SigV4. README.md lists what the translation loses.
 package bedrock
 
 import (
@@ -30,6 +30,7 @@ func Provider() provider.Provider {
 		DecodeError:       converse.DecodeError,
 		Chat:              legacy.Functions(converse.Codec{}),
 		TakesThinking:     true,
+		Messages:          native{},
 		Embedding:         embeddingCodec{},
 	}
 }

@@ -182,8 +182,8 @@ func claudePath(model string, stream bool) string {
 type native struct{}
 
 // Serves implements provider.MessagesCodec.
-func (native) Serves(model string) bool {
-	family, _ := familyOf(model)
+func (native) Serves(_ provider.MessagesRequest, t provider.Target) bool {
+	family, _ := familyOf(t.Model)
 	return family == anthropic
 }
 
