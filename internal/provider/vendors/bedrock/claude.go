@@ -34,6 +34,10 @@ type native struct{}
 var lacking = []string{"cache_control", "container", "inference_geo", "mcp_servers", "output_format", "service_tier",
 	"speed"}
 
+// beyond are paths of members that Claude on Bedrock refuses as extra inputs, and that Converse leaves out.
+var beyond = []string{"tools.#.eager_input_streaming", "tools.#.cache_control.scope", "system.#.cache_control.scope",
+	"messages.#.content.#.cache_control.scope|@flatten"}
+
 // usualTiers are the service tiers for which no client pays more.
 var usualTiers = []string{"auto", "standard_only"}
 
@@ -45,8 +49,14 @@ func (native) Serves(r provider.MessagesRequest, t provider.Target) bool {
 	if !converse.IsClaude(t) {
 		return false
 	}
+	body := gjson.ParseBytes(r.Body)
+	for _, path := range beyond {
+		if len(body.Get(path).Array()) > 0 {
+			return false
+		}
+	}
 	takes := true
-	gjson.ParseBytes(r.Body).ForEach(func(member, v gjson.Result) bool {
+	body.ForEach(func(member, v gjson.Result) bool {
 		switch {
 		case member.Str == "tools":
 			takes = takesTools(v, t)
