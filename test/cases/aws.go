@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -125,6 +126,11 @@ func framesStream(t *testing.T, g *Gateway) {
 // frame is an event of an AWS event stream.
 func frame(event, payload string) string {
 	return message(payload, ":message-type", "event", ":event-type", event, ":content-type", "application/json")
+}
+
+// ClaudeFrame is an event of Claude's in a stream of Bedrock's InvokeModel.
+func ClaudeFrame(event string) string {
+	return frame("chunk", `{"bytes":"`+base64.StdEncoding.EncodeToString([]byte(event))+`"}`)
 }
 
 // exception is an error in an AWS event stream.

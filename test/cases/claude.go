@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func claudeOnBedrock(t *testing.T, g *Gateway) {
 
 	var frames, want strings.Builder
 	for _, e := range claudeEvents {
-		frames.WriteString(frame("chunk", `{"bytes":"`+base64.StdEncoding.EncodeToString([]byte(e))+`"}`))
+		frames.WriteString(ClaudeFrame(e))
 		fmt.Fprintf(&want, "event: %s\ndata: %s\n\n", gjson.Get(e, "type").Str, e)
 	}
 	for _, size := range []int{1, 50, 1 << 20} {

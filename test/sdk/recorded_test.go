@@ -41,16 +41,17 @@ func readCases(t *testing.T, file string) []recordedCase {
 }
 
 // dialects are the vendors that give recorded answers, each under a path of its own: how the operation's path ends, by
-// whether the answer is streamed.
+// whether the answer is streamed. What follows a "-" tells the dialects of a vendor apart.
 var dialects = map[string][2]string{
-	"anthropic":  {"/messages", "/messages"},
-	"bedrock":    {"/converse", "/converse-stream"},
-	"cohere":     {"/chat", "/chat"},
-	"deepseek":   {"/chat/completions", "/chat/completions"},
-	"gemini":     {":generateContent", ":streamGenerateContent"},
-	"groq":       {"/chat/completions", "/chat/completions"},
-	"mistral":    {"/chat/completions", "/chat/completions"},
-	"openrouter": {"/chat/completions", "/chat/completions"},
+	"anthropic":      {"/messages", "/messages"},
+	"bedrock":        {"/converse", "/converse-stream"},
+	"bedrock-claude": {"/invoke", "/invoke-with-response-stream"},
+	"cohere":         {"/chat", "/chat"},
+	"deepseek":       {"/chat/completions", "/chat/completions"},
+	"gemini":         {":generateContent", ":streamGenerateContent"},
+	"groq":           {"/chat/completions", "/chat/completions"},
+	"mistral":        {"/chat/completions", "/chat/completions"},
+	"openrouter":     {"/chat/completions", "/chat/completions"},
 }
 
 // replay is what a client says to a vendor: which answer it wants, and which one to the results of the calls in it.
@@ -91,7 +92,11 @@ func recorded(t *testing.T) http.HandlerFunc {
 			complain(w, complaint)
 			return
 		}
-		serveRecording(w, name, files[name], forcedTool(body))
+		answer := files[name]
+		if dialect == "bedrock-claude" && streamed {
+			name, answer = "frames.bin", claudeFrames(answer)
+		}
+		serveRecording(w, name, answer, forcedTool(body))
 	}
 }
 
@@ -110,7 +115,7 @@ func checkCall(r *http.Request, dialect, path string, body []byte, streamed bool
 		return "the credential is wrong"
 	case dialect == "gemini" && streamed && r.URL.Query().Get("alt") != "sse":
 		return "a stream without alt=sse is no stream of events"
-	case dialect != "gemini" && dialect != "bedrock" && gjson.GetBytes(body, "stream").Bool() != streamed:
+	case dialect != "gemini" && !strings.HasPrefix(dialect, "bedrock") && gjson.GetBytes(body, "stream").Bool() != streamed:
 		return "the client and the recording differ in whether the answer is streamed"
 	}
 	return ""
@@ -119,12 +124,14 @@ func checkCall(r *http.Request, dialect, path string, body []byte, streamed bool
 // A place says where in the request that goes on from a recording something stands that the vendor needs.
 type place struct{ turns, thinking, signature, calls, results, asks string }
 
+var claudes = place{
+	"messages", "messages.1.content.0.thinking", "messages.1.content.0.signature",
+	`messages.1.content.#(type=="tool_use")#.id`, `messages.2.content.#(type=="tool_result")#.tool_use_id`, "thinking",
+}
+
 // places are those of the vendors that sign their thinking, or want it back: first in their own turn.
 var places = map[string]place{
-	"anthropic": {
-		"messages", "messages.1.content.0.thinking", "messages.1.content.0.signature",
-		`messages.1.content.#(type=="tool_use")#.id`, `messages.2.content.#(type=="tool_result")#.tool_use_id`, "thinking",
-	},
+	"anthropic": claudes, "bedrock-claude": claudes,
 	"bedrock": {
 		"messages", "messages.1.content.0.reasoningContent.reasoningText.text",
 		"messages.1.content.0.reasoningContent.reasoningText.signature",
@@ -196,6 +203,17 @@ func serveRecording(w http.ResponseWriter, name string, body []byte, forced stri
 	for piece := range slices.Chunk(body, 500) { // cut anywhere
 		send(w, string(piece))
 	}
+}
+
+// claudeFrames returns a stream of Claude's as Bedrock sends it.
+func claudeFrames(stream []byte) []byte {
+	var frames []byte
+	for line := range bytes.Lines(stream) {
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			frames = append(frames, cases.ClaudeFrame(string(bytes.TrimSpace(data)))...)
+		}
+	}
+	return frames
 }
 
 // complain refuses a request in a form that every dialect of the vendors knows enough of to pass the message on.

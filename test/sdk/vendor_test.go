@@ -51,7 +51,8 @@ func newVendor(t *testing.T) *vendor {
 func (v *vendor) document() string {
 	text := provider("claude", "anthropic", v.URL+"/v1") + "models: [claude-haiku-4-5, text, tools]\n"
 	for _, name := range slices.Sorted(maps.Keys(dialects)) {
-		text += "---\n" + provider(name, name, v.URL+"/recorded/"+name)
+		vendor, _, _ := strings.Cut(name, "-")
+		text += "---\n" + provider(name, vendor, v.URL+"/recorded/"+name)
 	}
 	return text
 }

@@ -10,6 +10,7 @@ from facts import CONVERSATIONS, RECORDINGS, RESULT, prompt
 from gateway import KEY, TIMEOUT, case, equal, raises, run, trust, user
 
 HTTP = anthropic.DefaultHttpxClient(verify=trust())
+ON_BEDROCK = "bedrock-claude/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
 
@@ -27,6 +28,8 @@ def options(r):
     if "effort" in r:
         given["max_tokens"] = 20000
         given["thinking"] = {"type": "enabled", "budget_tokens": 2048}
+    if r["model"].startswith("bedrock/"):  # the recordings are Converse's, which alone takes this
+        given["extra_body"] = {"cache_control": {"type": "ephemeral"}}
     return given
 
 
@@ -81,9 +84,17 @@ def conversation_case(r):
         equal((text_of(done), done.stop_reason), (r["text"], "end_turn"))
 
 
-for r in RECORDINGS:
+def on_bedrock(r):
+    return {**r, "name": r["name"].replace("anthropic", "bedrock, as at anthropic"), "model": ON_BEDROCK}
+
+
+def claudes(recordings):
+    return [on_bedrock(r) for r in recordings if r["model"].startswith("anthropic/")]
+
+
+for r in RECORDINGS + claudes(RECORDINGS):
     answer_case(r)
-for r in CONVERSATIONS:
+for r in CONVERSATIONS + claudes(CONVERSATIONS):
     conversation_case(r)
 
 HELLO = {"model": "echo/echo", "max_tokens": 100, "messages": user("Hello")}
