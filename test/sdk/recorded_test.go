@@ -115,7 +115,8 @@ func checkCall(r *http.Request, dialect, path string, body []byte, streamed bool
 		return "the credential is wrong"
 	case dialect == "gemini" && streamed && r.URL.Query().Get("alt") != "sse":
 		return "a stream without alt=sse is no stream of events"
-	case dialect != "gemini" && !strings.HasPrefix(dialect, "bedrock") && gjson.GetBytes(body, "stream").Bool() != streamed:
+	case dialect != "gemini" && !strings.HasPrefix(dialect, "bedrock") &&
+		gjson.GetBytes(body, "stream").Bool() != streamed:
 		return "the client and the recording differ in whether the answer is streamed"
 	}
 	return ""
