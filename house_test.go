@@ -94,6 +94,7 @@ var table = []rule{
 
 	{"internal/memo", none, none},
 	{"internal/sse", none, []string{"github.com/tidwall/gjson"}},
+	{"internal/websocket", none, none},
 	{"internal/eventstream", none, []string{"github.com/aws/aws-sdk-go-v2/..."}},
 	{"internal/id", none, []string{"github.com/oklog/ulid/v2"}},
 	{"internal/secret", none, []string{"golang.org/x/crypto/..."}},
