@@ -17,13 +17,16 @@ const (
 	memberUsageMetadata               // "usageMetadata", Gemini's
 	memberTier                        // "service_tier", also of "response"
 	memberItem                        // "type" of "item" or of an element of "output"
-	memberModel                       // "model", or "model" of "response" or "message", or "modelVersion"
+	memberModel                       // "model", also of "response", "message" or "session", or "modelVersion"
+	memberStatus                      // "status" of "response"
+	memberTranscriber                 // "model" of "transcription" of a session
 	members
 )
 
 const (
 	maxMember = 4 << 10 // longer values are skipped
-	maxLevel  = 3       // the deepest level of these members
+	maxLevel  = 5       // the deepest level of these members
+	maxName   = 16      // longer names are cut
 )
 
 // A scanner finds members of a JSON object that arrives in pieces. Other members may have any size and are not stored.
@@ -83,7 +86,7 @@ func (s *scanner) character(c byte) {
 		s.closed()
 		return
 	}
-	if s.naming && len(s.name[s.depth]) < 16 {
+	if s.naming && len(s.name[s.depth]) < maxName {
 		s.name[s.depth] = append(s.name[s.depth], c)
 	}
 }
@@ -154,7 +157,7 @@ func (s *scanner) sought(name string) member {
 	case s.depth == 1 && name == "usageMetadata":
 		return memberUsageMetadata
 	case s.depth == 1 && (name == "model" || name == "modelVersion"), s.depth == 2 &&
-		(within == "response" || within == "message") && name == "model":
+		(within == "response" || within == "message" || within == "session") && name == "model":
 		return memberModel
 	case s.depth == 1 && name == "service_tier", s.depth == 2 && within == "response" && name == "service_tier":
 		return memberTier
@@ -162,10 +165,19 @@ func (s *scanner) sought(name string) member {
 		return memberResponseUsage
 	case s.depth == 2 && within == "message" && name == "usage":
 		return memberMessageUsage
+	case s.depth == 2 && within == "response" && name == "status":
+		return memberStatus
+	case s.depth > 2 && within == "session" && name == "model" && isTranscription(string(s.name[s.depth-1])):
+		return memberTranscriber
 	case name == "type" && (s.depth == 2 && within == "item" || s.depth == 3 && within == "output" && !s.level[2].object):
 		return memberItem
 	}
 	return members
+}
+
+// isTranscription reports whether a member of a session sets how audio is transcribed, also in the API's first version.
+func isTranscription(name string) bool {
+	return name == "transcription" || name == "input_audio_transcription"[:maxName]
 }
 
 func (s *scanner) hold(c byte) {
