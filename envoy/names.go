@@ -32,6 +32,8 @@ const (
 	RoutePlanned = "planned"
 	RoutePassed  = "passed"
 	RouteJobs    = "jobs"
+	// RouteSession is the route of a planned session of the Realtime API.
+	RouteSession = "session"
 )
 
 // Dynamic metadata.
@@ -56,13 +58,15 @@ const (
 	KindLLM    = "llm"    // translated, or passed to one of several providers
 	KindPassed = "passed" // of a Route, or the job service's own request to a provider
 	KindJobs   = "jobs"   // to the job service
+	// KindSession is a session of the Realtime API: an upgraded connection to one of several providers
+	KindSession = "session"
 )
 
 // gRPC metadata on an ext_proc stream that says which filter opened it.
 const (
 	RoleHeader     = "x-role"
 	RoleDownstream = "down" // the filter of the listener: one stream for each request
-	RoleUpstream   = "up"   // the filter of a retry cluster: one stream for each further attempt
+	RoleUpstream   = "up"   // the filter of a retry or session cluster: one stream for each attempt
 	// the filter of the listener that only the job service reaches: like down, but headers below are believed
 	RoleInternal = "jobs"
 )
@@ -115,6 +119,13 @@ func FirstCluster(provider string) string { return provider + "/first" }
 // RetryCluster is the cluster of a provider's further attempts, whose upstream filter strips and rewrites the request.
 func RetryCluster(provider string) string { return provider + "/retry" }
 
+// SessionCluster is the cluster of all attempts to open a session at a provider. Like a retry cluster, it has an upstream
+// filter. It speaks HTTP/1.1, because few servers take a WebSocket over HTTP/2.
+func SessionCluster(provider string) string { return provider + "/session" }
+
+// PathRealtime is the path of the Realtime API, the only one on which Envoy upgrades a connection.
+const PathRealtime = "/v1/realtime"
+
 // AtPlace returns the cluster of a provider that leads to a place. A request that was signed for one place never goes
 // to another, whatever the configuration has become meanwhile: its plan names the cluster of that place, which may be
 // gone. Without a place it is the cluster that leads wherever the provider is, for ext_proc services of the version
@@ -130,7 +141,7 @@ func AtPlace(cluster, place string) string {
 func ProviderOf(cluster string) string {
 	name, kind, ok := strings.Cut(cluster, "/")
 	kind, _, _ = strings.Cut(kind, "/")
-	if !ok || (kind != "first" && kind != "retry") {
+	if !ok || (kind != "first" && kind != "retry" && kind != "session") {
 		return ""
 	}
 	return name

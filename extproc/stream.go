@@ -208,7 +208,7 @@ func step(ctx context.Context, x *exchange.Exchange, in *wire.Message) (exchange
 	return exchange.Reply{}, false
 }
 
-// An attempt handles an attempt after the first. Its headers arrive once, and the reply has the body for its provider.
+// An attempt handles an attempt after the first, or any to open a session. Its headers arrive once, and the reply has the body for its provider.
 // In every other case it returns an error, because the request of another provider must not be sent.
 type attempt struct {
 	server *Server
@@ -234,7 +234,7 @@ func (a *attempt) take(in *wire.Message) error {
 		return status.Errorf(codes.NotFound, "no plan %q", in.Request)
 	}
 	p, n := found.(*routing.Plan), in.Facts.Attempts
-	if n < 2 || n > len(p.Targets) || p.Targets[n-1].Cluster != in.Facts.Cluster {
+	if n < 1 || n > len(p.Targets) || p.Targets[n-1].Cluster != in.Facts.Cluster {
 		return status.Errorf(codes.FailedPrecondition, "attempt %d at %q is not planned", n, in.Facts.Cluster)
 	}
 	phase := in.Phase

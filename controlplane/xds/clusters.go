@@ -35,6 +35,7 @@ type target struct {
 	connect  time.Duration
 	tls      *tlsv3.UpstreamTlsContext // nil: no TLS
 	place    string                    // identifies the place
+	sessions bool                      // the vendor has the Realtime API
 }
 
 // target reads a provider's endpoint and connection settings.
@@ -57,7 +58,7 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 		return target{}, err
 	}
 	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout(),
-		place: placeOf(endpoint, p.GetTls())}
+		place: placeOf(endpoint, p.GetTls()), sessions: vendor.Realtime != nil}
 	if endpoint.TLS {
 		if t.tls, err = b.clientTLS(endpoint, p.GetTls()); err != nil {
 			return target{}, err
@@ -84,6 +85,10 @@ func (b *builder) clusters(t target) []Resource {
 		rs = append(rs,
 			Resource{Role: envoy.RoleEnvoy, Name: first, Message: cluster(t, first, nil)},
 			Resource{Role: envoy.RoleEnvoy, Name: retry, Message: cluster(t, retry, retryFilters(b.strip))})
+	}
+	if t.sessions {
+		name := envoy.AtPlace(envoy.SessionCluster(t.provider), t.place)
+		rs = append(rs, Resource{Role: envoy.RoleEnvoy, Name: name, Message: sessionCluster(t, name, b.strip)})
 	}
 	return rs
 }
@@ -140,13 +145,7 @@ func protocolOptions(t target, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocol
 		HttpFilters:               filters,
 	}
 	if t.tls == nil {
-		o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
-			ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
-					HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
-				},
-			},
-		}
+		useHTTP1(o)
 		return o
 	}
 	o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_AutoConfig{
@@ -160,6 +159,16 @@ func protocolOptions(t target, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocol
 		},
 	}
 	return o
+}
+
+func useHTTP1(o *httpv3.HttpProtocolOptions) {
+	o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
+		ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+				HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+			},
+		},
+	}
 }
 
 func providerMetadata(name string) *corev3.Metadata {

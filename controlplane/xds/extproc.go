@@ -30,8 +30,11 @@ const messageTimeout = 10 * time.Second
 // extProc returns the filter of every gateway's listener as an extension configuration, so that its options change
 // without draining a listener. Listeners of earlier versions, and of Envoys that others run, use another name.
 func (b *builder) extProc() ([]Resource, error) {
+	gateway := drainingExtProc()
+	// The default of this filter is part of the listener, which would change with it.
+	gateway.AllowedOverrideModes = append(gateway.AllowedOverrideModes, sessionMode())
 	return []Resource{
-		extProcResource(extProcFilter, drainingExtProc()),
+		extProcResource(extProcFilter, gateway),
 		extProcResource(earlierExtProcFilter, downstreamExtProc(envoy.RoleDownstream)),
 	}, nil
 }

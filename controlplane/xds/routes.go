@@ -16,7 +16,7 @@ import (
 
 // routes returns the routes of a gateway.
 func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
-	own := append([]*routev3.Route{jobsRoute()}, uploads()...)
+	own := append([]*routev3.Route{jobsRoute(), sessionRoute(), sessionEntry()}, uploads()...)
 	all := b.routeConfiguration(routesName(g), g.RequestLimit(), append(own, entry(prefix("/")))...)
 	allowOrigins(all.GetVirtualHosts()[0], g.GetCors())
 	return all

@@ -80,7 +80,9 @@ func (w *SessionWatch) Boundary() int { return w.boundary }
 func (w *SessionWatch) AtBoundary() bool { return w.frames.AtBoundary() }
 
 // Closed returns the status with which the provider has closed the session, and whether it has.
-func (w *SessionWatch) Closed() (status uint16, ok bool) { return websocket.CloseStatus(w.close), w.closed }
+func (w *SessionWatch) Closed() (status uint16, ok bool) {
+	return websocket.CloseStatus(w.close), w.closed
+}
 
 // Model returns the provider's name of the session's model, or "" before the session has begun.
 func (w *SessionWatch) Model() string { return w.model }
@@ -128,7 +130,9 @@ func (w *SessionWatch) message(part websocket.Part) (c Charge, billed bool) {
 func (s *scanner) typ() string { return strings.Trim(s.found[memberType], `"`) }
 
 // isDelta reports whether events of a type have a part of an answer, and nothing else of interest.
-func isDelta(typ string) bool { return strings.HasPrefix(typ, "response.") && strings.HasSuffix(typ, ".delta") }
+func isDelta(typ string) bool {
+	return strings.HasPrefix(typ, "response.") && strings.HasSuffix(typ, ".delta")
+}
 
 // event reads a complete event.
 func (w *SessionWatch) event(typ string) (c Charge, billed bool) {

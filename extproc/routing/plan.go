@@ -90,11 +90,14 @@ type Answer struct {
 	Dropped, Adjusted []string
 }
 
+// Retries reports whether Envoy may make further attempts of the plan.
+func (p *Plan) Retries() bool { return p.Kind == envoy.KindLLM || p.Kind == envoy.KindSession }
+
 // An Attempt is the request of one attempt, ready to be sent.
 type Attempt struct {
 	Header message.Headers // including path and content-length
 	Remove []string
-	Body   []byte
+	Body   []byte // nil for a session, whose request has no body
 }
 
 // A PlanRequest has the inputs of a plan.
@@ -103,6 +106,7 @@ type PlanRequest struct {
 	Model    string // resolved
 	Request  inbound.Encoder
 	ByPlace  bool // Envoy has clusters by place
+	Session  bool // the request opens a session of the Realtime API
 	Now      func() time.Time
 	Random   func(n uint32) uint32
 	Gates    *Gates
@@ -121,6 +125,9 @@ type Trace interface {
 // context ends with the exchange.
 func (t *Table) Plan(ctx context.Context, o *PlanRequest) (p *Plan, a Attempt, free bool, err error) {
 	p = &Plan{ID: o.ID, Kind: envoy.KindLLM, request: o.Request, now: o.Now, catalog: t.Catalog, gates: o.Gates}
+	if o.Session {
+		p.Kind = envoy.KindSession
+	}
 	m := t.Models[o.Model]
 	if m != nil {
 		p.Targets = t.targets(m, o.Random)
@@ -216,6 +223,9 @@ func (p *Plan) spread(m *configv1.Model, byPlace bool) {
 	p.Targets = p.Targets[:attempts]
 	for i := range p.Targets {
 		p.Targets[i].Cluster = p.Targets[i].Provider.Cluster(i+1, byPlace)
+		if p.Kind == envoy.KindSession { // it exists only by place
+			p.Targets[i].Cluster = p.Targets[i].Provider.placed.session
+		}
 	}
 	if p.answers = p.room[:]; attempts > len(p.answers) {
 		p.answers = make([]Answer, attempts)
@@ -317,7 +327,11 @@ func (p *Plan) begin(n int, e *encoded) (Attempt, error) {
 	if err != nil {
 		return Attempt{}, err
 	}
-	a, err := target.Provider.Attempt(http.MethodPost, &e.request, p.now())
+	method := http.MethodPost
+	if p.Kind == envoy.KindSession {
+		method = http.MethodGet
+	}
+	a, err := target.Provider.Attempt(method, &e.request, p.now())
 	if err != nil {
 		return Attempt{}, err
 	}

@@ -39,13 +39,15 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	return p, nil
 }
 
-// clusters are the names of a provider's clusters, for first attempts and for retries.
-type clusters struct{ first, retry string }
+// clusters are the names of a provider's clusters, for first attempts, for retries and for sessions.
+type clusters struct{ first, retry, session string }
 
 // nameClusters sets the names of the clusters of a place.
 func (p *Provider) nameClusters(place string) {
-	p.current = clusters{envoy.FirstCluster(p.Config.GetName()), envoy.RetryCluster(p.Config.GetName())}
-	p.placed = clusters{envoy.AtPlace(p.current.first, place), envoy.AtPlace(p.current.retry, place)}
+	name := p.Config.GetName()
+	p.current = clusters{envoy.FirstCluster(name), envoy.RetryCluster(name), envoy.SessionCluster(name)}
+	p.placed = clusters{envoy.AtPlace(p.current.first, place), envoy.AtPlace(p.current.retry, place),
+		envoy.AtPlace(p.current.session, place)}
 }
 
 // Cluster returns the cluster of the n-th attempt. If Envoy has clusters by place, it returns one that leads to the

@@ -69,17 +69,23 @@ func (r *Response) Append(b []byte) []byte {
 var answerField = [...]protowire.Number{RequestHeaders: 1, ResponseHeaders: 2, RequestBody: 3, ResponseBody: 4}
 
 // appendAttempt replaces the request of an earlier attempt by that of a later one. Envoy drops content-length if a
-// body is replaced at the headers. A later filter restores it from the metadata.
+// body is replaced at the headers. A later filter restores it from the metadata. For a session nothing may be replaced
+// but headers: Envoy would drop what the client sends on the upgraded connection.
 func appendAttempt(b []byte, a *routing.Attempt) []byte {
 	b, answer := begin(b, 1) // request_headers
 	b, common := begin(b, 1)
-	b = appendVarint(b, 1, 1) // status: CONTINUE_AND_REPLACE
+	if a.Body != nil {
+		b = appendVarint(b, 1, 1) // status: CONTINUE_AND_REPLACE
+	}
 	b, mutation := begin(b, 2)
 	b = appendSet(b, a.Header)
 	for _, name := range a.Remove {
 		b = appendString(b, 2, name)
 	}
 	b = end(b, mutation)
+	if a.Body == nil {
+		return end(end(b, common), answer)
+	}
 	b = appendBody(b, a.Body)
 	b = end(end(b, common), answer)
 	return appendMetadata(b, envoy.MetadataContentLength, strconv.Itoa(len(a.Body)))
@@ -123,10 +129,10 @@ func appendHeader(b []byte, name, value string) []byte {
 // appendPlanHeaders adds the headers that tell Envoy's router how often and when to retry. The router removes them.
 // Only a plan with several attempts says when: each header takes the router time.
 func appendPlanHeaders(b []byte, p *routing.Plan) []byte {
-	if p.Kind == envoy.KindLLM { // the other routes have no retry policy
+	if p.Retries() { // the other routes have no retry policy
 		b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
 	}
-	if p.Kind == envoy.KindLLM && len(p.Targets) > 1 {
+	if p.Retries() && len(p.Targets) > 1 {
 		b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
 		b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
 	}

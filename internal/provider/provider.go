@@ -62,6 +62,9 @@ type Provider struct {
 	Embedding EmbeddingCodec
 	// StreamTypes are the media types of streamed answers. Empty: text/event-stream.
 	StreamTypes []string
+	// Realtime returns the path and query of the vendor's Realtime API for a target, to which a client's WebSocket is
+	// connected. Its events are OpenAI's, and pass as they are. An error is an *openai.Error.
+	Realtime func(t Target) (path string, err error)
 	// Native are further operations of OpenAI that the vendor serves under the same paths, such as "/images/generations".
 	Native []string
 

@@ -29,6 +29,7 @@ func Provider() provider.Provider {
 		Embedding:         openaicompat.NewEmbedding(d),
 		Batches:           batches(d),
 		FineTuning:        fineTuning(),
+		Realtime:          realtime,
 		Native: []string{
 			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions",
 			"/audio/translations",

@@ -40,6 +40,27 @@ func TestWhereOperationsAre(t *testing.T) {
 	}
 }
 
+func TestWhereSessionsAre(t *testing.T) {
+	const host = "https://r.openai.azure.com"
+	for _, c := range []struct{ endpoint, version, want string }{
+		{host, "", "/openai/v1/realtime?model=my+rt"},
+		{host + "/openai/", "", "/openai/v1/realtime?model=my+rt"},
+		{host + "/openai/v1", "preview", "/openai/v1/realtime?api-version=preview&model=my+rt"},
+		{host, "2025-04-01-preview", "/openai/realtime?api-version=2025-04-01-preview&deployment=my+rt"},
+		{host + "/openai", "2025-04-01-preview", "/openai/realtime?api-version=2025-04-01-preview&deployment=my+rt"},
+	} {
+		config := &configv1.Provider{Vendor: "azure", Endpoint: c.endpoint, ApiVersion: c.version}
+		e, err := Provider().Endpoint(config)
+		require.NoError(t, err)
+		path, err := Provider().Realtime(provider.Target{Config: config, Model: "my rt"})
+		require.NoError(t, err)
+		require.Equal(t, c.want, e.Path+path, c)
+	}
+	_, err := Provider().Realtime(provider.Target{Config: &configv1.Provider{Name: "az",
+		Endpoint: "https://r.services.ai.azure.com/models"}})
+	require.ErrorContains(t, err, "does not serve the Realtime API")
+}
+
 func TestAnEndpointMustBeConfigured(t *testing.T) {
 	_, err := Provider().Endpoint(&configv1.Provider{Vendor: "azure"})
 	require.ErrorContains(t, err, "is required")

@@ -4,6 +4,8 @@
 package openai
 
 import (
+	"net/url"
+
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
@@ -24,10 +26,16 @@ func Provider() provider.Provider {
 		Embedding:         openaicompat.NewEmbedding(d),
 		Batches:           batches(d),
 		FineTuning:        tuning.New(tuning.Dialect{}),
+		Realtime:          realtime,
 		Native: []string{
 			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations",
 			"/audio/speech", "/audio/transcriptions", "/audio/translations",
 		},
 		Models: openaicompat.Models,
 	}
+}
+
+// realtime returns where sessions are: https://platform.openai.com/docs/guides/realtime-websocket.
+func realtime(t provider.Target) (string, error) {
+	return "/realtime?model=" + url.QueryEscape(t.Model), nil
 }
