@@ -122,6 +122,7 @@ func New(o Options) *Server {
 	}
 	s.journal.refused = newRefusedRequests(o.Registerer, o.Spool, process)
 	s.env.Tried = &s.journal.tried
+	s.env.Current, s.env.Parts = s.configuration, s.journal.exchange
 	if o.Keeper != nil {
 		s.env.Bodies = bodies.New(o.Keeper, o.Registerer, o.Logger.Named("bodies"))
 	}

@@ -84,7 +84,8 @@ func (c *carrier) mayWait(in *wire.Message) bool {
 	case wire.ResponseBody:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0
+		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0 ||
+			c.server.limitsWait && c.exchange.InSession()
 	}
 	return false
 }
@@ -149,7 +150,11 @@ func (c *carrier) release() {
 	if c.closed {
 		return
 	}
-	if reply, ok := c.exchange.Release(); ok {
+	reply, ok := c.exchange.Release()
+	if reply.Patience > 0 {
+		c.timer.Reset(reply.Patience)
+	}
+	if ok {
 		_ = c.send(wire.ResponseBody, &reply) // if it fails, reading fails too
 	}
 }

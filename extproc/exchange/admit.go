@@ -1,9 +1,8 @@
 package exchange
 
 import (
-	"strings"
-
 	"net/http"
+	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
@@ -39,5 +38,9 @@ func (x *Exchange) authorization(h Headers) string {
 			return "Bearer " + key
 		}
 	}
-	return h.Get("authorization")
+	given := h.Get("authorization")
+	if given == "" && x.record.Path == envoy.PathRealtime {
+		given = keyOfProtocols(h)
+	}
+	return given
 }

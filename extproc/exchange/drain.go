@@ -36,10 +36,10 @@ func (d *drains) begin() bool {
 }
 
 // Drain delays the answer of RequestHeaders until the client has sent the request's body. The request must have a
-// body. The answer is not delayed if the announced body is larger than maxDrained, or if too many requests drain
-// already.
+// body. The answer is not delayed if the announced body is larger than maxDrained, if the client waits for an upgrade
+// before it sends more, or if too many requests drain already.
 func (x *Exchange) Drain(answer *Immediate, h Headers) Reply {
-	if n, ok := lengthOf(h); ok && n > maxDrained || !x.env.drains.begin() {
+	if n, ok := lengthOf(h); ok && n > maxDrained || h.Get(headerUpgrade) != "" || !x.env.drains.begin() {
 		return Reply{Immediate: answer}
 	}
 	x.drained = &drained{answer: answer, left: maxDrained}

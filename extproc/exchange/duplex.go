@@ -94,7 +94,8 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 	case reply.ReplaceBody:
 		piece = reply.Body
 	}
-	return x.release(piece, end, reply.Set)
+	d.over = reply.End
+	return x.release(piece, end || reply.End, reply.Set)
 }
 
 // release sends a piece, and before it the headers if they waited.
@@ -113,10 +114,14 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 }
 
 // Release ends the wait of a stream's headers and reports whether they waited. Later errors are reported inside the
-// stream. For a request that drains, Release sends the whole answer.
+// stream. For a request that drains, Release sends the whole answer. For a session it reports whether the session has to
+// end. If the reply has Patience, Release is called again.
 func (x *Exchange) Release() (Reply, bool) {
 	if x.drained != nil && x.drained.answer != nil {
 		return x.endDrain(), true
+	}
+	if x.state == inSession {
+		return x.tick()
 	}
 	if x.duplex.head == nil || x.state != inStream {
 		return Reply{}, false

@@ -38,6 +38,11 @@ type Env struct {
 	Bytes    *inflight.Bytes // bounds the bodies that are held; nil: no bound
 	Shedding func() bool     // whether the process lacks memory for new requests; nil: never
 
+	// Current returns the newest configuration, against which sessions check their keys. Nil: keys are not checked again.
+	Current func() *Config
+	// Parts receives the records of the parts of sessions. It may be nil.
+	Parts func(metering.Record)
+
 	Cooldown routing.Cooldown
 	// Strangers limits the answers to an address without a valid key. It may be nil.
 	Strangers *access.Strangers
@@ -85,6 +90,7 @@ type Exchange struct {
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	watch          metering.Watch    // in inPassed
 	scrubber       *scrubber         // in inScrubbed
+	session        *live             // of the Realtime API; nil: the request is for something else
 	status         int               // the provider's status, in inError
 	header         http.Header       // the provider's headers, in inError
 
@@ -109,6 +115,7 @@ const (
 	unseen     // the answer passes without being shown
 	inUnary    // a complete answer
 	inError    // a complete error
+	inSession  // the frames of a session
 	ended
 )
 
@@ -176,6 +183,9 @@ func (x *Exchange) finish() {
 		x.try()
 	}
 	x.room.Release()
+	if x.session != nil {
+		x.chargeRest()
+	}
 	x.settle()
 	x.leave()
 }

@@ -60,6 +60,9 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		x.record.Operation = name
 		return x.passToJobs(ctx, h)
 	}
+	if op == nil && !x.internal && opensSession(path, h, route != nil) {
+		return x.openSession(ctx, h, query, end)
+	}
 	if op != nil {
 		x.record.Operation = op.Name
 		if method != http.MethodPost {

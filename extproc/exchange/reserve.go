@@ -115,7 +115,11 @@ type Observer interface {
 
 // refused returns the client's error for a request that a rule refuses.
 func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error {
-	rule, of := &x.charging.rules.Rules[d.Refused], &x.charging.rules.Scopes[d.Refused]
+	return x.refusedBy(x.charging.rules, wanted, d)
+}
+
+func (x *Exchange) refusedBy(set *access.Rules, wanted limit.Amounts, d limit.Decision) *openai.Error {
+	rule, of := &set.Rules[d.Refused], &set.Scopes[d.Refused]
 	if x.env.Observer != nil {
 		x.env.Observer.Refused(rule.Measure.String(), of.Kind)
 	}
@@ -153,6 +157,11 @@ func (x *Exchange) settle() {
 		x.record.Settled = limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
 			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(x.record.Cost),
+		}
+		if s := x.session; s != nil {
+			for m := range s.owed {
+				x.record.Settled[m] += s.owed[m]
+			}
 		}
 		c.held.Settle(x.record.Settled)
 	}

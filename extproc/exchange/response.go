@@ -55,6 +55,9 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if f.Attempts > 1 && x.active != nil {
 		x.try() // Envoy has told of the attempts before
 	}
+	if x.session != nil && f.CodeDetails == notUpgraded {
+		return x.failUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
+	}
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = metering.OutcomeGateway
 		if x.active != nil { // else the job service's
@@ -83,6 +86,9 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	x.active.Release()
 	x.duplex.size = announcedAnswer(h)
 	x.gatewayHeaders = x.providerHeaders(h)
+	if x.session != nil && status == statusUpgraded {
+		return x.beginSession(h)
+	}
 	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
 	}
@@ -309,6 +315,8 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 		return x.streamPiece(ctx, piece, end)
 	case inPassed:
 		return x.passPiece(piece, end)
+	case inSession:
+		return x.sessionPiece(ctx, piece, end)
 	case inScrubbed:
 		return x.scrubPiece(piece, end)
 	case inUnary:

@@ -1,0 +1,191 @@
+package exchange
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/pipeline"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// realtime is the operation that opens a session of the Realtime API. A session costs nothing by itself: its responses
+// have records of their own.
+var realtime = &inbound.Operation{Dialect: dialects.Default, Path: envoy.PathRealtime, Name: "realtime", Free: true}
+
+// A browser cannot set headers of a WebSocket. Its key is in one of the subprotocols that it offers, and so is the
+// version of the API (https://platform.openai.com/docs/guides/realtime-websocket).
+const (
+	headerProtocol  = "sec-websocket-protocol"
+	protocol        = "realtime"
+	protocolBeta    = "openai-beta.realtime-v1"
+	protocolKey     = "openai-insecure-api-key."
+	headerUpgrade   = "upgrade"
+	upgradedTo      = "websocket"
+	statusUpgraded  = http.StatusSwitchingProtocols
+	notUpgraded     = "websocket_handshake_unsuccessful" // Envoy's code details
+	parameterModel  = "model"
+	headerSafety    = "openai-safety-identifier"
+	headerBeta      = "openai-beta"
+	headerAccept    = "sec-websocket-accept"
+	headerWebSocket = "sec-websocket-key"
+	headerVersion   = "sec-websocket-version"
+)
+
+// forwardedToSession are the headers of a handshake that the provider gets. Without sec-websocket-extensions the frames
+// are not compressed, and can be read.
+var forwardedToSession = map[string]bool{"connection": true, headerUpgrade: true, headerWebSocket: true,
+	headerVersion: true, headerProtocol: true, headerBeta: true, headerSafety: true}
+
+// forwardedFromSession are the headers of the answer to a handshake that the client gets.
+var forwardedFromSession = map[string]bool{"connection": true, headerUpgrade: true, headerAccept: true}
+
+// opensSession reports whether a request is for the Realtime API. A Route may have the path's other requests, such as
+// those of WebRTC.
+func opensSession(path string, h Headers, routed bool) bool {
+	return path == envoy.PathRealtime && (!routed || isWebSocket(h))
+}
+
+func isWebSocket(h Headers) bool { return strings.EqualFold(h.Get(headerUpgrade), upgradedTo) }
+
+// protocols returns the subprotocols that a client offers, in any number of headers.
+func protocols(h Headers) (all []string) {
+	for i := range h {
+		if h[i].Name != headerProtocol {
+			continue
+		}
+		for _, p := range strings.Split(h[i].Value, ",") {
+			if p = strings.TrimSpace(p); p != "" {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// keyOfProtocols returns the key in the subprotocols of a browser as a bearer token, or "".
+func keyOfProtocols(h Headers) string {
+	for _, p := range protocols(h) {
+		if key, ok := strings.CutPrefix(p, protocolKey); ok {
+			return "Bearer " + key
+		}
+	}
+	return ""
+}
+
+// openSession handles the handshake of a session, which has no body.
+func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end bool) Reply {
+	x.operation, x.record.Operation, x.record.Stream = realtime, realtime.Name, true
+	switch {
+	case x.record.Method != http.MethodGet:
+		return x.reject(wrongMethod(x.record.Method, x.record.Path, http.MethodGet), "mg_method")
+	case end || !isWebSocket(h):
+		return x.reject(&openai.Error{Status: http.StatusUpgradeRequired, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeUpgradeRequired,
+			Message: "The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."}, "mg_no_upgrade")
+	}
+	x.record.ID = x.env.NewID()
+	if e := x.enter(ctx, x.preBodyRules()); e != nil {
+		return x.reject(e, "mg_limited")
+	}
+	asked, e := sessionModel(query)
+	if e != nil {
+		return x.rejectBody(ctx, e, "mg_bad_request")
+	}
+	model, err := x.config.Resolve(x.key, asked)
+	if err != nil {
+		if x.record.RefusedBy = x.config.Withholder(x.key, asked); x.record.RefusedBy != "" { // there is such a model
+			x.record.Model, x.record.Label = asked, x.config.Label(asked)
+		}
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
+	}
+	_, free, err := x.plan(ctx, inbound.Request{Model: model, Stream: true, Encoder: session{}})
+	if err != nil {
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
+	}
+	if !free { // a client that waits for its handshake has nothing to say so with
+		return x.reject(overloaded(), "mg_overloaded")
+	}
+	// A token each way is refused if a limit is used up. What the session uses is counted as its responses report it.
+	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}); e != nil {
+		return x.reject(e, "mg_limited")
+	}
+	x.charging.demand.Input = 0 // nothing is charged for it
+	x.session = newLive(x, h)
+	x.duplex.on = true
+	return x.sendOut(x.handshake(h))
+}
+
+// handshake returns the reply that lets a handshake go to the providers. Their upstream filter sets the path and the
+// credential.
+func (x *Exchange) handshake(h Headers) Reply {
+	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: Duplex, Remove: x.removed[:0]}
+	for i := range h {
+		if name := h[i].Name; name[0] != ':' && !forwarded[name] && !forwardedToSession[name] {
+			reply.Remove = append(reply.Remove, name)
+		}
+	}
+	offered := x.session.offered
+	switch {
+	case len(offered) > 0:
+		reply.Set = append(reply.Set, Header{Name: headerProtocol, Value: strings.Join(offered, ", ")})
+	case h.Get(headerProtocol) != "":
+		reply.Remove = append(reply.Remove, headerProtocol)
+	}
+	return reply
+}
+
+// sessionModel returns the model that the parameters of a handshake ask for. It is the only parameter: others attach to
+// a call, or choose a session without a model, whose usage could not be charged.
+func sessionModel(query string) (string, *openai.Error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return "", openai.BadValue("query", "The parameters of the URL cannot be read.")
+	}
+	for name := range values {
+		if name != parameterModel {
+			return "", openai.BadRequest(telemetry.Clip(name), openai.CodeUnsupportedParameter,
+				"The parameter '%s' of a session is not supported. Only 'model' is.", telemetry.Clip(name))
+		}
+	}
+	if values.Get(parameterModel) == "" {
+		return "", openai.BadRequest(parameterModel, openai.CodeMissingRequiredParameter,
+			"Missing required parameter: 'model'. Name the model in the URL: wss://.../v1/realtime?model=NAME")
+	}
+	return values.Get(parameterModel), nil
+}
+
+// session builds the handshake for a target.
+type session struct{}
+
+// Encode implements inbound.Encoder.
+func (session) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
+	if v.Realtime == nil {
+		return provider.Request{}, nil, openai.BadRequest(parameterModel, openai.CodeUnsupportedEndpoint,
+			"The provider '%s' does not serve the Realtime API. Choose another model.", t.Config.GetName())
+	}
+	path, err := v.Realtime(t)
+	return provider.Request{Path: path, Header: http.Header{}}, nil, err
+}
+
+// newLive returns the state of a session that is to be opened.
+func newLive(x *Exchange, h Headers) *live {
+	s := &live{from: h.Get(envoy.HeaderAddress), key: secret.New(x.authorization(h)), since: x.record.Start}
+	for _, p := range protocols(h) {
+		if p == protocol || p == protocolBeta { // the others have the key, or select an account
+			s.offered = append(s.offered, p)
+		}
+	}
+	if set := x.charging.rules; x.env.Limits != nil && set != nil && set.Metered {
+		s.rules = set.Only(metered...)
+	}
+	return s
+}

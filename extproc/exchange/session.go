@@ -1,0 +1,262 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/pipeline"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/websocket"
+)
+
+// sessionTick is how often a session checks whether its key may still be used.
+const sessionTick = time.Second
+
+// metered are the measures that a session uses up as it goes on. The request and its place in a limit of concurrency are
+// reserved at the handshake, and held to the end.
+var metered = []limit.Measure{limit.Tokens, limit.InputTokens, limit.OutputTokens, limit.Cost}
+
+// live is the state of a session of the Realtime API.
+type live struct {
+	offered []string     // the subprotocols for the provider
+	from    string       // the client's address, in Envoy's format
+	key     secret.Value // the client's, as a header has it
+
+	watch metering.SessionWatch
+	rules *access.Rules // limits of what it uses; nil: none
+	parts int           // charged so far
+	since time.Time     // of the part that is charged next
+	// owed is what was used after a limit was exceeded. It is settled with the session.
+	owed limit.Amounts
+
+	ending *openai.Error // why the gateway ends the session; it waits for the end of a frame
+	late   bool          // it has waited for a tick
+}
+
+// InSession reports whether pieces of the answer belong to a session, and may reserve usage.
+func (x *Exchange) InSession() bool { return x.session != nil }
+
+// beginSession handles the answer of a provider that has upgraded the connection.
+func (x *Exchange) beginSession(h Headers) Reply {
+	x.env.Cooldown.Served(x.provider, x.record.Start)
+	x.state, x.charging.begun, x.charging.refused = inSession, true, false
+	x.session.since = x.env.Now()
+	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0], Patience: sessionTick}
+	for i := range h {
+		if name := h[i].Name; name[0] != ':' && !forwardedFromSession[name] {
+			reply.Remove = append(reply.Remove, name)
+		}
+	}
+	// A browser fails if none of the protocols that it has offered is chosen.
+	if offered := x.session.offered; len(offered) > 0 {
+		chosen := h.Get(headerProtocol)
+		if !slices.Contains(offered, chosen) {
+			chosen = offered[0]
+		}
+		reply.Remove = slices.DeleteFunc(reply.Remove, func(name string) bool { return name == headerProtocol })
+		reply.Set = append(reply.Set, Header{Name: headerProtocol, Value: chosen})
+	}
+	return reply
+}
+
+// sessionPiece passes a piece of the provider's frames, and charges what they report.
+func (x *Exchange) sessionPiece(ctx context.Context, piece []byte, end bool) Reply {
+	s := x.session
+	charges, err := s.watch.Feed(piece)
+	for i := range charges {
+		x.chargePart(ctx, &charges[i])
+	}
+	status, closed := s.watch.Closed()
+	switch {
+	case err != nil:
+		x.record.Error = pipeline.ClientError(provider.ErrNotAnAnswer)
+		return x.endSession(metering.OutcomeFailed, nil)
+	case closed:
+		x.providerCloses(status)
+	case end:
+		x.record.Outcome = metering.OutcomeTruncated
+		x.finish()
+	case s.ending != nil && s.watch.Boundary() >= 0:
+		return x.refuseSession(piece[:s.watch.Boundary()])
+	}
+	return Reply{}
+}
+
+// providerCloses ends the exchange at the provider's close frame. The connection lasts a little longer.
+func (x *Exchange) providerCloses(status uint16) {
+	switch status {
+	case websocket.StatusNormal, websocket.StatusGoingAway, websocket.StatusNone:
+		x.record.Outcome = metering.OutcomeFinished
+	default:
+		x.record.Outcome = metering.OutcomeFailed
+		x.record.Error = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
+			Code: cmp.Or(x.session.watch.Failure(), openai.CodeUpstreamTruncated)}
+	}
+	x.finish()
+}
+
+// refuseSession ends the session with a close frame after frames that are complete. The reason is the error's code.
+// Within a frame, the connection is closed without one.
+func (x *Exchange) refuseSession(frames []byte) Reply {
+	e, last := x.session.ending, []byte(nil)
+	if x.record.Error = e; frames != nil {
+		last = websocket.AppendClose(slices.Clone(frames), websocket.StatusPolicyViolation, cmp.Or(e.Code, e.Type))
+	}
+	return x.endSession(metering.OutcomeRejected, last)
+}
+
+// endSession ends the exchange, and closes the connection after the last bytes.
+func (x *Exchange) endSession(o metering.Outcome, last []byte) Reply {
+	x.record.Outcome = o
+	x.finish()
+	return Reply{ReplaceBody: true, Body: last, End: true}
+}
+
+// tick ends the session if its key may not be used any more. It reports whether it did.
+func (x *Exchange) tick() (Reply, bool) {
+	s := x.session
+	if s.ending == nil {
+		s.ending = x.revoked()
+	}
+	switch {
+	case s.ending == nil:
+		return Reply{Patience: sessionTick}, false
+	case !s.watch.AtBoundary() && !s.late:
+		s.late = true
+		return Reply{Patience: sessionTick}, false
+	}
+	var frames []byte
+	if s.watch.AtBoundary() {
+		frames = []byte{}
+	}
+	x.duplex.over = true
+	return x.release(x.refuseSession(frames).Body, true, nil), true
+}
+
+// revoked checks the client's key against the current configuration.
+func (x *Exchange) revoked() *openai.Error {
+	if x.env.Current == nil {
+		return nil
+	}
+	current := x.env.Current()
+	if current == nil {
+		return nil
+	}
+	s := x.session
+	_, e := current.Directory.Admit(&access.Caller{Authorization: s.key.Reveal(), Address: s.from,
+		Path: envoy.PathRealtime}, x.env.Now())
+	if e != nil {
+		x.record.RefusedBy = "key/" + x.key.Name
+	}
+	return e
+}
+
+// chargePart charges a part of the session, under the limits and budgets of the key. The session ends if one of them is
+// used up.
+func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
+	r := x.part(c)
+	s := x.session
+	if s.rules != nil && len(s.rules.Rules) > 0 {
+		used := usedBy(&r)
+		r.Rules, r.Settled = s.rules.Names, used
+		decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules})
+		switch {
+		case err != nil:
+			s.owe(used)
+			s.ending = cmp.Or(s.ending, x.refusal(used, decided, err))
+		case decided.Refused >= 0:
+			s.owe(used)
+			s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, used, decided))
+		default:
+			decided.Reservation.Settle(used)
+			if decided.Refused = exhausted(s.rules, &decided, &used); decided.Refused >= 0 {
+				s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, used, decided))
+			}
+		}
+	}
+	x.put(&r)
+}
+
+// exhausted returns the index of a rule that leaves nothing after an amount was used, or -1.
+func exhausted(set *access.Rules, decided *limit.Decision, used *limit.Amounts) int {
+	for i := range set.Rules {
+		if r := &set.Rules[i]; !r.Shadow && decided.States[i].Remaining <= used[r.Measure] {
+			return i
+		}
+	}
+	return -1
+}
+
+// chargeRest charges a response that was cut. It is called once, when the session has ended.
+func (x *Exchange) chargeRest() {
+	c, open := x.session.watch.Rest()
+	if !open {
+		return
+	}
+	r := x.part(&c)
+	r.Outcome = metering.OutcomeTruncated
+	r.Settled = usedBy(&r)
+	x.session.owe(r.Settled)
+	x.put(&r)
+}
+
+func (s *live) owe(used limit.Amounts) {
+	for m := range used {
+		s.owed[m] += used[m]
+	}
+}
+
+// usedBy returns what a record counts under limits of what a session uses.
+func usedBy(r *metering.Record) limit.Amounts {
+	u := &r.Usage
+	return limit.Amounts{limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
+		limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(r.Cost)}
+}
+
+// part returns the record of a part of the session. Its id is that of the session and a number.
+func (x *Exchange) part(c *metering.Charge) metering.Record {
+	s, now := x.session, x.env.Now()
+	s.parts++
+	r := metering.Record{
+		ID: x.record.ID + "." + strconv.Itoa(s.parts), RequestID: x.record.RequestID, Start: s.since, End: now,
+		Method: x.record.Method, Path: x.record.Path, Operation: "realtime/response",
+		KeyID: x.record.KeyID, Organization: x.record.Organization, Project: x.record.Project,
+		Model: x.record.Model, Label: x.record.Label, Provider: x.record.Provider, Vendor: x.record.Vendor,
+		Upstream: x.record.Upstream, Attempts: 1, Stream: true, Status: x.record.Status, Answered: x.record.Answered,
+		Dispatched: true, SentAt: s.since, Usage: c.Used, Estimated: c.Estimated, Outcome: metering.OutcomeFinished,
+	}
+	s.since = now
+	if c.Failed {
+		r.Outcome = metering.OutcomeFailed
+	}
+	if c.Transcription {
+		r.Operation, r.Upstream = "realtime/transcription", c.Model
+	}
+	price := x.charging.in.prices.Of(r.Vendor, r.Upstream)
+	if price.Rates == nil && !c.Transcription { // a deployment has a name of its own
+		price = x.charging.in.prices.Of(r.Vendor, s.watch.Model())
+	}
+	r.SetCost(price, nil, "", &metering.Tally{})
+	return r
+}
+
+// put sends the record of a part to the ledger and the journal at once, so that a process that dies loses nothing that
+// was billed.
+func (x *Exchange) put(r *metering.Record) {
+	if x.env.Spool != nil {
+		x.env.Spool.End(r.Entry())
+	}
+	if x.env.Parts != nil {
+		x.env.Parts(*r)
+	}
+}
