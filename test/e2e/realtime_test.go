@@ -15,11 +15,12 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/test/harness"
+	"github.com/modelgate/modelgate/test/realtimevendor"
 )
 
 // realtimeGateway returns a gateway with a provider "rt" of OpenAI's API and one "az" of Azure's, and models over them.
-func realtimeGateway(t *testing.T) (*gateway, *realtimeVendor) {
-	v := newRealtimeVendor(t)
+func realtimeGateway(t *testing.T) (*gateway, *realtimevendor.Vendor) {
+	v := realtimevendor.New(t)
 	g := startRun(t, t.TempDir())
 	harness.Must(t, fmt.Sprintf(`kind: Provider
 name: rt
@@ -77,7 +78,7 @@ func (g *gateway) opened(t *testing.T, model, key string) (*websocket.Conn, stri
 	t.Helper()
 	c, response, err := g.session(t, model, key)
 	require.NoError(t, err)
-	require.JSONEq(t, rtCreated, next(t, c))
+	require.JSONEq(t, realtimevendor.Created, next(t, c))
 	return c, response.Header.Get("X-Request-Id")
 }
 
@@ -139,24 +140,24 @@ func TestASessionIsServedAndCharged(t *testing.T) {
 	began := time.Now()
 	c, id := g.opened(t, "rt/talk", g.Key)
 	require.NotEmpty(t, id)
-	h := v.last().Header
-	require.Equal(t, "/v1/realtime?model=talk", v.last().URL.String())
+	h := v.Last().Header
+	require.Equal(t, "/v1/realtime?model=talk", v.Last().URL.String())
 	require.Equal(t, "Bearer sk-vendors-own-credential", h.Get("Authorization"))
 	require.Empty(t, h.Get("Sec-Websocket-Extensions"), "frames are to be read")
 	for name := range h {
 		require.NotContains(t, h.Get(name), g.Key, name)
 	}
 	say(t, c, "nonsense")
-	require.JSONEq(t, rtError, next(t, c))
+	require.JSONEq(t, realtimevendor.Error, next(t, c))
 	for range 2 {
 		say(t, c, "response.create")
-		require.JSONEq(t, rtBegun, next(t, c))
-		require.JSONEq(t, rtText, next(t, c))
-		require.Len(t, next(t, c), len(rtAudio)-len("AUDIO")+8000)
-		require.JSONEq(t, rtDone, next(t, c))
+		require.JSONEq(t, realtimevendor.Begun, next(t, c))
+		require.JSONEq(t, realtimevendor.Text, next(t, c))
+		require.Len(t, next(t, c), len(realtimevendor.Audio)-len("AUDIO")+8000)
+		require.JSONEq(t, realtimevendor.Done, next(t, c))
 	}
 	say(t, c, "input_audio_buffer.commit")
-	require.JSONEq(t, rtTranscribed, next(t, c))
+	require.JSONEq(t, realtimevendor.Transcribed, next(t, c))
 	g.charged(t, id, 3) // while the session goes on
 	say(t, c, "quit")
 	require.Equal(t, websocket.CloseNormalClosure, closed(t, c).Code)
@@ -207,9 +208,9 @@ func TestABrowserHasItsKeyInASubprotocol(t *testing.T) {
 		"openai-insecure-api-key."+g.Key, "openai-beta.realtime-v1")
 	require.NoError(t, err)
 	require.Equal(t, "realtime", c.Subprotocol())
-	require.JSONEq(t, rtCreated, next(t, c))
-	require.Equal(t, "realtime, openai-beta.realtime-v1", v.last().Header.Get("Sec-Websocket-Protocol"))
-	require.Empty(t, v.last().Header.Get("Origin"))
+	require.JSONEq(t, realtimevendor.Created, next(t, c))
+	require.Equal(t, "realtime, openai-beta.realtime-v1", v.Last().Header.Get("Sec-Websocket-Protocol"))
+	require.Empty(t, v.Last().Header.Get("Origin"))
 	require.Empty(t, response.Header.Get("Set-Cookie"))
 	require.Empty(t, response.Header.Get("Openai-Organization"))
 	require.Equal(t, "rt", response.Header.Get("X-Modelgate-Provider"))
@@ -266,12 +267,12 @@ func TestASessionFallsBackAtItsHandshake(t *testing.T) {
 	t.Parallel()
 	g, v := realtimeGateway(t)
 	c, id := g.opened(t, "voice", g.Key)
-	h := v.last().Header
-	require.Equal(t, "/openai/realtime?api-version=2025-04-01-preview&deployment=deployed", v.last().URL.String())
+	h := v.Last().Header
+	require.Equal(t, "/openai/realtime?api-version=2025-04-01-preview&deployment=deployed", v.Last().URL.String())
 	require.Equal(t, "azures-own-credential", h.Get("Api-Key"))
 	require.Empty(t, h.Get("Authorization"), "the other provider's credential")
 	say(t, c, "response.create")
-	require.JSONEq(t, rtBegun, next(t, c))
+	require.JSONEq(t, realtimevendor.Begun, next(t, c))
 	say(t, c, "quit")
 	require.Equal(t, websocket.CloseNormalClosure, closed(t, c).Code)
 	session, parts := g.parts(t, id, 1)
@@ -294,12 +295,12 @@ func TestASessionEndsWithItsKey(t *testing.T) {
 	require.Less(t, time.Since(revoked), 3*time.Second)
 	require.Equal(t, websocket.ClosePolicyViolation, end.Code)
 	require.Equal(t, "invalid_api_key", end.Text)
-	require.Error(t, <-v.ended, "the provider's connection is gone")
+	require.Error(t, <-v.Ended, "the provider's connection is gone")
 	session, _ := g.parts(t, id, 0)
 	require.Equal(t, "rejected", session.Outcome)
 	require.Equal(t, "invalid_api_key", session.ErrorCode)
 	say(t, other, "response.create")
-	require.JSONEq(t, rtBegun, next(t, other), "a session of another key goes on")
+	require.JSONEq(t, realtimevendor.Begun, next(t, other), "a session of another key goes on")
 }
 
 func TestASessionEndsWithItsBudgetOrLimit(t *testing.T) {
@@ -324,7 +325,7 @@ func TestASessionEndsWithItsBudgetOrLimit(t *testing.T) {
 				for range 3 {
 					next(t, conn)
 				}
-				require.JSONEq(t, rtDone, next(t, conn), "turn %d", turn)
+				require.JSONEq(t, realtimevendor.Done, next(t, conn), "turn %d", turn)
 			}
 			end := closed(t, conn)
 			require.Equal(t, websocket.ClosePolicyViolation, end.Code)
@@ -393,7 +394,7 @@ func TestHowASessionEnds(t *testing.T) {
 			conn, id := g.opened(t, c.model, g.Key)
 			say(t, conn, c.end)
 			c.check(t, conn)
-			<-v.ended
+			<-v.Ended
 			session, parts := g.parts(t, id, c.parts)
 			require.Equal(t, c.outcome, session.Outcome)
 			for _, p := range parts {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
+	"github.com/modelgate/modelgate/test/realtimevendor"
 )
 
 // common are the cases that the program of every SDK must have, by the same name, besides those of the recordings.
@@ -77,7 +78,8 @@ const longest = 3 * time.Minute
 
 func TestSDKs(t *testing.T) {
 	vendor, hooks := newVendor(t), newReceiver(t)
-	g := start(t, vendor.document()+hooks.document())
+	g := start(t, vendor.document()+hooks.document()+
+		"---\n"+provider("rt", "openai", realtimevendor.New(t).URL+"/v1"))
 	var recorded []string
 	for _, c := range slices.Concat(readCases(t, "recordings.json"), readCases(t, "conversations.json")) {
 		recorded = append(recorded, c.Name)
@@ -93,12 +95,17 @@ func TestSDKs(t *testing.T) {
 		{"Go", "", golang, true},
 		{"Anthropic for Python", "anthropic_cases.py", python, false},
 		{"Responses for Python", "responses_cases.py", python, false},
+		{"Realtime for Python", "realtime_cases.py", python, false},
 		{"LangChain for Python", "langchain_cases.py", python, false},
 		{"LangChain for Node", "langchain.mjs", node, false},
 		{"Vercel AI SDK", "vercel.mjs", node, false},
 	} {
 		t.Run(client.name, func(t *testing.T) {
 			lines := run(t, client.command(t, folder, client.program), g, hooks)
+			if client.program == "realtime_cases.py" {
+				report(t, lines, nil) // it has no recordings
+				return
+			}
 			if !client.official {
 				report(t, lines, recorded)
 				return
