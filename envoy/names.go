@@ -119,8 +119,8 @@ func FirstCluster(provider string) string { return provider + "/first" }
 // RetryCluster is the cluster of a provider's further attempts, whose upstream filter strips and rewrites the request.
 func RetryCluster(provider string) string { return provider + "/retry" }
 
-// SessionCluster is the cluster of all attempts to open a session at a provider. Like a retry cluster, it has an upstream
-// filter. It speaks HTTP/1.1, because few servers take a WebSocket over HTTP/2.
+// SessionCluster is the cluster of all attempts to open a session at a provider. Like a retry cluster, it has an
+// upstream filter. It speaks HTTP/1.1, because few servers take a WebSocket over HTTP/2.
 func SessionCluster(provider string) string { return provider + "/session" }
 
 // PathRealtime is the path of the Realtime API, the only one on which Envoy upgrades a connection.

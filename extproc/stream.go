@@ -213,8 +213,9 @@ func step(ctx context.Context, x *exchange.Exchange, in *wire.Message) (exchange
 	return exchange.Reply{}, false
 }
 
-// An attempt handles an attempt after the first, or any to open a session. Its headers arrive once, and the reply has the body for its provider.
-// In every other case it returns an error, because the request of another provider must not be sent.
+// An attempt handles an attempt after the first, or any to open a session. Its headers arrive once, and the reply has
+// the body for its provider. In every other case it returns an error, because the request of another provider must not
+// be sent.
 type attempt struct {
 	server *Server
 	link   link

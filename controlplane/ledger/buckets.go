@@ -182,9 +182,9 @@ func (q *Query) conditions(s *statement) {
 		s.and("batch", "=", flag(*q.Batch))
 	}
 	switch q.Resource {
-	case "completions":
+	case "completions": // a session of the Realtime API is not one, but its responses are
 		s.condition(
-			"operation NOT IN ('embeddings', 'moderations') AND operation NOT LIKE 'images/%' AND operation NOT LIKE 'audio/%'")
+			"operation NOT IN ('embeddings', 'moderations', 'realtime') AND operation NOT LIKE 'images/%' AND operation NOT LIKE 'audio/%'")
 	case "embeddings", "moderations":
 		s.and("operation", "=", q.Resource)
 	case "images":

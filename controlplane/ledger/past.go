@@ -34,6 +34,9 @@ func (l *Ledger) Past(ctx context.Context, until time.Time, users bool, f func([
 	return nil
 }
 
+// ownRequests are the requests of clients. The parts of a session are in records of their own, and are none.
+const ownRequests = "CASE WHEN operation LIKE 'realtime/%' THEN 0 ELSE requests END"
+
 // since sums what began from a time until another, by when it ended.
 func (l *Ledger) since(from, until time.Time, width time.Duration, users bool) *statement {
 	user := "''"
@@ -43,7 +46,7 @@ func (l *Ledger) since(from, until time.Time, width time.Duration, users bool) *
 	wide := strconv.FormatInt(width.Microseconds(), 10)
 	s := l.statement("SELECT ((at + duration * 1000) / ", wide, " + 1) * ", wide,
 		" AS ends, api_key, organization, project, ", user,
-		" AS who, model, provider, ", sum("requests"), ", ", sum("input_tokens"), ", ", sum("output_tokens"),
+		" AS who, model, provider, ", sum(ownRequests), ", ", sum("input_tokens"), ", ", sum("output_tokens"),
 		" FROM exchanges")
 	s.and("at", ">=", from.UnixMicro())
 	s.and("at", "<", until.UnixMicro())
@@ -56,7 +59,7 @@ func (l *Ledger) since(from, until time.Time, width time.Duration, users bool) *
 // hours sums what began in hours from a time until another.
 func (l *Ledger) hours(from, until time.Time) *statement {
 	s := l.statement("SELECT (start + 3600) * 1000000 AS ends, api_key, organization, project, '' AS who, model, provider, ",
-		sum("requests"), ", ", sum("input_tokens"), ", ", sum("output_tokens"), " FROM aggregates")
+		sum(ownRequests), ", ", sum("input_tokens"), ", ", sum("output_tokens"), " FROM aggregates")
 	s.and("level", "=", byHourAndKey)
 	s.and("start", ">=", from.Unix())
 	s.and("start", "<", until.Unix())

@@ -32,6 +32,12 @@ func TestThePastOfADay(t *testing.T) {
 			rec("g", began(24*time.Hour+20*time.Minute, time.Second)), // in the hour in which the day begins
 			rec("h", began(26*time.Hour, time.Second)),                // too long ago
 			rec("i", began(0, time.Second)),                           // its own
+			rec("k", began(time.Minute, time.Second), func(r *ledgerv1.Record) { // a part of a session is no request
+				r.Model, r.Operation = "voice", "realtime/response"
+			}),
+			rec("l", began(5*time.Hour, time.Second), func(r *ledgerv1.Record) {
+				r.Model, r.Operation = "voice", "realtime/response"
+			}),
 			rec("j", began(time.Minute, time.Second), func(r *ledgerv1.Record) { r.Batch, r.Requests = true, 50 }),
 		)
 		told := func(users bool) (all []string) {
@@ -47,10 +53,12 @@ func TestThePastOfADay(t *testing.T) {
 			slices.Sort(all)
 			return all
 		}
-		require.Equal(t, []string{"09 13:00 gpt 1 100 10", "10 08:00 gpt 2 200 20", "10 12:21 gpt 2 200 20",
-			"10 12:26 gpt 1 100 10", "10 12:30 other 1 100 10"}, told(false))
+		require.Equal(t, []string{"09 13:00 gpt 1 100 10", "10 08:00 gpt 2 200 20", "10 08:00 voice 0 100 10",
+			"10 12:21 gpt 2 200 20", "10 12:26 gpt 1 100 10", "10 12:30 other 1 100 10", "10 12:30 voice 0 100 10"},
+			told(false))
 		require.Equal(t, []string{"09 13:00 gptu1 1 100 10", "10 08:00 gptu1 1 100 10", "10 08:00 gptu2 1 100 10",
+			"10 08:00 voiceu1 0 100 10",
 			"10 12:21 gptu1 1 100 10", "10 12:21 gptu2 1 100 10",
-			"10 12:26 gptu1 1 100 10", "10 12:30 otheru1 1 100 10"}, told(true))
+			"10 12:26 gptu1 1 100 10", "10 12:30 otheru1 1 100 10", "10 12:30 voiceu1 0 100 10"}, told(true))
 	})
 }

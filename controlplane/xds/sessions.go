@@ -21,8 +21,8 @@ const (
 	sessionIdle = 15 * time.Minute
 )
 
-// sessionEntry is the entry route of the Realtime API. The upgrade is allowed here and on the route of the plan, so that
-// no other path of the listener has it, and the listener does not change. What the client sends on the upgraded
+// sessionEntry is the entry route of the Realtime API. The upgrade is allowed here and on the route of the plan, so
+// that no other path of the listener has it, and the listener does not change. What the client sends on the upgraded
 // connection is no body whose size is limited.
 func sessionEntry() *routev3.Route {
 	r := entry(&routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: envoy.PathRealtime}})

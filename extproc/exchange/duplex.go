@@ -114,8 +114,8 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 }
 
 // Release ends the wait of a stream's headers and reports whether they waited. Later errors are reported inside the
-// stream. For a request that drains, Release sends the whole answer. For a session it reports whether the session has to
-// end. If the reply has Patience, Release is called again.
+// stream. For a request that drains, Release sends the whole answer. For a session it reports whether the session has
+// to end. If the reply has Patience, Release is called again.
 func (x *Exchange) Release() (Reply, bool) {
 	if x.drained != nil && x.drained.answer != nil {
 		return x.endDrain(), true

@@ -40,8 +40,8 @@ const (
 	headerVersion   = "sec-websocket-version"
 )
 
-// forwardedToSession are the headers of a handshake that the provider gets. Without sec-websocket-extensions the frames
-// are not compressed, and can be read.
+// forwardedToSession are the headers of a handshake that the provider gets. Without sec-websocket-extensions the
+// frames are not compressed, and can be read.
 var forwardedToSession = map[string]bool{"connection": true, headerUpgrade: true, headerWebSocket: true,
 	headerVersion: true, headerProtocol: true, headerBeta: true, headerSafety: true}
 
@@ -143,8 +143,8 @@ func (x *Exchange) handshake(h Headers) Reply {
 	return reply
 }
 
-// sessionModel returns the model that the parameters of a handshake ask for. It is the only parameter: others attach to
-// a call, or choose a session without a model, whose usage could not be charged.
+// sessionModel returns the model that the parameters of a handshake ask for. It is the only parameter: others attach
+// to a call, or choose a session without a model, whose usage could not be charged.
 func sessionModel(query string) (string, *openai.Error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {

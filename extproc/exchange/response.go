@@ -55,17 +55,8 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if f.Attempts > 1 && x.active != nil {
 		x.try() // Envoy has told of the attempts before
 	}
-	if x.session != nil && f.CodeDetails == notUpgraded {
-		return x.failUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
-	}
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
-		x.record.Outcome = metering.OutcomeGateway
-		if x.active != nil { // else the job service's
-			x.record.Error = envoysError(status, f.CodeDetails)
-		}
-		x.finish()
-		// Envoy does not have it any more
-		return Reply{ResponseBody: None, Set: append(x.appendID(nil), x.charging.limitHeaders...)}
+		return x.passEnvoys(status, f.CodeDetails)
 	}
 	x.record.Answered = status
 	x.charging.begun = status >= 200 && status <= 299
@@ -107,6 +98,20 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	x.state, reply.ResponseBody = inUnary, Buffered
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeJSON})
 	return reply
+}
+
+// passEnvoys passes an answer of Envoy itself.
+func (x *Exchange) passEnvoys(status int, details string) Reply {
+	if x.session != nil && details == notUpgraded {
+		return x.failUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
+	}
+	x.record.Outcome = metering.OutcomeGateway
+	if x.active != nil { // else the job service's
+		x.record.Error = envoysError(status, details)
+	}
+	x.finish()
+	// Envoy does not have the id any more
+	return Reply{ResponseBody: None, Set: append(x.appendID(nil), x.charging.limitHeaders...)}
 }
 
 // envoysError is the error in an answer of Envoy itself about a provider, as the listener's local replies write it.

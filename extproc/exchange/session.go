@@ -22,8 +22,8 @@ import (
 // sessionTick is how often a session checks whether its key may still be used.
 const sessionTick = time.Second
 
-// metered are the measures that a session uses up as it goes on. The request and its place in a limit of concurrency are
-// reserved at the handshake, and held to the end.
+// metered are the measures that a session uses up as it goes on. The request and its place in a limit of concurrency
+// are reserved at the handshake, and held to the end.
 var metered = []limit.Measure{limit.Tokens, limit.InputTokens, limit.OutputTokens, limit.Cost}
 
 // live is the state of a session of the Realtime API.
@@ -99,8 +99,12 @@ func (x *Exchange) providerCloses(status uint16) {
 		x.record.Outcome = metering.OutcomeFinished
 	default:
 		x.record.Outcome = metering.OutcomeFailed
-		x.record.Error = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
-			Code: cmp.Or(x.session.watch.Failure(), openai.CodeUpstreamTruncated)}
+		if reported := x.session.watch.Failure(); reported != "" {
+			x.record.Error = x.provider.Scrub(x.provider.Vendor.DecodeError(http.StatusBadGateway, http.Header{},
+				[]byte(`{"error":`+reported+`}`)))
+		} else {
+			x.record.Error = pipeline.ClientError(provider.ErrTruncated)
+		}
 	}
 	x.finish()
 }
@@ -161,8 +165,8 @@ func (x *Exchange) revoked() *openai.Error {
 	return e
 }
 
-// chargePart charges a part of the session, under the limits and budgets of the key. The session ends if one of them is
-// used up.
+// chargePart charges a part of the session, under the limits and budgets of the key. The session ends if one of them
+// is used up.
 func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
 	r := x.part(c)
 	s := x.session

@@ -175,7 +175,7 @@ func (s *scanner) sought(name string) member {
 	return members
 }
 
-// isTranscription reports whether a member of a session sets how audio is transcribed, also in the API's first version.
+// isTranscription reports whether a member of a session sets how audio is transcribed, in any version of the API.
 func isTranscription(name string) bool {
 	return name == "transcription" || name == "input_audio_transcription"[:maxName]
 }

@@ -35,7 +35,7 @@ type SessionWatch struct {
 
 	model       string // of the session
 	transcriber string // the model that transcribes
-	failure     string // the code of the last error event
+	failure     string // the last error that the provider reports, as JSON
 
 	open        bool  // a response has begun and not ended
 	context     int64 // tokens of the conversation, as the last response reports them
@@ -87,7 +87,7 @@ func (w *SessionWatch) Closed() (status uint16, ok bool) {
 // Model returns the provider's name of the session's model, or "" before the session has begun.
 func (w *SessionWatch) Model() string { return w.model }
 
-// Failure returns the code of the last error event, or "".
+// Failure returns the last error that the provider has reported, as JSON, or "".
 func (w *SessionWatch) Failure() string { return w.failure }
 
 // Rest returns an estimate of a response that has begun and not ended.
@@ -140,7 +140,7 @@ func (w *SessionWatch) event(typ string) (c Charge, billed bool) {
 	case "session.created", "session.updated":
 		w.model, w.transcriber = w.scan.model(), strings.Trim(w.scan.found[memberTranscriber], `"`)
 	case "error":
-		w.failure = gjson.Get(w.scan.found[memberError], "code").Str
+		w.failure = w.scan.found[memberError]
 	case "response.created":
 		w.open, w.text, w.audio = true, 0, 0
 	case "response.done":
@@ -178,8 +178,8 @@ func (w *SessionWatch) done() Charge {
 	return c
 }
 
-// realtimeUsage reads the usage of a response. PromptAudio is the audio that was not cached: cached audio has the price
-// of cached text, and every token has one price.
+// realtimeUsage reads the usage of a response. PromptAudio is the audio that was not cached: cached audio has the
+// price of cached text, and every token has one price.
 func realtimeUsage(text string) openai.Usage {
 	if text == "" {
 		return openai.Usage{}

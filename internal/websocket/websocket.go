@@ -1,9 +1,9 @@
 // Package websocket reads the frames of a WebSocket server, as RFC 6455 defines them, from bytes that arrive in
 // pieces, and writes a close frame.
 //
-// The caller feeds the reader, because Envoy delivers the bytes of an upgraded connection in pieces, cut anywhere. The
-// reader keeps no payload: it returns the parts of each frame as they arrive, so that its memory does not depend on the
-// length of a frame. Frames of a client are masked, and no server sends such a frame.
+// The caller feeds the reader, because Envoy delivers the bytes of an upgraded connection in pieces, cut anywhere.
+// The reader keeps no payload: it returns the parts of each frame as they arrive, so that its memory does not depend
+// on the length of a frame. Frames of a client are masked, and no server sends such a frame.
 package websocket
 
 import (

@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/test/realtimevendor"
 )
 
-// realtimeGateway returns a gateway with a provider "rt" of OpenAI's API and one "az" of Azure's, and models over them.
+// realtimeGateway returns a gateway with a provider "rt" of OpenAI's API, one "az" of Azure's, and a model over both.
 func realtimeGateway(t *testing.T) (*gateway, *realtimevendor.Vendor) {
 	v := realtimevendor.New(t)
 	g := startRun(t, t.TempDir())
