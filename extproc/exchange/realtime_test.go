@@ -73,7 +73,8 @@ func newCall(t testing.TB, key *configv1.Key) *call {
 func (c *call) handshake(query string, more ...exchange.Header) exchange.Reply {
 	return c.RequestHeaders(context.Background(), append(exchange.Headers{
 		{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/realtime" + query}, {Name: "x-request-id", Value: "r"},
-		{Name: "connection", Value: "Upgrade"}, {Name: "upgrade", Value: "WebSocket"}, {Name: "origin", Value: "https://a.test"},
+		{Name: "connection", Value: "Upgrade"}, {Name: "upgrade", Value: "WebSocket"},
+		{Name: "origin", Value: "https://a.test"},
 		{Name: "sec-websocket-key", Value: "abc"}, {Name: "sec-websocket-extensions", Value: "permessage-deflate"},
 	}, more...), false)
 }
@@ -88,7 +89,8 @@ func (c *call) open(t testing.TB) *call {
 }
 
 func (c *call) upgraded(more ...exchange.Header) exchange.Reply {
-	return c.ResponseHeaders(append(exchange.Headers{{Name: ":status", Value: "101"}, {Name: "upgrade", Value: "websocket"},
+	return c.ResponseHeaders(append(exchange.Headers{
+		{Name: ":status", Value: "101"}, {Name: "upgrade", Value: "websocket"},
 		{Name: "connection", Value: "Upgrade"}, {Name: "sec-websocket-accept", Value: "xyz"},
 		{Name: "set-cookie", Value: "a=b"}, {Name: "openai-organization", Value: "ours"}}, more...),
 		exchange.Facts{Cluster: "a/session", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
@@ -184,7 +186,8 @@ func TestHandshakesAreRefusedBeforeAProviderSeesThem(t *testing.T) {
 }
 
 func TestEachResponseIsChargedOnceWhileTheSessionGoesOn(t *testing.T) {
-	c := newCall(t, &configv1.Key{Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 1e6},
+	c := newCall(t, &configv1.Key{Limits: []*configv1.Limit{
+		{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 1e6},
 		{Domain: "requests", Unit: configv1.Unit_HOUR, RequestsPerUnit: 100}, {Domain: "concurrency", RequestsPerUnit: 9}},
 		Budgets: []*configv1.Budget{{Usd: "1", Unit: configv1.Unit_MONTH}}}).open(t)
 	tokens := limit.Rule{Counter: "key/k/tokens/hour", Measure: limit.Tokens, Window: limit.Hour, Limit: 1e6}
