@@ -130,10 +130,12 @@ var thePath = []Entry{
 	{CodeUnsupportedEndpoint, []int{400, 404}, clients,
 		"The path is one of OpenAI's, but the gateway or the provider of the model does not serve it.",
 		"Choose another model, or another endpoint that the message names. [providers.md](providers.md) lists what each vendor serves."},
-	{CodeUpgradeNotSupported, []int{403}, clients, "The request asks for another protocol, such as WebSocket.",
-		"Use plain HTTP requests and server-sent events."},
-	{CodeUpgradeRequired, []int{426}, clients, "The HTTP version of the request is older than 1.1.",
-		"Use HTTP/1.1 or HTTP/2."},
+	{CodeUpgradeNotSupported, []int{403}, clients,
+		"The request asks for another protocol, such as WebSocket, on a path that is served over HTTP.",
+		"Use plain HTTP requests and server-sent events. Only `/v1/realtime` is served over WebSocket."},
+	{CodeUpgradeRequired, []int{426}, clients,
+		"The HTTP version of the request is older than 1.1. Or the path is served over WebSocket, and the request does not ask for it.",
+		"Use HTTP/1.1 or HTTP/2, and for `/v1/realtime` a WebSocket client."},
 }
 
 var theKey = []Entry{
