@@ -119,7 +119,7 @@ func (g *gateway) parts(t *testing.T, requestID string, n int) (session adminapi
 		parts, session = nil, adminapi.Exchange{}
 		for _, x := range page.Items {
 			switch {
-			case x.RequestID != requestID || x.Outcome == "interrupted":
+			case x.RequestID != requestID:
 			case x.Operation == "realtime":
 				session = x
 			default:
@@ -403,4 +403,32 @@ func TestHowASessionEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestASessionEndsWithTheProcess holds that a gateway that is stopped waits for its sessions no longer than for other
+// streams, and that what they used is charged.
+func TestASessionEndsWithTheProcess(t *testing.T) {
+	t.Parallel()
+	v := realtimevendor.New(t)
+	dir := t.TempDir()
+	g := startRun(t, dir, "--grace", "1s")
+	harness.Must(t, "kind: Provider\nname: rt\nvendor: openai\nendpoint: "+v.URL+"/v1\ncredential: {value: sk}\n", "config",
+		"apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("rt/talk") })
+	c, id := g.opened(t, "rt/talk", g.Key)
+	say(t, c, "response.create")
+	require.JSONEq(t, realtimevendor.Begun, next(t, c))
+	for range 2 {
+		next(t, c)
+	}
+	require.JSONEq(t, realtimevendor.Done, next(t, c))
+	stopping := time.Now()
+	g.Stop(t)
+	require.Less(t, time.Since(stopping), 8*time.Second)
+	require.NotEqual(t, websocket.CloseNormalClosure, closed(t, c).Code)
+
+	g = startRun(t, dir)
+	session, parts := g.parts(t, id, 1)
+	require.Equal(t, "interrupted", session.Outcome, "as any stream that Envoy did not live to tell of")
+	require.EqualValues(t, 148, parts[0].OutputTokens)
 }
