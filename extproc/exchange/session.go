@@ -36,7 +36,7 @@ type live struct {
 	rules *access.Rules // limits of what it uses; nil: none
 	parts int           // charged so far
 	since time.Time     // of the part that is charged next
-	// owed is what was used after a limit was exceeded. It is settled with the session.
+	// owed is what was used above a limit. It is settled with the session, which ends then.
 	owed limit.Amounts
 
 	ending *openai.Error // why the gateway ends the session; it waits for the end of a frame
@@ -173,17 +173,19 @@ func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
 	if s.rules != nil && len(s.rules.Rules) > 0 {
 		used := usedBy(&r)
 		r.Rules, r.Settled = s.rules.Names, used
-		decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules})
+		// What is reserved counts at once, also in a store that settles later, and the next part may come soon.
+		decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: used})
 		switch {
 		case err != nil:
 			s.owe(used)
 			s.ending = cmp.Or(s.ending, x.refusal(used, decided, err))
 		case decided.Refused >= 0:
+			decided.RetryAfter = 0 // it was used, and does not come back
 			s.owe(used)
 			s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, used, decided))
 		default:
 			decided.Reservation.Settle(used)
-			if decided.Refused = exhausted(s.rules, &decided, &used); decided.Refused >= 0 {
+			if decided.Refused = exhausted(s.rules, &decided); decided.Refused >= 0 {
 				s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, used, decided))
 			}
 		}
@@ -191,10 +193,10 @@ func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
 	x.put(&r)
 }
 
-// exhausted returns the index of a rule that leaves nothing after an amount was used, or -1.
-func exhausted(set *access.Rules, decided *limit.Decision, used *limit.Amounts) int {
+// exhausted returns the index of a rule of which nothing is left, or -1.
+func exhausted(set *access.Rules, decided *limit.Decision) int {
 	for i := range set.Rules {
-		if r := &set.Rules[i]; !r.Shadow && decided.States[i].Remaining <= used[r.Measure] {
+		if !set.Rules[i].Shadow && decided.States[i].Remaining <= 0 {
 			return i
 		}
 	}

@@ -45,6 +45,8 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		Targets: []routing.Target{{Cluster: "a/first"}}}
 	passes := &routing.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second,
 		Targets: []routing.Target{{Cluster: "a/first"}}}
+	session := &routing.Plan{ID: "p-1", Kind: envoy.KindSession, Timeout: time.Second, Retry: "500,503",
+		Targets: []routing.Target{{Cluster: "a/session"}, {Cluster: "b/session"}}}
 	jobs := &routing.Plan{ID: "p-1", Kind: envoy.KindJobs}
 	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""},
 		{Name: "long", Value: strings.Repeat("v", 70000)}}
@@ -83,6 +85,10 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 			Reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401,
 				Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
 		"an attempt": {Attempt: &routing.Attempt{Header: set, Body: []byte("body")}},
+		"a session": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: session, ID: "p-1", PassRequest: true,
+			ResponseBody: exchange.Duplex, Set: set, Remove: []string{"cookie"}}},
+		"the end of a session":         {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, Body: []byte{0x88, 0}, End: true}},
+		"an attempt to open a session": {Attempt: &routing.Attempt{Header: set}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			written, err := New().Marshal(&r)
@@ -270,7 +276,7 @@ func planHeaders(p *routing.Plan) []*corev3.HeaderValueOption {
 		return nil
 	}
 	timeout := setHeader("x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
-	if p.Kind != envoy.KindLLM {
+	if p.Kind != envoy.KindLLM && p.Kind != envoy.KindSession {
 		return []*corev3.HeaderValueOption{timeout}
 	}
 	if len(p.Targets) == 1 {
@@ -352,6 +358,11 @@ func standardImmediate(i *exchange.Immediate) *extprocv3.ProcessingResponse {
 }
 
 func standardAttempt(a *routing.Attempt) *extprocv3.ProcessingResponse {
+	if a.Body == nil { // what the client sends later would be dropped with a replaced body
+		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestHeaders{
+			RequestHeaders: &extprocv3.HeadersResponse{Response: &extprocv3.CommonResponse{
+				HeaderMutation: mutation(a.Header, nil)}}}}
+	}
 	length := structpb.NewStringValue(strconv.Itoa(len(a.Body)))
 	return &extprocv3.ProcessingResponse{
 		Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{

@@ -14,14 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/internal/redistest"
 	"github.com/modelgate/modelgate/test/harness"
 	"github.com/modelgate/modelgate/test/realtimevendor"
 )
 
 // realtimeGateway returns a gateway with a provider "rt" of OpenAI's API, one "az" of Azure's, and a model over both.
-func realtimeGateway(t *testing.T) (*gateway, *realtimevendor.Vendor) {
+func realtimeGateway(t *testing.T, args ...string) (*gateway, *realtimevendor.Vendor) {
 	v := realtimevendor.New(t)
-	g := startRun(t, t.TempDir())
+	g := startRun(t, t.TempDir(), args...)
 	harness.Must(t, fmt.Sprintf(`kind: Provider
 name: rt
 vendor: openai
@@ -304,8 +305,15 @@ func TestASessionEndsWithItsKey(t *testing.T) {
 }
 
 func TestASessionEndsWithItsBudgetOrLimit(t *testing.T) {
+	t.Run("counted in memory", func(t *testing.T) { sessionLimits(t) })
+	t.Run("counted in Redis", func(t *testing.T) {
+		sessionLimits(t, "--limits", redistest.Start(t, redistest.Persistent()...).URL)
+	})
+}
+
+func sessionLimits(t *testing.T, args ...string) {
 	t.Parallel()
-	g, _ := realtimeGateway(t)
+	g, _ := realtimeGateway(t, args...)
 	for name, c := range map[string]struct {
 		flags []string
 		code  string
