@@ -20,8 +20,9 @@ func TestAProviderWithTheRealtimeAPIHasAClusterForSessions(t *testing.T) {
 		return &configv1.ResolvedProvider{Name: name, Provider: &configv1.Provider{Name: name, Vendor: vendor},
 			Credential: "c"}
 	}
-	resources, errs := xds.Build(xds.Input{Providers: []*configv1.ResolvedProvider{provider("o", "openai"),
-		provider("a", "anthropic")}}, xds.Options{Providers: all.Providers(), SystemCA: "/etc/ssl/certs/ca-certificates.crt"})
+	in := xds.Input{Providers: []*configv1.ResolvedProvider{provider("o", "openai"), provider("a", "anthropic")}}
+	resources, errs := xds.Build(in, xds.Options{Providers: all.Providers(),
+		SystemCA: "/etc/ssl/certs/ca-certificates.crt"})
 	require.Empty(t, errs)
 	var sessions []*clusterv3.Cluster
 	for _, r := range resources {
