@@ -33,8 +33,7 @@ func TestAProviderWithTheRealtimeAPIHasAClusterForSessions(t *testing.T) {
 	require.Len(t, sessions, 1)
 	require.True(t, strings.HasPrefix(sessions[0].GetName(), "o/session/"))
 	options := &httpv3.HttpProtocolOptions{}
-	require.NoError(t, sessions[0].GetTypedExtensionProtocolOptions()[
-		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions"].UnmarshalTo(options))
+	require.NoError(t, sessions[0].GetTypedExtensionProtocolOptions()["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"].UnmarshalTo(options))
 	require.NotNil(t, options.GetExplicitHttpConfig().GetHttpProtocolOptions())
 	var filters []string
 	for _, f := range options.GetHttpFilters() {
