@@ -166,7 +166,7 @@ func trafficPages() []route {
 		{"GET /requests/{id}/bodies", admin.BodiesRead, (*visit).askBodies},
 		{"POST /requests/{id}/bodies", admin.BodiesRead, (*visit).showBodies},
 		{"GET /playground", admin.Playground, (*visit).playground},
-		{"POST /playground/chat", admin.Playground, (*visit).playgroundChat},
+		{"POST /playground/ask/{api}", admin.Playground, (*visit).playgroundAsk},
 		{"GET /playground/cost/{id}", admin.Playground, (*visit).playgroundCost},
 		{"GET /batches", admin.JobsRead, (*visit).batches},
 		{"GET /batches/{id}", admin.JobsRead, (*visit).showBatch},

@@ -51,9 +51,24 @@ func (d *Dashboard) gateway() (string, http.RoundTripper) {
 	return d.config.Gateway()
 }
 
-// playgroundChat passes a request on to the gateway, and the answer back as it comes. It takes the key that the
+// playgroundPath returns the path of an API in which the playground asks, or "".
+func playgroundPath(api string) string {
+	switch api {
+	case "chat":
+		return "/v1/chat/completions"
+	case "messages", "responses":
+		return "/v1/" + api
+	}
+	return ""
+}
+
+// playgroundAsk passes a request on to the gateway, and the answer back as it comes. It takes the key that the
 // visitor has typed, or else the session's own. Nothing of the request or of the answer is kept.
-func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
+func (v *visit) playgroundAsk(w http.ResponseWriter, r *http.Request) error {
+	path := playgroundPath(r.PathValue("api"))
+	if path == "" {
+		return errNoPage
+	}
 	base, transport := v.gateway()
 	if base == "" {
 		return playgroundError(w, "The gateway is not ready yet.")
@@ -70,8 +85,8 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})
-	ask, err := http.NewRequestWithContext(r.Context(), http.MethodPost, strings.TrimRight(base, "/")+
-		"/v1/chat/completions", r.Body)
+	ask, err := http.NewRequestWithContext(r.Context(), http.MethodPost, strings.TrimRight(base, "/")+path,
+		r.Body)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestASessionHasAKeyForThePlayground(t *testing.T) {
 	b.gateway = func() (string, http.RoundTripper) { return gateway.URL, http.DefaultTransport }
 	chat := func() string {
 		w.get("/playground")
-		require.Equal(t, 200, w.post("/playground/chat").status)
+		require.Equal(t, 200, w.post("/playground/ask/chat").status)
 		return keys[len(keys)-1]
 	}
 	listed := func() int { return strings.Count(text(w.get("/keys").body), "Playground of ada") }

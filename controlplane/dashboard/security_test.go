@@ -238,7 +238,7 @@ func TestSlowBrowsersAreCutOffButNotStreams(t *testing.T) {
 	gateway := httptest.NewServer(http.NotFoundHandler())
 	defer gateway.Close()
 	b.gateway = func() (string, http.RoundTripper) { return gateway.URL, http.DefaultTransport }
-	r := httptest.NewRequest(http.MethodPost, "/playground/chat", strings.NewReader("{}"))
+	r := httptest.NewRequest(http.MethodPost, "/playground/ask/chat", strings.NewReader("{}"))
 	u, err := url.Parse(b.url)
 	require.NoError(t, err)
 	for _, c := range owner.client.Jar.Cookies(u) {

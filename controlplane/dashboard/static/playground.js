@@ -14,22 +14,14 @@ async function* events(body) {
   }
 }
 
+// apiOf returns the API that the form has chosen.
+const apiOf = (form) => APIS[form.api.value];
+
 // requestOf returns the request that the form and a conversation make.
 function requestOf(form, model, messages) {
-  const body = { model, messages: [...messages] };
-  if (form.system.value) body.messages.unshift({ role: "system", content: form.system.value });
-  if (form.max_tokens.value) body.max_completion_tokens = Number(form.max_tokens.value);
-  if (form.temperature.value) body.temperature = Number(form.temperature.value);
-  if (form.reasoning_effort.value) body.reasoning_effort = form.reasoning_effort.value;
-  return body;
-}
-
-// asCode writes a request for a client that reads the gateway and the key from the environment.
-function asCode(kind, base, body) {
-  if (kind === "curl") {
-    return `curl "${base}/v1/chat/completions" \\\n  -H "Authorization: Bearer $OPENAI_API_KEY" -H "Content-Type: application/json" \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'\n`;
-  }
-  return `import json, openai\n\nclient = openai.OpenAI(base_url=${JSON.stringify(base + "/v1")})  # reads OPENAI_API_KEY\nrequest = json.loads(${JSON.stringify(JSON.stringify(body))})\nprint(client.chat.completions.create(**request).choices[0].message.content)\n`;
+  const number = (field) => field.value ? Number(field.value) : undefined;
+  return apiOf(form).request({ model, messages, system: form.system.value || undefined, most: number(form.max_tokens),
+    temperature: number(form.temperature), effort: form.reasoning_effort.value || undefined });
 }
 
 // A Side is the conversation with one model.
@@ -76,24 +68,22 @@ class Side {
   }
 
   async stream(form, answer, signal) {
-    const began = performance.now();
-    const body = { ...requestOf(form, this.model, this.messages), stream: true, stream_options: { include_usage: true } };
+    const began = performance.now(), api = apiOf(form);
+    const body = { ...requestOf(form, this.model, this.messages), ...api.streamed };
     const headers = { "Content-Type": "application/json", "X-Form-Token": form.dataset.token };
     if (form.key.value) headers["X-Gateway-Key"] = form.key.value;
-    const response = await fetch("/playground/chat", { method: "POST", body: JSON.stringify(body), signal, headers });
+    const response = await fetch("/playground/ask/" + form.api.value, { method: "POST", body: JSON.stringify(body), signal, headers });
     if (response.redirected) throw new Error("You are signed out. Load the page again.");
     if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? "The gateway returned status " + response.status + ".");
-    let first = 0, usage;
+    let first = 0;
+    const seen = {};
     for await (const data of events(response.body)) {
       if (data === "[DONE]") break;
-      const chunk = JSON.parse(data);
-      if (chunk.error) throw new Error(chunk.error.message);
-      const text = chunk.choices?.[0]?.delta?.content;
+      const text = api.read(JSON.parse(data), seen);
       if (text) { first ||= performance.now() - began; answer.textContent += text; answer.scrollIntoView({ block: "nearest" }); }
-      usage = chunk.usage ?? usage;
     }
     const parts = [`first token after ${Math.round(first)} ms`, `${Math.round(performance.now() - began)} ms total`];
-    if (usage) parts.push(`${usage.prompt_tokens} input tokens, ${usage.completion_tokens} output tokens`);
+    if (seen.usage) parts.push(`${seen.usage.input} input tokens, ${seen.usage.output} output tokens`);
     const provider = response.headers.get("X-Modelgate-Provider"), attempts = Number(response.headers.get("X-Modelgate-Attempts") || 1);
     if (provider) parts.push(provider + (attempts > 1 ? `, ${attempts} attempts` : ""));
     this.measured.textContent = parts.join(" · ");
@@ -158,7 +148,8 @@ document.addEventListener("DOMContentLoaded", () => {
     button.onclick = async () => {
       const messages = [...(open[0]?.messages ?? []).filter((m) => m.role === "user").slice(-1)];
       if (form.message.value) messages.splice(0, 1, { role: "user", content: form.message.value });
-      const code = asCode(button.dataset.as, form.dataset.base, requestOf(form, form.model.value || "provider/model", messages));
+      const body = requestOf(form, form.model.value || "provider/model", messages), { path, python } = apiOf(form);
+      const code = button.dataset.as === "curl" ? curl(form.dataset.base, path, body) : python(form.dataset.base, body);
       copied.textContent = await navigator.clipboard.writeText(code).then(() => "Copied. The key is not in it.", () => "The browser does not allow it.");
     };
   }

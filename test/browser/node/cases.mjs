@@ -263,6 +263,14 @@ await test("the playground streams through the gateway", async () => {
   await side.getByText(/input tokens, \d+ output tokens/).waitFor();
   await side.getByRole("link").waitFor(); // the cost
   await page.getByLabel("Conversation with team/fast").waitFor();
+  for (const api of ["Anthropic's Messages", "Responses"]) {
+    await page.getByRole("button", { name: "Start over" }).click();
+    await page.getByRole("combobox", { name: "API" }).selectOption(api);
+    await page.getByLabel("Your message").fill("In other words?");
+    await page.keyboard.press("Enter");
+    await side.locator(".said.assistant", { hasText: "In other words?" }).waitFor();
+    await side.getByText(/[1-9]\d* input tokens, [1-9]\d* output tokens/).waitFor();
+  }
   await page.getByLabel("Your own key").fill("sk-mg-wrong");
   await page.getByLabel("Your message").fill("Again");
   await page.keyboard.press("Enter");
