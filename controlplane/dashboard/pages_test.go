@@ -344,7 +344,8 @@ func TestThePlaygroundStreamsAsTheGatewayDoes(t *testing.T) {
 	t.Cleanup(gateway.Close)
 	b.gateway = func() (string, http.RoundTripper) { return gateway.URL, http.DefaultTransport }
 	w.get("/playground")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/playground/ask/chat", strings.NewReader(`{}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/playground/ask/chat",
+		strings.NewReader(`{}`))
 	require.NoError(t, err)
 	r.Header.Set("X-Form-Token", w.csrf)
 	r.Header.Set("X-Gateway-Key", "sk-mg-x")
@@ -358,7 +359,8 @@ func TestThePlaygroundStreamsAsTheGatewayDoes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "data: 1\n\n", string(first), "while the gateway still writes")
 	close(go1)
-	r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/playground/ask/chat", strings.NewReader(`{}`))
+	r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/playground/ask/chat",
+		strings.NewReader(`{}`))
 	require.NoError(t, err)
 	r.Header.Set("X-Gateway-Key", "sk-mg-x")
 	require.Equal(t, 403, w.do(r).status, "a form token is needed")
