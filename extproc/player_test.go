@@ -50,7 +50,7 @@ func testCases(t *testing.T, newServer func(*testing.T, *exchange.Config, *zap.L
 		core, logs := observer.New(zap.InfoLevel)
 		server := newServer(t, testConfig(t, key, a, b), zap.New(core))
 		gateway := httptest.NewServer(extproctest.New(serve(t, server), map[string]string{"a": a.URL, "b": b.URL, "c": b.URL,
-			"narrow": a.URL}))
+			"d": b.URL, "narrow": a.URL}))
 		t.Cleanup(gateway.Close)
 		newKey := func(_ testing.TB, k *configv1.Key) string {
 			next, secret := *server.config.current.Load(), auth.Generate().Reveal()

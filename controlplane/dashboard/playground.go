@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -51,13 +52,15 @@ func (d *Dashboard) gateway() (string, http.RoundTripper) {
 	return d.config.Gateway()
 }
 
-// playgroundPath returns the path of an API in which the playground asks, or "".
-func playgroundPath(api string) string {
+// playgroundPath returns the path of an API in which the playground asks for a model, or "".
+func playgroundPath(api, model string) string {
 	switch api {
 	case "chat":
 		return "/v1/chat/completions"
 	case "messages", "responses":
 		return "/v1/" + api
+	case "gemini":
+		return "/v1beta/models/" + url.PathEscape(model) + ":streamGenerateContent?alt=sse"
 	}
 	return ""
 }
@@ -65,7 +68,7 @@ func playgroundPath(api string) string {
 // playgroundAsk passes a request on to the gateway, and the answer back as it comes. It takes the key that the
 // visitor has typed, or else the session's own. Nothing of the request or of the answer is kept.
 func (v *visit) playgroundAsk(w http.ResponseWriter, r *http.Request) error {
-	path := playgroundPath(r.PathValue("api"))
+	path := playgroundPath(r.PathValue("api"), r.URL.Query().Get("model"))
 	if path == "" {
 		return errNoPage
 	}

@@ -107,16 +107,24 @@ func inDialects(replies []localReply, others []*inbound.Dialect) *hcmv3.LocalRep
 func ofDialect(d *inbound.Dialect) *accesslogv3.AccessLogFilter {
 	all := []*accesslogv3.AccessLogFilter{metadata(envoy.MetadataDialect,
 		&matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(d.Name)}}, false)}
+	if d.Prefix != "" {
+		return either(append(all, ofPath(d.Prefix))...)
+	}
 	for _, o := range d.Operations {
 		if slices.ContainsFunc(d.Operations,
 			func(other *inbound.Operation) bool { return strings.HasPrefix(o.Path, other.Path+"/") }) {
 			continue // the other's prefix matches it
 		}
-		all = append(all, &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
-			HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{Name: ":path",
-				HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: prefixed(o.Path)}}}}})
+		all = append(all, ofPath(o.Path))
 	}
 	return either(all...)
+}
+
+// ofPath matches requests whose path has a prefix.
+func ofPath(prefix string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
+		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{Name: ":path",
+			HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: prefixed(prefix)}}}}}
 }
 
 func prefixed(s string) *matcherv3.StringMatcher {

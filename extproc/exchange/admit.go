@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -38,9 +39,27 @@ func (x *Exchange) authorization(h Headers) string {
 			return "Bearer " + key
 		}
 	}
+	if name := x.dialect.KeyParameter; name != "" {
+		if key := parameter(h.Get(":path"), name); key != "" {
+			return "Bearer " + key
+		}
+	}
 	given := h.Get("authorization")
 	if given == "" && x.record.Path == envoy.PathRealtime {
 		given = keyOfProtocols(h)
 	}
 	return given
+}
+
+// parameter returns a parameter in the query of a path, or "".
+func parameter(path, name string) string {
+	_, query, ok := strings.Cut(path, "?")
+	if !ok {
+		return ""
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return ""
+	}
+	return values.Get(name)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/inbound/gemini"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
@@ -27,11 +28,11 @@ var forwarded = map[string]bool{
 // ends with the exchange.
 func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Reply {
 	path, query, _ := strings.Cut(h.Get(":path"), "?")
-	op := dialects.Find(path)
+	op := dialects.Find(path, query)
 	if op != nil {
 		x.dialect = op.Dialect
 	} else if isModels(path) {
-		x.dialect = dialects.Of(h.Get)
+		x.dialect = dialects.Of(path, h.Get)
 	}
 	method := h.Get(":method")
 	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
@@ -49,7 +50,11 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		}
 	}
 	route := x.config.Routes.Find(path)
-	if route == nil && !strings.HasPrefix(path, "/v1/") {
+	routed := route != nil && !strings.HasPrefix(path, "/v1/")
+	if routed { // what has the path of another API is passed as an operator wants it
+		op, x.dialect = nil, dialects.Default
+	}
+	if route == nil && op == nil && !strings.HasPrefix(path, "/v1/") && !isModels(path) {
 		_ = x.admit(h, path) // a client with a valid key is not a stranger
 		return x.refuse(h, unknownURL(method, path), "mg_unknown_url")
 	}
@@ -64,13 +69,9 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		return x.openSession(ctx, h, query, end)
 	}
 	if op != nil {
-		x.record.Operation = op.Name
-		if method != http.MethodPost {
-			return x.reject(wrongMethod(method, path, http.MethodPost), "mg_method")
-		}
 		return x.awaitRequest(ctx, op, h, end)
 	}
-	if route != nil && !isReport(path) && !isModels(path) {
+	if routed || route != nil && !isReport(path) && !isModels(path) {
 		x.record.Operation = "route"
 		return x.passRequest(ctx, route, h, query, end)
 	}
@@ -80,7 +81,18 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 func isReport(path string) bool { return strings.HasPrefix(path, reportsPath) }
 
 func isModels(path string) bool {
-	return path == "/v1/models" || strings.HasPrefix(path, "/v1/models/") && path != "/v1/models/"
+	_, ok := modelAsked(path)
+	return ok
+}
+
+// modelAsked returns the model whose facts a path asks for, in any dialect. An empty one stands for the list of all.
+func modelAsked(path string) (id string, ok bool) {
+	for _, list := range [...]string{"/v1/models", gemini.Prefix + "models"} {
+		if rest, found := strings.CutPrefix(path, list); found && (rest == "" || rest[0] == '/' && rest != "/") {
+			return strings.TrimPrefix(rest, "/"), true
+		}
+	}
+	return "", false
 }
 
 // lookUp answers a request that needs no provider.
@@ -94,10 +106,12 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
 	case isModels(path):
 		x.record.Operation = "models"
-		id := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/")
+		id, _ := modelAsked(path)
 		switch {
 		case isRead(method):
 			return x.models(id)
+		case x.dialect == gemini.Dialect: // such as a method of a model that there is not
+			return x.reject(notServed(method, path), "mg_unknown_url")
 		case id != "":
 			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
 		}
@@ -108,8 +122,11 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 
 // awaitRequest waits for the body of a request, and removes headers that the provider must not get.
 func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h Headers, end bool) Reply {
-	x.operation = op
-	x.head = inbound.Head{ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta")}
+	x.operation, x.record.Operation = op, op.Name
+	if method := x.record.Method; method != http.MethodPost {
+		return x.reject(wrongMethod(method, x.record.Path, http.MethodPost), "mg_method")
+	}
+	x.head = inbound.Head{Path: x.record.Path, ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta")}
 	media := mediaType(x.head.ContentType)
 	if media != "" && media != contentTypeJSON && (!op.AcceptsForms || media != contentTypeForm) {
 		accepted := []string{contentTypeJSON}

@@ -147,7 +147,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	x.state, reply.ResponseBody = inStream, Streamed
 	x.open(x.operation.Stream)
 	reply.Remove = append(reply.Remove, "content-length")
-	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeSSE},
+	reply.Set = append(reply.Set, Header{Name: "content-type", Value: cmp.Or(x.operation.StreamType, contentTypeSSE)},
 		Header{Name: "cache-control", Value: "no-cache"})
 	return reply
 }

@@ -28,10 +28,10 @@ func (p *prompt) read(body []byte) {
 		begins := top != w.topAt
 		top = w.topAt
 		switch string(w.top) {
-		case "messages":
+		case "messages", "contents", "generateContentRequest", "generate_content_request":
 			p.chat = 1
 			p.take(&w, s)
-		case "prompt", "input", "instructions", "system":
+		case "prompt", "input", "instructions", "system", "systemInstruction", "system_instruction":
 			p.take(&w, s)
 		case "tools", "functions":
 			if begins {

@@ -15,10 +15,17 @@ import (
 type Dialect struct {
 	Name       string
 	Operations []*Operation
+	// Prefix begins paths that are of no other dialect. It may be empty.
+	Prefix string
+	// Match returns the operation of a path that has the name of a model, or nil. It is nil if each operation has one
+	// path.
+	Match func(path, query string) *Operation
 	// Plain means that the writers use events only. OpenAI's writers use the raw forms of vendors that speak its dialect.
 	Plain bool
 	// KeyHeader is a header that may have the key in place of a bearer token, or empty. Its name is in lower case.
 	KeyHeader string
+	// KeyParameter is a parameter of the URL that may have the key, or empty.
+	KeyParameter string
 	// RequestIDHeader is a header with the request's id besides x-request-id, or empty.
 	RequestIDHeader string
 	// LimitHeader returns the dialect's form of a header that reports a limit. Nil: the headers are OpenAI's.
@@ -37,16 +44,17 @@ type Dialect struct {
 // An Operation is an endpoint of a dialect that takes a model.
 type Operation struct {
 	Dialect      *Dialect
-	Path         string
+	Path         string // empty: see Dialect.Match
 	Name         string // in metrics and logs
 	Required     string // the required members, for messages
 	AcceptsForms bool   // also accepts forms
 	// Streams means that an answer may be translated piece by piece. Whether the client wants a stream is in the body,
 	// which is too late to choose how the answer comes.
 	Streams     bool
-	TextAnswer  bool // answers are text, and the request may bound their length
-	ImageAnswer bool // answers are images
-	Free        bool // the provider bills nothing
+	StreamType  string // the media type of streams; empty: they are server-sent events
+	TextAnswer  bool   // answers are text, and the request may bound their length
+	ImageAnswer bool   // answers are images
+	Free        bool   // the provider bills nothing
 	// AppendCount appends the answer of an operation that counts tokens, if the gateway itself counts: see CountHere.
 	AppendCount func(dst []byte, tokens int64) []byte
 	Parse       func(h Head, body []byte) (Request, error)
@@ -65,6 +73,7 @@ func (e *CountHere) Error() string { return "the provider does not count tokens"
 
 // A Head has the headers of a request that its parser needs.
 type Head struct {
+	Path        string
 	ContentType string
 	Betas       string // anthropic-beta
 }

@@ -23,7 +23,7 @@ import (
 // open returns the pipeline of the answer of a vendor to the smallest request of an operation.
 func open(t *testing.T, vendor provider.Provider, path string, guard pipeline.Guard) *pipeline.Pipeline {
 	t.Helper()
-	o := dialects.Find("/v1/" + path)
+	o := dialects.Find("/v1/"+path, "")
 	r, err := o.Parse(inboundapi.Head{}, []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"prompt":"x"}`))
 	require.NoError(t, err)
 	_, answer, err := r.Encode(&vendor, provider.Target{Model: "m"})

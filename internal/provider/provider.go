@@ -53,9 +53,9 @@ type Provider struct {
 	Chat ChatCodec
 	// TakesThinking means that Chat reads Anthropic's members of reasoning: thinking, and the effort in output_config.
 	TakesThinking bool
-	// Messages serves clients of Anthropic's Messages API in their own dialect. If it is nil, or does not serve a
-	// request, Chat is used.
-	Messages MessagesCodec
+	// Messages serves clients of Anthropic's Messages API, and Gemini those of Google's Gemini API, in their own dialect.
+	// If it is nil, or does not serve a request, Chat is used.
+	Messages, Gemini NativeCodec
 	// Completion translates legacy completions. If it is nil, Chat is used.
 	Completion CompletionCodec
 	// Embedding translates embeddings.
@@ -134,21 +134,20 @@ type ChatCodec interface {
 	Encode(r *openai.ChatRequest, t Target) (Request, Answer, error)
 }
 
-// A MessagesRequest is a checked request of Anthropic's Messages API.
-type MessagesRequest struct {
+// A NativeRequest is a checked request of a client, in the client's dialect.
+type NativeRequest struct {
 	Body   []byte
 	Betas  string // the header anthropic-beta
 	Stream bool
 	Count  bool // only the number of its tokens is wanted
 }
 
-// A MessagesCodec passes requests of Anthropic's Messages API on to a vendor that serves it. Its answers give
-// chat.KindNative.
-type MessagesCodec interface {
+// A NativeCodec passes requests of a client's dialect on to a vendor that speaks it. Its answers give chat.KindNative.
+type NativeCodec interface {
 	// Serves reports whether the vendor takes a request as the client sent it. Otherwise it is translated.
-	Serves(r MessagesRequest, t Target) bool
+	Serves(r NativeRequest, t Target) bool
 	// Encode returns no Answer for a count if its answer passes as it comes.
-	Encode(r MessagesRequest, t Target) (Request, Answer, error)
+	Encode(r NativeRequest, t Target) (Request, Answer, error)
 }
 
 // A CompletionCodec translates legacy completions.

@@ -32,6 +32,7 @@ var smallest = map[Endpoint]string{
 	Embeddings:  `{"input":"x"}`,
 	Responses:   `{"input":"x"}`,
 	Messages:    `{"messages":[{"role":"user","content":"x"}],"max_tokens":1024}`,
+	Gemini:      `{"contents":[{"parts":[{"text":"x"}]}]}`,
 }
 
 // Ask returns a client's request for the model that asks for a stream, and for the usage of a stream, where it is told
@@ -48,7 +49,7 @@ func Ask(e Endpoint, request []byte, model string, stream, includeUsage bool) []
 	if stream {
 		members["stream"] = jsontext.Value("true")
 	}
-	if includeUsage && e != Messages && e != Responses && string(members["stream"]) == "true" {
+	if includeUsage && e != Messages && e != Responses && e != Gemini && string(members["stream"]) == "true" {
 		members["stream_options"] = jsontext.Value(`{"include_usage":true}`)
 	}
 	out, err := json.Marshal(members, json.Deterministic(true))

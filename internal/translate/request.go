@@ -7,9 +7,15 @@ package translate
 
 import (
 	"fmt"
+	"net/url"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/inbound/gemini"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -23,6 +29,7 @@ const (
 	Embeddings  Endpoint = "embeddings"
 	Messages    Endpoint = "messages" // Anthropic's
 	Responses   Endpoint = "responses"
+	Gemini      Endpoint = "gemini" // Google's
 )
 
 // paths are those of the operations.
@@ -41,16 +48,40 @@ type Request struct {
 
 // Parse checks a client's request to p. An error is an *openai.Error.
 func Parse(p provider.Provider, e Endpoint, body []byte) (*Request, error) {
-	o := dialects.Find(paths[e])
-	if o == nil {
-		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s, %s, %s or %s", e, Chat, Completions,
-			Embeddings, Messages, Responses)
+	path, query := paths[e], ""
+	if e == Gemini {
+		path, query, body = locateGemini(body)
 	}
-	r, err := o.Parse(inbound.Head{}, body)
+	o := dialects.Find(path, query)
+	if o == nil {
+		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s, %s, %s, %s or %s", e, Chat, Completions,
+			Embeddings, Messages, Responses, Gemini)
+	}
+	r, err := o.Parse(inbound.Head{Path: path}, body)
 	if err != nil {
 		return nil, err
 	}
 	return &Request{Endpoint: e, Request: r, operation: o, provider: p}, nil
+}
+
+// locateGemini returns the path and the query of a request of Google's API, which say what its members model and
+// stream say here, and the body without them.
+func locateGemini(body []byte) (path, query string, rest []byte) {
+	members := map[string]jsontext.Value{}
+	if err := json.Unmarshal(body, &members); err != nil {
+		members = nil
+	}
+	method := "generateContent"
+	if string(members["stream"]) == "true" {
+		method, query = "streamGenerateContent", "alt=sse"
+	}
+	path = gemini.Prefix + "models/" + url.PathEscape(openai.Unquote(members["model"])) + ":" + method
+	delete(members, "model")
+	delete(members, "stream")
+	if rest, err := json.Marshal(members, json.Deterministic(true)); err == nil && members != nil {
+		return path, query, rest
+	}
+	return path, query, body
 }
 
 // Encode builds the vendor's request, and the Answer that reads what comes back for it.

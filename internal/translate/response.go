@@ -147,7 +147,7 @@ func Cuttings(body []byte, limit int) iter.Seq[[][]byte] {
 }
 
 // ids matches the ids in what a client gets.
-var ids = regexp.MustCompile(`"id":"[^"]*"`)
+var ids = regexp.MustCompile(`"(?:id|responseId)":"[^"]*"`)
 
 func same(a, b Response) bool {
 	if a.Status != b.Status || !reflect.DeepEqual(a.Header, b.Header) {

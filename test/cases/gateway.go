@@ -74,6 +74,7 @@ func Config(a, b *Vendor) []configv1.Object {
 		&configv1.Provider{Name: "b", Vendor: "anthropic", Endpoint: b.URL + "/v1", Credential: value(CredentialB)},
 		&configv1.Provider{Name: "c", Vendor: "bedrock", Region: "us-east-1", Endpoint: b.URL,
 			Credential: value(CredentialC)},
+		&configv1.Provider{Name: "d", Vendor: "gemini", Endpoint: b.URL + "/v1beta", Credential: value(CredentialB)},
 		&configv1.Provider{Name: "narrow", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA),
 			Concurrency: &configv1.Concurrency{MaxRequests: 1, MaxPending: 1, MaxWait: durationpb.New(soon)}},
 		&configv1.Model{Name: "narrow-first", Targets: []*configv1.Target{target("narrow", "x", 0),
@@ -87,6 +88,7 @@ func Config(a, b *Vendor) []configv1.Object {
 		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "a"},
 		&configv1.Route{Name: "claude", PathPrefix: "/anthropic/", Provider: "b", RewritePrefix: new("/")},
 		&configv1.Route{Name: "deep", PathPrefix: "/anthropic/deep", Provider: "a", RewritePrefix: new("/v2/")},
+		&configv1.Route{Name: "google", PathPrefix: "/v1beta/models/routed/", Provider: "d"},
 		&configv1.Route{Name: "bedrock", PathPrefix: "/bedrock/", Provider: "c", RewritePrefix: new("/")},
 		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
 			{Vendors: []string{"anthropic"}, Models: []string{"limited-*"},

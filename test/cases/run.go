@@ -28,6 +28,7 @@ func Run(t *testing.T, start Start) {
 		{"Embeddings", embeddings},
 		{"Native", natives},
 		{"Messages", messages},
+		{"Gemini", gemini},
 		{"NotServed", notServed},
 		{"Routes", routes},
 		{"Catalog", catalogOverride},

@@ -89,6 +89,18 @@ func TestEnvoysOwnErrorsForAnthropicsClients(t *testing.T) {
 	}
 }
 
+// TestEnvoysOwnErrorsForGooglesClients holds the same of the form of Google's errors.
+func TestEnvoysOwnErrorsForGooglesClients(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	status, _, body := g.raw(t, "POST /v1beta/models/echo/echo:generateContent HTTP/1.1\r\nHost: x\r\nX-Goog-Api-Key: "+g.Key+
+		fmt.Sprintf("\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 33<<20))
+	require.Equal(t, 413, status, body)
+	e := harness.Decode(t, body)["error"].(map[string]any)
+	require.EqualValues(t, 413, e["code"])
+	require.Equal(t, "INVALID_ARGUMENT", e["status"])
+	require.NotEmpty(t, e["message"])
+}
+
 // TestHTTP10 holds that clients of HTTP/1.0, which know no chunks, get whole answers and streams, and that a HEAD has
 // no body.
 func TestHTTP10(t *testing.T) {

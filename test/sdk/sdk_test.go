@@ -94,6 +94,7 @@ func TestSDKs(t *testing.T) {
 		{"Node", "cases.mjs", node, true},
 		{"Go", "", golang, true},
 		{"Anthropic for Python", "anthropic_cases.py", python, false},
+		{"Google for Python", "gemini_cases.py", python, false},
 		{"Responses for Python", "responses_cases.py", python, false},
 		{"Realtime for Python", "realtime_cases.py", python, false},
 		{"LangChain for Python", "langchain_cases.py", python, false},

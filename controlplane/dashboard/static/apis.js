@@ -18,7 +18,7 @@ const given = (body) => Object.fromEntries(Object.entries(body).filter(([, v]) =
 // returns the event's text and adds usage to seen, or throws an error that is in the event; and the code of clients.
 const APIS = {
   chat: {
-    path: "/v1/chat/completions",
+    path: () => "/v1/chat/completions",
     streamed: { stream: true, stream_options: { include_usage: true } },
     request: ({ model, system, messages, most, temperature, effort }) => given({
       model, messages: system ? [{ role: "system", content: system }, ...messages] : messages,
@@ -32,7 +32,7 @@ const APIS = {
     python: (base, body) => openai(base) + `print(client.chat.completions.create(**${inPython(body)}).choices[0].message.content)\n`,
   },
   messages: {
-    path: "/v1/messages",
+    path: () => "/v1/messages",
     streamed: { stream: true },
     request: ({ model, system, messages, most, temperature, effort }) => given({
       model, system, messages, max_tokens: most ?? 4096, temperature, output_config: effort && { effort: effort === "minimal" ? "low" : effort },
@@ -48,7 +48,7 @@ const APIS = {
       `print(client.messages.create(**${inPython(body)}).content[0].text)\n`,
   },
   responses: {
-    path: "/v1/responses",
+    path: () => "/v1/responses",
     streamed: { stream: true },
     request: ({ model, system, messages, most, temperature, effort }) => given({
       model, instructions: system, input: messages, max_output_tokens: most, temperature, reasoning: effort && { effort },
@@ -61,5 +61,23 @@ const APIS = {
       return event.type === "response.output_text.delta" ? event.delta : undefined;
     },
     python: (base, body) => openai(base) + `print(client.responses.create(**${inPython(body)}).output_text)\n`,
+  },
+  gemini: {
+    path: (model) => `/v1beta/models/${model}:generateContent`,
+    streamed: {}, // the path says so
+    request: ({ system, messages, most, temperature, effort }) => given({
+      systemInstruction: system && { parts: [{ text: system }] },
+      contents: messages.map((m) => ({ role: m.role === "assistant" ? "model" : "user", parts: [{ text: m.content }] })),
+      generationConfig: given({ maxOutputTokens: most, temperature, thinkingConfig: effort && { thinkingLevel: effort.toUpperCase() } }),
+    }),
+    read(event, seen) {
+      if (event.error) throw new Error(event.error.message);
+      const u = event.usageMetadata;
+      if (u) seen.usage = used(u.promptTokenCount ?? 0, (u.candidatesTokenCount ?? 0) + (u.thoughtsTokenCount ?? 0));
+      return event.candidates?.[0]?.content?.parts?.filter((p) => !p.thought).map((p) => p.text ?? "").join("");
+    },
+    python: (base, body, model) => `import json, os\nfrom google import genai\n\nclient = genai.Client(api_key=os.environ["OPENAI_API_KEY"], http_options={"base_url": ${JSON.stringify(base)}})\n` +
+      `request = ${inPython(body)}\nconfig = {**request["generationConfig"], "system_instruction": request.get("systemInstruction")}\n` +
+      `print(client.models.generate_content(model=${JSON.stringify(model)}, contents=request["contents"], config=config).text)\n`,
   },
 };

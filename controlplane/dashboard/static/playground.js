@@ -72,7 +72,7 @@ class Side {
     const body = { ...requestOf(form, this.model, this.messages), ...api.streamed };
     const headers = { "Content-Type": "application/json", "X-Form-Token": form.dataset.token };
     if (form.key.value) headers["X-Gateway-Key"] = form.key.value;
-    const response = await fetch("/playground/ask/" + form.api.value, { method: "POST", body: JSON.stringify(body), signal, headers });
+    const response = await fetch(`/playground/ask/${form.api.value}?model=${encodeURIComponent(this.model)}`, { method: "POST", body: JSON.stringify(body), signal, headers });
     if (response.redirected) throw new Error("You are signed out. Load the page again.");
     if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? "The gateway returned status " + response.status + ".");
     let first = 0;
@@ -148,8 +148,8 @@ document.addEventListener("DOMContentLoaded", () => {
     button.onclick = async () => {
       const messages = [...(open[0]?.messages ?? []).filter((m) => m.role === "user").slice(-1)];
       if (form.message.value) messages.splice(0, 1, { role: "user", content: form.message.value });
-      const body = requestOf(form, form.model.value || "provider/model", messages), { path, python } = apiOf(form);
-      const code = button.dataset.as === "curl" ? curl(form.dataset.base, path, body) : python(form.dataset.base, body);
+      const model = form.model.value || "provider/model", body = requestOf(form, model, messages), { path, python } = apiOf(form);
+      const code = button.dataset.as === "curl" ? curl(form.dataset.base, path(model), body) : python(form.dataset.base, body, model);
       copied.textContent = await navigator.clipboard.writeText(code).then(() => "Copied. The key is not in it.", () => "The browser does not allow it.");
     };
   }

@@ -4,15 +4,17 @@ package dialects
 import (
 	"iter"
 	"maps"
+	"strings"
 
 	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/gemini"
 	"github.com/modelgate/modelgate/internal/inbound/messages"
 	"github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/inbound/responses"
 )
 
 // all are the dialects. The first one answers requests to unknown paths.
-var all = []*inbound.Dialect{openai.Dialect, messages.Dialect, responses.Dialect}
+var all = []*inbound.Dialect{openai.Dialect, messages.Dialect, responses.Dialect, gemini.Dialect}
 
 // Default is the dialect for paths that are not an operation.
 var Default = all[0]
@@ -20,10 +22,10 @@ var Default = all[0]
 // Others returns the dialects besides Default.
 func Others() []*inbound.Dialect { return all[1:] }
 
-// Of returns the dialect of a request that is no operation's: the one whose header it has, or Default.
-func Of(header func(name string) string) *inbound.Dialect {
+// Of returns the dialect of a request that is no operation's: the one whose path or header it has, or Default.
+func Of(path string, header func(name string) string) *inbound.Dialect {
 	for _, d := range Others() {
-		if d.Header != "" && header(d.Header) != "" {
+		if d.Prefix != "" && strings.HasPrefix(path, d.Prefix) || d.Header != "" && header(d.Header) != "" {
 			return d
 		}
 	}
@@ -32,18 +34,33 @@ func Of(header func(name string) string) *inbound.Dialect {
 
 var operations = byPath(all)
 
-// Paths returns the paths of all operations.
+// Paths returns the paths of all operations that have one.
 func Paths() iter.Seq[string] { return maps.Keys(operations) }
 
-// Find returns the operation of a path, or nil.
-func Find(path string) *inbound.Operation { return operations[path] }
+// Find returns the operation of a path and its parameters, or nil.
+func Find(path, query string) *inbound.Operation {
+	if o := operations[path]; o != nil {
+		return o
+	}
+	for _, d := range all {
+		if d.Match == nil {
+			continue
+		}
+		if o := d.Match(path, query); o != nil {
+			return o
+		}
+	}
+	return nil
+}
 
 func byPath(dialects []*inbound.Dialect) map[string]*inbound.Operation {
 	found := map[string]*inbound.Operation{}
 	for _, d := range dialects {
 		for _, o := range d.Operations {
 			o.Dialect = d
-			found[o.Path] = o
+			if o.Path != "" {
+				found[o.Path] = o
+			}
 		}
 	}
 	return found

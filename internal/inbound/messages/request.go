@@ -169,7 +169,7 @@ func notRead(err error) error { return compose.Error(err, compose.Dotted) }
 
 // A request is a client's request. It is translated when a vendor needs it that does not speak the dialect.
 type request struct {
-	sent provider.MessagesRequest // as the client sent it
+	sent provider.NativeRequest // as the client sent it
 	once sync.Once
 	err  error // of the translation
 
@@ -190,7 +190,7 @@ func parse(h inbound.Head, data []byte) (inbound.Request, error) {
 		return inbound.Request{}, err
 	}
 	return inbound.Request{Model: head.Model, Stream: head.Stream, IncludeUsage: true,
-		Encoder: &request{sent: provider.MessagesRequest{Body: data, Betas: h.Betas, Stream: head.Stream}}}, nil
+		Encoder: &request{sent: provider.NativeRequest{Body: data, Betas: h.Betas, Stream: head.Stream}}}, nil
 }
 
 // Encode implements inbound.Encoder.
@@ -202,7 +202,10 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
 			"The provider '%s' does not serve messages. Choose another model.", t.Config.GetName())
 	}
-	r.once.Do(func() { r.err = r.placed(r.translate()) })
+	r.once.Do(func() {
+		err := r.translate()
+		r.err = compose.Placed(err, r.places)
+	})
 	if r.err != nil {
 		return provider.Request{}, nil, r.err
 	}
@@ -212,7 +215,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 	}
 	sent, answer, err := v.Chat.Encode(chat, t)
 	sent.Dropped = append(sent.Dropped, r.dropped...)
-	return sent, answer, r.placed(err)
+	return sent, answer, compose.Placed(err, r.places)
 }
 
 // isNative reports whether the vendor itself speaks the dialect for the model and takes the request.

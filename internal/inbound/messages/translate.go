@@ -1,11 +1,8 @@
 package messages
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -224,27 +221,4 @@ func unknownTag(at, got string, expected ...string) error {
 	}
 	return openai.BadRequest(at, openai.CodeInvalidValue,
 		"%s: Input tag '%s' found using 'type' does not match any of the expected tags: %s.", at, got, list)
-}
-
-// ofMessage finds the places of messages in errors about the chat completion.
-var ofMessage = regexp.MustCompile(`messages\[(\d+)\]`)
-
-// placed returns an error with places of the client's request, where it is about a message of the chat completion.
-func (r *request) placed(err error) error {
-	e, ok := errors.AsType[*openai.Error](err)
-	if !ok || len(r.places) == 0 {
-		return err
-	}
-	place := func(s string) string {
-		return ofMessage.ReplaceAllStringFunc(s, func(found string) string {
-			i, err := strconv.Atoi(ofMessage.FindStringSubmatch(found)[1])
-			if err != nil || i >= len(r.places) {
-				return found
-			}
-			return r.places[i]
-		})
-	}
-	of := *e
-	of.Message, of.Param = place(e.Message), place(e.Param)
-	return &of
 }

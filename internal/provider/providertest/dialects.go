@@ -19,6 +19,8 @@ type clientDialect struct {
 	asks func(rec *recording, want *answerFacts) []byte
 	// read reads the facts of an answer: the events of a stream, or a document as one.
 	read func(got *answerFacts, streamed bool, events []gjson.Result)
+	// split returns the data of the events of a stream.
+	split func(t testing.TB, body string) []gjson.Result
 	// check checks the order of a stream's events.
 	check func(t testing.TB, o outcome, model string, events []gjson.Result)
 }
@@ -26,8 +28,14 @@ type clientDialect struct {
 var otherDialects = []clientDialect{
 	{translate.Messages, askMessages, func(got *answerFacts, streamed bool, events []gjson.Result) {
 		got.readMessages(&recording{streamed: streamed}, events)
-	}, requireMessageEvents},
-	{translate.Responses, askResponses, (*answerFacts).readResponses, requireResponseEvents},
+	}, readNamedEvents, requireMessageEvents},
+	{translate.Responses, askResponses, (*answerFacts).readResponses, readNamedEvents, requireResponseEvents},
+	{translate.Gemini, askGemini, func(got *answerFacts, streamed bool, events []gjson.Result) {
+		got.readGemini(&recording{streamed: streamed}, events)
+		if got.finish == "stop" && len(got.calls) > 0 { // Google has one reason for both
+			got.finish = "tool_calls"
+		}
+	}, readChunks, requireGeminiChunks},
 }
 
 func askMessages(rec *recording, want *answerFacts) []byte {
@@ -39,6 +47,9 @@ func (d *clientDialect) replay(t *testing.T, p provider.Provider, rec *recording
 	t.Helper()
 	if rec.dialect != messages {
 		p.Messages = nil // what was recorded is the answer to a request that was translated
+	}
+	if rec.dialect != gemini {
+		p.Gemini = nil
 	}
 	r, err := translate.Parse(p, d.endpoint, d.asks(rec, want))
 	require.NoError(t, err)
@@ -59,7 +70,7 @@ func (d *clientDialect) replay(t *testing.T, p provider.Provider, rec *recording
 	}
 	events := []gjson.Result{gjson.Parse(whole.Body)}
 	if r.Stream {
-		events = readNamedEvents(t, whole.Body)
+		events = d.split(t, whole.Body)
 		d.check(t, whole, replayed, events)
 		eachCutting(rec.response.body, 64<<10, func(pieces [][]byte) {
 			o := playStream(answer, r, pieces)

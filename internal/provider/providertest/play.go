@@ -101,7 +101,7 @@ func playStream(answer provider.Answer, r *translate.Request, pieces [][]byte) o
 }
 
 // ids matches the ids in what a client gets.
-var ids = regexp.MustCompile(`"id":"[^"]*"`)
+var ids = regexp.MustCompile(`"(?:id|responseId)":"[^"]*"`)
 
 // same reports whether two outcomes of a body are the same, but for ids that the codec has made.
 func same(a, b outcome, body []byte) bool {

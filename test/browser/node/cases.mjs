@@ -263,7 +263,7 @@ await test("the playground streams through the gateway", async () => {
   await side.getByText(/input tokens, \d+ output tokens/).waitFor();
   await side.getByRole("link").waitFor(); // the cost
   await page.getByLabel("Conversation with team/fast").waitFor();
-  for (const api of ["Anthropic's Messages", "Responses"]) {
+  for (const api of ["Anthropic's Messages", "Responses", "Google's Gemini API"]) {
     await page.getByRole("button", { name: "Start over" }).click();
     await page.getByRole("combobox", { name: "API" }).selectOption(api);
     await page.getByLabel("Your message").fill("In other words?");

@@ -78,6 +78,16 @@ func (a *Answer) Stream(asked chat.Asked) provider.Stream {
 type stream struct {
 	collector
 	frames framer
+	taken  func(object []byte) // gets each object after its events; nil: nobody wants them
+}
+
+// one takes in an object, and gives it on.
+func (s *stream) one(object []byte) error {
+	err := s.take(object)
+	if err == nil && s.taken != nil {
+		s.taken(object)
+	}
+	return err
 }
 
 // Decode implements provider.Stream. The vendor has no end mark, and more can follow what it calls the finish: nothing
@@ -105,7 +115,7 @@ func (s *stream) event(data []byte) error {
 	case len(data) == 0, string(data) == "[DONE]":
 		return nil
 	case data[0] != '[':
-		return s.take(data)
+		return s.one(data)
 	}
 	var v values
 	v.feed(data)
@@ -114,7 +124,7 @@ func (s *stream) event(data []byte) error {
 		if err != nil || !ok {
 			return err
 		}
-		if err := s.take(object); err != nil {
+		if err := s.one(object); err != nil {
 			return err
 		}
 	}

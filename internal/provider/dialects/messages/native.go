@@ -26,7 +26,7 @@ type Native struct {
 
 // EncodeNative returns the vendor's request for r. A model goes into the body, unless it is empty. A version likewise,
 // and then the betas too. Members in without are left out.
-func EncodeNative(vendor string, r provider.MessagesRequest, model, version string, without ...string) Native {
+func EncodeNative(vendor string, r provider.NativeRequest, model, version string, without ...string) Native {
 	out := Native{}
 	var all bool
 	if out.Betas, all = Betas(vendor, jsontext.Value(openai.AppendString(nil, r.Betas))); !all {

@@ -18,18 +18,18 @@ func TestNativeRequestsPassAsTheyAre(t *testing.T) {
 		`{"model":"p","system":"y","messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":""},{"type":"text","text":"b"}]}]}`: `{"model":"claude","messages":[{"content":"x","role":"user"},{"content":[{"type":"text","text":"b"}],"role":"assistant"}],"system":"y"}`,
 		`{"model":"p","messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":""}]}]}`:                                                                       `{"model":"claude","messages":[{"content":[{"type":"text","text":"."}],"role":"assistant"}]}`,
 	} {
-		got := EncodeNative("anthropic", provider.MessagesRequest{Body: []byte(sent)}, "claude", "")
+		got := EncodeNative("anthropic", provider.NativeRequest{Body: []byte(sent)}, "claude", "")
 		require.Equal(t, want, string(got.Body))
 		require.Empty(t, got.Dropped)
 	}
 	carrying := openai.CarryID("call_1", []byte(`{"x":1}`))
-	got := EncodeNative("anthropic", provider.MessagesRequest{Body: []byte(`{"model":"p","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"` + carrying + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + carrying + `","content":"x"}]}]}`)}, "claude", "")
+	got := EncodeNative("anthropic", provider.NativeRequest{Body: []byte(`{"model":"p","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"` + carrying + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + carrying + `","content":"x"}]}]}`)}, "claude", "")
 	require.Equal(t, `{"model":"claude","messages":[{"content":[{"type":"tool_use","id":"call_1","name":"f","input":{}}],"role":"assistant"},{"content":[{"type":"tool_result","tool_use_id":"call_1","content":"x"}],"role":"user"}]}`,
 		string(got.Body))
 }
 
 func TestBetasOfNativeRequests(t *testing.T) {
-	r := provider.MessagesRequest{Body: []byte(`{"model":"p","max_tokens":1}`), Betas: "web-search-2025-03-05, nobody-2020-01-01"}
+	r := provider.NativeRequest{Body: []byte(`{"model":"p","max_tokens":1}`), Betas: "web-search-2025-03-05, nobody-2020-01-01"}
 	got := EncodeNative("anthropic", r, "claude", "")
 	require.Equal(t, []string{"web-search-2025-03-05", "nobody-2020-01-01"}, got.Betas)
 	got = EncodeNative("vertex", r, "", "vertex-1")

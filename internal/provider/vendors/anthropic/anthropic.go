@@ -66,11 +66,11 @@ func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 // native passes requests of Anthropic's own clients.
 type native struct{}
 
-// Serves implements provider.MessagesCodec.
-func (native) Serves(provider.MessagesRequest, provider.Target) bool { return true }
+// Serves implements provider.NativeCodec.
+func (native) Serves(provider.NativeRequest, provider.Target) bool { return true }
 
-// Encode implements provider.MessagesCodec.
-func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+// Encode implements provider.NativeCodec.
+func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	m := messages.EncodeNative(name, r, t.Model, "")
 	header := http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}}
 	if len(m.Betas) > 0 {

@@ -44,8 +44,8 @@ var usualTiers = []string{"auto", "standard_only"}
 // clientTools are how the types of Anthropic's tools begin that the client runs, or that Bedrock has.
 var clientTools = []string{"custom", "bash_", "computer_", "memory_", "text_editor_", "tool_search_tool_"}
 
-// Serves implements provider.MessagesCodec.
-func (native) Serves(r provider.MessagesRequest, t provider.Target) bool {
+// Serves implements provider.NativeCodec.
+func (native) Serves(r provider.NativeRequest, t provider.Target) bool {
 	if !converse.IsClaude(t) {
 		return false
 	}
@@ -84,8 +84,8 @@ func takesTools(tools gjson.Result, t provider.Target) bool {
 	return takes
 }
 
-// Encode implements provider.MessagesCodec.
-func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+// Encode implements provider.NativeCodec.
+func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	m := messages.EncodeNative(name, r, "", claudeVersion, append(slices.Clone(lacking), "stream")...)
 	operation := "invoke"
 	switch {
@@ -100,7 +100,7 @@ func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Re
 
 // encodeCount builds a request of CountTokens, which takes the body of InvokeModel:
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html.
-func encodeCount(m messages.Native, r provider.MessagesRequest, t provider.Target) (provider.Request, provider.Answer,
+func encodeCount(m messages.Native, r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer,
 	error) {
 	if !gjson.GetBytes(r.Body, "max_tokens").Exists() { // a count has none, but InvokeModel needs it
 		m.Body = append(m.Body[:len(m.Body)-1], `,"max_tokens":1}`...)

@@ -26,7 +26,7 @@ const sonnet = "us.anthropic.claude-sonnet-4-20250514-v1:0"
 // encodeAs encodes a client's request for a model.
 func encodeAs(t *testing.T, endpoint, betas, model, body string) (provider.Request, provider.Answer) {
 	t.Helper()
-	r, err := dialects.Find(endpoint).Parse(inbound.Head{Betas: betas}, []byte(body))
+	r, err := dialects.Find(endpoint, "").Parse(inbound.Head{Betas: betas}, []byte(body))
 	require.NoError(t, err)
 	p := Provider()
 	sent, answer, err := r.Encode(&p, provider.Target{Config: &configv1.Provider{Name: name}, Model: model})
@@ -116,7 +116,7 @@ func TestCountTokens(t *testing.T) {
 			string(body))
 		require.NotNil(t, answer)
 	}
-	r, err := dialects.Find("/v1/messages/count_tokens").Parse(inbound.Head{}, []byte(asked))
+	r, err := dialects.Find("/v1/messages/count_tokens", "").Parse(inbound.Head{}, []byte(asked))
 	require.NoError(t, err)
 	p := Provider()
 	_, _, err = r.Encode(&p, provider.Target{Config: &configv1.Provider{}, Model: "us.amazon.nova-lite-v1:0"})

@@ -25,6 +25,7 @@ func Provider() provider.Provider {
 		DecodeError:       gemini.DecodeError,
 		Chat:              legacy.Functions(codec{}),
 		TakesThinking:     true,
+		Gemini:            native{},
 		Embedding:         gemini.Embedding(name),
 		Models:            models().Models,
 	}
@@ -54,4 +55,16 @@ func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 		Dropped:  m.Dropped,
 		Adjusted: m.Adjusted,
 	}, answer, nil
+}
+
+// native passes requests of Google's clients on.
+type native struct{}
+
+// Serves implements provider.NativeCodec.
+func (native) Serves(provider.NativeRequest, provider.Target) bool { return true }
+
+// Encode implements provider.NativeCodec.
+func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	sent, answer := gemini.EncodeNative(gemini.Resource(t.Model), r)
+	return sent, answer, nil
 }

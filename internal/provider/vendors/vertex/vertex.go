@@ -38,6 +38,7 @@ func Provider() provider.Provider {
 		DecodeError:       decodeError,
 		TakesThinking:     true,
 		Messages:          native{},
+		Gemini:            nativeGemini{},
 		Chat: legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate,
 			SystemRole: true})}),
 		Embedding: embedding{},
@@ -181,14 +182,14 @@ func claudePath(model string, stream bool) string {
 // native passes requests of Anthropic's clients to Claude.
 type native struct{}
 
-// Serves implements provider.MessagesCodec.
-func (native) Serves(_ provider.MessagesRequest, t provider.Target) bool {
+// Serves implements provider.NativeCodec.
+func (native) Serves(_ provider.NativeRequest, t provider.Target) bool {
 	family, _ := familyOf(t.Model)
 	return family == anthropic
 }
 
-// Encode implements provider.MessagesCodec.
-func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+// Encode implements provider.NativeCodec.
+func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	_, model := familyOf(t.Model)
 	if r.Count { // https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/count-tokens
 		m := messages.EncodeNative(name, r, model, claudeVersion)
@@ -198,6 +199,22 @@ func (native) Encode(r provider.MessagesRequest, t provider.Target) (provider.Re
 	m := messages.EncodeNative(name, r, "", claudeVersion)
 	return provider.Request{Path: claudePath(model, r.Stream), Header: http.Header{"Content-Type": {"application/json"}},
 		Body: m.Body, Dropped: m.Dropped}, &messages.NativeAnswer{}, nil
+}
+
+// nativeGemini passes requests of Google's clients on to Google's models.
+type nativeGemini struct{}
+
+// Serves implements provider.NativeCodec.
+func (nativeGemini) Serves(_ provider.NativeRequest, t provider.Target) bool {
+	family, _ := familyOf(t.Model)
+	return family == google
+}
+
+// Encode implements provider.NativeCodec.
+func (nativeGemini) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	_, model := familyOf(t.Model)
+	sent, answer := gemini.EncodeNative(resource("google", model), r)
+	return sent, answer, nil
 }
 
 // resource returns the path of a publisher's model, or of the project's own.

@@ -1,0 +1,188 @@
+package gemini
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+)
+
+// A document writes a complete answer. It implements chat.Writer.
+type document struct {
+	asked  chat.Asked
+	native bool // the vendor's own answer is passed
+	answer chat.Answer
+	body   []byte
+}
+
+// Put implements chat.Sink.
+func (d *document) Put(e chat.Event) {
+	if e.Kind == chat.KindNative {
+		d.native, d.body = true, e.JSON
+	}
+	if d.native || e.IsRaw() {
+		return
+	}
+	d.answer.Put(e)
+	if e.Kind == chat.KindEnd {
+		d.body = d.append(nil)
+	}
+}
+
+// Take implements chat.Writer.
+func (d *document) Take() []byte { return d.body }
+
+// Len implements chat.Writer.
+func (d *document) Len() int { return len(d.body) }
+
+func (d *document) append(dst []byte) []byte {
+	thoughts := wantsThoughts(d.asked.Echo)
+	dst = append(dst, `{"candidates":[`...)
+	for i := range d.answer.Choices {
+		c := &d.answer.Choices[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"content":{"parts":[`...)
+		if thoughts && c.Reasoning != "" {
+			dst = append(openai.AppendString(append(dst, `{"thought":true,"text":`...), c.Reasoning), '}')
+		}
+		for _, text := range []string{c.Text, c.Refusal} {
+			if text != "" {
+				dst = append(openai.AppendString(append(next(dst), `{"text":`...), text), '}')
+			}
+		}
+		dst = appendImages(dst, c.Images)
+		for n := range c.Calls {
+			call := &c.Calls[n]
+			dst = appendCall(next(dst), call.ID, call.Name, call.Arguments)
+		}
+		dst = openai.AppendString(append(dst, `],"role":"model"},"finishReason":`...), finishReason(c.FinishReason,
+			c.Refusal != ""))
+		dst = appendGrounding(dst, c.Annotations)
+		dst = appendLogprobs(dst, c.Logprobs)
+		dst = append(strconv.AppendInt(append(dst, `,"index":`...), int64(i), 10), '}')
+	}
+	dst = append(dst, `],"usageMetadata":`...)
+	return appendTail(appendUsage(dst, &d.answer.Usage), d.asked.Model, d.answer.ID)
+}
+
+// next appends the comma before a further element of a list.
+func next(dst []byte) []byte {
+	if dst[len(dst)-1] != '[' {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// appendTail appends the last members of an answer or a chunk.
+func appendTail(dst []byte, model, id string) []byte {
+	dst = openai.AppendString(append(dst, `,"modelVersion":`...), model)
+	dst = openai.AppendString(append(dst, `,"responseId":`...), id)
+	return append(dst, '}')
+}
+
+func appendCall(dst []byte, id, name, arguments string) []byte {
+	dst = openai.AppendString(append(dst, `{"functionCall":{"id":`...), id)
+	dst = openai.AppendString(append(dst, `,"name":`...), name)
+	dst = append(dst, `,"args":`...)
+	switch v := jsontext.Value(arguments); {
+	case arguments == "":
+		dst = append(dst, "{}"...)
+	case v.Kind() == '{' && v.Compact() == nil: // an event is one line
+		dst = append(dst, v...)
+	default: // text of the model that is no object is kept in one
+		dst = append(openai.AppendString(append(dst, `{"arguments":`...), arguments), '}')
+	}
+	return append(dst, "}}"...)
+}
+
+// appendImages appends images that the answer has as data.
+func appendImages(dst []byte, images jsontext.Value) []byte {
+	for _, image := range gjson.ParseBytes(images).Array() {
+		url := []byte(image.Get("image_url.url").Str)
+		kind, data, ok := bytes.Cut(bytes.TrimPrefix(url, []byte("data:")), []byte(";base64,"))
+		if !ok {
+			continue
+		}
+		dst = openai.AppendString(append(next(dst), `{"inlineData":{"mimeType":`...), string(kind))
+		dst = append(openai.AppendString(append(dst, `,"data":`...), string(data)), "}}"...)
+	}
+	return dst
+}
+
+// appendGrounding appends the pages that a text cites.
+func appendGrounding(dst []byte, annotations jsontext.Value) []byte {
+	begun := false
+	for _, a := range gjson.ParseBytes(annotations).Array() {
+		cited := a.Get("url_citation")
+		if !cited.Exists() {
+			continue
+		}
+		if !begun {
+			begun = true
+			dst = append(dst, `,"groundingMetadata":{"groundingChunks":[`...)
+		}
+		dst = openai.AppendString(append(next(dst), `{"web":{"uri":`...), cited.Get("url").Str)
+		dst = append(openai.AppendString(append(dst, `,"title":`...), cited.Get("title").Str), "}}"...)
+	}
+	if begun {
+		dst = append(dst, "]}"...)
+	}
+	return dst
+}
+
+// appendLogprobs appends the log probabilities of a chat completion.
+func appendLogprobs(dst []byte, logprobs jsontext.Value) []byte {
+	tokens := gjson.GetBytes(logprobs, "content").Array()
+	if len(tokens) == 0 {
+		return dst
+	}
+	token := func(t gjson.Result) {
+		dst = append(append(next(dst), `{"token":`...), t.Get("token").Raw...)
+		dst = append(append(append(dst, `,"logProbability":`...), t.Get("logprob").Raw...), '}')
+	}
+	dst = append(dst, `,"logprobsResult":{"topCandidates":[`...)
+	for _, t := range tokens {
+		dst = append(next(dst), `{"candidates":[`...)
+		for _, top := range t.Get("top_logprobs").Array() {
+			token(top)
+		}
+		dst = append(dst, "]}"...)
+	}
+	dst = append(dst, `],"chosenCandidates":[`...)
+	for _, t := range tokens {
+		token(t)
+	}
+	return append(dst, "]}"...)
+}
+
+// finishReason returns Google's reason for OpenAI's.
+func finishReason(finished string, refused bool) string {
+	switch {
+	case finished == "length":
+		return "MAX_TOKENS"
+	case finished == "content_filter", refused:
+		return "SAFETY"
+	}
+	return "STOP"
+}
+
+// appendUsage appends the usage as Google counts it: thoughts are not among the candidates' tokens.
+func appendUsage(dst []byte, u *openai.Usage) []byte {
+	thoughts := min(u.ReasoningTokens, u.CompletionTokens)
+	dst = strconv.AppendInt(append(dst, `{"promptTokenCount":`...), u.PromptTokens, 10)
+	dst = strconv.AppendInt(append(dst, `,"candidatesTokenCount":`...), u.CompletionTokens-thoughts, 10)
+	if thoughts > 0 {
+		dst = strconv.AppendInt(append(dst, `,"thoughtsTokenCount":`...), thoughts, 10)
+	}
+	if u.CachedTokens > 0 {
+		dst = strconv.AppendInt(append(dst, `,"cachedContentTokenCount":`...), u.CachedTokens, 10)
+	}
+	total := max(u.TotalTokens, u.PromptTokens+u.CompletionTokens)
+	return append(strconv.AppendInt(append(dst, `,"totalTokenCount":`...), total, 10), '}')
+}

@@ -1,0 +1,201 @@
+package gemini
+
+import (
+	"strconv"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+)
+
+// maxIdleBuffer bounds the buffer that an idle stream keeps: there are thousands of them.
+const maxIdleBuffer = 16 << 10
+
+// A framing is what stands around the chunks of a stream.
+type framing struct{ first, next, after, end string }
+
+var (
+	events = framing{first: "data: ", next: "data: ", after: "\n\n"}
+	array  = framing{first: "[", next: ",\n", end: "]"}
+)
+
+// A stream writes an answer as Google's chunks: each is an answer with a piece of the text. It implements chat.Writer
+// and is not safe for concurrent use.
+type stream struct {
+	asked    chat.Asked
+	framing  framing
+	thoughts bool // the client wants them
+	buf      []byte
+
+	native  bool // the vendor's own chunks are passed
+	begun   bool
+	id      string
+	usage   openai.Usage
+	choices []choice
+}
+
+// A choice is what is not written yet of a candidate.
+type choice struct {
+	finished    string // OpenAI's finish reason
+	refused     bool
+	annotations []byte
+	calls       []call
+}
+
+// A call is a call of a function, which is written whole.
+type call struct {
+	id, name  string
+	arguments []byte
+}
+
+func newStream(asked chat.Asked, f framing) chat.Writer {
+	return &stream{asked: asked, framing: f, thoughts: wantsThoughts(asked.Echo)}
+}
+
+// Take implements chat.Writer.
+func (w *stream) Take() []byte {
+	b := w.buf
+	w.buf = w.buf[:0]
+	if cap(b) > maxIdleBuffer {
+		w.buf = nil
+	}
+	return b
+}
+
+// Len implements chat.Writer.
+func (w *stream) Len() int { return len(w.buf) }
+
+// Put implements chat.Sink.
+func (w *stream) Put(e chat.Event) {
+	switch {
+	case e.Kind == chat.KindError:
+		w.open()
+		w.buf = appendError(w.buf, e.Error)
+		w.close()
+		w.buf = append(w.buf, w.framing.end...)
+	case e.Kind == chat.KindNative:
+		w.passed(e.JSON)
+	case e.Kind == chat.KindEnd && w.native:
+		w.buf = append(w.buf, w.framing.end...)
+	case !w.native && !e.IsRaw():
+		w.put(&e)
+	}
+}
+
+// passed writes the vendor's own chunk. The first event of such an answer has none.
+func (w *stream) passed(chunk []byte) {
+	if w.native = true; len(chunk) > 0 {
+		w.open()
+		w.buf = append(w.buf, chunk...)
+		w.close()
+	}
+}
+
+func (w *stream) put(e *chat.Event) {
+	switch e.Kind {
+	case chat.KindBegin:
+		w.id = e.ID
+	case chat.KindUsage:
+		w.usage = *e.Usage
+	case chat.KindEnd:
+		w.end()
+	case chat.KindText, chat.KindRefusal, chat.KindReasoning, chat.KindToolCall, chat.KindArguments, chat.KindMember,
+		chat.KindFinish:
+		for len(w.choices) <= e.Choice {
+			w.choices = append(w.choices, choice{})
+		}
+		w.piece(&w.choices[e.Choice], e)
+	}
+}
+
+// piece writes or keeps a piece of a candidate.
+func (w *stream) piece(c *choice, e *chat.Event) {
+	switch e.Kind {
+	case chat.KindText:
+		w.text(`{"text":`, e)
+	case chat.KindRefusal:
+		c.refused = true
+		w.text(`{"text":`, e)
+	case chat.KindReasoning:
+		if w.thoughts {
+			w.text(`{"thought":true,"text":`, e)
+		}
+	case chat.KindToolCall:
+		c.calls = append(c.calls, call{id: e.ID, name: e.Name})
+	case chat.KindArguments:
+		if e.Call < len(c.calls) {
+			c.calls[e.Call].arguments = append(c.calls[e.Call].arguments, e.String()...)
+		}
+	case chat.KindMember:
+		switch e.Name {
+		case "images":
+			w.begin()
+			w.buf = appendImages(w.buf, e.JSON)
+			w.finish(e.Choice)
+		case "annotations":
+			c.annotations = append(c.annotations[:0], e.JSON...)
+		}
+	case chat.KindFinish:
+		c.finished = e.Text
+	}
+}
+
+// text writes a chunk with a part that has a piece of text.
+func (w *stream) text(open string, e *chat.Event) {
+	if e.JSON == nil && e.Text == "" || string(e.JSON) == `""` {
+		return
+	}
+	w.begin()
+	if w.buf = append(w.buf, open...); e.JSON != nil {
+		w.buf = append(w.buf, e.JSON...)
+	} else {
+		w.buf = openai.AppendString(w.buf, e.Text)
+	}
+	w.buf = append(w.buf, '}')
+	w.finish(e.Choice)
+}
+
+// open and close write what stands around a chunk.
+func (w *stream) open() {
+	if !w.begun {
+		w.begun, w.buf = true, append(w.buf, w.framing.first...)
+	} else {
+		w.buf = append(w.buf, w.framing.next...)
+	}
+}
+
+func (w *stream) close() { w.buf = append(w.buf, w.framing.after...) }
+
+// begin begins a chunk up to the parts of a candidate. finish ends it.
+func (w *stream) begin() {
+	w.open()
+	w.buf = append(w.buf, `{"candidates":[{"content":{"parts":[`...)
+}
+
+func (w *stream) finish(index int) {
+	w.buf = strconv.AppendInt(append(w.buf, `],"role":"model"},"index":`...), int64(index), 10)
+	w.buf = appendTail(append(w.buf, "}]"...), w.asked.Model, w.id)
+	w.close()
+}
+
+// end writes the last chunk, with the calls, the reasons why the candidates end, and the usage.
+func (w *stream) end() {
+	w.open()
+	w.buf = append(w.buf, `{"candidates":[`...)
+	for i := range w.choices {
+		c := &w.choices[i]
+		w.buf = append(next(w.buf), `{"content":{"parts":[`...)
+		for n := range c.calls {
+			w.buf = appendCall(next(w.buf), c.calls[n].id, c.calls[n].name, string(c.calls[n].arguments))
+		}
+		if len(c.calls) == 0 {
+			w.buf = append(w.buf, `{"text":""}`...)
+		}
+		w.buf = append(w.buf, `],"role":"model"},"finishReason":`...)
+		w.buf = openai.AppendString(w.buf, finishReason(c.finished, c.refused))
+		w.buf = appendGrounding(w.buf, c.annotations)
+		w.buf = append(strconv.AppendInt(append(w.buf, `,"index":`...), int64(i), 10), '}')
+	}
+	w.buf = appendTail(appendUsage(append(w.buf, `],"usageMetadata":`...), &w.usage), w.asked.Model, w.id)
+	w.close()
+	w.buf = append(w.buf, w.framing.end...)
+}

@@ -1,0 +1,114 @@
+package gemini
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// EncodeNative builds the request for one of the dialect, at the path of a model.
+func EncodeNative(resource string, r provider.NativeRequest) (provider.Request, provider.Answer) {
+	sent := provider.Request{Path: resource + Method(r.Stream), Body: returned(r.Body),
+		Header: http.Header{"Content-Type": {"application/json"}}}
+	if r.Count {
+		sent.Path = resource + ":countTokens"
+		return sent, nil
+	}
+	return sent, &NativeAnswer{Answer{names: &turns.Names{}}}
+}
+
+// returned takes out of a conversation what the gateway added to answers of other vendors: data in the ids of calls.
+func returned(body []byte) []byte {
+	if !openai.HasCarried(body) {
+		return body
+	}
+	gjson.GetBytes(body, "contents.#.parts|@flatten").ForEach(func(_, part gjson.Result) bool {
+		for _, path := range [...]string{"functionCall.id", "function_call.id", "functionResponse.id",
+			"function_response.id"} {
+			full := part.Get(path).Str
+			if id, _ := openai.SplitID(full); id != full {
+				body = bytes.ReplaceAll(body, openai.AppendString(nil, full), openai.AppendString(nil, id))
+			}
+		}
+		return true
+	})
+	return body
+}
+
+// A NativeAnswer reads answers for clients of the dialect. It implements provider.Answer. Beside the events it gives
+// the vendor's own form, which the client gets with its own name of the model.
+type NativeAnswer struct{ Answer }
+
+// Decode implements provider.Answer.
+func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
+	out.Put(chat.Event{Kind: chat.KindNative})
+	if err := a.Answer.Decode(body, asked, &covered{out}); err != nil {
+		return err
+	}
+	out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(bytes.TrimSpace(body), asked.Model)})
+	return nil
+}
+
+// Stream implements provider.Answer.
+func (a *NativeAnswer) Stream(asked chat.Asked) provider.Stream {
+	s := &nativeStream{inner: stream{collector: collector{answer: &a.Answer, created: asked.Created}}, model: asked.Model}
+	s.inner.taken = s.pass
+	return s
+}
+
+// covered marks events as contained in the vendor's form.
+type covered struct{ out chat.Sink }
+
+// Put implements chat.Sink.
+func (c *covered) Put(e chat.Event) {
+	e.Covered = true
+	c.out.Put(e)
+}
+
+// A nativeStream implements provider.Stream.
+type nativeStream struct {
+	inner stream
+	out   covered // kept so that none is allocated for a piece
+	model string
+	begun bool
+}
+
+// Decode implements provider.Stream.
+func (s *nativeStream) Decode(piece []byte, out chat.Sink) error {
+	s.begin(out)
+	return s.inner.Decode(piece, &s.out)
+}
+
+// Close implements provider.Stream.
+func (s *nativeStream) Close(out chat.Sink) error {
+	s.begin(out)
+	return s.inner.Close(&s.out)
+}
+
+func (s *nativeStream) begin(out chat.Sink) {
+	if s.out.out = out; !s.begun {
+		s.begun = true
+		out.Put(chat.Event{Kind: chat.KindNative})
+	}
+}
+
+// pass gives the vendor's form of an object whose events were given.
+func (s *nativeStream) pass(object []byte) {
+	s.out.out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(object, s.model)})
+}
+
+// withModel returns an answer with the client's name of the model.
+func withModel(answer []byte, model string) []byte {
+	m := gjson.GetBytes(answer, "modelVersion")
+	if m.Index == 0 || m.Str == model {
+		return answer
+	}
+	out := append(make([]byte, 0, len(answer)+len(model)), answer[:m.Index]...)
+	return append(append(out, openai.AppendString(nil, model)...), answer[m.Index+len(m.Raw):]...)
+}
