@@ -121,7 +121,8 @@ func TestAnAnswerInChunks(t *testing.T) {
 	member := chat.Member(0, "annotations", []byte(`[{"type":"url_citation","url_citation":{"url":"https://x","title":"X"}}]`))
 	answer := []chat.Event{chat.Begin("r1"), chat.Role(0), chat.Reasoning(0, "hm"), chat.Text(0, "Hal"), chat.Text(0, ""),
 		chat.Text(0, "lo"), chat.ToolCall(0, 0, "c1", "f"), chat.ToolCall(0, 1, "c2", "g"),
-		chat.Arguments(0, 0, "{\n\"a\":"), chat.Arguments(0, 1, `not JSON`), chat.Arguments(0, 0, `1}`), member, chat.Finish(0, "tool_calls"),
+		chat.Arguments(0, 0, "{\n\"a\":"), chat.Arguments(0, 1, `not JSON`),
+		chat.Arguments(0, 0, `1}`), member, chat.Finish(0, "tool_calls"),
 		chat.Usage(openai.Usage{PromptTokens: 10, CachedTokens: 4, CompletionTokens: 7, ReasoningTokens: 2}), chat.End()}
 	const tail = `,"modelVersion":"m","responseId":"r1"}`
 	piece := func(part string) string {
