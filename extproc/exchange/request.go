@@ -58,7 +58,11 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		_ = x.admit(h, path) // a client with a valid key is not a stranger
 		return x.refuse(h, unknownURL(method, path), "mg_unknown_url")
 	}
-	if e := x.admit(h, path); e != nil {
+	endpoint := path
+	if op != nil && op.Dialect == gemini.Dialect {
+		endpoint = gemini.Beta(path) // who may list models may not use them for that
+	}
+	if e := x.admit(h, endpoint); e != nil {
 		return x.refuse(h, e, "mg_unauthorized")
 	}
 	if name := jobsOperation(method, path); name != "" && !x.internal {

@@ -442,6 +442,10 @@ func admission(t *testing.T, g *Gateway) {
 			require.Equal(t, 403, a.Status, path)
 			require.Equal(t, "insufficient_permissions", a.Failure(t).Code)
 		}
+		for _, version := range []string{"v1", "v1beta"} { // whose models may be listed, but not used
+			a := key.Do(t, "POST", "/"+version+"/models/a/gpt-4.1:generateContent", askGemini)
+			require.Equal(t, 403, a.Status, "%s", a.Body)
+		}
 		g.B.Answers(status(200, `{}`))
 		require.Equal(t, 200, key.Do(t, "POST", "/anthropic/messages", `{}`).Status)
 	})

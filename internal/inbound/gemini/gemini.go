@@ -99,6 +99,15 @@ func split(path string) (model, method string, ok bool) {
 	return model, method, true
 }
 
+// Beta returns the path of the beta version for a path with a method. Both versions are one endpoint, which is not
+// that of OpenAI's list of models.
+func Beta(path string) string {
+	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+		return Prefix + rest
+	}
+	return path
+}
+
 // statuses are Google's names of statuses: https://ai.google.dev/gemini-api/docs/troubleshooting.
 var statuses = map[int]string{
 	http.StatusUnauthorized:        "UNAUTHENTICATED",
