@@ -276,8 +276,3 @@ func stampOf(path string) stamp {
 	}
 	return stamp{modified: info.ModTime(), size: info.Size()}
 }
-
-// settings are what every ext_proc service needs once.
-func settings(root *secret.Root) *configv1.Settings {
-	return &configv1.Settings{Name: "default", KeyPepper: root.KeyPepper()}
-}

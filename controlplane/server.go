@@ -68,7 +68,7 @@ type Server struct {
 	resolver  *resolver
 	exchanger *exchanger
 	builder   *xds.Builder // of build
-	settings  *configv1.Settings
+	settings  *settings    // of build
 	publisher *snapshot.Publisher
 	states    chan configstore.State
 	keys      keyBook                           // of build
@@ -106,7 +106,7 @@ func New(c Config) (*Server, error) {
 		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e),
 		exchanger: e,
 		builder:   xds.NewBuilder(xds.Options{Providers: c.Providers, SystemCA: c.SystemCA}),
-		settings:  settings(c.Root),
+		settings:  newSettings(c.Root),
 		publisher: p,
 		replica:   configstore.Replicas + rand.Text(),
 		states:    make(chan configstore.State),
@@ -294,7 +294,7 @@ func (s *Server) follow(ctx context.Context) error {
 // build turns a configuration into what is published.
 func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
-	in.Settings = s.settings
+	in.Settings, in.Responses = s.settings.of(in.JobServices)
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
 		chains[c.GetName()] = []byte(c.GetChain())

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/xds"
@@ -300,6 +301,27 @@ func TestTheDataPlaneGetsThePepper(t *testing.T) {
 	s := subscribe[*configv1.Settings](p, envoy.RoleExtProc)
 	s.await(func() bool { return len(s.has) == 1 })
 	require.Equal(t, p.root.KeyPepper(), s.has["default"].GetKeyPepper())
+}
+
+// TestResponsesAreStoredOnlyWhereTheOperatorSaysSo: the job service gets the key for them, and the ext_proc service
+// sends them there, as long as the JobService has the setting.
+func TestResponsesAreStoredOnlyWhereTheOperatorSaysSo(t *testing.T) {
+	local := func(stored *configv1.StoredResponses) *configv1.JobService {
+		return &configv1.JobService{Name: "default", Address: "unix:///run/jobs.sock", Listen: "unix:///run/internal.sock",
+			StoredResponses: stored}
+	}
+	p := startPlane(t, local(&configv1.StoredResponses{}))
+	settings := subscribe[*configv1.Settings](p, envoy.RoleExtProc)
+	jobs := subscribe[*configv1.ResponseStore](p, envoy.RoleJobs)
+	settings.await(func() bool { return settings.has["default"].GetStoresResponses() })
+	jobs.await(func() bool { return jobs.has["default"].GetRetention().AsDuration() == 30*24*time.Hour })
+	require.Equal(t, p.root.ResponseKey(), jobs.has["default"].GetKey())
+
+	p.put(local(&configv1.StoredResponses{Retention: durationpb.New(2 * time.Hour)}))
+	jobs.await(func() bool { return jobs.has["default"].GetRetention().AsDuration() == 2*time.Hour })
+	p.put(local(nil))
+	settings.await(func() bool { return !settings.has["default"].GetStoresResponses() })
+	jobs.await(func() bool { return len(jobs.has) == 0 })
 }
 
 func TestACredentialFileIsReadAgainWhenItChanges(t *testing.T) {

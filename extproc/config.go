@@ -53,6 +53,7 @@ func (c *configClient) settings() *xdsclient.Type {
 		Remove: func(string) {},
 		Set: func(_ string, s *configv1.Settings) error {
 			c.building.Hasher = auth.NewHasher(s.GetKeyPepper())
+			c.building.StoresResponses = s.GetStoresResponses()
 			return nil
 		},
 	})

@@ -77,6 +77,7 @@ func looksOfHolders() map[string]look {
 		"JobService.address": {decides, "who receives clients' files and the names of their keys"},
 		"JobService.listen":  {decides, "who reaches the listener that trusts the named key without seeing it"},
 		"MutualTLS.*":        {decides, "who is trusted as the job service"},
+		"StoredResponses.*":  {unseen, "how long responses are stored"},
 	}
 }
 

@@ -35,6 +35,8 @@ type Input struct {
 	Keys []*configv1.Key
 	// Settings of the data plane; may be nil.
 	Settings *configv1.Settings
+	// Responses tells the job service to store responses; nil: it stores none.
+	Responses *configv1.ResponseStore
 }
 
 // Options are the inputs besides the configuration.
@@ -141,6 +143,9 @@ func (b *builder) buildAll(in Input) {
 	each(b, KindRateLimit, in.RateLimits, rateLimit)
 	if s := in.Settings; s != nil {
 		each(b, KindSettings, []*configv1.Settings{s}, settings)
+	}
+	if s := in.Responses; s != nil {
+		each(b, KindResponses, []*configv1.ResponseStore{s}, responseStore)
 	}
 }
 

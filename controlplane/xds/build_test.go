@@ -45,10 +45,10 @@ func readInput(t *testing.T, path string) Input {
 	var doc struct {
 		Providers, Models, Keys, Gateways, Certificates, Routes, Catalogs, JobServices, Webhooks, Listings []json.RawMessage
 		Organizations, Projects, RateLimits                                                                []json.RawMessage
-		Settings                                                                                           json.RawMessage
+		Settings, Responses                                                                                json.RawMessage
 	}
 	require.NoError(t, yaml.UnmarshalStrict(text, &doc))
-	return Input{
+	in := Input{
 		Providers:    messages[configv1.ResolvedProvider](t, doc.Providers),
 		Models:       messages[configv1.Model](t, doc.Models),
 		Keys:         messages[configv1.Key](t, doc.Keys),
@@ -66,6 +66,10 @@ func readInput(t *testing.T, path string) Input {
 
 		Settings: messages[configv1.Settings](t, []json.RawMessage{doc.Settings})[0],
 	}
+	if doc.Responses != nil {
+		in.Responses = messages[configv1.ResponseStore](t, []json.RawMessage{doc.Responses})[0]
+	}
+	return in
 }
 
 func messages[M any, P interface {
@@ -175,7 +179,7 @@ func TestBuildKeepsSecretsFromTheWrongRole(t *testing.T) {
 	}
 	require.Equal(t, map[string][]string{
 		envoy.RoleExtProc: {"Catalog", "Listing", "Model", "ResolvedProvider", "Route", "Settings"},
-		envoy.RoleJobs:    {"Catalog", "Model", "Provider", "Webhook"},
+		envoy.RoleJobs:    {"Catalog", "Model", "Provider", "ResponseStore", "Webhook"},
 	}, types)
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // The gateway's own resources, for the ext_proc service and the job service. Envoy never gets them, because they have
-// credentials. The job service gets only those for its webhooks.
+// credentials. The job service gets only those for its webhooks and for stored responses.
 
 // resolvedProvider returns a provider's resource for the ext_proc service, without the source of its credential.
 func resolvedProvider(p *configv1.ResolvedProvider) *configv1.ResolvedProvider {
@@ -76,4 +76,11 @@ func settings(s *configv1.Settings) ([]Resource, error) {
 		return nil, errors.New("key_pepper: is empty")
 	}
 	return []Resource{{Role: envoy.RoleExtProc, Name: s.GetName(), Message: s}}, nil
+}
+
+func responseStore(s *configv1.ResponseStore) ([]Resource, error) {
+	if len(s.GetKey()) == 0 {
+		return nil, errors.New("key: is empty")
+	}
+	return []Resource{{Role: envoy.RoleJobs, Name: s.GetName(), Message: s}}, nil
 }

@@ -25,6 +25,7 @@ const (
 	KindProject      = "Project"
 	KindRateLimit    = "RateLimit"
 	KindSettings     = "Settings"
+	KindResponses    = "ResponseStore"
 	KindSystem       = "System"
 )
 

@@ -11,4 +11,6 @@ type Config struct {
 	access.Directory
 	routing.Table
 	Routes routing.Routes
+	// StoresResponses means that the job service stores responses, for requests that need it.
+	StoresResponses bool
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -11,11 +12,12 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
 // jobsOperation returns the name of the job service's operation for a request, as used in metrics and logs, or "".
-func jobsOperation(method, path string) string {
+func (x *Exchange) jobsOperation(method, path string) string {
 	rest, ok := strings.CutPrefix(path, "/v1/")
 	if !ok {
 		return ""
@@ -28,6 +30,14 @@ func jobsOperation(method, path string) string {
 		if deeper {
 			return name
 		}
+	case "responses":
+		if deeper && x.config.StoresResponses {
+			return storedResponses
+		}
+	case "conversations":
+		if x.config.StoresResponses {
+			return name
+		}
 	case "models":
 		if below != "" && method == http.MethodDelete {
 			return name
@@ -35,6 +45,10 @@ func jobsOperation(method, path string) string {
 	}
 	return ""
 }
+
+// storedResponses is the operation of requests for stored responses. The request to the provider has an operation of
+// its own.
+const storedResponses = "stored_responses"
 
 // forwardedToJobs are the headers that the job service gets besides those of forwarded.
 var forwardedToJobs = map[string]bool{"range": true, "if-range": true, "idempotency-key": true,
@@ -52,15 +66,7 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	}
 	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
-	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None,
-		Set: Headers{{Name: envoy.HeaderKey, Value: x.key.Name}}}
-	if organization := x.key.Organization; organization != "" {
-		reply.Set = append(reply.Set, Header{Name: envoy.HeaderOrganization, Value: url.QueryEscape(organization)})
-	}
-	if project := x.key.Project; project != "" {
-		reply.Set = append(reply.Set, Header{Name: envoy.HeaderProject, Value: url.QueryEscape(project)})
-	}
-	reply.Set = append(reply.Set, x.TraceContext()...)
+	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: x.identity()}
 	// The job service must not answer before Envoy has seen the end of the request, which may come after its last byte.
 	if length := h.Get("content-length"); length != "" && length != "0" {
 		reply.Set = append(reply.Set, Header{Name: envoy.HeaderLength, Value: length})
@@ -70,6 +76,44 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 		if name := h[i].Name; name[0] != ':' && !forwarded[name] && !forwardedToJobs[name] {
 			reply.Remove = append(reply.Remove, name)
 		}
+	}
+	return reply
+}
+
+// identity returns the headers that tell the job service who the client is.
+func (x *Exchange) identity() Headers {
+	set := Headers{{Name: envoy.HeaderKey, Value: x.key.Name}}
+	if organization := x.key.Organization; organization != "" {
+		set = append(set, Header{Name: envoy.HeaderOrganization, Value: url.QueryEscape(organization)})
+	}
+	if project := x.key.Project; project != "" {
+		set = append(set, Header{Name: envoy.HeaderProject, Value: url.QueryEscape(project)})
+	}
+	return append(set, x.TraceContext()...)
+}
+
+// passStateful sends a request whose body has been read to the job service, which sends another one to a provider. That
+// one is limited and charged. This one only checks, for a response that is made later, that no budget is spent.
+func (x *Exchange) passStateful(ctx context.Context, body []byte, s inbound.State) Reply {
+	x.record.Operation = storedResponses
+	x.leave()
+	if set := x.preBodyRules().Only(limit.Cost); s == inbound.Background && len(set.Rules) > 0 && x.env.Limits != nil {
+		wanted := limit.Amounts{limit.Cost: 1}
+		x.charging.rules = set
+		decided, err := x.take(ctx, wanted)
+		if e := x.refusal(wanted, decided, err); e != nil {
+			return x.reject(e, "mg_limited")
+		}
+	}
+	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
+	x.state = awaitResponse
+	reply := Reply{Plan: x.active, Set: x.identity()}
+	if x.charging.wantsCost {
+		reply.Set = append(reply.Set, Header{Name: headerTellCost, Value: "true"})
+	}
+	if x.gzip {
+		reply.ReplaceBody, reply.Body = true, body
+		reply.Set = append(reply.Set, Header{Name: "content-length", Value: strconv.Itoa(len(body))})
 	}
 	return reply
 }
@@ -107,6 +151,9 @@ func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted l
 func (x *Exchange) passJobs(status int, end bool) Reply {
 	reply := Reply{Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.limitHeaders...)}
 	x.passUnseen(&reply)
+	if x.duplex.on {
+		reply.ResponseBody = None
+	}
 	switch {
 	case status >= 500:
 		x.record.Outcome = metering.OutcomeFailed

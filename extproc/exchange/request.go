@@ -65,7 +65,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	if e := x.admit(h, endpoint); e != nil {
 		return x.refuse(h, e, "mg_unauthorized")
 	}
-	if name := jobsOperation(method, path); name != "" && !x.internal {
+	if name := x.jobsOperation(method, path); name != "" && !x.internal {
 		x.record.Operation = name
 		return x.passToJobs(ctx, h)
 	}
@@ -194,6 +194,11 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	r, err := x.operation.Parse(x.head, body)
 	if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_bad_request")
+	}
+	if of := x.operation.StateOf; of != nil && x.config.StoresResponses && !x.internal {
+		if s := of(body); s != inbound.Stateless {
+			return x.passStateful(ctx, body, s)
+		}
 	}
 	x.wantsStream, x.includeUsage, x.echo = r.Stream, r.IncludeUsage, r.Echo
 	x.record.Stream = r.Stream

@@ -25,7 +25,9 @@ func notServed(method, path string) *openai.Error {
 	case group == "vision":
 		why = "Images are seen by chat models: send them as parts of messages to /v1/chat/completions."
 	case group == "responses":
-		why = "Responses that are stored cannot be reached here: the gateway does not know which provider stores them."
+		why = "This gateway stores no responses: its operator has not turned that on. Those that a provider stores cannot be reached here."
+	case group == "conversations":
+		why = "This gateway stores no conversations: its operator has not turned that on."
 	default:
 		return e
 	}

@@ -58,12 +58,24 @@ type Operation struct {
 	// AppendCount appends the answer of an operation that counts tokens, if the gateway itself counts: see CountHere.
 	AppendCount func(dst []byte, tokens int64) []byte
 	Parse       func(h Head, body []byte) (Request, error)
+	// StateOf returns what a valid body wants of stored state. Nil: the operation has none.
+	StateOf func(body []byte) State
 	// Stream returns the writer of a streamed answer, and Document the writer of a complete one.
 	Stream, Document func(chat.Asked) chat.Writer
 }
 
 // IsCounted reports whether the tokens of an answer that was cut can be counted. For a Route, o is nil.
 func (o *Operation) IsCounted() bool { return o != nil && (o.TextAnswer || !o.AcceptsForms) }
+
+// State is what a request wants of the objects that the job service stores.
+type State uint8
+
+// The values of State.
+const (
+	Stateless  State = iota
+	Stateful         // it refers to stored objects, or becomes one
+	Background       // likewise, and its answer is read later
+)
 
 // CountHere is the error of Encode if the gateway itself must count the tokens of a request: the vendor cannot.
 type CountHere struct{ Vendor, Model string }

@@ -44,6 +44,9 @@ func (r *Root) Sealer() *Sealer { return newSealer(r.derive("modelgate credentia
 // BodySealer returns the sealer of kept bodies.
 func (r *Root) BodySealer() *Sealer { return newSealer(r.derive("modelgate body sealing v1")) }
 
+// ResponseKey returns the key of [NewSealer] for stored responses.
+func (r *Root) ResponseKey() []byte { return r.derive("modelgate response sealing v1") }
+
 // Fingerprint tells one root from another and nothing else about it.
 func (r *Root) Fingerprint() string {
 	return hex.EncodeToString(r.derive("modelgate root fingerprint v1"))

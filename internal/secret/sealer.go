@@ -31,6 +31,31 @@ func newSealer(key []byte) *Sealer {
 	return &Sealer{aead: aead}
 }
 
+// NewSealer returns a sealer with a key of 32 bytes, as [Root.ResponseKey] returns it.
+func NewSealer(key []byte) (*Sealer, error) {
+	if len(key) != keySize {
+		return nil, errors.New("the key of a sealer has another length")
+	}
+	return newSealer(key), nil
+}
+
+// SealBytes is [Sealer.Seal] for bytes, which are not encoded as text. It does not modify plain.
+func (s *Sealer) SealBytes(kind, name, field string, plain []byte) []byte {
+	return s.aead.Seal([]byte{sealVersion}, nil, plain, place(kind, name, field))
+}
+
+// OpenBytes decrypts what SealBytes returned. Its only error is [ErrUnsealable].
+func (s *Sealer) OpenBytes(kind, name, field string, sealed []byte) ([]byte, error) {
+	if len(sealed) == 0 || sealed[0] != sealVersion {
+		return nil, ErrUnsealable
+	}
+	opened, err := s.aead.Open(nil, nil, sealed[1:], place(kind, name, field))
+	if err != nil {
+		return nil, ErrUnsealable
+	}
+	return opened, nil
+}
+
 // Seal encrypts v for one field of one object, as base64. Two calls give two results. Only [Sealer.Open] for the same
 // kind, name and field opens it, so a sealed value that is copied to another object is worth nothing there.
 func (s *Sealer) Seal(kind, name, field string, v Value) string {

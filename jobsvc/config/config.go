@@ -1,7 +1,7 @@
 // Package config has the job service's part of the configuration: providers, models and webhooks, which the control
 // plane serves over xDS.
 //
-// It has no credentials and no keys. Requests to a provider go through Envoy's internal listener, which adds the
+// It has no credentials and no keys of clients. Requests to a provider go through Envoy's internal listener, which adds the
 // credential and checks whether the key may use the model.
 package config
 
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -20,6 +21,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
 
@@ -33,6 +35,14 @@ type Config struct {
 	Webhooks []*configv1.Webhook
 	// Catalog has facts about models; it may be nil.
 	Catalog *catalog.Catalog
+	// Responses says how responses are stored; nil: they are not.
+	Responses *Responses
+}
+
+// Responses says how long responses and conversations are stored, and seals them.
+type Responses struct {
+	Retention time.Duration
+	Sealer    *secret.Sealer
 }
 
 // A Provider is a configured provider without its credential, with its vendor.
@@ -106,7 +116,7 @@ func New(o Options) *Client {
 	c.xds = xdsclient.New(xdsclient.Options{
 		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Registerer: o.Registerer, Publish: c.publish,
 		Types: []*xdsclient.Type{xdsclient.Of(c.providersHandler()), xdsclient.Of(c.modelsHandler()),
-			xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler())},
+			xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler()), xdsclient.Of(c.responsesHandler())},
 	})
 	return c
 }
@@ -167,6 +177,20 @@ func (c *Client) catalogHandler() xdsclient.Handler[*configv1.Catalog] {
 		Remove: func(string) { c.building.Catalog = catalog.New(nil) },
 		Set: func(_ string, own *configv1.Catalog) error {
 			c.building.Catalog = catalog.New(own)
+			return nil
+		},
+	}
+}
+
+func (c *Client) responsesHandler() xdsclient.Handler[*configv1.ResponseStore] {
+	return xdsclient.Handler[*configv1.ResponseStore]{
+		Remove: func(string) { c.building.Responses = nil },
+		Set: func(_ string, s *configv1.ResponseStore) error {
+			sealer, err := secret.NewSealer(s.GetKey())
+			if err != nil {
+				return err
+			}
+			c.building.Responses = &Responses{Retention: s.GetRetention().AsDuration(), Sealer: sealer}
 			return nil
 		},
 	}

@@ -2013,8 +2013,12 @@ type Quotas struct {
 	// Requests per minute that create, change, cancel or delete files, uploads, batches and jobs, at each replica of the
 	// job service. A burst may be a third of it.
 	WritesPerMinute uint64 `protobuf:"varint,12,opt,name=writes_per_minute,json=writesPerMinute,proto3" json:"writes_per_minute,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Stored responses and conversations.
+	StoredResponses uint64 `protobuf:"varint,13,opt,name=stored_responses,json=storedResponses,proto3" json:"stored_responses,omitempty"`
+	// Bytes of stored responses and conversations.
+	StoredResponseBytes uint64 `protobuf:"varint,14,opt,name=stored_response_bytes,json=storedResponseBytes,proto3" json:"stored_response_bytes,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Quotas) Reset() {
@@ -2127,6 +2131,20 @@ func (x *Quotas) GetWebhooks() uint64 {
 func (x *Quotas) GetWritesPerMinute() uint64 {
 	if x != nil {
 		return x.WritesPerMinute
+	}
+	return 0
+}
+
+func (x *Quotas) GetStoredResponses() uint64 {
+	if x != nil {
+		return x.StoredResponses
+	}
+	return 0
+}
+
+func (x *Quotas) GetStoredResponseBytes() uint64 {
+	if x != nil {
+		return x.StoredResponseBytes
 	}
 	return 0
 }
@@ -3651,9 +3669,11 @@ type JobService struct {
 	// Where Envoy listens for what the job service asks of providers: unix:///path or address:port.
 	Listen string `protobuf:"bytes,3,opt,name=listen,proto3" json:"listen,omitempty"`
 	// Mutual TLS between the two. Required unless both are Unix sockets.
-	Tls           *MutualTLS `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tls *MutualTLS `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
+	// Stores the responses and conversations of the Responses API, for every provider. Absent: nothing is stored.
+	StoredResponses *StoredResponses `protobuf:"bytes,5,opt,name=stored_responses,json=storedResponses,proto3" json:"stored_responses,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobService) Reset() {
@@ -3714,6 +3734,59 @@ func (x *JobService) GetTls() *MutualTLS {
 	return nil
 }
 
+func (x *JobService) GetStoredResponses() *StoredResponses {
+	if x != nil {
+		return x.StoredResponses
+	}
+	return nil
+}
+
+// StoredResponses says how long responses and conversations are kept. An empty object has the defaults.
+type StoredResponses struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the creation of a response, and from the last change of a conversation. Default 720h, from 1h to 8760h.
+	Retention     *durationpb.Duration `protobuf:"bytes,1,opt,name=retention,proto3" json:"retention,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredResponses) Reset() {
+	*x = StoredResponses{}
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredResponses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredResponses) ProtoMessage() {}
+
+func (x *StoredResponses) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
+func (*StoredResponses) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *StoredResponses) GetRetention() *durationpb.Duration {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
 type MutualTLS struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Certificate that Envoy shows, by name.
@@ -3730,7 +3803,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3742,7 +3815,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3755,7 +3828,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -3806,7 +3879,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +3891,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +3904,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Webhook) GetName() string {
@@ -3912,7 +3985,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3924,7 +3997,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3937,7 +4010,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AlertRule) GetName() string {
@@ -4034,7 +4107,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +4119,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +4132,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -4115,7 +4188,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4127,7 +4200,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4140,7 +4213,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -4161,7 +4234,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4173,7 +4246,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4186,7 +4259,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -4215,7 +4288,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +4300,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +4313,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -4297,7 +4370,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4309,7 +4382,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4322,7 +4395,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Listing) GetName() string {
@@ -4352,7 +4425,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4364,7 +4437,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4377,7 +4450,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListedModel) GetId() string {
@@ -4546,7 +4619,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tretention\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\tretention\"9\n" +
 	"\tRedaction\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\apattern\x18\x02 \x01(\tR\apattern\"\xcb\x03\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern\"\xaa\x04\n" +
 	"\x06Quotas\x12!\n" +
 	"\fopen_batches\x18\x01 \x01(\x04R\vopenBatches\x12!\n" +
 	"\fkept_batches\x18\x02 \x01(\x04R\vkeptBatches\x12\x14\n" +
@@ -4561,7 +4634,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\frecord_bytes\x18\n" +
 	" \x01(\x04R\vrecordBytes\x12\x1a\n" +
 	"\bwebhooks\x18\v \x01(\x04R\bwebhooks\x12*\n" +
-	"\x11writes_per_minute\x18\f \x01(\x04R\x0fwritesPerMinute\"\x83\x01\n" +
+	"\x11writes_per_minute\x18\f \x01(\x04R\x0fwritesPerMinute\x12)\n" +
+	"\x10stored_responses\x18\r \x01(\x04R\x0fstoredResponses\x122\n" +
+	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\"\x83\x01\n" +
 	"\tRateLimit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06domain\x18\x02 \x01(\tR\x06domain\x12J\n" +
@@ -4716,13 +4791,16 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fcached_input\x18\x04 \x01(\tR\vcachedInput\x12\x1f\n" +
 	"\vcache_write\x18\x05 \x01(\tR\n" +
 	"cacheWrite\x12(\n" +
-	"\x10cache_write_hour\x18\x06 \x01(\tR\x0ecacheWriteHour\"\x84\x01\n" +
+	"\x10cache_write_hour\x18\x06 \x01(\tR\x0ecacheWriteHour\"\xd5\x01\n" +
 	"\n" +
 	"JobService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06listen\x18\x03 \x01(\tR\x06listen\x120\n" +
-	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\"w\n" +
+	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\x12O\n" +
+	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses\"J\n" +
+	"\x0fStoredResponses\x127\n" +
+	"\tretention\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\tretention\"w\n" +
 	"\tMutualTLS\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12\x0e\n" +
 	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x1f\n" +
@@ -4851,7 +4929,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -4896,96 +4974,99 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*ToolPrice)(nil),             // 40: modelgate.config.v1.ToolPrice
 	(*PriceTier)(nil),             // 41: modelgate.config.v1.PriceTier
 	(*JobService)(nil),            // 42: modelgate.config.v1.JobService
-	(*MutualTLS)(nil),             // 43: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 44: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 45: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 46: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 47: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 48: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 49: modelgate.config.v1.AlertEmail
-	(*Listing)(nil),               // 50: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 51: modelgate.config.v1.ListedModel
-	nil,                           // 52: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 53: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 54: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
+	(*StoredResponses)(nil),       // 43: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 44: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 45: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 46: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 47: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 48: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 49: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 50: modelgate.config.v1.AlertEmail
+	(*Listing)(nil),               // 51: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 52: modelgate.config.v1.ListedModel
+	nil,                           // 53: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 54: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 55: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	9,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	52, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	53, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	10, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	11, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	8,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	55, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	55, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	55, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	55, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	56, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	56, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	56, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	56, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	14, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	15, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	10, // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	56, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	57, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	13, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	56, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	56, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	57, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	57, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	18, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	19, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	53, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	54, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	17, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	22, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	56, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	57, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 23: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 24: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	18, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	19, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	56, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	57, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	24, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	22, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	18, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	19, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	56, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	57, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	24, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	22, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	23, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	55, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	56, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	26, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	27, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	26, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 40: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 41: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	56, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	56, // 43: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	56, // 44: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	57, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	57, // 43: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	57, // 44: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	32, // 45: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
 	31, // 46: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	55, // 47: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	56, // 47: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
 	9,  // 48: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
 	36, // 49: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
 	37, // 50: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
 	38, // 51: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,  // 52: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,  // 53: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	54, // 54: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	55, // 54: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
 	41, // 55: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
 	39, // 56: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
 	40, // 57: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	43, // 58: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	9,  // 59: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	5,  // 60: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	55, // 61: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	55, // 62: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	47, // 63: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	48, // 64: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	49, // 65: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	9,  // 66: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	6,  // 67: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	51, // 68: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	69, // [69:69] is the sub-list for method output_type
-	69, // [69:69] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	44, // 58: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	43, // 59: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	56, // 60: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	9,  // 61: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	5,  // 62: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	56, // 63: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	56, // 64: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	48, // 65: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	49, // 66: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	50, // 67: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	9,  // 68: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	6,  // 69: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	52, // 70: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	71, // [71:71] is the sub-list for method output_type
+	71, // [71:71] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -5002,14 +5083,14 @@ func file_api_config_v1_config_proto_init() {
 	}
 	file_api_config_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
 	file_api_config_v1_config_proto_msgTypes[30].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[38].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

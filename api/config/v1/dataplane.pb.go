@@ -12,6 +12,7 @@ package configv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -111,9 +112,11 @@ type Settings struct {
 	// Always "default".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Secret under which keys are hashed.
-	KeyPepper     []byte `protobuf:"bytes,2,opt,name=key_pepper,json=keyPepper,proto3" json:"key_pepper,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	KeyPepper []byte `protobuf:"bytes,2,opt,name=key_pepper,json=keyPepper,proto3" json:"key_pepper,omitempty"`
+	// The job service stores responses: requests that need stored ones, or want to be stored, go there.
+	StoresResponses bool `protobuf:"varint,3,opt,name=stores_responses,json=storesResponses,proto3" json:"stores_responses,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
@@ -160,11 +163,81 @@ func (x *Settings) GetKeyPepper() []byte {
 	return nil
 }
 
+func (x *Settings) GetStoresResponses() bool {
+	if x != nil {
+		return x.StoresResponses
+	}
+	return false
+}
+
+// A ResponseStore tells the job service to store responses.
+type ResponseStore struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always "default".
+	Name      string               `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Retention *durationpb.Duration `protobuf:"bytes,2,opt,name=retention,proto3" json:"retention,omitempty"`
+	// Secret under which they are sealed.
+	Key           []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResponseStore) Reset() {
+	*x = ResponseStore{}
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResponseStore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResponseStore) ProtoMessage() {}
+
+func (x *ResponseStore) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResponseStore.ProtoReflect.Descriptor instead.
+func (*ResponseStore) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_dataplane_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ResponseStore) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResponseStore) GetRetention() *durationpb.Duration {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
+func (x *ResponseStore) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
 var File_api_config_v1_dataplane_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"\n" +
-	"\x1dapi/config/v1/dataplane.proto\x12\x13modelgate.config.v1\x1a\x1aapi/config/v1/config.proto\"\xb1\x01\n" +
+	"\x1dapi/config/v1/dataplane.proto\x12\x13modelgate.config.v1\x1a\x1aapi/config/v1/config.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb1\x01\n" +
 	"\x10ResolvedProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\bprovider\x18\x02 \x01(\v2\x1d.modelgate.config.v1.ProviderR\bprovider\x12\x1e\n" +
@@ -172,11 +245,16 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"credential\x18\x03 \x01(\tR\n" +
 	"credential\x12\x14\n" +
 	"\x05place\x18\x04 \x01(\tR\x05place\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\bR\awaiting\"=\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"h\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"key_pepper\x18\x02 \x01(\fR\tkeyPepperB7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"key_pepper\x18\x02 \x01(\fR\tkeyPepper\x12)\n" +
+	"\x10stores_responses\x18\x03 \x01(\bR\x0fstoresResponses\"n\n" +
+	"\rResponseStore\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"\tretention\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tretention\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03keyB7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_dataplane_proto_rawDescOnce sync.Once
@@ -190,19 +268,22 @@ func file_api_config_v1_dataplane_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_dataplane_proto_rawDescData
 }
 
-var file_api_config_v1_dataplane_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_api_config_v1_dataplane_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_api_config_v1_dataplane_proto_goTypes = []any{
-	(*ResolvedProvider)(nil), // 0: modelgate.config.v1.ResolvedProvider
-	(*Settings)(nil),         // 1: modelgate.config.v1.Settings
-	(*Provider)(nil),         // 2: modelgate.config.v1.Provider
+	(*ResolvedProvider)(nil),    // 0: modelgate.config.v1.ResolvedProvider
+	(*Settings)(nil),            // 1: modelgate.config.v1.Settings
+	(*ResponseStore)(nil),       // 2: modelgate.config.v1.ResponseStore
+	(*Provider)(nil),            // 3: modelgate.config.v1.Provider
+	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
 }
 var file_api_config_v1_dataplane_proto_depIdxs = []int32{
-	2, // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
+	4, // 1: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_dataplane_proto_init() }
@@ -217,7 +298,7 @@ func file_api_config_v1_dataplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_dataplane_proto_rawDesc), len(file_api_config_v1_dataplane_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

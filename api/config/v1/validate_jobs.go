@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -33,9 +34,24 @@ func WebhookEvents() []string {
 	}
 }
 
+// Bounds and default of StoredResponses.retention.
+const (
+	defaultResponseRetention = 30 * 24 * time.Hour
+	minResponseRetention     = time.Hour
+	maxResponseRetention     = 365 * 24 * time.Hour
+)
+
+// KeptFor returns how long responses and conversations are kept.
+func (x *StoredResponses) KeptFor() time.Duration {
+	return orDefault(x.GetRetention(), defaultResponseRetention)
+}
+
 func (v *validator) jobService(s *JobService) {
 	if s.GetName() != "default" {
 		v.fail("name", "must be default: there is one job service")
+	}
+	if d := s.GetStoredResponses().KeptFor(); d < minResponseRetention || d > maxResponseRetention {
+		v.fail("stored_responses.retention", "must be from %s to %s", minResponseRetention, maxResponseRetention)
 	}
 	address, err := ParseSocket(s.GetAddress(), false)
 	if err != nil {

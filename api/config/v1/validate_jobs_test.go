@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -28,6 +30,10 @@ func requireField(t *testing.T, o configv1.Object, field string) {
 	require.Equal(t, field, errs[0].Field)
 }
 
+func storedFor(d time.Duration) *configv1.StoredResponses {
+	return &configv1.StoredResponses{Retention: durationpb.New(d)}
+}
+
 func TestValidateJobService(t *testing.T) {
 	ca, _ := pair(t)
 	mutual := func() *configv1.MutualTLS {
@@ -46,9 +52,13 @@ func TestValidateJobService(t *testing.T) {
 		"a path with dots":    {func(s *configv1.JobService) { s.Address = "unix:///run/../jobs" }, "address"},
 		"a path too long": {func(s *configv1.JobService) { s.Address = "unix:///" + strings.Repeat("a", 107) },
 			"address"},
-		"TLS between sockets":   {func(s *configv1.JobService) { s.Tls = mutual() }, "tls"},
-		"a port without TLS":    {func(s *configv1.JobService) { s.Address = "jobs.internal:8443" }, "tls"},
-		"listening without TLS": {func(s *configv1.JobService) { s.Listen = "0.0.0.0:8443" }, "tls"},
+		"stored responses":         {func(s *configv1.JobService) { s.StoredResponses = &configv1.StoredResponses{} }, ""},
+		"responses for a minute":   {func(s *configv1.JobService) { s.StoredResponses = storedFor(time.Minute) }, "stored_responses.retention"},
+		"responses for two years":  {func(s *configv1.JobService) { s.StoredResponses = storedFor(2 * 365 * 24 * time.Hour) }, "stored_responses.retention"},
+		"responses for seven days": {func(s *configv1.JobService) { s.StoredResponses = storedFor(7 * 24 * time.Hour) }, ""},
+		"TLS between sockets":      {func(s *configv1.JobService) { s.Tls = mutual() }, "tls"},
+		"a port without TLS":       {func(s *configv1.JobService) { s.Address = "jobs.internal:8443" }, "tls"},
+		"listening without TLS":    {func(s *configv1.JobService) { s.Listen = "0.0.0.0:8443" }, "tls"},
 		"both by ports": {func(s *configv1.JobService) {
 			s.Address, s.Listen, s.Tls = "jobs:8443",
 				"10.0.0.1:8443", mutual()

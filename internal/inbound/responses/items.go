@@ -48,7 +48,7 @@ func (b *builder) item(at string, i *item) error {
 		return b.output(at, i)
 	case "item_reference":
 		return openai.BadRequest(at, openai.CodeUnsupportedParameter,
-			"'%s' refers to a stored item. The gateway stores none for this model: send the item itself.", at)
+			"'%s' refers to a stored item, which is not supported: the operator of this gateway has not turned on that it stores responses. Send the item itself.", at)
 	default:
 		if !ignored[typ] {
 			return openai.BadRequest(at+".type", openai.CodeInvalidValue,

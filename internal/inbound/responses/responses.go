@@ -1,10 +1,12 @@
 // Package responses is OpenAI's Responses API: https://platform.openai.com/docs/api-reference/responses.
 //
 // Vendors that serve it get the client's request as it is. For all others, a request is translated into a chat
-// completion, and the answer's events are written as those of a response. The gateway stores no responses.
+// completion, and the answer's events are written as those of a response. What is stored, and needs what is stored, is
+// for the job service, which asks for everything else as a client does.
 package responses
 
 import (
+	"bytes"
 	"mime"
 	"net/http"
 	"slices"
@@ -26,7 +28,7 @@ var Dialect = &inbound.Dialect{
 	Name:  "responses",
 	Plain: true,
 	Operations: []*inbound.Operation{{Path: "/v1/responses", Name: "responses", Required: "'model'", Parse: parse,
-		Streams: true, TextAnswer: true,
+		Streams: true, TextAnswer: true, StateOf: stateOf,
 		Stream:   func(a chat.Asked) chat.Writer { return newStream(a) },
 		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }}},
 	AppendError:      dialect.Dialect.AppendError,
@@ -57,6 +59,32 @@ func parse(h inbound.Head, data []byte) (inbound.Request, error) {
 	r := &request{NativeRequest: native, body: data, translation: translateOnce(data)}
 	return inbound.Request{Model: native.Model, Stream: gjson.GetBytes(data, "stream").Bool(), Encoder: r,
 		Echo: data}, nil
+}
+
+// stateOf returns what a request wants of stored state. As at OpenAI, a response is stored unless the request says
+// otherwise.
+func stateOf(data []byte) inbound.State {
+	state := inbound.Stateful
+	refers := bytes.Contains(data, []byte("item_reference"))
+	gjson.ParseBytes(data).ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "store":
+			if v.Type == gjson.False && state != inbound.Background {
+				state = inbound.Stateless
+			}
+		case "background":
+			if v.Type != gjson.False && v.Type != gjson.Null {
+				state = inbound.Background
+			}
+		case "previous_response_id", "conversation":
+			refers = refers || v.Type != gjson.Null
+		}
+		return true
+	})
+	if state == inbound.Stateless && refers {
+		return inbound.Stateful
+	}
+	return state
 }
 
 // Encode implements inbound.Encoder.

@@ -61,6 +61,7 @@ func TestWhatIsRefusedOrLeftOut(t *testing.T) {
 		`"input":"hi","store":true`: "store", `"input":"hi","background":true`: "background",
 		`"input":"hi","previous_response_id":"resp_1"`:                               "previous_response_id",
 		`"input":"hi","conversation":"conv_1"`:                                       "conversation",
+		`"input":"hi","prompt":{"id":"pmpt_1"}`:                                      "prompt",
 		`"store":false`:                                                              "input",
 		`"input":[{"type":"item_reference","id":"x"}]`:                               "input[0]",
 		`"input":[{"type":"hologram"}]`:                                              "input[0].type",
@@ -181,4 +182,21 @@ func TestLogprobs(t *testing.T) {
 	got := events(chat.Asked{}, chat.Begin("x"), first, second, chat.Finish(0, "stop"), chat.End())
 	require.Equal(t, int64(-2), got[5].Get("logprobs.0.logprob").Int())
 	require.Equal(t, "[-1,-2]", got[len(got)-1].Get("response.output.0.content.0.logprobs.#.logprob").Raw)
+}
+
+func TestWhatARequestWantsOfStoredState(t *testing.T) {
+	for members, want := range map[string]inbound.State{
+		`"input":"hi"`:                             inbound.Stateful, // OpenAI's default
+		`"input":"hi","store":true`:                inbound.Stateful,
+		`"input":"hi","store":null`:                inbound.Stateful,
+		`"input":"hi","store":false`:               inbound.Stateless,
+		`"store":false,"previous_response_id":"r"`: inbound.Stateful,
+		`"previous_response_id":null,"conversation":null,"background":false,"store":false`: inbound.Stateless,
+		`"conversation":{"id":"c"},"store":false`:                                          inbound.Stateful,
+		`"store":false,"input":[{"type":"item_reference","id":"x"}]`:                       inbound.Stateful,
+		`"background":true,"store":false`:                                                  inbound.Background,
+		`"store":false,"background":true`:                                                  inbound.Background,
+	} {
+		require.Equal(t, want, stateOf([]byte(`{"model":"m",`+members+`}`)), members)
+	}
 }

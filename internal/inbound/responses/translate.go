@@ -59,12 +59,16 @@ func (b *builder) check() error {
 	}{
 		{"store", b.sent.Store}, {"background", b.sent.Background},
 		{"previous_response_id", b.sent.PreviousResponseID != ""},
-		{"conversation", compose.IsAsked(b.sent.Conversation)}, {"prompt", compose.IsAsked(b.sent.Prompt)},
+		{"conversation", compose.IsAsked(b.sent.Conversation)},
 	} {
 		if p.asked {
 			return openai.BadRequest(p.name, openai.CodeUnsupportedParameter,
-				"'%s' is not supported for this model: its provider stores no responses, and neither does the gateway. Send the whole conversation as 'input'.", p.name)
+				"'%s' is not supported: the operator of this gateway has not turned on that it stores responses, and this model's provider stores none. Send the whole conversation as 'input'.", p.name)
 		}
+	}
+	if compose.IsAsked(b.sent.Prompt) {
+		return openai.BadRequest("prompt", openai.CodeUnsupportedParameter,
+			"'prompt' names a prompt that OpenAI stores, which is not supported for this model. Send its text.")
 	}
 	if len(b.sent.Input) == 0 {
 		return openai.BadRequest("input", openai.CodeMissingRequiredParameter, "Missing required parameter: 'input'.")
