@@ -26,6 +26,8 @@ func TestTheArchiveIsWhereTheValuesSay(t *testing.T) {
 	require.Subset(t, bucket["jobsvc"].Args, []string{blobs, "--archive-after=1h", "--archive-keep=720h"})
 	require.Contains(t, bucket["controlplane"].Args, blobs)
 	require.Equal(t, []string{"openai", "bucket"}, secrets(bucket["controlplane"]))
+	require.Contains(t, baseline(t, render(t, form(t, "an archive in a bucket"))), "stored_responses:\n  retention: 7200s")
+	require.NotContains(t, baseline(t, render(t, form(t, "as it stands"))), "stored_responses")
 	none := of(form(t, "an archive in a bucket", "controlplane.readArchive=false"))
 	require.NotContains(t, none["controlplane"].Args, blobs)
 	require.Equal(t, []string{"openai"}, secrets(none["controlplane"]), "who reads nothing needs no credential")

@@ -87,7 +87,7 @@ networkPolicy: {mesh: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata
 `,
 	"an archive in a bucket": `
 controlplane: {readArchive: true, providerSecrets: [openai]}
-jobsvc: {archive: {after: 1h, keep: 720h}, blobs: {url: "s3://jobs?region=eu-central-1", credentialsSecret: bucket}}
+jobsvc: {archive: {after: 1h, keep: 720h}, storedResponses: {enabled: true, retention: 7200s}, blobs: {url: "s3://jobs?region=eu-central-1", credentialsSecret: bucket}}
 networkPolicy: {blobs: {ports: [9000], peers: [{podSelector: {matchLabels: {app: minio}}}]}}
 `,
 	"what may be left out, left out": `

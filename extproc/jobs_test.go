@@ -126,8 +126,8 @@ func TestTheJobServiceAndTheWayBack(t *testing.T) {
 	require.Contains(t, text, "invalid_api_key")
 }
 
-// TestRequestsForStoredResponsesGoToTheJobService: only they, only where responses are stored, and not those of the job
-// service itself. The answer reaches the client as it comes.
+// TestRequestsForStoredResponsesGoToTheJobService: only they, only where responses are stored, and not those of the
+// job service itself. The answer reaches the client as it comes.
 func TestRequestsForStoredResponsesGoToTheJobService(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -148,7 +148,8 @@ func TestRequestsForStoredResponsesGoToTheJobService(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close)
 	p, err := routing.NewProvider(&configv1.ResolvedProvider{Name: "a", Credential: "credential",
-		Provider: &configv1.Provider{Name: "a", Vendor: "anthropic", Endpoint: upstream.URL, AllowUnlistedModels: proto.Bool(true)}},
+		Provider: &configv1.Provider{Name: "a", Vendor: "anthropic", Endpoint: upstream.URL,
+			AllowUnlistedModels: proto.Bool(true)}},
 		all.Providers()["anthropic"])
 	require.NoError(t, err)
 	secret := auth.Generate().Reveal()

@@ -1,6 +1,6 @@
-// Package jobsvc is the job service: OpenAI's APIs for long-running work, which are files, batches and fine-tuning,
-// with the gateway's providers. Its state is in etcd and its bytes are in a blob store. All its requests to providers
-// go through Envoy.
+// Package jobsvc is the job service: OpenAI's APIs for long-running work and for what is stored, which are files,
+// batches, fine-tuning, responses and conversations, with the gateway's providers. Its state is in etcd and its bytes
+// are in a blob store. All its requests to providers go through Envoy.
 //
 // A replica has no state of its own. If it dies, another replica continues its work from etcd and the blob store.
 package jobsvc
@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/models"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
+	"github.com/modelgate/modelgate/jobsvc/responses"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 	"github.com/modelgate/modelgate/jobsvc/webhooks"
@@ -61,10 +63,11 @@ type Options struct {
 	// Node names this replica.
 	Node string
 	// Lease is how long the work of a dead replica waits for another one. 0: 10 s.
-	Lease    time.Duration
-	Batches  batches.Limits
-	Webhooks webhooks.Limits
-	Archive  archive.Limits
+	Lease     time.Duration
+	Batches   batches.Limits
+	Webhooks  webhooks.Limits
+	Archive   archive.Limits
+	Responses responses.Limits
 	// Shedding reports whether lines have to wait because memory is low. Nil: never.
 	Shedding func() bool
 
@@ -75,18 +78,19 @@ type Options struct {
 
 // A Server is one replica of the job service.
 type Server struct {
-	log     *zap.Logger
-	store   *store.Store
-	files   *files.Service
-	config  *config.Client
-	handler http.Handler
-	workers []func(ctx context.Context)
+	log       *zap.Logger
+	store     *store.Store
+	files     *files.Service
+	responses *responses.Service
+	config    *config.Client
+	handler   http.Handler
+	workers   []func(ctx context.Context)
 }
 
 // New returns a replica that does nothing before Run.
 func New(o Options) (*Server, error) {
-	st := store.New(o.Etcd).Archived(o.Bucket).Counting(append(files.Counted(), batches.Kind,
-		finetuning.Kind)...).Reserving(o.Room)
+	st := store.New(o.Etcd).Archived(o.Bucket).Counting(slices.Concat(files.Counted(),
+		responses.Counted(), []store.Counted{batches.Kind, finetuning.Kind})...).Reserving(o.Room)
 	s := &Server{
 		log: o.Log, store: st,
 		config: config.New(config.Options{XDS: o.XDS, NodeID: o.Node, Vendors: o.Vendors, Logger: o.Log.Named("config"),
@@ -124,24 +128,33 @@ func New(o Options) (*Server, error) {
 	}
 	tuning := finetuning.New(finetuning.Options{
 		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current,
-		Now:      time.Now,
-		Announce: hooks.Announce, Gate: gate, Log: o.Log.Named("finetuning"),
+		Now: time.Now, Announce: hooks.Announce, Gate: gate, Log: o.Log.Named("finetuning"),
 	})
 	model := models.New(models.Options{
 		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Gate: gate,
 		Log: o.Log.Named("models"),
 	})
+	response := responses.New(responses.Options{
+		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Config: s.config.Current, Now: time.Now, Gate: gate,
+		Limits: o.Responses, Log: o.Log.Named("responses"),
+	})
 
-	s.files = file
-	mux := http.NewServeMux()
-	file.Register(mux)
-	batch.Register(mux)
-	tuning.Register(mux)
-	model.Register(mux)
-	s.handler = rest.WithContentLength(httpapi.Recover(o.Log, httpapi.Mux(mux)))
-
-	s.workers = append(s.cleaners(batch), s.config.Run, batch.Run, tuning.Run, model.Run, hooks.Run, past.Run)
+	s.files, s.responses = file, response
+	s.handler = handlerOf(o.Log, file, batch, tuning, model, response)
+	s.workers = append(s.cleaners(batch), s.config.Run, batch.Run, tuning.Run, model.Run, response.Run, hooks.Run,
+		past.Run)
 	return s, nil
+}
+
+// A registrar adds its routes.
+type registrar interface{ Register(mux *http.ServeMux) }
+
+func handlerOf(log *zap.Logger, services ...registrar) http.Handler {
+	mux := http.NewServeMux()
+	for _, s := range services {
+		s.Register(mux)
+	}
+	return rest.WithContentLength(httpapi.Recover(log, httpapi.Mux(mux)))
 }
 
 // cleaners remove expired objects and blobs without a reference.
@@ -149,6 +162,9 @@ func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 	expire := map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: s.store.Forget}
 	for _, kind := range files.Expiring() {
 		expire[kind] = s.files.Expire
+	}
+	for _, kind := range responses.Expiring() {
+		expire[kind] = s.responses.Expire
 	}
 	return []func(context.Context){
 		func(ctx context.Context) {
@@ -160,7 +176,8 @@ func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 				if err := s.files.Collect(ctx); err != nil { // if the store belongs to another gateway, nothing is removed
 					return err
 				}
-				return errors.Join(batch.Collect(ctx), batches.Kind.CollectArchive(ctx, s.store, time.Now()),
+				return errors.Join(batch.Collect(ctx), s.responses.Collect(ctx),
+					batches.Kind.CollectArchive(ctx, s.store, time.Now()),
 					finetuning.Kind.CollectArchive(ctx, s.store, time.Now()))
 			})
 		},

@@ -88,6 +88,7 @@ const (
 	CodePartContentMissing         = "part_content_missing"
 	CodePermissionDenied           = "permission_denied"
 	CodePreconditionFailed         = "precondition_failed"
+	CodePreviousResponseNotFound   = "previous_response_not_found"
 	CodePropertyNameAboveMaxLength = "property_name_above_max_length"
 	CodeProviderNotConfigured      = "provider_not_configured"
 	CodeProviderNotFound           = "provider_not_found"

@@ -31,7 +31,7 @@ func (x *Exchange) jobsOperation(method, path string) string {
 			return name
 		}
 	case "responses":
-		if deeper && x.config.StoresResponses {
+		if x.config.StoresResponses && (deeper && below != "compact" || isRead(method)) {
 			return storedResponses
 		}
 	case "conversations":
@@ -67,7 +67,8 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
 	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: x.identity()}
-	// The job service must not answer before Envoy has seen the end of the request, which may come after its last byte.
+	// The job service must not answer before Envoy has seen the end of the request, which may come after its last
+	// byte.
 	if length := h.Get("content-length"); length != "" && length != "0" {
 		reply.Set = append(reply.Set, Header{Name: envoy.HeaderLength, Value: length})
 		reply.Remove = append(reply.Remove, "content-length")
@@ -92,8 +93,16 @@ func (x *Exchange) identity() Headers {
 	return append(set, x.TraceContext()...)
 }
 
-// passStateful sends a request whose body has been read to the job service, which sends another one to a provider. That
-// one is limited and charged. This one only checks, for a response that is made later, that no budget is spent.
+// stateOf returns what a request wants of stored state, as far as there may be any.
+func (x *Exchange) stateOf(body []byte) inbound.State {
+	if x.operation.StateOf == nil || !x.config.StoresResponses || x.internal {
+		return inbound.Stateless
+	}
+	return x.operation.StateOf(body)
+}
+
+// passStateful sends a request whose body has been read to the job service, which sends another one to a provider.
+// That one is limited and charged. This one only checks, for a response that is made later, that no budget is spent.
 func (x *Exchange) passStateful(ctx context.Context, body []byte, s inbound.State) Reply {
 	x.record.Operation = storedResponses
 	x.leave()

@@ -195,10 +195,8 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_bad_request")
 	}
-	if of := x.operation.StateOf; of != nil && x.config.StoresResponses && !x.internal {
-		if s := of(body); s != inbound.Stateless {
-			return x.passStateful(ctx, body, s)
-		}
+	if s := x.stateOf(body); s != inbound.Stateless {
+		return x.passStateful(ctx, body, s)
 	}
 	x.wantsStream, x.includeUsage, x.echo = r.Stream, r.IncludeUsage, r.Echo
 	x.record.Stream = r.Stream
@@ -216,10 +214,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
-	d := metering.DemandOf(x.operation, r, body)
-	if x.operation.Free {
-		d = metering.Demand{User: d.User, Answers: 1}
-	}
+	d := x.demand(r, body)
 	e := x.reserve(ctx, d)
 	if x.charging.rules.Bodies != nil {
 		x.keepRequest(body)
@@ -241,6 +236,15 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		return Reply{Queue: true}
 	}
 	return x.sendOut(reply)
+}
+
+// demand returns what a request may use.
+func (x *Exchange) demand(r inbound.Request, body []byte) metering.Demand {
+	d := metering.DemandOf(x.operation, r, body)
+	if x.operation.Free {
+		return metering.Demand{User: d.User, Answers: 1}
+	}
+	return d
 }
 
 func unknownURL(method, path string) *openai.Error {

@@ -1,8 +1,8 @@
 // Package config has the job service's part of the configuration: providers, models and webhooks, which the control
 // plane serves over xDS.
 //
-// It has no credentials and no keys of clients. Requests to a provider go through Envoy's internal listener, which adds the
-// credential and checks whether the key may use the model.
+// It has no credentials and no keys of clients. Requests to a provider go through Envoy's internal listener, which
+// adds the credential and checks whether the key may use the model.
 package config
 
 import (

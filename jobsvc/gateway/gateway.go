@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -69,6 +70,7 @@ type Ask struct {
 	Charge string // id under which the exchange is charged once, even if it is repeated; may be empty
 	Method string
 	Path   string
+	Header http.Header // of the client; may be nil
 	Body   []byte
 }
 
@@ -82,6 +84,7 @@ func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(r.Header, a.Header)
 	r.Header.Set(envoy.HeaderKey, a.Key)
 	if a.Charge != "" {
 		r.Header.Set(envoy.HeaderCharge, a.Charge)

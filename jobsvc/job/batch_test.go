@@ -79,3 +79,24 @@ func TestATuningJobNeverGoesBackAndNeverLeavesAnEnd(t *testing.T) {
 	require.True(t, TuningPaused.Becomes(TuningQueued))
 	require.True(t, TuningPaused.Becomes(TuningRunning))
 }
+
+func TestABackgroundResponseEndsOnce(t *testing.T) {
+	events := []ResponseEvent{ResponseTaken, ResponseAnswered, ResponseStopped, ResponseBroken, ResponseCancel}
+	ends := map[ResponseStatus][]ResponseStatus{ // what each event leads to; "" is nothing
+		ResponseQueued: {ResponseInProgress, "", "", "", ResponseCancelled},
+		ResponseInProgress: {ResponseInProgress, ResponseCompleted, ResponseIncomplete, ResponseFailed,
+			ResponseCancelled},
+		ResponseCompleted:  make([]ResponseStatus, len(events)),
+		ResponseIncomplete: make([]ResponseStatus, len(events)),
+		ResponseFailed:     make([]ResponseStatus, len(events)),
+		ResponseCancelled:  make([]ResponseStatus, len(events)),
+	}
+	for from, want := range ends {
+		for i, event := range events {
+			next, may := from.Next(event)
+			require.Equal(t, want[i], next, "%s %s", from, event)
+			require.Equal(t, next != "", may, "%s %s", from, event)
+		}
+		require.Equal(t, from != ResponseQueued && from != ResponseInProgress, from.Over(), from)
+	}
+}

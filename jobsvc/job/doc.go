@@ -1,5 +1,5 @@
-// Package job says which states batches and fine-tuning jobs have, what can happen to them, and what state that leads
-// to. It is pure: it holds no clock, and does nothing.
+// Package job says which states batches, fine-tuning jobs and responses have, what can happen to them, and what state
+// that leads to. It is pure: it holds no clock, and does nothing.
 //
 // A batch, by its events:
 //
@@ -25,6 +25,9 @@
 //	       │               │      │   ▼ │
 //	       │               └──────┼ paused
 //	       └─► failed, cancelled ◄┴── from every state but the ends
+//
+// A background response is queued, then in_progress under one worker after another, then completed, incomplete or
+// failed. The client may cancel it before it ends.
 //
 // The stamps are not a log. A stamp is set by the transition into its state and by nothing else,
 // and a transition that the table does not have changes nothing.

@@ -67,6 +67,10 @@ func (g *Gate) room(ctx context.Context, e *store.QuotaError) string {
 		return "An upload is forgotten a day after its end."
 	case store.OpenFineTuningJobs:
 		return "Wait until jobs end, or cancel some."
+	case store.OpenBackgroundResponses:
+		return "Wait until background responses end, or cancel some."
+	case store.StoredResponses, store.StoredResponseBytes:
+		return "Delete responses and conversations that are not needed, or send 'store': false. Each expires by itself."
 	case store.IdempotencyRecords:
 		return "Each is forgotten after a day. Requests without an Idempotency-Key need none."
 	}

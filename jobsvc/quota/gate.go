@@ -58,15 +58,21 @@ func New(o Options) *Gate {
 // Create wraps a handler that creates a stored object. It checks the caller's rate, and passes the bounds that the
 // transaction has to check.
 func (g *Gate) Create(f rest.HandlerFunc) rest.HandlerFunc {
-	return g.handler(true, f)
+	return g.handler(true, true, f)
+}
+
+// Keep wraps a handler that stores what an exchange of the gateway's leaves, which has limits of its own. It passes
+// the bounds, but checks no rate.
+func (g *Gate) Keep(f rest.HandlerFunc) rest.HandlerFunc {
+	return g.handler(true, false, f)
 }
 
 // Change wraps a handler that changes, ends or removes an object. It checks the caller's rate, but no quotas.
 func (g *Gate) Change(f rest.HandlerFunc) rest.HandlerFunc {
-	return g.handler(false, f)
+	return g.handler(false, true, f)
 }
 
-func (g *Gate) handler(creates bool, f rest.HandlerFunc) rest.HandlerFunc {
+func (g *Gate) handler(creates, rated bool, f rest.HandlerFunc) rest.HandlerFunc {
 	if g == nil {
 		return f
 	}
@@ -75,8 +81,10 @@ func (g *Gate) handler(creates bool, f rest.HandlerFunc) rest.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		if err := g.rates.take(g.Now(), c.Owner().Accounts(), all); err != nil {
-			return err
+		if rated {
+			if err := g.rates.take(g.Now(), c.Owner().Accounts(), all); err != nil {
+				return err
+			}
 		}
 		if creates {
 			c.Bounds = store.Bounds{}

@@ -276,3 +276,14 @@ func (o *Object) Metadata() map[string]string {
 	}
 	return pairs
 }
+
+// Bool returns a value that must be true or false.
+func (r *reader) Bool(param string, v jsontext.Value) bool {
+	if k := v.Kind(); k != 't' && k != 'f' {
+		r.WrongType(param, "a boolean", v)
+	}
+	return v.Kind() == 't'
+}
+
+// Rest returns the members that were not taken. They must not be modified.
+func (o *Object) Rest() map[string]jsontext.Value { return o.members }

@@ -22,6 +22,9 @@ const (
 	KeptFineTuningJobs
 	IdempotencyRecords
 	RecordBytes // of records in etcd, about
+	OpenBackgroundResponses
+	StoredResponses // with conversations
+	StoredResponseBytes
 	numQuotas
 )
 
@@ -30,6 +33,7 @@ func (q Quota) String() string {
 	return [numQuotas]string{
 		"open_batches", "kept_batches", "files", "file_bytes", "open_uploads", "kept_uploads", "open_fine_tuning_jobs",
 		"kept_fine_tuning_jobs", "idempotency_records", "record_bytes",
+		"open_background_responses", "stored_responses", "stored_response_bytes",
 	}[q]
 }
 

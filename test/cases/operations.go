@@ -337,8 +337,8 @@ func nativeErrors(t *testing.T, g *Gateway) {
 
 func notServed(t *testing.T, g *Gateway) {
 	for _, c := range []struct{ method, path, says string }{
-		{"GET", "/v1/responses/resp_1", "stored"}, {"DELETE", "/v1/responses/resp_1", "stored"},
-		{"POST", "/v1/responses/resp_1/cancel", "stored"},
+		{"GET", "/v1/responses/resp_1", "stores no responses"}, {"DELETE", "/v1/responses/resp_1", "stores no"},
+		{"POST", "/v1/responses/resp_1/cancel", "stores no"}, {"POST", "/v1/conversations", "stores no conversations"},
 		{"POST", "/v1/music/generations", "no operation for music"}, {"POST", "/v1/videos", "no operation for video"},
 		{"POST", "/v1/video/generations", "no operation for video"},
 		{"POST", "/v1/3d/generations", "no operation for 3D models"},

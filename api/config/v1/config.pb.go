@@ -2017,8 +2017,10 @@ type Quotas struct {
 	StoredResponses uint64 `protobuf:"varint,13,opt,name=stored_responses,json=storedResponses,proto3" json:"stored_responses,omitempty"`
 	// Bytes of stored responses and conversations.
 	StoredResponseBytes uint64 `protobuf:"varint,14,opt,name=stored_response_bytes,json=storedResponseBytes,proto3" json:"stored_response_bytes,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Background responses that have not ended.
+	OpenBackgroundResponses uint64 `protobuf:"varint,15,opt,name=open_background_responses,json=openBackgroundResponses,proto3" json:"open_background_responses,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *Quotas) Reset() {
@@ -2145,6 +2147,13 @@ func (x *Quotas) GetStoredResponses() uint64 {
 func (x *Quotas) GetStoredResponseBytes() uint64 {
 	if x != nil {
 		return x.StoredResponseBytes
+	}
+	return 0
+}
+
+func (x *Quotas) GetOpenBackgroundResponses() uint64 {
+	if x != nil {
+		return x.OpenBackgroundResponses
 	}
 	return 0
 }
@@ -3127,8 +3136,10 @@ type Capabilities struct {
 	MediaUrls *bool `protobuf:"varint,15,opt,name=media_urls,json=mediaUrls,proto3,oneof" json:"media_urls,omitempty"`
 	// The vendor refuses signed reasoning if anything before it has changed.
 	BoundThinking *bool `protobuf:"varint,16,opt,name=bound_thinking,json=boundThinking,proto3,oneof" json:"bound_thinking,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The vendor's own Responses API returns encrypted reasoning on request, and takes it back in the next turn.
+	EncryptedReasoning *bool `protobuf:"varint,17,opt,name=encrypted_reasoning,json=encryptedReasoning,proto3,oneof" json:"encrypted_reasoning,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Capabilities) Reset() {
@@ -3269,6 +3280,13 @@ func (x *Capabilities) GetMediaUrls() bool {
 func (x *Capabilities) GetBoundThinking() bool {
 	if x != nil && x.BoundThinking != nil {
 		return *x.BoundThinking
+	}
+	return false
+}
+
+func (x *Capabilities) GetEncryptedReasoning() bool {
+	if x != nil && x.EncryptedReasoning != nil {
+		return *x.EncryptedReasoning
 	}
 	return false
 }
@@ -3744,7 +3762,7 @@ func (x *JobService) GetStoredResponses() *StoredResponses {
 // StoredResponses says how long responses and conversations are kept. An empty object has the defaults.
 type StoredResponses struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the creation of a response, and from the last change of a conversation. Default 720h, from 1h to 8760h.
+	// From the creation of a response, and from the last change of a conversation. Default 30 days, from an hour to a year.
 	Retention     *durationpb.Duration `protobuf:"bytes,1,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4619,7 +4637,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tretention\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\tretention\"9\n" +
 	"\tRedaction\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\apattern\x18\x02 \x01(\tR\apattern\"\xaa\x04\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern\"\xe6\x04\n" +
 	"\x06Quotas\x12!\n" +
 	"\fopen_batches\x18\x01 \x01(\x04R\vopenBatches\x12!\n" +
 	"\fkept_batches\x18\x02 \x01(\x04R\vkeptBatches\x12\x14\n" +
@@ -4636,7 +4654,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bwebhooks\x18\v \x01(\x04R\bwebhooks\x12*\n" +
 	"\x11writes_per_minute\x18\f \x01(\x04R\x0fwritesPerMinute\x12)\n" +
 	"\x10stored_responses\x18\r \x01(\x04R\x0fstoredResponses\x122\n" +
-	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\"\x83\x01\n" +
+	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\x12:\n" +
+	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses\"\x83\x01\n" +
 	"\tRateLimit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06domain\x18\x02 \x01(\tR\x06domain\x12J\n" +
@@ -4716,7 +4735,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\avendors\x18\x01 \x03(\tR\avendors\x12\x16\n" +
 	"\x06models\x18\x02 \x03(\tR\x06models\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
-	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\"\xa1\b\n" +
+	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\"\xef\b\n" +
 	"\fCapabilities\x12/\n" +
 	"\x11max_output_tokens\x18\x01 \x01(\x03H\x00R\x0fmaxOutputTokens\x88\x01\x01\x12*\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\x03H\x01R\rcontextTokens\x88\x01\x01\x127\n" +
@@ -4737,7 +4756,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"R\twebSearch\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"media_urls\x18\x0f \x01(\bH\vR\tmediaUrls\x88\x01\x01\x12*\n" +
-	"\x0ebound_thinking\x18\x10 \x01(\bH\fR\rboundThinking\x88\x01\x01\x1a:\n" +
+	"\x0ebound_thinking\x18\x10 \x01(\bH\fR\rboundThinking\x88\x01\x01\x124\n" +
+	"\x13encrypted_reasoning\x18\x11 \x01(\bH\rR\x12encryptedReasoning\x88\x01\x01\x1a:\n" +
 	"\fBudgetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x14\n" +
@@ -4754,7 +4774,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0e_inline_systemB\r\n" +
 	"\v_web_searchB\r\n" +
 	"\v_media_urlsB\x11\n" +
-	"\x0f_bound_thinking\"\xf6\x03\n" +
+	"\x0f_bound_thinkingB\x16\n" +
+	"\x14_encrypted_reasoning\"\xf6\x03\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +

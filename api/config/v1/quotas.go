@@ -15,6 +15,7 @@ func defaultQuotas() *Quotas {
 		OpenBatches: 1000, KeptBatches: 100_000, Files: 50_000, FileBytes: 20 << 30, OpenUploads: 100, KeptUploads: 10_000,
 		OpenFineTuningJobs: 100, KeptFineTuningJobs: 10_000, IdempotencyRecords: 50_000, RecordBytes: 128 << 20,
 		Webhooks: 20, WritesPerMinute: 300, StoredResponses: 100_000, StoredResponseBytes: 20 << 30,
+		OpenBackgroundResponses: 500,
 	}
 }
 

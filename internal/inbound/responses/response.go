@@ -172,6 +172,12 @@ func (r *response) appendJSON(dst []byte, status string, failure *openai.Error) 
 	return append(appendUsage(dst, r.usage), '}')
 }
 
+// Queued returns the response to a request that is answered later.
+func Queued(model string, created int64, request []byte) []byte {
+	r := newResponse(chat.Asked{Model: model, Created: created, Echo: request})
+	return r.appendJSON(nil, "queued", nil)
+}
+
 // echoed are the members that a response repeats, with what they are if the request does not have them.
 var echoed = []struct{ name, absent string }{
 	{"instructions", "null"}, {"max_output_tokens", "null"}, {"max_tool_calls", "null"}, {"metadata", "{}"},

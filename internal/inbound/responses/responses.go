@@ -30,7 +30,8 @@ var Dialect = &inbound.Dialect{
 	Operations: []*inbound.Operation{{Path: "/v1/responses", Name: "responses", Required: "'model'", Parse: parse,
 		Streams: true, TextAnswer: true, StateOf: stateOf,
 		Stream:   func(a chat.Asked) chat.Writer { return newStream(a) },
-		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }}},
+		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
+		{Path: "/v1" + compact, Name: "responses/compact", Required: "'model'", Parse: parseCompact, StateOf: referOf}},
 	AppendError:      dialect.Dialect.AppendError,
 	AppendErrorEvent: dialect.Dialect.AppendErrorEvent,
 	OpenAIErrors:     true,
@@ -38,6 +39,7 @@ var Dialect = &inbound.Dialect{
 
 const (
 	path     = "/responses"
+	compact  = "/responses/compact"
 	jsonType = "application/json"
 )
 
@@ -49,16 +51,53 @@ type request struct {
 }
 
 func parse(h inbound.Head, data []byte) (inbound.Request, error) {
-	if media, _, err := mime.ParseMediaType(h.ContentType); h.ContentType != "" && (err != nil || media != jsonType) {
-		return inbound.Request{}, openai.UnsupportedContentType(h.ContentType, jsonType)
-	}
-	native, err := openai.ParseNativeRequest(data)
+	native, err := parseNative(h, data)
 	if err != nil {
 		return inbound.Request{}, err
 	}
 	r := &request{NativeRequest: native, body: data, translation: translateOnce(data)}
 	return inbound.Request{Model: native.Model, Stream: gjson.GetBytes(data, "stream").Bool(), Encoder: r,
 		Echo: data}, nil
+}
+
+func parseNative(h inbound.Head, data []byte) (*openai.NativeRequest, error) {
+	if media, _, err := mime.ParseMediaType(h.ContentType); h.ContentType != "" && (err != nil || media != jsonType) {
+		return nil, openai.UnsupportedContentType(h.ContentType, jsonType)
+	}
+	return openai.ParseNativeRequest(data)
+}
+
+// A compaction is a request for a shorter form of a conversation, which only some vendors can make.
+type compaction struct{ *openai.NativeRequest }
+
+func parseCompact(h inbound.Head, data []byte) (inbound.Request, error) {
+	native, err := parseNative(h, data)
+	if err != nil {
+		return inbound.Request{}, err
+	}
+	return inbound.Request{Model: native.Model, Encoder: compaction{native}}, nil
+}
+
+// Encode implements inbound.Encoder.
+func (c compaction) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
+	if !slices.Contains(v.Native, compact) {
+		return provider.Request{}, nil, unserved(t, compact)
+	}
+	return provider.Request{Path: compact, Header: http.Header{"Content-Type": {jsonType}}, Body: c.WithModel(t.Model)},
+		nil, nil
+}
+
+func unserved(t provider.Target, path string) error {
+	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+		"The provider '%s' does not serve /v1%s. Choose another model.", t.Config.GetName(), path)
+}
+
+// referOf is stateOf for a request that stores nothing.
+func referOf(data []byte) inbound.State {
+	if gjson.GetBytes(data, "previous_response_id").Type == gjson.String {
+		return inbound.Stateful
+	}
+	return inbound.Stateless
 }
 
 // stateOf returns what a request wants of stored state. As at OpenAI, a response is stored unless the request says
@@ -94,8 +133,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 			nil, nil
 	}
 	if v.Chat == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
-			"The provider '%s' does not serve /v1/responses. Choose another model.", t.Config.GetName())
+		return provider.Request{}, nil, unserved(t, path)
 	}
 	c, dropped, err := r.translation()
 	if err != nil {

@@ -89,9 +89,7 @@ def refused(param, **given):
         equal(e.param, param)
 
 
-refused("store", store=True)
 refused("previous_response_id", previous_response_id="resp_1")
-refused("background", background=True)
 refused("input[0].type", input=[{"type": "hologram"}])
 refused("tools[0].type", tools=[{"type": "file_search", "vector_store_ids": ["vs_1"]}])
 

@@ -4,10 +4,12 @@
   (dict "kind" "Certificate" "name" "default" "chain_file" "/etc/modelgate/gateway/tls.crt" "private_key" (dict "file" "/etc/modelgate/gateway/tls.key"))
   (merge (dict "kind" "Gateway" "name" "default" "address" .Values.gateway.address "port" 8443 "certificate" "default") .Values.gateway.settings) -}}
 {{- if .Values.jobsvc.enabled -}}
+{{- $stored := dict -}}
+{{- with .Values.jobsvc.storedResponses }}{{ if .enabled }}{{ $stored = dict "stored_responses" (dict "retention" .retention) }}{{ end }}{{ end -}}
 {{- $objects = concat $objects (list
   (dict "kind" "Certificate" "name" "internal" "chain_file" "/etc/modelgate/internal/tls.crt" "private_key" (dict "file" "/etc/modelgate/internal/tls.key"))
-  (dict "kind" "JobService" "name" "default" "address" (printf "%s:9090" (include "modelgate.host" (list . "jobsvc"))) "listen" (printf (ternary "[%s]:8444" "%s:8444" (contains ":" .Values.gateway.address)) .Values.gateway.address)
-    "tls" (dict "certificate" "internal" "server_name" "jobsvc" "ca_file" "/etc/modelgate/internal/ca.crt"))) -}}
+  (merge $stored (dict "kind" "JobService" "name" "default" "address" (printf "%s:9090" (include "modelgate.host" (list . "jobsvc"))) "listen" (printf (ternary "[%s]:8444" "%s:8444" (contains ":" .Values.gateway.address)) .Values.gateway.address)
+    "tls" (dict "certificate" "internal" "server_name" "jobsvc" "ca_file" "/etc/modelgate/internal/ca.crt")))) -}}
 {{- end -}}
 {{- if .Values.echo.enabled -}}
 {{- $objects = append $objects (dict "kind" "Provider" "name" "echo" "vendor" "echo" "models" (list "echo")

@@ -28,7 +28,7 @@ func Provider() provider.Provider {
 		FineTuning:        tuning.New(tuning.Dialect{}),
 		Realtime:          realtime,
 		Native: []string{
-			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations",
+			"/responses", "/responses/compact", "/moderations", "/images/generations", "/images/edits", "/images/variations",
 			"/audio/speech", "/audio/transcriptions", "/audio/translations",
 		},
 		Models: openaicompat.Models,

@@ -1,0 +1,193 @@
+package responses
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// A summary is what a list says of a response.
+type summary struct {
+	ID         string             `json:"id"`
+	Object     string             `json:"object"` // response
+	CreatedAt  int64              `json:"created_at"`
+	ExpiresAt  int64              `json:"expires_at"`
+	Status     job.ResponseStatus `json:"status"`
+	Model      string             `json:"model"`
+	Background bool               `json:"background"`
+	Previous   *string            `json:"previous_response_id"`
+}
+
+func summaryOf(r *store.Record[Response]) summary {
+	v := &r.Value
+	s := summary{ID: r.ID, Object: "response", CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Status: v.Status,
+		Model: v.Model, Background: v.Background}
+	if v.Previous != "" {
+		s.Previous = &v.Previous
+	}
+	return s
+}
+
+// list answers with a page of the tenant's responses. OpenAI's API has no such operation.
+func (s *Service) list(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	p, err := rest.PageOf(r, 20, 100, true)
+	if err != nil {
+		return err
+	}
+	now := s.Now().Unix()
+	page, more, err := Kind.List(r.Context(), s.Store, c.Tenant, p, func(r *store.Record[Response]) bool {
+		return r.Value.ExpiresAt > now
+	})
+	if err != nil {
+		return rest.Cursor(err, p.After)
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, rest.ListOf(page, more, summaryOf))
+}
+
+func (s *Service) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if r.URL.Query().Get("stream") == "true" {
+		return s.resume(w, r, found, settings.Sealer)
+	}
+	object, err := s.object(r.Context(), found, settings.Sealer)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(object) // the client has left
+	return nil
+}
+
+// object returns the response object as it is now.
+func (s *Service) object(ctx context.Context, r *store.Record[Response], sealer *secret.Sealer) ([]byte, error) {
+	document := r.Value.Answer
+	if document == "" {
+		document = docPending
+	}
+	object, err := s.vault.read(ctx, sealer, folderOf(r)+document)
+	if err != nil {
+		return nil, lost(err, "response", r.ID)
+	}
+	if r.Value.Answer == "" {
+		object = replaced(object, member{"status", text(string(r.Value.Status))})
+	}
+	return object, nil
+}
+
+// resume passes the events of a background response after the one that the client has seen last.
+func (s *Service) resume(w http.ResponseWriter, r *http.Request, found *store.Record[Response],
+	sealer *secret.Sealer) error {
+	if !found.Value.Streamed {
+		return openai.BadRequest("stream", openai.CodeInvalidValue,
+			"Only a response that was created with 'background' and 'stream' can be streamed again.")
+	}
+	after := int64(-1)
+	if text := r.URL.Query().Get("starting_after"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return openai.BadRequest("starting_after", openai.CodeInvalidType,
+				"Invalid type for 'starting_after': expected the number of an event, but got '%s' instead.", text)
+		}
+		after = n
+	}
+	return s.follow(w, r, found, sealer, after+1)
+}
+
+func (s *Service) inputItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	document, err := s.vault.read(r.Context(), settings.Sealer, folderOf(found)+docInput)
+	if err != nil {
+		return lost(err, "response", found.ID)
+	}
+	items, err := elements(document)
+	if err != nil {
+		return lost(errors.Join(errMissing, err), "response", found.ID)
+	}
+	return writePage(w, r, items)
+}
+
+func (s *Service) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	for try := 1; ; try++ {
+		found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+		if err == nil {
+			err = s.drop(r.Context(), found)
+		}
+		switch {
+		case errors.Is(err, store.ErrConflict) && try < conflicts: // a worker has gone on with it
+		case err != nil:
+			return err
+		default:
+			return httpapi.WriteJSON(w, http.StatusOK, struct {
+				ID      string `json:"id"`
+				Object  string `json:"object"`
+				Deleted bool   `json:"deleted"`
+			}{found.ID, "response", true})
+		}
+	}
+}
+
+// cancel ends a background response. One that has ended is returned as it is.
+func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+		if err != nil {
+			return err
+		}
+		if !found.Value.Background {
+			return openai.BadRequest("", openai.CodeInvalidValue,
+				"Only a response that was created with 'background' can be cancelled.")
+		}
+		if err := s.end(r.Context(), found); errors.Is(err, store.ErrConflict) && try < conflicts {
+			continue // a worker has gone on with it
+		} else if err != nil {
+			return err
+		}
+		object, err := s.object(r.Context(), found, settings.Sealer)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(object) // the client has left
+		return nil
+	}
+}
+
+// end cancels a response that has not ended.
+func (s *Service) end(ctx context.Context, r *store.Record[Response]) error {
+	status, ok := r.Value.Status.Next(job.ResponseCancel)
+	if !ok {
+		return nil
+	}
+	r.Value.Status = status
+	t := s.Store.Begin()
+	Kind.Update(t, r)
+	t.Do(queue.Remove(queueKind, r.ID))
+	return t.Commit(ctx)
+}

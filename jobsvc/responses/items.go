@@ -1,0 +1,185 @@
+package responses
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/id"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+const (
+	reasoning     = "reasoning"
+	itemReference = "item_reference"
+)
+
+// prefixes are those of the ids of items, by type. Other items have otherItem.
+var prefixes = map[string]string{
+	"message": "msg_", reasoning: "rs_", "function_call": "fc_", "function_call_output": "fco_",
+	"custom_tool_call": "ctc_", "custom_tool_call_output": "cto_",
+}
+
+const otherItem = "item_"
+
+// inputItems returns the items that a request sends: a string is one message of the user.
+func inputItems(o *rest.Object, v jsontext.Value) []json.RawMessage {
+	if v.Kind() == '"' {
+		return []json.RawMessage{replaced(nil, member{"type", text("message")}, member{"role", text("user")},
+			member{"content", part("user", string(v))})}
+	}
+	var items []json.RawMessage
+	if v.Kind() != '[' || json.Unmarshal(v, &items) != nil {
+		o.WrongType("input", "a string or an array", v)
+		return nil
+	}
+	return items
+}
+
+// checkItems refuses what no item is.
+func checkItems(o *rest.Object, param string, items []json.RawMessage) {
+	for i, item := range items {
+		if v := jsontext.Value(item); v.Kind() != '{' {
+			o.WrongType(element(param, i), "an object", v)
+			return
+		}
+	}
+}
+
+// typeOf returns the type of an item. One that has none is a message, or refers to another by its id alone.
+func typeOf(item gjson.Result) string {
+	typ := item.Get("type").Str
+	switch {
+	case typ != "":
+		return typ
+	case !item.Get("role").Exists() && item.Get("id").Exists():
+		return itemReference
+	}
+	return "message"
+}
+
+// part returns the content of a message that is given as a string, which is JSON.
+func part(role, content string) []byte {
+	if role == "assistant" {
+		return []byte(`[{"type":"output_text","annotations":[],"text":` + content + `}]`)
+	}
+	return []byte(`[{"type":"input_text","text":` + content + `}]`)
+}
+
+// identified returns items in one form: each has an id and a type, and messages have parts.
+func identified(items []json.RawMessage) []json.RawMessage {
+	out := make([]json.RawMessage, len(items))
+	for i, raw := range items {
+		out[i] = raw
+		item := gjson.ParseBytes(raw)
+		typ := typeOf(item)
+		var with []member
+		if item.Get("type").Str == "" {
+			with = append(with, member{"type", text(typ)})
+		}
+		if item.Get("id").Str == "" {
+			prefix := prefixes[typ]
+			if prefix == "" {
+				prefix = otherItem
+			}
+			with = append(with, member{"id", text(prefix + id.Bare())})
+		}
+		if said := item.Get("content"); typ == "message" && said.Type == gjson.String {
+			with = append(with, member{"content", part(item.Get("role").Str, said.Raw)})
+		}
+		if len(with) > 0 {
+			out[i] = replaced(raw, with...)
+		}
+	}
+	return out
+}
+
+// sendable returns the items of a conversation as any provider takes them. Ids are the gateway's own, except that an
+// encrypted reasoning is bound to its id. A provider that serves the API itself refuses the summary of a reasoning
+// that it does not store.
+func sendable(items []json.RawMessage, native bool) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(items))
+	for _, raw := range items {
+		item := gjson.ParseBytes(raw)
+		switch {
+		case typeOf(item) != reasoning:
+			raw = replaced(raw, member{name: "id"})
+		case native && item.Get("encrypted_content").Str == "" && len(item.Get("content").Array()) == 0:
+			continue
+		}
+		out = append(out, raw)
+	}
+	return out
+}
+
+// position returns the place of an item in a list, or -1.
+func position(items []json.RawMessage, itemID string) int {
+	return slices.IndexFunc(items, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "id").Str == itemID })
+}
+
+// itemList is OpenAI's list of items.
+type itemList struct {
+	Object  string            `json:"object"` // list
+	Data    []json.RawMessage `json:"data"`
+	FirstID *string           `json:"first_id"`
+	LastID  *string           `json:"last_id"`
+	HasMore bool              `json:"has_more"`
+}
+
+func listOf(items []json.RawMessage, more bool) itemList {
+	l := itemList{Object: "list", Data: items, HasMore: more}
+	if n := len(items); n > 0 {
+		first, last := gjson.GetBytes(items[0], "id").Str, gjson.GetBytes(items[n-1], "id").Str
+		l.FirstID, l.LastID = &first, &last
+	} else {
+		l.Data = []json.RawMessage{}
+	}
+	return l
+}
+
+// writePage answers with the page of items that a request asks for, newest first unless it says otherwise.
+func writePage(w http.ResponseWriter, r *http.Request, items []json.RawMessage) error {
+	p, err := rest.PageOf(r, 20, 100, true)
+	if err != nil {
+		return err
+	}
+	if !p.Ascending {
+		items = slices.Clone(items)
+		slices.Reverse(items)
+	}
+	if p.After != "" {
+		at := position(items, p.After)
+		if at < 0 {
+			return rest.Cursor(store.ErrCursor, p.After)
+		}
+		items = items[at+1:]
+	}
+	page := items[:min(p.Limit, len(items))]
+	return httpapi.WriteJSON(w, http.StatusOK, listOf(page, len(page) < len(items)))
+}
+
+// known returns items in which each that refers to another is replaced by it.
+func known(items, among []json.RawMessage, param string) ([]json.RawMessage, error) {
+	out := slices.Clone(items)
+	for i, raw := range items {
+		item := gjson.ParseBytes(raw)
+		if typeOf(item) != itemReference {
+			continue
+		}
+		at := position(among, item.Get("id").Str)
+		if at < 0 {
+			return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+				Param: element(param, i),
+				Message: "Item with id '" + item.Get("id").Str +
+					"' not found in the previous response or the conversation. Send the item itself."}
+		}
+		out[i] = among[at]
+	}
+	return out, nil
+}

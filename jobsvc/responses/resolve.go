@@ -1,0 +1,144 @@
+package responses
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/jobsvc/config"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// A turn is a request with everything that was stored before it.
+type turn struct {
+	*request
+	id           string
+	caller       rest.Caller
+	sealer       *secret.Sealer
+	createdAt    int64
+	expiresAt    int64
+	items        []json.RawMessage // the conversation with the input
+	added        []json.RawMessage // the input alone
+	native       bool              // a provider of the model serves the API itself
+	encrypts     bool              // such a provider returns encrypted reasoning
+	conversation *store.Record[Conversation]
+}
+
+// resolve reads what a request refers to. Grow takes room in memory for so many bytes more.
+func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settings *config.Responses,
+	grow func(bytes int64) error) (*turn, error) {
+	now := s.Now()
+	t := &turn{request: q, id: Kind.NewID(), caller: c, sealer: settings.Sealer, createdAt: now.Unix(),
+		expiresAt: now.Add(settings.Retention).Unix()}
+	var before []json.RawMessage
+	var err error
+	switch {
+	case q.previous != "":
+		before, err = s.context(ctx, t, grow)
+	case q.conversation != "":
+		if t.conversation, err = s.findConversation(ctx, c.Tenant, q.conversation); err != nil {
+			return nil, err
+		}
+		bytes := t.conversation.Value.Bytes
+		if err = cmp.Or(fits("conversation", bytes), grow(bytes)); err == nil {
+			before, err = s.conversationItems(ctx, t.conversation, t.sealer)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.added, err = known(q.input, before, "input"); err != nil {
+		return nil, err
+	}
+	t.added = identified(t.added)
+	t.items = slices.Concat(before, t.added)
+	t.native, t.encrypts = s.targets(q.model)
+	return t, nil
+}
+
+// context returns the items of the previous response: everything that it was asked, and its answer.
+func (s *Service) context(ctx context.Context, t *turn, grow func(bytes int64) error) ([]json.RawMessage, error) {
+	r, err := s.find(ctx, t.caller.Tenant, t.previous)
+	if e, ok := errors.AsType[*openai.Error](err); ok && e.Status == http.StatusNotFound {
+		return nil, openai.BadRequest("previous_response_id", openai.CodePreviousResponseNotFound,
+			"Previous response with id '%s' not found.", t.previous)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Value.Answer == "" {
+		return nil, openai.BadRequest("previous_response_id", openai.CodeInvalidValue,
+			"The response '%s' is %s and has no answer to go on from.", t.previous, r.Value.Status)
+	}
+	if err := grow(r.Value.Bytes); err != nil {
+		return nil, err
+	}
+	var input, answer []byte
+	g, both := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		input, err = s.vault.read(both, t.sealer, folderOf(r)+docInput)
+		return err
+	})
+	g.Go(func() (err error) {
+		answer, err = s.vault.read(both, t.sealer, folderOf(r)+r.Value.Answer)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, lost(err, "response", r.ID)
+	}
+	items, err := elements(input)
+	if err != nil {
+		return nil, lost(errors.Join(errMissing, err), "response", r.ID)
+	}
+	said, err := outputOf(answer)
+	return slices.Concat(items, said), err
+}
+
+// outputOf returns the items of a response object.
+func outputOf(object []byte) ([]json.RawMessage, error) {
+	output := gjson.GetBytes(object, "output")
+	if !output.IsArray() {
+		return nil, nil
+	}
+	return elements([]byte(output.Raw))
+}
+
+// targets finds out about the providers of a model that serve the API themselves: whether there are any, and whether
+// one returns encrypted reasoning.
+func (s *Service) targets(model string) (native, encrypts bool) {
+	c := s.Config()
+	learn := func(p *config.Provider, upstream string) {
+		if p != nil && slices.Contains(p.Vendor.Native, nativePath) {
+			native = true
+			encrypts = encrypts || c.At(p, upstream).Facts.GetCapabilities().GetEncryptedReasoning()
+		}
+	}
+	for _, t := range c.Models[model].GetTargets() {
+		learn(c.Providers[t.GetProvider()], t.GetModel())
+	}
+	if p, upstream, ok := c.Target(model); ok {
+		learn(p, upstream)
+	}
+	return native, encrypts
+}
+
+// nativePath is the operation among those of a vendor.
+const nativePath = "/responses"
+
+// ask returns the request that is sent to the gateway.
+func (t *turn) ask() []byte {
+	include := t.include
+	if t.encrypts && !slices.Contains(include, encryptedReasoning) {
+		include = append(slices.Clone(include), encryptedReasoning)
+	}
+	return t.upstream(sendable(t.items, t.native), t.stream, include)
+}
