@@ -141,7 +141,7 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1), testKey("k2", 2))
 	s.send(t, "1", &configv1.ResolvedProvider{}, nil, resolved("a", "openai"))
 	s.send(t, "1", &configv1.Model{}, nil)
-	s.send(t, "1", &configv1.Route{}, nil, &configv1.Route{Name: "r", PathPrefix: "/v1/rerank", Provider: "a"})
+	s.send(t, "1", &configv1.Route{}, nil, &configv1.Route{Name: "r", PathPrefix: "/v1/ocr", Provider: "a"})
 	s.send(t, "1", &configv1.Catalog{}, nil)
 	s.send(t, "1", &configv1.Listing{}, nil)
 	s.send(t, "1", &configv1.Organization{}, nil, &configv1.Organization{Name: "acme"})

@@ -28,7 +28,7 @@ type translateCmd struct {
 type translateFlags struct {
 	Provider    string `required:"" placeholder:"KIND" help:"Vendor, such as openai or anthropic."`
 	Model       string `required:"" placeholder:"NAME" help:"Model: both the client's name of it and the provider's own."`
-	Endpoint    string `enum:"chat,completions,embeddings,messages,responses,gemini" default:"chat" aliases:"client" help:"The client's API: chat, completions, embeddings, messages (Anthropic's), responses or gemini (Google's; the members model and stream stand for the path)."`
+	Endpoint    string `enum:"chat,completions,embeddings,messages,responses,gemini,rerank" default:"chat" aliases:"client" help:"The client's API: chat, completions, embeddings, messages (Anthropic's), responses, gemini (Google's; the members model and stream stand for the path) or rerank (Cohere's)."`
 	BaseURL     string `name:"base-url" placeholder:"URL" help:"Base URL of the provider, instead of the vendor's."`
 	Region      string `placeholder:"NAME" help:"Region of the vendor's cloud."`
 	Project     string `placeholder:"NAME" help:"Project in the vendor's cloud."`

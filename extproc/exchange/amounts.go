@@ -88,7 +88,7 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 				"The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
 		}
 		for _, of := range s.Tools {
-			if _, ok := rates.Calls(of.Tool, 1); !ok {
+			if _, ok := rates.Calls(of.Tool, 1); !ok && of.Tool != metering.SearchUnit {
 				return openai.BadRequest(of.Param, openai.CodeUnsupportedParameter,
 					"What '%s' has the provider do has no price for this model, and your key has a budget.", of.Param)
 			}

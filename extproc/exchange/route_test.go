@@ -35,13 +35,13 @@ func TestRoutes(t *testing.T) {
 	routes := routing.NewRoutes(map[string]*configv1.Route{
 		"short": {PathPrefix: "/a", Provider: "short"},
 		"long":  {PathPrefix: "/a/b/", Provider: "long", RewritePrefix: new("/c")},
-		"other": {PathPrefix: "/v1/rerank", Provider: "other"},
+		"other": {PathPrefix: "/v1/ocr", Provider: "other"},
 		"none":  {PathPrefix: "/x", Provider: "none", RewritePrefix: new("")},
 	})
 	for path, want := range map[string]string{
 		"/a": "short /a", "/a/": "short /a/", "/a/x": "short /a/x", "/ab": "", "/a/b": "long /c", "/a/b/": "long /c/",
 		"/a/b/c/d": "long /c/c/d",
-		"/a/bc":    "short /a/bc", "/v1/rerank": "other /rerank", "/v1/rerank/x": "other /rerank/x", "/v1": "", "/": "",
+		"/a/bc":    "short /a/bc", "/v1/ocr": "other /ocr", "/v1/ocr/x": "other /ocr/x", "/v1": "", "/": "",
 		"":     "",
 		"/x/y": "none /y",
 	} {

@@ -55,7 +55,9 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 	}
 	d.HourCache = AsksHourCache(body)
 	d.User = userOf(get("user").Str)
-	d.Surcharges = surchargesOf(get)
+	if d.Surcharges = surchargesOf(get); op.Name == "rerank" {
+		d.Surcharges = rankingOf(get("documents"))
+	}
 	d.Background = op.Name == "responses" && get("background").Bool()
 	for _, name := range [...]string{"n", "best_of"} {
 		d.Answers = max(d.Answers, count(get(name)))

@@ -67,6 +67,18 @@ func (s *Surcharges) Cost(rates *usage.Rates) (all usage.Nano) {
 	return all
 }
 
+// SearchUnit is the tool that prices the search units of a rerank, as Cohere bills them: a query with up to perUnit
+// documents is one. Vendors that bill tokens have no price for it.
+const SearchUnit = "search_unit"
+
+const perUnit = 100
+
+// rankingOf returns the surcharges of a rerank.
+func rankingOf(documents gjson.Result) *Surcharges {
+	n := documents.Get("#").Int()
+	return &Surcharges{Tools: []Surcharge{{SearchUnit, "documents"}}, Calls: max(1, (n+perUnit-1)/perUnit)}
+}
+
 // surchargesOf reads the surcharges of a request. It returns nil, and allocates nothing, if there are none.
 func surchargesOf(get func(string) gjson.Result) *Surcharges {
 	tier := get("service_tier").Str

@@ -37,6 +37,8 @@ func (t *Tally) add(other *Tally) {
 func (t *Tally) of(s Surcharge, searches int64, told bool) (n int64, known bool) {
 	i := slices.Index(reportedTools[:], s.Tool)
 	switch {
+	case s.Tool == SearchUnit:
+		return searches, told
 	case i < 0:
 		return 0, false
 	case i == 0 && told:
@@ -60,9 +62,10 @@ func (s *Surcharges) fees(rates *usage.Rates, r *Record, t *Tally) (all usage.Na
 		cost, _ := rates.Calls(of.Tool, n)
 		all = all.Plus(cost)
 	}
+	ranked := slices.ContainsFunc(asked, func(of Surcharge) bool { return of.Tool == SearchUnit })
 	for i, tool := range reportedTools {
 		n := t.calls[i]
-		if i == 0 {
+		if i == 0 && !ranked {
 			n = max(n, r.Usage.Searches)
 		}
 		if n > 0 && !slices.ContainsFunc(asked, func(of Surcharge) bool { return of.Tool == tool }) {

@@ -60,6 +60,10 @@ type Provider struct {
 	Completion CompletionCodec
 	// Embedding translates embeddings.
 	Embedding EmbeddingCodec
+	// Rerank ranks documents. Nil: the vendor cannot.
+	Rerank RerankCodec
+	// Moderation moderates texts, if the vendor has the operation but not as OpenAI has it: see Native.
+	Moderation ModerationCodec
 	// StreamTypes are the media types of streamed answers. Empty: text/event-stream.
 	StreamTypes []string
 	// Realtime returns the path and query of the vendor's Realtime API for a target, to which a client's WebSocket is
@@ -153,6 +157,18 @@ type NativeCodec interface {
 // A CompletionCodec translates legacy completions.
 type CompletionCodec interface {
 	Encode(r *openai.CompletionRequest, t Target) (Request, Answer, error)
+}
+
+// A ModerationCodec translates moderations. It has no state.
+type ModerationCodec interface {
+	// Encode is like ChatCodec.Encode. Answers are never streamed.
+	Encode(r *openai.NativeRequest, t Target) (Request, Answer, error)
+}
+
+// A RerankCodec translates requests that rank documents. It has no state.
+type RerankCodec interface {
+	// Encode is like ChatCodec.Encode. Answers are never streamed.
+	Encode(r *openai.RerankRequest, t Target) (Request, Answer, error)
 }
 
 // An EmbeddingCodec translates embeddings. Its answers are never streamed.

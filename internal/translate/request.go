@@ -30,12 +30,13 @@ const (
 	Messages    Endpoint = "messages" // Anthropic's
 	Responses   Endpoint = "responses"
 	Gemini      Endpoint = "gemini" // Google's
+	Rerank      Endpoint = "rerank" // Cohere's
 )
 
 // paths are those of the operations.
 var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions",
 	Embeddings: "/v1/embeddings", Messages: "/v1/messages",
-	Responses: "/v1/responses"}
+	Responses: "/v1/responses", Rerank: "/v1/rerank"}
 
 // A Request is a client's request that has been checked once, and the codec that translates it.
 type Request struct {
@@ -54,8 +55,8 @@ func Parse(p provider.Provider, e Endpoint, body []byte) (*Request, error) {
 	}
 	o := dialects.Find(path, query)
 	if o == nil {
-		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s, %s, %s, %s or %s", e, Chat, Completions,
-			Embeddings, Messages, Responses, Gemini)
+		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s, %s, %s, %s, %s or %s", e, Chat, Completions,
+			Embeddings, Messages, Responses, Gemini, Rerank)
 	}
 	r, err := o.Parse(inbound.Head{Path: path}, body)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestRequestsToEndpointsThatAVendorLacks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "/chat/completions", req.Path, "completions go over chat completions")
 	_, err = Parse(acme(), "images", nil)
-	require.ErrorContains(t, err, "choose chat, completions, embeddings, messages, responses or gemini")
+	require.ErrorContains(t, err, "choose chat, completions, embeddings, messages, responses, gemini or rerank")
 }
 
 func TestWithModelAddsAModelOnlyWhereThereIsNone(t *testing.T) {

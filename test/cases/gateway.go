@@ -85,7 +85,7 @@ func Config(a, b *Vendor) []configv1.Object {
 			target("a", "gpt-4.1", 1)}},
 		&configv1.Model{Name: "once", Targets: []*configv1.Target{target("a", "gpt-4.1", 0)},
 			Retry: &configv1.Retry{MaxAttempts: 1}},
-		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "a"},
+		&configv1.Route{Name: "rerank", PathPrefix: "/v1/ocr", Provider: "a"},
 		&configv1.Route{Name: "claude", PathPrefix: "/anthropic/", Provider: "b", RewritePrefix: new("/")},
 		&configv1.Route{Name: "deep", PathPrefix: "/anthropic/deep", Provider: "a", RewritePrefix: new("/v2/")},
 		&configv1.Route{Name: "google", PathPrefix: "/v1beta/models/routed/", Provider: "d"},

@@ -136,7 +136,7 @@ func limitOperations(t *testing.T, g *Gateway) {
 			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"x","usage":{"prompt_tokens":20,"total_tokens":20}}`, 20},
 		{"responses", "/v1/responses", `{"model":"a/x","input":"hi"}`,
 			`{"id":"r","usage":{"input_tokens":20,"output_tokens":10,"total_tokens":30}}`, 30},
-		{"a route", "/v1/rerank", `{"model":"x"}`, `{"results":[],` + usage, 30},
+		{"a route", "/v1/ocr", `{"model":"x"}`, `{"results":[],` + usage, 30},
 		{"a route to another dialect", "/anthropic/messages", `{"model":"x"}`,
 			`{"type":"message","model":"claude-haiku-4-5","usage":{"input_tokens":5,"cache_read_input_tokens":15,"output_tokens":10}}`, 30},
 	} {
@@ -166,7 +166,7 @@ func limitChunked(t *testing.T, g *Gateway) {
 	for words, want := range map[int]int{10: 200, 10_000: 429} {
 		body := `{"model":"x","query":"` + strings.Repeat("word ", words) + `"}`
 		g.A.Answers(status(200, `{"results":[]}`))
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/rerank",
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/ocr",
 			io.MultiReader(strings.NewReader(body)))
 		require.NoError(t, err)
 		r.Header = http.Header{"Authorization": {"Bearer " + key.Key}, "Content-Type": {"application/json"}}
@@ -436,7 +436,7 @@ func admission(t *testing.T, g *Gateway) {
 	t.Run("endpoints", func(t *testing.T) {
 		key := g.with(g.NewKey(t, &configv1.Key{Endpoints: []string{"embeddings", "models", "anthropic/*"}}))
 		require.Equal(t, 200, code(key.Key))
-		for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/rerank", "/v1/files",
+		for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/ocr", "/v1/files",
 			"/v1/embeddingsx"} {
 			a := key.Do(t, "POST", path, hello)
 			require.Equal(t, 403, a.Status, path)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 )
 
 func completions(t *testing.T, g *Gateway) {
@@ -91,6 +92,35 @@ func embeddings(t *testing.T, g *Gateway) {
 		require.Equal(t, "unsupported_endpoint", a.Failure(t).Code)
 		require.Empty(t, g.B.Requests())
 	})
+}
+
+func rerank(t *testing.T, g *Gateway) {
+	const ask = `{"model":"c/amazon.rerank-v1:0","query":"q","documents":["a",{"text":"b"}],"return_documents":true}`
+	for _, path := range []string{"/v1/rerank", "/v2/rerank"} { // the second is that of Cohere's own SDK
+		g.B.Answers(status(200, `{"results":[{"index":0,"relevance_score":0.1},{"index":1,"relevance_score":0.9}]}`))
+		a := g.Do(t, "POST", path, ask, "X-Request-Id", "rerank-1")
+		require.Equal(t, 200, a.Status, "%s", a.Body)
+		require.Equal(t, `[1,0]`, gjson.GetBytes(a.Body, "results.#.index").Raw)
+		require.Equal(t, "b", gjson.GetBytes(a.Body, "results.0.document.text").Str)
+		require.Equal(t, "/model/amazon.rerank-v1%3A0/invoke", g.B.Requests()[0].Path)
+		require.Equal(t, "rerank", g.Logged(t, "rerank-1")["operation"])
+	}
+	g.B.Answers(status(200, `{}`))
+	for body, param := range map[string]string{
+		strings.Replace(ask, `"q"`, `""`, 1):                                  "query",
+		strings.Replace(ask, `"query":"q",`, "", 1):                           "query",
+		strings.Replace(ask, `["a",{"text":"b"}]`, `[]`, 1):                   "documents",
+		strings.Replace(ask, `["a",{"text":"b"}]`, `"a"`, 1):                  "documents",
+		strings.Replace(ask, `{"text":"b"}`, `{"title":"b"}`, 1):              "documents[1].text",
+		strings.Replace(ask, `"return_documents":true`, `"top_n":0`, 1):       "top_n",
+		strings.Replace(ask, `"return_documents":true`, `"top_n":"1"`, 1):     "top_n",
+		strings.Replace(ask, "c/amazon.rerank-v1:0", "b/claude-haiku-4-5", 1): "model",
+	} {
+		a := g.Do(t, "POST", "/v1/rerank", body)
+		require.Equal(t, 400, a.Status, "%s: %s", body, a.Body)
+		require.Equal(t, param, a.Failure(t).Param, body)
+	}
+	require.Empty(t, g.B.Requests())
 }
 
 func natives(t *testing.T, g *Gateway) {

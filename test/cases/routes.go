@@ -21,12 +21,12 @@ func routes(t *testing.T, g *Gateway) {
 	t.Run("who may not", func(t *testing.T) { routeRefusals(t, g) })
 	t.Run("it is not tried again", func(t *testing.T) {
 		g.A.Answers(status(503, `{"message":"down"}`))
-		a := g.Do(t, "POST", "/v1/rerank", `{}`)
+		a := g.Do(t, "POST", "/v1/ocr", `{}`)
 		require.Equal(t, 503, a.Status)
 		require.Equal(t, `{"message":"down"}`, string(a.Body), "the error as it came")
 		require.Len(t, g.A.Requests(), 1)
 		g.A.Answers(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-		a = g.Do(t, "POST", "/v1/rerank", `{}`)
+		a = g.Do(t, "POST", "/v1/ocr", `{}`)
 		require.Equal(t, 503, a.Status)
 		a.Failure(t) // Envoy's own error is OpenAI's
 		require.Len(t, g.A.Requests(), 1)
@@ -38,8 +38,8 @@ func routePasses(t *testing.T, g *Gateway) {
 		path, want string
 		vendor     *Vendor
 	}{
-		{"/v1/rerank", "/v1/rerank", g.A},
-		{"/v1/rerank/deep?x=1&y=a%20b&x=2", "/v1/rerank/deep?x=1&y=a%20b&x=2", g.A},
+		{"/v1/ocr", "/v1/ocr", g.A},
+		{"/v1/ocr/deep?x=1&y=a%20b&x=2", "/v1/ocr/deep?x=1&y=a%20b&x=2", g.A},
 		{"/anthropic/messages?beta=true", "/v1/messages?beta=true", g.B},
 		{"/anthropic/deep/er", "/v1/v2/er", g.A},
 		{"/anthropic/deeper", "/v1/deeper", g.B},
@@ -91,7 +91,7 @@ func routeMethods(t *testing.T, g *Gateway) {
 		}
 	})
 	for _, method := range []string{"GET", "HEAD", "DELETE", "PUT", "PATCH", "POST", "OPTIONS"} {
-		a := g.Do(t, method, "/v1/rerank/x", "", "X-Request-Id", "route-"+method)
+		a := g.Do(t, method, "/v1/ocr/x", "", "X-Request-Id", "route-"+method)
 		require.Equal(t, 2, a.Status/100, method)
 		require.Equal(t, method, a.Header.Get("X-Method"))
 		require.Equal(t, "finished", g.Logged(t, "route-"+method)["outcome"], method)
@@ -115,7 +115,7 @@ func routeStreams(t *testing.T, g *Gateway) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		_, _ = fmt.Fprint(w, n)
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/rerank", body)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/ocr", body)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.Key)
 	go func() { _, _ = write.Write([]byte("begin")) }()
@@ -147,7 +147,7 @@ func routeAnswers(t *testing.T, g *Gateway) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "short and stout")
 	})
-	a := g.Do(t, "POST", "/v1/rerank", "{}", "X-Request-Id", "route-teapot")
+	a := g.Do(t, "POST", "/v1/ocr", "{}", "X-Request-Id", "route-teapot")
 	require.Equal(t, http.StatusTeapot, a.Status)
 	require.Equal(t, "short and stout", string(a.Body))
 	require.Equal(t, "text/x-anything; a=b", a.Header.Get("Content-Type"))
@@ -169,9 +169,9 @@ func routeRefusals(t *testing.T, g *Gateway) {
 		headers    []string
 		status     int
 	}{
-		{"no key", "/v1/rerank", []string{"Authorization", ""}, 401},
+		{"no key", "/v1/ocr", []string{"Authorization", ""}, 401},
 		{"a wrong key", "/anthropic/messages", []string{"Authorization", "Bearer x"}, 401},
-		{"a path beside it", "/v1/reranker", nil, 404},
+		{"a path beside it", "/v1/ocrs", nil, 404},
 		{"a path that is no route's", "/other", nil, 404},
 		{"a path that climbs", "/anthropic/x%2f..%2f..%2fadmin", nil, 400},
 		{"one that climbs otherwise", "/anthropic/..%5cadmin", nil, 400},
@@ -252,7 +252,7 @@ func outcomesUnseen(t *testing.T, g *Gateway) {
 		leaves  bool
 	}{{"cancelled", true}, {"truncated", false}} {
 		for name, ask := range map[string][2]string{
-			"route": {"/v1/rerank", `{}`}, "speech": {"/v1/audio/speech", `{"model":"a/tts-1","input":"x"}`},
+			"route": {"/v1/ocr", `{}`}, "speech": {"/v1/audio/speech", `{"model":"a/tts-1","input":"x"}`},
 			"responses": {"/v1/responses", `{"model":"a/gpt-5","input":"x"}`},
 		} {
 			t.Run(name+" "+c.outcome, func(t *testing.T) {

@@ -26,6 +26,7 @@ func Run(t *testing.T, start Start) {
 		{"Cancel", cancel},
 		{"Completions", completions},
 		{"Embeddings", embeddings},
+		{"Rerank", rerank},
 		{"Native", natives},
 		{"Messages", messages},
 		{"Gemini", gemini},

@@ -116,7 +116,7 @@ func (g *apartGateway) configure() {
 	port := harness.FreePort(g.t)
 	g.Client, g.URL = harness.ClientFor(g.t, g.file(certs.FileCA)), fmt.Sprint("https://127.0.0.1:", port)
 	g.apply(g.t, append(g.worker.config(),
-		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "openai"},
+		&configv1.Route{Name: "rerank", PathPrefix: "/v1/ocr", Provider: "openai"},
 		&configv1.Certificate{Name: "default", Chain: string(pair.Certificate),
 			PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
 		&configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(port)})...)
@@ -207,8 +207,8 @@ func failsClosed(t *testing.T, g *apartGateway) {
 	g.extproc.Kill()
 	for _, key := range []string{g.Key, "none"} {
 		for path, body := range map[string]string{
-			chatPath: chatOf("openai/m", 2, ""), "/v1/embeddings": `{"model":"openai/m","input":"hi"}`, "/v1/rerank": "{}",
-			"/v1/rerank/deep": "not JSON",
+			chatPath: chatOf("openai/m", 2, ""), "/v1/embeddings": `{"model":"openai/m","input":"hi"}`, "/v1/ocr": "{}",
+			"/v1/ocr/deep": "not JSON",
 			"/v1/files":       "{}", "/v1/models": "", "/v1/responses": "{}", "/elsewhere": "",
 		} {
 			a := g.As(key).Do(t, http.MethodPost, path, body, names.HeaderProvider, "openai", "X-Request-Id", "closed")

@@ -259,7 +259,7 @@ func forgedHeaders(t *testing.T, g limitGateway) {
 		_ asking) {
 		answerStatus(w, http.StatusServiceUnavailable)
 	})
-	c.Do(t, http.MethodPost, "/v1/rerank", "{}", forged...)
+	c.Do(t, http.MethodPost, "/v1/ocr", "{}", forged...)
 	require.Equal(t, 1, g.reached(), "nobody's retries")
 	for name := range g.worker.last(1)[0].header { // of a Route what else a client sends is the provider's business
 		require.NotRegexp(t, "(?i)^x-(modelgate|envoy|forwarded)-", name)
@@ -276,7 +276,7 @@ func quietLog(t *testing.T) {
 	g.Apply(t, &configv1.Provider{Name: "secretive", Vendor: "anthropic", Endpoint: g.worker.URL + "/anthropic/v1",
 		Headers:    map[string]string{"x-brand": "header-of-ours"},
 		Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "credential-of-ours"}}},
-		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "secretive"})
+		&configv1.Route{Name: "rerank", PathPrefix: "/v1/ocr", Provider: "secretive"})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("secretive/x") })
 	g.worker.answers(func(w http.ResponseWriter, r *http.Request, a asking) {
 		if a.body.Get("messages.0.content").Raw == `"fail"` {
@@ -288,7 +288,7 @@ func quietLog(t *testing.T) {
 	for i, body := range []string{"the-prompt-itself", "fail"} {
 		for path, text := range map[string]string{
 			chatPath:         `{"model":"secretive/claude-sonnet-4-5","user":"somebody","messages":[{"role":"user","content":%q}]}`,
-			"/v1/rerank":     `{"query":%q}`,
+			"/v1/ocr":     `{"query":%q}`,
 			"/v1/embeddings": `{"model":"openai/m","input":%q}`, "/v1/completions": `{"model":"openai/m","prompt":%q,`,
 		} {
 			g.client.Do(t, http.MethodPost, path, fmt.Sprintf(text, body), "Cookie", "session=cookie-of-a-client",
@@ -309,7 +309,7 @@ func quietLog(t *testing.T) {
 
 func conflicts(t *testing.T, g limitGateway) {
 	for what, document := range map[string]string{
-		"two routes of one path":     "kind: Route\nname: other\npath_prefix: /v1/rerank/\nprovider: openai\n",
+		"two routes of one path":     "kind: Route\nname: other\npath_prefix: /v1/ocr/\nprovider: openai\n",
 		"two gateways on a port":     "kind: Gateway\nname: a\nport: 18443\n---\nkind: Gateway\nname: b\nport: 18443\n",
 		"an object given twice":      "kind: Model\nname: twice\ntargets: [{provider: openai, model: a}]\n---\nkind: Model\nname: twice\ntargets: [{provider: openai, model: b}]\n",
 		"a route of a path of ours":  "kind: Route\nname: own\npath_prefix: /v1/chat\nprovider: openai\n",

@@ -166,7 +166,7 @@ func compressedAnswer(t *testing.T, g limitGateway) {
 		}
 	}
 	compressed(http.StatusOK, `{"results":[]}`)
-	a := g.client.Do(t, http.MethodPost, "/v1/rerank", "{}", wants...) // which passes as it is
+	a := g.client.Do(t, http.MethodPost, "/v1/ocr", "{}", wants...) // which passes as it is
 	require.Equal(t, "gzip", a.Header.Get("Content-Encoding"))
 	require.Equal(t, zipped(t, `{"results":[]}`), string(a.Body))
 }

@@ -32,7 +32,7 @@ func overLimits(t *testing.T, flags ...string) limitGateway {
 			{Provider: "openai", Model: "m"}, {Provider: "anthropic", Model: "claude-sonnet-4-5", Priority: 1}}},
 		&configv1.Model{Name: "reversed", Targets: []*configv1.Target{
 			{Provider: "anthropic", Model: "claude-sonnet-4-5"}, {Provider: "openai", Model: "m", Priority: 1}}},
-		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "openai"},
+		&configv1.Route{Name: "rerank", PathPrefix: "/v1/ocr", Provider: "openai"},
 	)
 	harness.Eventually(t, "configuration in force", func() error { return g.has("either", "reversed") })
 	return g

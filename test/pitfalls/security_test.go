@@ -55,7 +55,7 @@ func noForgedAddress(t *testing.T, g limitGateway) {
 			g.client.Do(t, http.MethodPost, path, body, headers...)
 		}
 	}
-	g.client.Do(t, http.MethodPost, "/v1/rerank", "{}", headers...)
+	g.client.Do(t, http.MethodPost, "/v1/ocr", "{}", headers...)
 	// Of the models, whose names are in paths, and of what asks for a proxy.
 	for _, model := range []string{at + "/m", "openai@" + address + "/m", "gemini/../../" + address, "gemini/../x",
 		"gemini/..", "bedrock/..", "bedrock/../..", "gemini/..%2f..%2fx", "gemini/x:generateContent?alt=@" + address + "/",
@@ -165,7 +165,7 @@ func clientsCredentials(t *testing.T, g limitGateway) {
 	})
 	g.worker.answers(answerLine)
 	g.client.Do(t, http.MethodPost, "/anthropic/messages", "{}", headers...)
-	g.client.Do(t, http.MethodPost, "/v1/rerank", "{}", headers...)
+	g.client.Do(t, http.MethodPost, "/v1/ocr", "{}", headers...)
 	requireClean("routes", 2)
 }
 

@@ -2897,7 +2897,7 @@ func (x *Certificate) GetChainFile() string {
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Prefix of the path, such as "/v1/rerank" or "/anthropic/". The longest match counts. It must not be one of the
+	// Prefix of the path, such as "/v1/ocr" or "/anthropic/". The longest match counts. It must not be one of the
 	// gateway's own paths.
 	PathPrefix string `protobuf:"bytes,2,opt,name=path_prefix,json=pathPrefix,proto3" json:"path_prefix,omitempty"`
 	// Provider by name.

@@ -12,7 +12,7 @@ var pathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~@:+-]+)+/?$`)
 // ownPaths are the gateway's own paths, which include the paths below them.
 var ownPaths = []string{
 	"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/moderations", ownResponses,
-	"/v1/messages",
+	"/v1/messages", "/v1/rerank",
 	"/v1/images/generations", "/v1/images/edits", "/v1/images/variations",
 	"/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations",
 	"/v1/files", "/v1/uploads", "/v1/batches", "/v1/fine_tuning",
@@ -49,7 +49,7 @@ func (v *validator) route(r *Route) {
 func (v *validator) path(field, p string) bool {
 	ok := len(p) <= maxText && pathPattern.MatchString(p) && path.Clean(p) == strings.TrimSuffix(p, "/")
 	if !ok {
-		v.fail(field, "must be the beginning of a path such as /v1/rerank, of at most %d letters, digits and ._~@:+-",
+		v.fail(field, "must be the beginning of a path such as /v1/ocr, of at most %d letters, digits and ._~@:+-",
 			maxText)
 	}
 	return ok

@@ -321,7 +321,7 @@ func TestValidateStoredDemandsHashesAndSealedCredentials(t *testing.T) {
 func TestValidateRoute(t *testing.T) {
 	none, slash := "", "/"
 	for path, field := range map[string]string{
-		"/v1/rerank": "", "/anthropic/": "", "/a-b/c.d_e~f@g:h": "", "/v1/videos": "", "/v1/responses/": "",
+		"/v1/ocr": "", "/anthropic/": "", "/a-b/c.d_e~f@g:h": "", "/v1/videos": "", "/v1/responses/": "",
 		"/v1/responses/x": "",
 		"/v1/chatter":     "", "/v2/chat/completions": "", "/v1/images/other": "", "/chat/completions": "",
 
@@ -342,7 +342,7 @@ func TestValidateRoute(t *testing.T) {
 	}
 	for to, field := range map[*string]string{nil: "", &none: "", &slash: "", new("/v2/rerank"): "",
 		new("x"): "rewrite_prefix", new("/a/../b"): "rewrite_prefix"} {
-		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/v1/rerank",
+		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/v1/ocr",
 			RewritePrefix: to}, knownVendor), field)
 	}
 	requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "A", PathPrefix: "/x"}, knownVendor),
@@ -350,12 +350,12 @@ func TestValidateRoute(t *testing.T) {
 }
 
 func TestRewrite(t *testing.T) {
-	for path, want := range map[string]string{"/v1/rerank": "/rerank", "/v1": "", "/v1beta/x": "/v1beta/x",
+	for path, want := range map[string]string{"/v1/ocr": "/ocr", "/v1": "", "/v1beta/x": "/v1beta/x",
 		"/anthropic/": "/anthropic/"} {
 		require.Equal(t, want, (&configv1.Route{PathPrefix: path}).Rewrite())
 	}
-	require.Equal(t, "/x", (&configv1.Route{PathPrefix: "/v1/rerank", RewritePrefix: new("/x")}).Rewrite())
-	require.Empty(t, (&configv1.Route{PathPrefix: "/v1/rerank", RewritePrefix: new("")}).Rewrite())
+	require.Equal(t, "/x", (&configv1.Route{PathPrefix: "/v1/ocr", RewritePrefix: new("/x")}).Rewrite())
+	require.Empty(t, (&configv1.Route{PathPrefix: "/v1/ocr", RewritePrefix: new("")}).Rewrite())
 }
 
 func TestDocumentErrorsSayWhere(t *testing.T) {

@@ -10,11 +10,13 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/gemini"
 	"github.com/modelgate/modelgate/internal/inbound/messages"
 	"github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound/rerank"
 	"github.com/modelgate/modelgate/internal/inbound/responses"
 )
 
 // all are the dialects. The first one answers requests to unknown paths.
-var all = []*inbound.Dialect{openai.Dialect, messages.Dialect, responses.Dialect, gemini.Dialect}
+var all = []*inbound.Dialect{openai.Dialect, messages.Dialect, responses.Dialect, gemini.Dialect,
+	rerank.Dialect}
 
 // Default is the dialect for paths that are not an operation.
 var Default = all[0]

@@ -35,11 +35,13 @@ func operations() []*inbound.Operation {
 	}
 	for _, name := range []string{
 		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions",
-		"audio/translations", "moderations",
+		"audio/translations",
 	} {
 		all = append(all, &inbound.Operation{Name: name, Required: "'model'", AcceptsForms: true,
 			Parse: parseNative("/" + name), ImageAnswer: strings.HasPrefix(name, "images/")})
 	}
+	all = append(all, &inbound.Operation{Name: "moderations", Required: "'model' and 'input'", Parse: parseModeration,
+		Document: NewChatDocument})
 	for _, o := range all {
 		o.Path = "/v1/" + o.Name
 	}
@@ -139,6 +141,24 @@ func parseNative(path string) func(inbound.Head, []byte) (inbound.Request, error
 		}
 		return inbound.Request{Model: r.Model, Encoder: r}, nil
 	}
+}
+
+// A moderation goes unchanged to vendors that serve it as OpenAI does, and is translated for others.
+type moderation struct{ *native }
+
+func parseModeration(_ inbound.Head, body []byte) (inbound.Request, error) {
+	r, err := openai.ParseNativeRequest(body)
+	if err != nil {
+		return inbound.Request{}, err
+	}
+	return inbound.Request{Model: r.Model, Encoder: moderation{&native{r, "/moderations", jsonType}}}, nil
+}
+
+func (r moderation) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
+	if v.Moderation != nil {
+		return v.Moderation.Encode(r.NativeRequest, t)
+	}
+	return r.native.Encode(v, t)
 }
 
 func (r *native) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {

@@ -37,8 +37,8 @@ extends some lists of values, such as efforts, service tiers, types of tools and
 These values reach every vendor of OpenAI's dialect except ` + "`echo`" + `. Vendors of other dialects
 validate them themselves.
 
-| vendor | endpoint | key in | chat | completions | embeddings | fine-tuning | batches | list of models | Realtime API | OpenAI's other operations |
-|---|---|---|---|---|---|---|---|---|---|---|
+| vendor | endpoint | key in | chat | completions | embeddings | rerank | fine-tuning | batches | list of models | Realtime API | OpenAI's other operations |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 const models = `
@@ -90,10 +90,13 @@ func writeVendor(b *bytes.Buffer, p provider.Provider) {
 		batches = "yes"
 	}
 	var native []string
+	if p.Moderation != nil {
+		native = append(native, code("/moderations"))
+	}
 	for _, path := range p.Native {
 		native = append(native, code(path))
 	}
-	row(b, name, endpoint, code(p.CredentialEnv), own(p.Chat != nil), completions, own(p.Embedding != nil),
+	row(b, name, endpoint, code(p.CredentialEnv), own(p.Chat != nil), completions, own(p.Embedding != nil), own(p.Rerank != nil),
 		own(p.FineTuning != nil), batches, own(p.Models != nil), own(p.Realtime != nil),
 		strings.Join(native, " "))
 }

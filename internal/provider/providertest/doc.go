@@ -13,7 +13,7 @@
 //
 // A case is a txtar archive. Its comment says where the traffic came from. The inputs are
 //
-//	endpoint           optional: chat (the default), completions, embeddings or messages
+//	endpoint           optional: chat (the default), completions, embeddings, messages or rerank
 //	request.json       the client's request, in the endpoint's dialect; its model is the name the client knows
 //	target             the provider's own name of the model
 //	config.json        optional: the configured Provider, as protojson

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,8 @@ func (e envelope) object() string {
 		return "text_completion"
 	case translate.Embeddings:
 		return "list"
+	case translate.Rerank:
+		return ""
 	}
 	return "chat.completion"
 }
@@ -68,6 +71,10 @@ func (e envelope) requireAnswer(t testing.TB, o outcome) {
 	}
 	require.Equal(t, e.object(), root.Get("object").String())
 	e.requireModel(t, root)
+	if e.request.Endpoint == translate.Rerank {
+		requireRanked(t, root)
+		return
+	}
 	if e.request.Endpoint == translate.Embeddings {
 		requireEmbeddings(t, root)
 		return
@@ -111,6 +118,18 @@ func (e envelope) requireMessage(t testing.TB, choice gjson.Result) {
 			require.NotEmpty(t, call.Get("function.name").String())
 			require.Equal(t, gjson.String, call.Get("function.arguments").Type)
 		}
+	}
+}
+
+// requireRanked checks that the most relevant document comes first.
+func requireRanked(t testing.TB, root gjson.Result) {
+	t.Helper()
+	require.True(t, root.Get("results").IsArray())
+	last := math.Inf(1)
+	for _, r := range root.Get("results").Array() {
+		require.Equal(t, gjson.Number, r.Get("index").Type)
+		require.LessOrEqual(t, r.Get("relevance_score").Num, last)
+		last = r.Get("relevance_score").Num
 	}
 }
 

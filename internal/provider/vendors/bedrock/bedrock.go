@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/converse"
+	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
 
@@ -32,6 +33,7 @@ func Provider() provider.Provider {
 		TakesThinking:     true,
 		Messages:          native{},
 		Embedding:         embeddingCodec{},
+		Rerank:            rerank.New(reranking()),
 	}
 }
 

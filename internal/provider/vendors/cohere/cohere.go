@@ -8,6 +8,7 @@ package cohere
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
 
@@ -26,6 +27,7 @@ func Provider() provider.Provider {
 		Chat:              legacy.Functions(chatCodec{}),
 		TakesThinking:     true,
 		Embedding:         embeddingCodec{},
+		Rerank:            rerank.New(reranking()),
 		Models:            models().Models,
 	}
 }

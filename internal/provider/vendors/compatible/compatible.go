@@ -8,6 +8,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 )
 
 const name = "compatible"
@@ -23,6 +24,7 @@ func Provider() provider.Provider {
 		Chat:              openaicompat.New(dialect),
 		Completion:        openaicompat.NewCompletion(dialect),
 		Embedding:         openaicompat.NewEmbedding(dialect),
+		Rerank:            rerank.New(rerank.Dialect{Vendor: name, Path: rerank.At("/rerank"), Body: rerank.BodyOf}),
 		Native: []string{
 			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations", "/audio/speech",
 			"/audio/transcriptions", "/audio/translations",

@@ -7,6 +7,7 @@ package huggingface
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
 
@@ -29,6 +30,7 @@ func Provider() provider.Provider {
 			Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
 			SystemRole:  true,
 		})),
+		Rerank: rerank.New(inference()),
 		Native: []string{"/responses"},
 		Models: openaicompat.Models,
 	}

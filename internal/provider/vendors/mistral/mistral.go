@@ -26,6 +26,7 @@ func Provider() provider.Provider {
 		Chat:              legacy.Functions(chatCodec{}),
 		TakesThinking:     true,
 		Embedding:         embeddingCodec{},
+		Moderation:        moderationCodec{},
 		FineTuning:        trainer{},
 		Models:            openaicompat.Models,
 	}

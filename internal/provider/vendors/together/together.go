@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 )
 
 // Provider returns the provider. It is safe for concurrent use.
@@ -35,6 +36,7 @@ func Provider() provider.Provider {
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
+		Rerank:            rerank.New(rerank.Dialect{Vendor: d.Vendor, Path: rerank.At("/rerank"), Body: rerank.BodyOf}),
 		FineTuning:        trainer{},
 		Native:            []string{"/images/generations", "/audio/speech", "/audio/transcriptions", "/audio/translations"},
 		Models:            openaicompat.Models,

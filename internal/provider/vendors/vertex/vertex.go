@@ -20,6 +20,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/dialects/gemini"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
 
@@ -42,6 +43,7 @@ func Provider() provider.Provider {
 		Chat: legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate,
 			SystemRole: true})}),
 		Embedding: embedding{},
+		Rerank:    rerank.New(reranking()),
 	}
 }
 

@@ -7,6 +7,7 @@ package vllm
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
 
@@ -33,6 +34,7 @@ func Provider() provider.Provider {
 		Chat:              legacy.Functions(openaicompat.New(dialect)),
 		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, Own: []string{"*"}}),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
+		Rerank:            rerank.New(rerank.Dialect{Vendor: name, Path: rerank.At("/rerank"), Body: rerank.BodyOf}),
 		Native:            []string{"/responses", "/audio/transcriptions", "/audio/translations"},
 		Models:            openaicompat.Models,
 	}
