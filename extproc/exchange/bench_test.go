@@ -65,9 +65,15 @@ func BenchmarkChat(b *testing.B) {
 	})
 }
 
-// BenchmarkStream is what is decided about a streamed answer of 100 chunks, in ns a chunk: one of OpenAI's, which
-// passes almost as it came, one of a vendor's that is put right, and one that is translated.
-func BenchmarkStream(b *testing.B) {
+// An answer is a stream of 100 events or chunks: the first, 98 with a piece of text, and the end.
+type streamedAnswer struct {
+	vendor            provider.Provider
+	first, next, last string
+}
+
+// streamedAnswers are one of OpenAI's, which passes almost as it came, one of a vendor's that is put right, and one that
+// is translated.
+func streamedAnswers() map[string]streamedAnswer {
 	chunk := func(delta, reason string) string {
 		return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1-2025-04-14","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":` +
 			delta + `,"logprobs":null,"finish_reason":` + reason + `}],"obfuscation":"x7Jq"}` + "\n\n"
@@ -76,26 +82,56 @@ func BenchmarkStream(b *testing.B) {
 		"null")
 	last := chunk(`{}`, `"stop"`) +
 		`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":98,"total_tokens":107}}` + "\n\ndata: [DONE]\n\n"
-	b.Run("openai", func(b *testing.B) { benchmarkStream(b, openai.Provider(), first, next, last) })
-	b.Run("groq", func(b *testing.B) { benchmarkStream(b, groq.Provider(), first, next, last) })
-	b.Run("anthropic", func(b *testing.B) {
-		benchmarkStream(b, anthropic.Provider(),
-			`event: message_start`+"\n"+
-				`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":25,"output_tokens":1}}}`+"\n\n"+
-				"event: content_block_start\n"+
-				`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`+"\n\n",
-			"event: content_block_delta\n"+
-				`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" gateway"}}`+"\n\n",
-			"event: content_block_stop\n"+`data: {"type":"content_block_stop","index":0}`+"\n\n"+
-				"event: message_delta\n"+
-				`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":98}}`+"\n\n"+
-				"event: message_stop\n"+`data: {"type":"message_stop"}`+"\n\n")
-	})
+	return map[string]streamedAnswer{
+		"openai": {openai.Provider(), first, next, last},
+		"groq":   {groq.Provider(), first, next, last},
+		"anthropic": {anthropic.Provider(),
+			`event: message_start` + "\n" +
+				`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":25,"output_tokens":1}}}` + "\n\n" +
+				"event: content_block_start\n" +
+				`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n",
+			"event: content_block_delta\n" +
+				`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" gateway"}}` + "\n\n",
+			"event: content_block_stop\n" + `data: {"type":"content_block_stop","index":0}` + "\n\n" +
+				"event: message_delta\n" +
+				`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":98}}` + "\n\n" +
+				"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n"},
+	}
 }
 
-func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last string) {
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name},
-		Credential: "sk"}, vendor)
+const askChat = `{"model":"a/m","stream":true,"messages":[{"role":"user","content":"Why?"}],"max_tokens":100}`
+
+// BenchmarkStream is what is decided about a streamed answer, in ns a chunk.
+func BenchmarkStream(b *testing.B) {
+	for _, name := range []string{"openai", "groq", "anthropic"} {
+		b.Run(name, func(b *testing.B) {
+			benchmarkStream(b, streamedAnswers()[name], "/v1/chat/completions", askChat)
+		})
+	}
+}
+
+// BenchmarkStreamTo is BenchmarkStream for clients of other dialects. Of Anthropic's clients, Claude's answers pass as
+// they are.
+func BenchmarkStreamTo(b *testing.B) {
+	for _, client := range []struct{ name, path, body string }{
+		{"messages", "/v1/messages", askChat},
+		{"responses", "/v1/responses", `{"model":"a/m","stream":true,"input":"Why?"}`},
+		{"gemini", "/v1beta/models/a/m:streamGenerateContent?alt=sse", `{"contents":[{"parts":[{"text":"Why?"}]}]}`},
+	} {
+		for _, vendor := range []string{"openai", "anthropic"} {
+			if client.name == "responses" && vendor == "openai" {
+				continue // it serves the API itself
+			}
+			b.Run(client.name+"/"+vendor, func(b *testing.B) {
+				benchmarkStream(b, streamedAnswers()[vendor], client.path, client.body)
+			})
+		}
+	}
+}
+
+func benchmarkStream(b *testing.B, of streamedAnswer, path, ask string) {
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{
+		Provider: &configv1.Provider{Name: "a", Vendor: of.vendor.Name}, Credential: "sk"}, of.vendor)
 	require.NoError(b, err)
 	key := auth.Generate().Reveal()
 	c := &exchange.Config{
@@ -106,9 +142,9 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
 	c.Index()
 	env := &exchange.Env{Now: time.Now, NewID: func() string { return "1" }}
-	headers := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+	headers := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: path},
 		{Name: "authorization", Value: "Bearer " + key}, {Name: "content-type", Value: "application/json"}}
-	body := []byte(`{"model":"a/m","stream":true,"messages":[{"role":"user","content":"Why?"}],"max_tokens":100}`)
+	body := []byte(ask)
 	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "text/event-stream"}}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -117,11 +153,11 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 		x.RequestBody(context.Background(), body)
 		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream},
 			false)
-		x.ResponseBody(context.Background(), []byte(first), false)
+		x.ResponseBody(context.Background(), []byte(of.first), false)
 		for range 98 {
-			x.ResponseBody(context.Background(), []byte(next), false)
+			x.ResponseBody(context.Background(), []byte(of.next), false)
 		}
-		x.ResponseBody(context.Background(), []byte(last), true)
+		x.ResponseBody(context.Background(), []byte(of.last), true)
 		if r := x.Close(); r.Outcome != metering.OutcomeFinished {
 			b.Fatal(r.Outcome, r.Error)
 		}
