@@ -64,6 +64,8 @@ func TestAStreamedBackgroundResponseIsResumed(t *testing.T) {
 		path := "/v1/responses/" + id + "?stream=true&starting_after=" + e.Get("sequence_number").Raw
 		require.Equal(t, want[i+1:], append([]string{}, namesOf(eventsOf(t, r.do("GET", path, "").body))...))
 	}
+	again := eventsOf(t, r.do("GET", "/v1/responses/"+id+"?starting_after=2", `{"stream":true}`).body)
+	require.Equal(t, want[3:], namesOf(again), "as OpenAI's SDK for Go asks")
 	require.Equal(t, "queued", whole[1].Get("response.status").Str)
 	require.Equal(t, whole[5].Get("response").Raw, r.do("GET", "/v1/responses/"+id, "").body)
 	require.Equal(t, 400, r.do("GET", "/v1/responses/"+id+"?stream=true&starting_after=x", "").status)

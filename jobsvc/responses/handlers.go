@@ -3,8 +3,11 @@ package responses
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -62,7 +65,7 @@ func (s *Service) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller
 	if err != nil {
 		return err
 	}
-	if r.URL.Query().Get("stream") == "true" {
+	if wantsStream(r) {
 		return s.resume(w, r, found, settings.Sealer)
 	}
 	object, err := s.object(r.Context(), found, settings.Sealer)
@@ -72,6 +75,18 @@ func (s *Service) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(object) // the client has left
 	return nil
+}
+
+// maxGetBody bounds the body of a GET, which says whether to stream.
+const maxGetBody = 1 << 10
+
+// wantsStream reports whether a client wants the events. OpenAI's SDK for Go says so in a body.
+func wantsStream(r *http.Request) bool {
+	if r.URL.Query().Get("stream") == "true" {
+		return true
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxGetBody))
+	return err == nil && gjson.GetBytes(body, "stream").Bool()
 }
 
 // object returns the response object as it is now.

@@ -93,7 +93,9 @@ func TestSDKs(t *testing.T) {
 	}{
 		{"Python", "cases.py", python, true},
 		{"Node", "cases.mjs", node, true},
-		{"Go", "", golang, true},
+		{"Go", "chat", golang, true},
+		{"Anthropic for Go", "anthropic", golang, false},
+		{"Responses for Go", "responses", golang, false},
 		{"Anthropic for Python", "anthropic_cases.py", python, false},
 		{"Google for Python", "gemini_cases.py", python, false},
 		{"Responses for Python", "responses_cases.py", python, false},
@@ -145,15 +147,15 @@ func node(t *testing.T, folder, program string) *exec.Cmd {
 }
 
 // golang is the program of the Go SDK. It is a module of its own, so that ours does not depend on the SDK.
-func golang(t *testing.T, folder, _ string) *exec.Cmd {
+func golang(t *testing.T, folder, program string) *exec.Cmd {
 	module := filepath.Join(folder, "go")
 	if out, err := offline("go", "-C", module, "list", "-deps", "./...").CombinedOutput(); err != nil {
 		testenv.Missing(t, "the Go SDK ("+firstLine(out)+")", "test/sdk/setup.sh")
 	}
-	program := filepath.Join(t.TempDir(), "cases")
-	out, err := offline("go", "-C", module, "build", "-o", program, ".").CombinedOutput()
+	binary := filepath.Join(t.TempDir(), "cases")
+	out, err := offline("go", "-C", module, "build", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return exec.Command(program)
+	return exec.Command(binary, program)
 }
 
 // offline is a command of Go's that downloads nothing.

@@ -1,4 +1,5 @@
-// Command cases is the official Go SDK as a client of the gateway: it runs every case and prints one line for each.
+// Command cases is the official Go SDKs as clients of the gateway: it runs every case of an API and prints one line for
+// each. Its argument is chat, responses or anthropic.
 //
 // It is a module of its own, so that the gateway's does not depend on the SDK. The test in the
 // folder above builds it, says in the environment where the gateway is, and reads its lines.
@@ -45,15 +46,20 @@ type testCase struct {
 	run  func(context.Context, gateway) error
 }
 
+func chatCases() []testCase {
+	return slices.Concat(answers(), tools(), streams(), failures(), jobs(), translated(),
+		recordedBy(recordedAnswer, recordedConversation))
+}
+
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
+	if err := run(context.Background(), os.Args[len(os.Args)-1], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run runs every case. The error says that one failed, or that none could be run.
-func run(ctx context.Context, w io.Writer) error {
+// run runs every case of an API. The error says that one failed, or that none could be run.
+func run(ctx context.Context, of string, w io.Writer) error {
 	ca, err := os.ReadFile(os.Getenv("GATEWAY_CA"))
 	if err != nil {
 		return fmt.Errorf("reading the gateway's authority: %w", err)
@@ -65,7 +71,11 @@ func run(ctx context.Context, w io.Writer) error {
 	}}
 	defer g.transport.CloseIdleConnections()
 	good := true
-	for _, c := range slices.Concat(answers(), tools(), streams(), failures(), jobs(), translated(), recorded()) {
+	cases := map[string]func() []testCase{"chat": chatCases, "anthropic": anthropicCases, "responses": responseCases}[of]
+	if cases == nil {
+		return fmt.Errorf("there are no cases of %q", of)
+	}
+	for _, c := range cases() {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		err := c.run(ctx, g)
 		cancel()

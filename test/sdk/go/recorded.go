@@ -37,11 +37,11 @@ type called struct {
 	Arguments any
 }
 
-// recorded returns the cases of the recordings. A folder that cannot be read is a case that fails.
-func recorded() []testCase {
+// recordedBy returns the cases of the recordings. A folder that cannot be read is a case that fails.
+func recordedBy(answer, conversation func(recording) func(context.Context, gateway) error) []testCase {
 	var cases []testCase
 	for file, run := range map[string]func(recording) func(context.Context, gateway) error{
-		"recordings.json": recordedAnswer, "conversations.json": recordedConversation,
+		"recordings.json": answer, "conversations.json": conversation,
 	} {
 		var list []recording
 		text, err := os.ReadFile(filepath.Join(os.Getenv("RECORDINGS"), file))
@@ -58,13 +58,17 @@ func recorded() []testCase {
 	return cases
 }
 
+// prompt tells the vendor what to answer.
+func (r recording) prompt() string {
+	if r.Then != "" {
+		return "replay " + r.Recording + " then " + r.Then
+	}
+	return "replay " + r.Recording
+}
+
 // request asks the vendor for the recording.
 func (r recording) request() openai.ChatCompletionNewParams {
-	prompt := "replay " + r.Recording
-	if r.Then != "" {
-		prompt += " then " + r.Then
-	}
-	request := ask(r.Model, prompt)
+	request := ask(r.Model, r.prompt())
 	request.ReasoningEffort = openai.ReasoningEffort(r.Effort)
 	for _, tool := range r.Tools {
 		request.Tools = append(request.Tools, openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
