@@ -71,8 +71,8 @@ type streamedAnswer struct {
 	first, next, last string
 }
 
-// streamedAnswers are one of OpenAI's, which passes almost as it came, one of a vendor's that is put right, and one that
-// is translated.
+// streamedAnswers are one of OpenAI's, which passes almost as it came, one of a vendor's that is put right, and one
+// that is translated.
 func streamedAnswers() map[string]streamedAnswer {
 	chunk := func(delta, reason string) string {
 		return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1-2025-04-14","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":` +

@@ -77,8 +77,9 @@ func TestAnExchangeCostsTheSameInEveryDialect(t *testing.T) {
 			}
 			for _, stream := range []bool{false, true} {
 				m := newMeter(t, fullKey())
-				p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor},
-					Credential: "sk-provider"}, all.Providers()[vendor])
+				config := &configv1.Provider{Name: "a", Vendor: vendor}
+				p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"},
+					all.Providers()[vendor])
 				require.NoError(t, err)
 				m.config.Providers["a"] = p
 				m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"},
@@ -92,8 +93,8 @@ func TestAnExchangeCostsTheSameInEveryDialect(t *testing.T) {
 					}
 				}
 				x := exchange.New(m.env, m.config)
-				head := x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: path},
-					{Name: "authorization", Value: "Bearer " + m.secret}}, false)
+				head := x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+					{Name: ":path", Value: path}, {Name: "authorization", Value: "Bearer " + m.secret}}, false)
 				require.Nil(t, head.Immediate, "%s to %s", name, vendor)
 				sent := x.RequestBody(t.Context(), []byte(body))
 				require.Nil(t, sent.Immediate, "%s to %s: %+v", name, vendor, sent.Immediate)

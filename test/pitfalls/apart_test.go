@@ -209,7 +209,7 @@ func failsClosed(t *testing.T, g *apartGateway) {
 		for path, body := range map[string]string{
 			chatPath: chatOf("openai/m", 2, ""), "/v1/embeddings": `{"model":"openai/m","input":"hi"}`, "/v1/ocr": "{}",
 			"/v1/ocr/deep": "not JSON",
-			"/v1/files":       "{}", "/v1/models": "", "/v1/responses": "{}", "/elsewhere": "",
+			"/v1/files":    "{}", "/v1/models": "", "/v1/responses": "{}", "/elsewhere": "",
 		} {
 			a := g.As(key).Do(t, http.MethodPost, path, body, names.HeaderProvider, "openai", "X-Request-Id", "closed")
 			require.Equal(t, http.StatusServiceUnavailable, a.Status, "%s: %s", path, a.Body)

@@ -288,7 +288,7 @@ func quietLog(t *testing.T) {
 	for i, body := range []string{"the-prompt-itself", "fail"} {
 		for path, text := range map[string]string{
 			chatPath:         `{"model":"secretive/claude-sonnet-4-5","user":"somebody","messages":[{"role":"user","content":%q}]}`,
-			"/v1/ocr":     `{"query":%q}`,
+			"/v1/ocr":        `{"query":%q}`,
 			"/v1/embeddings": `{"model":"openai/m","input":%q}`, "/v1/completions": `{"model":"openai/m","prompt":%q,`,
 		} {
 			g.client.Do(t, http.MethodPost, path, fmt.Sprintf(text, body), "Cookie", "session=cookie-of-a-client",

@@ -204,7 +204,7 @@ func everyWay(t *testing.T, g limitGateway) {
 		"/v1/responses":          `{"model":"openai/m","input":"hi"}`,
 		"/v1/moderations":        `{"model":"openai/m","input":"hi"}`,
 		"/v1/images/generations": `{"model":"openai/m","prompt":"hi"}`,
-		"/v1/ocr":             `{"query":"hi"}`, // a Route
+		"/v1/ocr":                `{"query":"hi"}`, // a Route
 	}
 	for path, body := range ways {
 		_, key := g.key(t, "--rph", "1")
