@@ -118,7 +118,7 @@ func TestTranslateSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 			"chat"},
 		`provider.yaml: it must contain one object, a Catalog`: {"--provider=openai", "--catalog=provider.yaml",
 			"chat"},
-		`open absent: no such file or directory`:                                                       {"--provider=openai", "absent"},
+		`open absent: no such file or directory`: {"--provider=openai", "absent"},
 		`--endpoint must be one of "chat","completions","embeddings","messages","responses","gemini","rerank" `: {"--provider=openai", "--endpoint=images", "chat"},
 	} {
 		code, stdout, stderr := translateLine(t, files, append([]string{"request", "--model=m"}, args...)...)
