@@ -59,19 +59,18 @@ func (s *Sealer) OpenBytes(kind, name, field string, sealed []byte) ([]byte, err
 // Seal encrypts v for one field of one object, as base64. Two calls give two results. Only [Sealer.Open] for the same
 // kind, name and field opens it, so a sealed value that is copied to another object is worth nothing there.
 func (s *Sealer) Seal(kind, name, field string, v Value) string {
-	sealed := s.aead.Seal([]byte{sealVersion}, nil, []byte(v.Reveal()), place(kind, name, field))
-	return base64.StdEncoding.EncodeToString(sealed)
+	return base64.StdEncoding.EncodeToString(s.SealBytes(kind, name, field, []byte(v.Reveal())))
 }
 
 // Open decrypts what Seal returned. Its only error is [ErrUnsealable].
 func (s *Sealer) Open(kind, name, field, sealed string) (Value, error) {
 	b, err := base64.StdEncoding.DecodeString(sealed)
-	if err != nil || len(b) == 0 || b[0] != sealVersion {
-		return Value{}, ErrUnsealable
-	}
-	opened, err := s.aead.Open(nil, nil, b[1:], place(kind, name, field))
 	if err != nil {
 		return Value{}, ErrUnsealable
+	}
+	opened, err := s.OpenBytes(kind, name, field, b)
+	if err != nil {
+		return Value{}, err
 	}
 	return New(string(opened)), nil
 }

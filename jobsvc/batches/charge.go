@@ -106,5 +106,5 @@ func (s *Service) ship(ctx context.Context, c *queue.Claim) error {
 		return fmt.Errorf("charge %s: %w", c.ID, err)
 	}
 	s.Log.Debug("a batch that its provider ran is in the ledger", zap.String("batch", c.ID))
-	return s.dequeue(ctx, c)
+	return c.Dequeue(ctx, s.Store)
 }

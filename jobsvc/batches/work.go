@@ -48,7 +48,7 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 	}
 	rec, err := Kind.Get(ctx, s.Store, tenant, c.ID)
 	if errors.Is(err, store.ErrNotFound) {
-		return s.dequeue(ctx, c)
+		return c.Dequeue(ctx, s.Store)
 	}
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 	if err := w.clean(ctx); err != nil {
 		return err
 	}
-	return s.dequeue(ctx, c)
+	return c.Dequeue(ctx, s.Store)
 }
 
 // steps works until the batch is over.
@@ -189,14 +189,6 @@ func (w *work) end(b *Batch, t *store.Txn, e job.BatchEvent) error {
 		w.s.Announce(t, w.rec.Tenant, "batch."+string(b.Status), w.rec.ID, now)
 	}
 	return w.announceCharge(t, b, now)
-}
-
-// dequeue takes an item that is done with out of the queue.
-func (s *Service) dequeue(ctx context.Context, c *queue.Claim) error {
-	t := s.Store.Begin()
-	t.Require(c.Held())
-	t.Do(queue.Remove(c.Kind, c.ID))
-	return t.Commit(ctx)
 }
 
 func (w *work) names() naming {

@@ -59,10 +59,7 @@ func (s *Service) work(ctx context.Context, c *queue.Claim) error {
 	}
 	found, err := Kind.Get(ctx, s.Store, at.Tenant, c.ID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && found.Value.Status.Over() {
-		t := s.Store.Begin() // nothing is left to do
-		t.Require(c.Held())
-		t.Do(queue.Remove(queueKind, c.ID))
-		return t.Commit(ctx)
+		return c.Dequeue(ctx, s.Store)
 	}
 	if err != nil {
 		return err

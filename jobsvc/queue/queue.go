@@ -92,6 +92,14 @@ func (c *Claim) Held() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(keyOf(claimsRoot, c.Kind, c.ID)), "=", c.Epoch)
 }
 
+// Dequeue removes the item, for which there is nothing left to do, if the claim is still held.
+func (c *Claim) Dequeue(ctx context.Context, st *store.Store) error {
+	t := st.Begin()
+	t.Require(c.Held())
+	t.Do(Remove(c.Kind, c.ID))
+	return t.Commit(ctx)
+}
+
 // claim tries to claim an item under a lease. It returns nil if the item is claimed or gone. Left is then a
 // conflicting claim under the same lease, or nil.
 func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, holder string, i Item) (made,

@@ -186,7 +186,7 @@ func (w *worker) flush(ctx context.Context) error {
 		return nil
 	}
 	log := &w.r.Value.Log
-	if err := w.vault.write(ctx, w.sealer, folderOf(w.r)+log.document(len(log.Parts)), w.events); err != nil {
+	if err := w.vault.write(ctx, w.turn.sealer, folderOf(w.r)+log.document(len(log.Parts)), w.events); err != nil {
 		return err
 	}
 	log.Parts, log.Next = append(log.Parts, w.first), w.next

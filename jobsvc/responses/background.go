@@ -10,6 +10,7 @@ import (
 	inbound "github.com/modelgate/modelgate/internal/inbound/responses"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -36,8 +37,7 @@ func (s *Service) enqueue(w http.ResponseWriter, r *http.Request, t *turn) error
 	if t.stream {
 		return s.follow(w, r, made, t.sealer, 0)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(pending) // the client has left
+	rest.WriteBody(w, pending)
 	return nil
 }
 

@@ -18,32 +18,37 @@ import (
 const copies = 4
 
 func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	settings, err := s.settings()
-	if err != nil {
-		return err
-	}
 	var held inflight.Hold
 	defer held.Release()
-	if err := s.hold(&held, c, r.ContentLength); err != nil {
-		return err
-	}
-	q, err := parse(w, r)
-	if err != nil {
-		return err
-	}
-	t, err := s.resolve(r.Context(), q, c, settings, func(bytes int64) error {
-		return s.hold(&held, c, int64(len(q.body))+bytes)
-	})
+	t, err := s.receive(w, r, c, &held)
 	if err != nil {
 		return err
 	}
 	if err := s.admit(r.Context(), t); err != nil {
 		return err
 	}
-	if q.background {
+	if t.background {
 		return s.enqueue(w, r, t)
 	}
 	return s.relay(w, r, t)
+}
+
+// receive reads a request and what it refers to, as far as there is room for it in memory.
+func (s *Service) receive(w http.ResponseWriter, r *http.Request, c rest.Caller, held *inflight.Hold) (*turn, error) {
+	settings, err := s.settings()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.hold(held, c, r.ContentLength); err != nil {
+		return nil, err
+	}
+	q, err := parse(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return s.resolve(r.Context(), q, c, settings, func(bytes int64) error {
+		return s.hold(held, c, int64(len(q.body))+bytes)
+	})
 }
 
 // hold takes room in memory for a body, or returns the error for the client.

@@ -56,24 +56,29 @@ func (s *Service) list(w http.ResponseWriter, r *http.Request, c rest.Caller) er
 	return httpapi.WriteJSON(w, http.StatusOK, rest.ListOf(page, more, summaryOf))
 }
 
-func (s *Service) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+// named returns the response that a request names, and what opens its documents.
+func (s *Service) named(r *http.Request, c rest.Caller) (*store.Record[Response], *secret.Sealer, error) {
 	settings, err := s.settings()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+	return found, settings.Sealer, err
+}
+
+func (s *Service) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	found, sealer, err := s.named(r, c)
 	if err != nil {
 		return err
 	}
 	if wantsStream(r) {
-		return s.resume(w, r, found, settings.Sealer)
+		return s.resume(w, r, found, sealer)
 	}
-	object, err := s.object(r.Context(), found, settings.Sealer)
+	object, err := s.object(r.Context(), found, sealer)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(object) // the client has left
+	rest.WriteBody(w, object)
 	return nil
 }
 
@@ -125,15 +130,11 @@ func (s *Service) resume(w http.ResponseWriter, r *http.Request, found *store.Re
 }
 
 func (s *Service) inputItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	settings, err := s.settings()
+	found, sealer, err := s.named(r, c)
 	if err != nil {
 		return err
 	}
-	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	document, err := s.vault.read(r.Context(), settings.Sealer, folderOf(found)+docInput)
+	document, err := s.vault.read(r.Context(), sealer, folderOf(found)+docInput)
 	if err != nil {
 		return lost(err, "response", found.ID)
 	}
@@ -188,8 +189,7 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		if err != nil {
 			return err
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(object) // the client has left
+		rest.WriteBody(w, object)
 		return nil
 	}
 }

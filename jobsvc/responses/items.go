@@ -123,22 +123,12 @@ func position(items []json.RawMessage, itemID string) int {
 	return slices.IndexFunc(items, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "id").Str == itemID })
 }
 
-// itemList is OpenAI's list of items.
-type itemList struct {
-	Object  string            `json:"object"` // list
-	Data    []json.RawMessage `json:"data"`
-	FirstID *string           `json:"first_id"`
-	LastID  *string           `json:"last_id"`
-	HasMore bool              `json:"has_more"`
-}
-
-func listOf(items []json.RawMessage, more bool) itemList {
-	l := itemList{Object: "list", Data: items, HasMore: more}
+// listOf returns OpenAI's list of items.
+func listOf(items []json.RawMessage, more bool) rest.List[json.RawMessage] {
+	l := rest.List[json.RawMessage]{Object: "list", Data: []json.RawMessage{}, HasMore: more}
 	if n := len(items); n > 0 {
 		first, last := gjson.GetBytes(items[0], "id").Str, gjson.GetBytes(items[n-1], "id").Str
-		l.FirstID, l.LastID = &first, &last
-	} else {
-		l.Data = []json.RawMessage{}
+		l.Data, l.FirstID, l.LastID = items, &first, &last
 	}
 	return l
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/rest"
 )
 
 const (
@@ -106,8 +107,7 @@ func (s *Service) whole(ctx context.Context, w http.ResponseWriter, body io.Read
 	if err := s.settle(ctx, t, object); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(t.own(object)) // the client has left
+	rest.WriteBody(w, t.own(object))
 	return nil
 }
 

@@ -111,10 +111,15 @@ func (q *request) upstream(items []json.RawMessage, stream bool, include []strin
 		}
 		with = append(with, member{"include", array(names)})
 	}
+	return q.with(items, with...)
+}
+
+// with returns a request with some members, those that pass as they are, and the items.
+func (q *request) with(items []json.RawMessage, members ...member) []byte {
 	for _, name := range slices.Sorted(maps.Keys(q.rest)) {
-		with = append(with, member{name, q.rest[name]})
+		members = append(members, member{name, q.rest[name]})
 	}
-	return replaced(nil, append(with, member{"input", array(items)})...)
+	return replaced(nil, append(members, member{"input", array(items)})...)
 }
 
 // element returns the name of an element of an array, for errors.

@@ -33,10 +33,9 @@ var errEnded = errors.New("the response has ended")
 // A worker makes one background response. One goroutine uses it.
 type worker struct {
 	*Service
-	claim  *queue.Claim
-	r      *store.Record[Response] // as last read or written
-	sealer *secret.Sealer
-	turn   *turn
+	claim *queue.Claim
+	r     *store.Record[Response] // as last read or written
+	turn  *turn
 
 	events []byte // that are not logged yet
 	first  int64  // number of the first of them
@@ -51,7 +50,7 @@ func (s *Service) work(ctx context.Context, c *queue.Claim) error {
 	}
 	r, err := Kind.Get(ctx, s.Store, at.Tenant, c.ID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && r.Value.Status.Over() {
-		return s.dequeue(ctx, c)
+		return c.Dequeue(ctx, s.Store)
 	}
 	if err != nil {
 		return err
@@ -66,7 +65,7 @@ func (s *Service) work(ctx context.Context, c *queue.Claim) error {
 	go s.watch(running, &seen, stop)
 	turn := s.turnOf(at.Tenant)
 	if err = turn.Acquire(running, 1); err == nil {
-		w := &worker{Service: s, claim: c, r: r, sealer: settings.Sealer, turn: restored(r, settings.Sealer)}
+		w := &worker{Service: s, claim: c, r: r, turn: restored(r, settings.Sealer)}
 		err = w.run(running)
 		turn.Release(1)
 	}
@@ -74,7 +73,7 @@ func (s *Service) work(ctx context.Context, c *queue.Claim) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(context.Cause(running), errEnded):
-		return s.dequeue(ctx, c)
+		return c.Dequeue(ctx, s.Store)
 	case err != nil:
 		return fmt.Errorf("response %s: %w", c.ID, err)
 	}
@@ -85,14 +84,6 @@ func (s *Service) work(ctx context.Context, c *queue.Claim) error {
 func (s *Service) turnOf(t store.Tenant) *semaphore.Weighted {
 	turn, _ := s.turns.LoadOrStore(t, semaphore.NewWeighted(int64(s.Limits.Background)))
 	return turn.(*semaphore.Weighted) //nolint:forcetypeassert // nothing else is stored
-}
-
-// dequeue removes an item for which there is nothing to do.
-func (s *Service) dequeue(ctx context.Context, c *queue.Claim) error {
-	t := s.Store.Begin()
-	t.Require(c.Held())
-	t.Do(queue.Remove(queueKind, c.ID))
-	return t.Commit(ctx)
 }
 
 // watch stops a worker whose response has been cancelled or deleted.
@@ -109,7 +100,7 @@ func (s *Service) watch(ctx context.Context, r *store.Record[Response], stop con
 // run makes the response. If an earlier worker has got the answer and died, it is stored without being asked again.
 func (w *worker) run(ctx context.Context) error {
 	if w.r.Value.Log.Runs > 0 {
-		object, err := w.vault.read(ctx, w.sealer, folderOf(w.r)+w.r.Value.Log.answer())
+		object, err := w.vault.read(ctx, w.turn.sealer, folderOf(w.r)+w.r.Value.Log.answer())
 		switch {
 		case err == nil:
 			return w.finish(ctx, object)
@@ -151,7 +142,7 @@ func (w *worker) run(ctx context.Context) error {
 
 // task reads what is to be done.
 func (w *worker) task(ctx context.Context) (t task, err error) {
-	text, err := w.vault.read(ctx, w.sealer, folderOf(w.r)+docTask)
+	text, err := w.vault.read(ctx, w.turn.sealer, folderOf(w.r)+docTask)
 	if err != nil {
 		return t, err
 	}
@@ -182,20 +173,18 @@ func (w *worker) update(ctx context.Context) error {
 	return t.Commit(ctx)
 }
 
-// restored returns the turn of a response.
+// restored returns as much of a response's turn as its answer needs.
 func restored(r *store.Record[Response], sealer *secret.Sealer) *turn {
 	v := &r.Value
 	return &turn{
-		request: &request{model: v.Model, background: true, store: true, explicit: true, previous: v.Previous,
-			conversation: v.Conversation, stream: v.Streamed},
-		id: r.ID, caller: rest.Caller{Key: v.Key, Tenant: r.Tenant}, sealer: sealer, createdAt: v.CreatedAt,
-		expiresAt: v.ExpiresAt,
+		request: &request{background: true, store: true, previous: v.Previous, conversation: v.Conversation},
+		id:      r.ID, caller: rest.Caller{Tenant: r.Tenant}, sealer: sealer,
 	}
 }
 
 // fail ends the response with an error.
 func (w *worker) fail(ctx context.Context, f *failure) error {
-	pending, err := w.vault.read(ctx, w.sealer, folderOf(w.r)+docPending)
+	pending, err := w.vault.read(ctx, w.turn.sealer, folderOf(w.r)+docPending)
 	if err != nil && !isMissing(err) {
 		return err
 	}
@@ -221,7 +210,7 @@ func (w *worker) finish(ctx context.Context, object []byte) error {
 		return err
 	}
 	object = w.turn.own(object)
-	if err := w.vault.write(ctx, w.sealer, folderOf(w.r)+v.Log.answer(), object); err != nil {
+	if err := w.vault.write(ctx, w.turn.sealer, folderOf(w.r)+v.Log.answer(), object); err != nil {
 		return err
 	}
 	if v.Conversation != "" {

@@ -64,7 +64,7 @@ func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i 
 		}
 		return false, err
 	}
-	writeBody(w, body)
+	WriteBody(w, body)
 	return true, nil
 }
 
@@ -80,11 +80,12 @@ func replay(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Ide
 		return false, err
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
-	writeBody(w, body)
+	WriteBody(w, body)
 	return true, nil
 }
 
-func writeBody(w http.ResponseWriter, body []byte) {
+// WriteBody answers with JSON that is there already.
+func WriteBody(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body) // the client has left
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/inbound"
+	dialect "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -101,8 +102,7 @@ func embedAs(model string, places []string, bodies []embedBody) (inbound.Request
 // Encode implements inbound.Encoder.
 func (r embedRequest) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if v.Embedding == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
-			"The provider '%s' does not serve embeddings. Choose another model.", t.Config.GetName())
+		return provider.Request{}, nil, dialect.NotServed(t, "embeddings")
 	}
 	return v.Embedding.Encode(r.EmbeddingRequest, t)
 }

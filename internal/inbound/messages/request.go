@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/compose"
+	dialect "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -199,8 +200,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 		return v.Messages.Encode(r.sent, t)
 	}
 	if v.Chat == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
-			"The provider '%s' does not serve messages. Choose another model.", t.Config.GetName())
+		return provider.Request{}, nil, dialect.NotServed(t, "messages")
 	}
 	r.once.Do(func() {
 		err := r.translate()

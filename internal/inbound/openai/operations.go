@@ -52,7 +52,8 @@ func chatStream(asked chat.Asked) chat.Writer { return NewChatStream(asked) }
 
 func completionStream(asked chat.Asked) chat.Writer { return NewCompletionStream(asked) }
 
-func notSupported(t provider.Target, what string) error {
+// NotServed is the error for an operation that the provider of a model does not have.
+func NotServed(t provider.Target, what string) error {
 	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
 		"The provider '%s' does not serve %s. Choose another model.", t.Config.GetName(), what)
 }
@@ -69,7 +70,7 @@ func parseChat(_ inbound.Head, body []byte) (inbound.Request, error) {
 
 func (r chatRequest) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if v.Chat == nil {
-		return provider.Request{}, nil, notSupported(t, "chat completions")
+		return provider.Request{}, nil, NotServed(t, "chat completions")
 	}
 	return v.Chat.Encode(r.ChatRequest, t)
 }
@@ -90,7 +91,7 @@ func (r completion) Encode(v *provider.Provider, t provider.Target) (provider.Re
 		codec = overchat.Completion(v.Chat, v.Name)
 	}
 	if codec == nil {
-		return provider.Request{}, nil, notSupported(t, "completions")
+		return provider.Request{}, nil, NotServed(t, "completions")
 	}
 	return codec.Encode(r.CompletionRequest, t)
 }
@@ -107,7 +108,7 @@ func parseEmbedding(_ inbound.Head, body []byte) (inbound.Request, error) {
 
 func (r embedding) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if v.Embedding == nil {
-		return provider.Request{}, nil, notSupported(t, "embeddings")
+		return provider.Request{}, nil, NotServed(t, "embeddings")
 	}
 	return v.Embedding.Encode(r.EmbeddingRequest, t)
 }
@@ -163,7 +164,7 @@ func (r moderation) Encode(v *provider.Provider, t provider.Target) (provider.Re
 
 func (r *native) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if !slices.Contains(v.Native, r.path) {
-		return provider.Request{}, nil, notSupported(t, "/v1"+r.path)
+		return provider.Request{}, nil, NotServed(t, "/v1"+r.path)
 	}
 	return provider.Request{Path: r.path, Header: http.Header{"Content-Type": {r.contentType}},
 		Body: r.WithModel(t.Model)}, nil, nil

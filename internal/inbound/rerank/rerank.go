@@ -41,8 +41,7 @@ func parse(_ inbound.Head, body []byte) (inbound.Request, error) {
 // Encode implements inbound.Encoder.
 func (r request) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if v.Rerank == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
-			"The provider '%s' does not serve /v1/rerank. Choose another model.", t.Config.GetName())
+		return provider.Request{}, nil, dialect.NotServed(t, "/v1/rerank")
 	}
 	return v.Rerank.Encode(r.RerankRequest, t)
 }

@@ -81,15 +81,10 @@ func parseCompact(h inbound.Head, data []byte) (inbound.Request, error) {
 // Encode implements inbound.Encoder.
 func (c compaction) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if !slices.Contains(v.Native, compact) {
-		return provider.Request{}, nil, unserved(t, compact)
+		return provider.Request{}, nil, dialect.NotServed(t, "/v1"+compact)
 	}
 	return provider.Request{Path: compact, Header: http.Header{"Content-Type": {jsonType}}, Body: c.WithModel(t.Model)},
 		nil, nil
-}
-
-func unserved(t provider.Target, path string) error {
-	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
-		"The provider '%s' does not serve /v1%s. Choose another model.", t.Config.GetName(), path)
 }
 
 // referOf is stateOf for a request that stores nothing.
@@ -133,7 +128,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 			nil, nil
 	}
 	if v.Chat == nil {
-		return provider.Request{}, nil, unserved(t, path)
+		return provider.Request{}, nil, dialect.NotServed(t, "/v1"+path)
 	}
 	c, dropped, err := r.translation()
 	if err != nil {
