@@ -145,9 +145,7 @@ func TestCodex(t *testing.T) {
 	program := installed(t, "@openai/codex-"+platform(), "vendor", target, "bin", "codex")
 	g, v := start(t, "exec_command", "cmd")
 	home := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(home, ".codex"), 0o700))
-	config := fmt.Appendf(nil, codexConfig, g.URL)
-	require.NoError(t, os.WriteFile(filepath.Join(home, ".codex", "config.toml"), config, 0o600))
+	write(t, filepath.Join(home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, g.URL))
 	out := run(t, exec.Command(program, "exec", "--json", "--skip-git-repo-check",
 		"--dangerously-bypass-approvals-and-sandbox", "Say it with the shell."),
 		"HOME="+home, "GATEWAY_KEY="+g.Key, "SSL_CERT_FILE="+filepath.Join(g.Dir, "ca.crt"))
@@ -166,6 +164,68 @@ func TestCodex(t *testing.T) {
 	require.Contains(t, said, spoken)
 	require.Equal(t, fmt.Sprint(2*promptTokens, 2*answerTokens), usage)
 	v.requireResult(t)
+}
+
+// geminiSettings has Gemini CLI use a key. Without it, GOOGLE_GEMINI_BASE_URL makes it choose a sign-in that it
+// refuses.
+const geminiSettings = `{"security": {"auth": {"selectedType": "gemini-api-key"}}}`
+
+func TestGeminiCLI(t *testing.T) {
+	program := installed(t, "@google/gemini-cli", "bundle", "gemini.js")
+	g, v := start(t, "run_shell_command", "command")
+	home := t.TempDir()
+	write(t, filepath.Join(home, ".gemini", "settings.json"), geminiSettings)
+	out := run(t, exec.Command("node", program, "--prompt", "Say it with the shell.", "--model", "scripted/gpt",
+		"--output-format", "json", "--approval-mode", "yolo", "--skip-trust"),
+		"HOME="+home, "GOOGLE_GEMINI_BASE_URL="+g.URL, "GEMINI_API_KEY="+g.Key,
+		"NODE_EXTRA_CA_CERTS="+filepath.Join(g.Dir, "ca.crt"))
+	done := gjson.ParseBytes(out)
+	require.Contains(t, done.Get("response").Str, "The tool said: ", "%s", out)
+	require.Contains(t, done.Get("response").Str, spoken)
+	tokens := done.Get(`stats.models.scripted/gpt.tokens`)
+	require.Equal(t, []int64{2 * promptTokens, 2 * answerTokens},
+		[]int64{tokens.Get("prompt").Int(), tokens.Get("candidates").Int()}, "%s", out)
+	v.requireResult(t)
+}
+
+// openCodeConfig makes the gateway OpenCode's only provider, with Anthropic's dialect.
+const openCodeConfig = `{
+  "model": "gateway/scripted/gpt",
+  "provider": {"gateway": {
+    "npm": "@ai-sdk/anthropic",
+    "options": {"baseURL": "%s/v1", "apiKey": "{env:GATEWAY_KEY}"},
+    "models": {"scripted/gpt": {}}
+  }}
+}`
+
+func TestOpenCode(t *testing.T) {
+	program := installed(t, "opencode-"+platform(), "bin", "opencode")
+	g, v := start(t, "bash", "command")
+	home := t.TempDir()
+	write(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(openCodeConfig, g.URL))
+	out := run(t, exec.Command(program, "run", "--format", "json", "Say it with the shell."),
+		"HOME="+home, "GATEWAY_KEY="+g.Key, "NODE_EXTRA_CA_CERTS="+filepath.Join(g.Dir, "ca.crt"))
+	var said string
+	var usage [2]int64
+	for line := range bytes.Lines(out) {
+		switch e := gjson.ParseBytes(line); e.Get("type").Str {
+		case "text":
+			said = e.Get("part.text").Str
+		case "step_finish":
+			usage[0] += e.Get("part.tokens.input").Int()
+			usage[1] += e.Get("part.tokens.output").Int()
+		}
+	}
+	require.Equal(t, "The tool said: "+spoken, said, "%s", out)
+	require.Equal(t, [2]int64{2 * promptTokens, 2 * answerTokens}, usage)
+	v.requireResult(t)
+}
+
+// write writes a file of settings.
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // platform is the end of the names of packages with binaries.

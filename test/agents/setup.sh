@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the coding agents, at the versions that are pinned here. It does nothing where they are installed already. What cannot
 # be installed is named, and its cases skip; where $CI is set that is a failure. No script of a package is run: the agents are
-# binaries, which the packages bring.
+# programs that the packages bring.
 set -u
 cd "$(dirname "$0")"
 
