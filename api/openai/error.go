@@ -35,6 +35,8 @@ type Error struct {
 	NoRetry bool
 	// Allow has the methods of a path, for a 405.
 	Allow string
+	// RequestID is in the body of errors in those dialects that have it there.
+	RequestID string
 }
 
 // Error returns status, type and message, for logs.

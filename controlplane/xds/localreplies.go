@@ -134,7 +134,7 @@ func prefixed(s string) *matcherv3.StringMatcher {
 func (r localReply) mapper(d *inbound.Dialect, filter *accesslogv3.AccessLogFilter) *hcmv3.ResponseMapper {
 	body := &structpb.Struct{}
 	err := body.UnmarshalJSON(d.AppendError(nil, &openai.Error{Status: int(r.status), Message: r.message,
-		Type: r.errorType, Code: r.code}))
+		Type: r.errorType, Code: r.code, RequestID: "%REQ(x-request-id)%"}))
 	if err != nil {
 		panic(fmt.Sprintf("the local reply %s: %v", r.code, err)) // a dialect writes JSON
 	}

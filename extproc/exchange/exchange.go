@@ -195,7 +195,14 @@ func (x *Exchange) reject(e *openai.Error, details string) Reply {
 	x.record.Outcome, x.record.Status, x.record.Error = metering.OutcomeRejected, e.Status, e
 	x.record.RefusedBy = cmp.Or(x.record.RefusedBy, x.refuser(e))
 	x.finish()
-	return x.immediate(e.Status, e.Header(), x.dialect.AppendError(nil, e), details)
+	return x.immediate(e.Status, e.Header(), x.errorBody(e), details)
+}
+
+// errorBody returns the body of an error, in the client's dialect.
+func (x *Exchange) errorBody(e *openai.Error) []byte {
+	of := *e
+	of.RequestID = x.record.RequestID
+	return x.dialect.AppendError(nil, &of)
 }
 
 // immediate answers the client and asks no further provider. Every answer has the request's id.

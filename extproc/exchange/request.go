@@ -193,7 +193,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	}
 	r, err := x.operation.Parse(x.head, body)
 	if err != nil {
-		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_bad_request")
+		return x.rejectBody(ctx, dialects.Misdirected(x.operation, body, pipeline.ClientError(err)), "mg_bad_request")
 	}
 	if s := x.stateOf(body); s != inbound.Stateless {
 		return x.passStateful(ctx, body, s)
@@ -212,7 +212,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		return x.countHere(ctx, here, body)
 	}
 	if err != nil {
-		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
+		return x.rejectBody(ctx, dialects.Misdirected(x.operation, body, pipeline.ClientError(err)), "mg_no_plan")
 	}
 	d := x.demand(r, body)
 	e := x.reserve(ctx, d)

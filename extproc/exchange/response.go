@@ -248,7 +248,7 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 	for _, own := range x.gatewayHeaders {
 		h.Set(own.Name, own.Value)
 	}
-	return x.immediate(e.Status, h, x.dialect.AppendError(nil, e), details)
+	return x.immediate(e.Status, h, x.errorBody(e), details)
 }
 
 // fail ends the exchange with a failure of the provider, and returns the error for the client.
@@ -376,7 +376,7 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 // replaceByError replaces a complete body by an error.
 func (x *Exchange) replaceByError(err error) Reply {
 	e := x.fail(err)
-	body := x.dialect.AppendError(nil, e)
+	body := x.errorBody(e)
 	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(e.Status)},
 		{Name: "content-length", Value: strconv.Itoa(len(body))}}}
 	for name, values := range e.Header() {

@@ -115,7 +115,7 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 				"The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)}
 		x.record.Error = e
 		x.finish()
-		return x.immediate(status, e.Header(), x.dialect.AppendError(nil, e), "mg_encoded_error")
+		return x.immediate(status, e.Header(), x.errorBody(e), "mg_encoded_error")
 	}
 	x.state, x.scrubber, reply.ResponseBody, reply.PassRequest = inScrubbed, s, Streamed, x.unread
 	reply.Log = false // its end is shown

@@ -47,6 +47,7 @@ type Operation struct {
 	Path         string // empty: see Dialect.Match
 	Name         string // in metrics and logs
 	Required     string // the required members, for messages
+	Subject      string // the member that a request is about; it tells a body from one of another dialect
 	AcceptsForms bool   // also accepts forms
 	// Streams means that an answer may be translated piece by piece. Whether the client wants a stream is in the body,
 	// which is too late to choose how the answer comes.

@@ -56,7 +56,8 @@ func messages(t *testing.T, g *Gateway) {
 		g.B.Answers(status(429, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`, "Retry-After", "7"))
 		a := ask(t, askMessages)
 		require.Equal(t, 429, a.Status)
-		require.Equal(t, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`, string(a.Body))
+		require.Equal(t, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"},"request_id":"`+
+			a.Header.Get("Request-Id")+`"}`, string(a.Body))
 		require.Equal(t, "7", a.Header.Get("Retry-After"))
 	})
 	t.Run("a vendor that counts is asked, and nothing is charged", func(t *testing.T) {

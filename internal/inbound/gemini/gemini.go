@@ -40,19 +40,24 @@ var Dialect = &inbound.Dialect{
 }
 
 var (
-	unary = &inbound.Operation{Name: "generateContent", Required: "'contents'", Parse: parseUnary, TextAnswer: true,
+	unary = &inbound.Operation{Name: "generateContent", Required: "'contents'",
+		Subject: "contents", Parse: parseUnary, TextAnswer: true,
 		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }}
-	streamed = &inbound.Operation{Name: "streamGenerateContent", Required: "'contents'", Parse: parseStreamed,
+	streamed = &inbound.Operation{Name: "streamGenerateContent", Required: "'contents'",
+		Subject: "contents", Parse: parseStreamed,
 		TextAnswer: true, Streams: true, Stream: func(a chat.Asked) chat.Writer { return newStream(a, events) }}
 	// listed is a stream as one JSON array, which clients get that do not ask for events.
-	listed = &inbound.Operation{Name: "streamGenerateContent", Required: "'contents'", Parse: parseStreamed,
+	listed = &inbound.Operation{Name: "streamGenerateContent", Required: "'contents'",
+		Subject: "contents", Parse: parseStreamed,
 		TextAnswer: true, Streams: true, StreamType: "application/json",
 		Stream: func(a chat.Asked) chat.Writer { return newStream(a, array) }}
-	count = &inbound.Operation{Name: "countTokens", Required: "'contents'", Parse: parseCount, Free: true,
+	count = &inbound.Operation{Name: "countTokens", Required: "'contents'",
+		Subject: "contents", Parse: parseCount, Free: true,
 		AppendCount: appendCount, Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }}
-	embed = &inbound.Operation{Name: "embedContent", Required: "'content'", Parse: parseEmbed,
+	embed = &inbound.Operation{Name: "embedContent", Required: "'content'", Subject: "content", Parse: parseEmbed,
 		Document: func(a chat.Asked) chat.Writer { return &embedding{asked: a} }}
-	embedAll = &inbound.Operation{Name: "batchEmbedContents", Required: "'requests'", Parse: parseEmbedAll,
+	embedAll = &inbound.Operation{Name: "batchEmbedContents", Required: "'requests'",
+		Subject: "requests", Parse: parseEmbedAll,
 		Document: func(a chat.Asked) chat.Writer { return &embedding{asked: a, list: true} }}
 )
 

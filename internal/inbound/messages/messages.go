@@ -21,11 +21,13 @@ var Dialect = &inbound.Dialect{
 	Plain: true,
 	Operations: []*inbound.Operation{
 		{Path: "/v1/messages", Name: "messages",
-			Required: "'model', 'messages' and 'max_tokens'", Parse: parse, Streams: true, TextAnswer: true,
+			Required: "'model', 'messages' and 'max_tokens'",
+			Subject:  "messages", Parse: parse, Streams: true, TextAnswer: true,
 			Stream:   func(a chat.Asked) chat.Writer { return &stream{asked: a} },
 			Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
 		{Path: "/v1/messages/count_tokens", Name: "messages/count_tokens", Required: "'model' and 'messages'",
-			Parse: parseCount, Free: true, AppendCount: appendCount,
+			Subject: "messages",
+			Parse:   parseCount, Free: true, AppendCount: appendCount,
 			Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
 	},
 	KeyHeader:       "x-api-key", // or the bearer token, which ANTHROPIC_AUTH_TOKEN sets
@@ -98,7 +100,11 @@ func errorType(e *openai.Error) string {
 func appendError(dst []byte, e *openai.Error) []byte {
 	dst = openai.AppendString(append(dst, `{"type":"error","error":{"type":`...), errorType(e))
 	dst = openai.AppendString(append(dst, `,"message":`...), e.Message)
-	return append(dst, `}}`...)
+	dst = append(dst, '}')
+	if e.RequestID != "" {
+		dst = openai.AppendString(append(dst, `,"request_id":`...), e.RequestID)
+	}
+	return append(dst, '}')
 }
 
 // appendErrorEvent appends the event that ends a stream with an error.

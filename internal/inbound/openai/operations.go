@@ -27,11 +27,14 @@ var Dialect = &inbound.Dialect{
 
 func operations() []*inbound.Operation {
 	all := []*inbound.Operation{
-		{Name: "chat/completions", Required: "'model' and 'messages'", Parse: parseChat, Streams: true, TextAnswer: true,
+		{Name: "chat/completions", Required: "'model' and 'messages'",
+			Subject: "messages", Parse: parseChat, Streams: true, TextAnswer: true,
 			Stream: chatStream, Document: NewChatDocument},
-		{Name: "completions", Required: "'model' and 'prompt'", Parse: parseCompletion, Streams: true, TextAnswer: true,
+		{Name: "completions", Required: "'model' and 'prompt'",
+			Subject: "prompt", Parse: parseCompletion, Streams: true, TextAnswer: true,
 			Stream: completionStream, Document: NewCompletionDocument},
-		{Name: "embeddings", Required: "'model' and 'input'", Parse: parseEmbedding, Document: NewChatDocument},
+		{Name: "embeddings", Required: "'model' and 'input'",
+			Subject: "input", Parse: parseEmbedding, Document: NewChatDocument},
 	}
 	for _, name := range []string{
 		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions",
@@ -40,7 +43,8 @@ func operations() []*inbound.Operation {
 		all = append(all, &inbound.Operation{Name: name, Required: "'model'", AcceptsForms: true,
 			Parse: parseNative("/" + name), ImageAnswer: strings.HasPrefix(name, "images/")})
 	}
-	all = append(all, &inbound.Operation{Name: "moderations", Required: "'model' and 'input'", Parse: parseModeration,
+	all = append(all, &inbound.Operation{Name: "moderations", Required: "'model' and 'input'",
+		Subject: "input", Parse: parseModeration,
 		Document: NewChatDocument})
 	for _, o := range all {
 		o.Path = "/v1/" + o.Name

@@ -10,7 +10,7 @@ import (
 )
 
 var operation = &inbound.Operation{Path: "/v1/rerank", Name: "rerank", Required: "'model', 'query' and 'documents'",
-	Parse: parse, Document: dialect.NewChatDocument}
+	Subject: "documents", Parse: parse, Document: dialect.NewChatDocument}
 
 // Dialect is the API.
 var Dialect = &inbound.Dialect{

@@ -27,7 +27,8 @@ import (
 var Dialect = &inbound.Dialect{
 	Name:  "responses",
 	Plain: true,
-	Operations: []*inbound.Operation{{Path: "/v1/responses", Name: "responses", Required: "'model'", Parse: parse,
+	Operations: []*inbound.Operation{{Path: "/v1/responses", Name: "responses", Required: "'model'",
+		Subject: "input", Parse: parse,
 		Streams: true, TextAnswer: true, StateOf: stateOf,
 		Stream:   func(a chat.Asked) chat.Writer { return newStream(a) },
 		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
