@@ -3,6 +3,8 @@ package controlplane
 import (
 	"os"
 
+	"google.golang.org/protobuf/proto"
+
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -21,13 +23,29 @@ func (s *Server) Chains() map[string][]byte { return *s.chains.Load() }
 
 // ReceiverCredential returns the credential of a receiver of alerts in clear; a zero value where it has none.
 func (s *Server) ReceiverCredential(r *configv1.AlertReceiver) (secret.Value, error) {
-	if r.GetCredential() == nil {
+	return s.reveal(r, "credential", r.GetCredential(), r)
+}
+
+// ClientSecret returns the secret of an identity provider's client in clear, which is sent to an endpoint that the
+// issuer names; a zero value where it has none.
+func (s *Server) ClientSecret(p *configv1.IdentityProvider, endpoint string) (secret.Value, error) {
+	there := proto.CloneOf(p)
+	there.Issuer = endpoint
+	return s.reveal(p, "client_secret", p.GetClientSecret(), p, there)
+}
+
+// reveal returns a credential of an object in clear. Each of the uses must be allowed.
+func (s *Server) reveal(o configv1.Object, field string, c *configv1.Credential,
+	uses ...configv1.Object) (secret.Value, error) {
+	if c == nil {
 		return secret.Value{}, nil
 	}
 	// Its own resolver: the other is used by one goroutine.
 	own := newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed, s.exchanger)
-	if err := own.mayName(r); err != nil {
-		return secret.Value{}, err
+	for _, use := range uses {
+		if err := own.mayName(use); err != nil {
+			return secret.Value{}, err
+		}
 	}
-	return own.secret(configv1.KindOf(r).Name, r.GetName(), "credential", r.GetCredential())
+	return own.secret(configv1.KindOf(o).Name, o.GetName(), field, c)
 }

@@ -66,7 +66,7 @@ func endpoints() []struct {
 		switch k.Name {
 		case "Key":
 			read, write = admin.KeysRead, admin.KeysWrite
-		case "Account", "AdminToken":
+		case "Account", "AdminToken", "IdentityProvider":
 			read, write = admin.AdminsWrite, admin.AdminsWrite
 		}
 		path := "/admin/v1/" + k.Plural

@@ -95,6 +95,12 @@ func rightsOf(o configv1.Object) []Scope {
 	switch o := o.(type) {
 	case *configv1.Account:
 		return ScopesOfAccount(o)
+	case *configv1.IdentityProvider:
+		scopes := ScopesOf(o.GetDefaultRole())
+		for _, r := range o.GetRoles() {
+			scopes = append(scopes, ScopesOf(r.GetRole())...)
+		}
+		return scopes
 	case *configv1.AdminToken:
 		var scopes []Scope
 		for _, s := range o.GetScopes() {

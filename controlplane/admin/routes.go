@@ -144,7 +144,7 @@ func ReadScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysRead
-	case *configv1.Account, *configv1.AdminToken:
+	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider:
 		return AdminsWrite
 	}
 	return ConfigRead
@@ -155,7 +155,7 @@ func WriteScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysWrite
-	case *configv1.Account, *configv1.AdminToken:
+	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider:
 		return AdminsWrite
 	}
 	return ConfigWrite

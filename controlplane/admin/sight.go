@@ -146,6 +146,8 @@ func looksOfPeople() map[string]look {
 		"Account.disabled":        {rights, "only users who have all rights of the account can change it"},
 		"Account.created_at":      {unseen, "when it was made"},
 		"Account.read_bodies":     {rights, "only users who have all rights of the account can change it"},
+		"Account.break_glass":     {rights, "only users who have all rights of the account can change it"},
+		"Identity.*":              {rights, "only users who have all rights of the account can change it"},
 		"AdminToken.name":         {unseen, "its id"},
 		"AdminToken.display_name": {unseen, "what it is for"},
 		"AdminToken.hash":         {rights, "cannot be written"},
@@ -153,6 +155,20 @@ func looksOfPeople() map[string]look {
 		"AdminToken.scopes":       {rights, "only users who have these scopes can give them"},
 		"AdminToken.expires_at":   {rights, "only users who have all scopes of the token can change it"},
 		"AdminToken.created_at":   {unseen, "when it was made"},
+
+		"IdentityProvider.name":               {unseen, "the same as for a Provider"},
+		"IdentityProvider.display_name":       {unseen, "a name"},
+		"IdentityProvider.issuer":             {decides, "who receives the client's secret, and is believed"},
+		"IdentityProvider.client_id":          {decides, "whose secret it is"},
+		"IdentityProvider.scopes":             {unseen, "what is asked of the issuer"},
+		"IdentityProvider.name_claim":         {rights, "only users who have all these rights can change it"},
+		"IdentityProvider.groups_claim":       {rights, "only users who have all these rights can change it"},
+		"IdentityProvider.default_role":       {rights, "only users who have all these rights can give them"},
+		"IdentityProvider.session":            {unseen, "how long people stay signed in"},
+		"IdentityProvider.ca":                 {decides, "who is trusted as the issuer"},
+		"IdentityProvider.replaces_passwords": {unseen, "who can sign in with a password"},
+		"IdentityProvider.disabled":           {unseen, "whether the credential is used"},
+		"GroupRole.*":                         {rights, "only users who have all these rights can give them"},
 	}
 }
 
@@ -281,7 +297,7 @@ func credentialsOf(o configv1.Object) map[string]*configv1.Credential {
 func beyond(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
 	for _, judged := range []string{"vendor", "endpoint", "region", "project", "url", "webhook.url",
-		"slack.host", "email.host", "email.port", "email.tls"} {
+		"slack.host", "email.host", "email.port", "email.tls", "issuer"} {
 		delete(rest, judged)
 	}
 	return rest

@@ -38,7 +38,7 @@ func (v *visit) newAccount(w http.ResponseWriter, _ *http.Request) error {
 // readAccount puts what a form says into an account. Without a password the one that is stored stays.
 func readAccount(f url.Values, a *configv1.Account) {
 	a.DisplayName, a.Disabled = strings.TrimSpace(f.Get("display_name")), f.Get("disabled") != ""
-	a.ReadBodies = f.Get("read_bodies") != ""
+	a.ReadBodies, a.BreakGlass = f.Get("read_bodies") != "", f.Get("break_glass") != ""
 	a.Role = configv1.Role(configv1.Role_value[f.Get("role")])
 	if p := f.Get("password"); p != "" {
 		a.Password, a.PasswordHash = p, ""

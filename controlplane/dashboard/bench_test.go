@@ -26,6 +26,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/identity"
 	realledger "github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -41,6 +42,7 @@ type bench struct {
 	url       string
 	etcd      *clientv3.Client
 	dashboard *dashboard.Dashboard
+	api       *adminapi.Client // of the owner of everything
 	server    *httptest.Server
 	ledger    *ledger
 	jobs      *jobs
@@ -86,6 +88,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 		Alerts:  b.alarms,
 		Version: "test", Log: zap.NewNop(),
 	})
+	b.api = admin.InProcess(api, admin.Principal{Name: "root", Scopes: []admin.Scope{admin.Everything}})
 	pages := api
 	if real == nil {
 		pages = b.ledger.before(api)
@@ -96,6 +99,10 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	b.url = b.server.URL
 	b.dashboard = dashboard.New(dashboard.Config{
 		API: pages, Etcd: etcd, Accounts: dashboard.AccountsOf(store), RootToken: secret.New(rootToken), BaseURL: b.url,
+		Identity: identity.New(identity.Config{Providers: identity.ProvidersOf(store),
+			Secret: func(p *configv1.IdentityProvider, _ string) (secret.Value, error) {
+				return root.Sealer().Open("IdentityProvider", p.GetName(), "client_secret", p.GetClientSecret().GetSealed())
+			}}),
 		TraceURL: "https://traces.example/{trace_id}",
 		Vendors:  []string{"echo", "openai"},
 		Audit: func(_ context.Context, e adminapi.AuditEntry) error {

@@ -19,6 +19,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -52,6 +53,8 @@ type Config struct {
 	// Etcd holds the sessions of those who are signed in, and the links that let the first one in.
 	Etcd     *clientv3.Client
 	Accounts Accounts
+	// Identity signs people in with accounts elsewhere.
+	Identity *identity.Service
 	// Audit records that somebody signed in or out, or tried to; the API records what they do.
 	Audit func(context.Context, adminapi.AuditEntry) error
 	// Gateway returns where the gateway is, without /v1, and what reaches it, for the playground. The URL is empty while
@@ -122,6 +125,8 @@ func (d *Dashboard) routes() http.Handler {
 	}
 	mux.Handle("GET /sign-in", d.open((*visit).signInForm))
 	mux.Handle("POST /sign-in", d.open((*visit).signIn))
+	mux.Handle("GET "+withPath+"{provider}", d.open((*visit).signInWith))
+	mux.Handle("GET "+withPath+"{provider}/back", d.open((*visit).backFrom))
 	mux.Handle("GET /sign-in/first", d.open((*visit).firstForm))
 	mux.Handle("POST /sign-in/first", d.open((*visit).first))
 	mux.Handle("POST /theme", d.open((*visit).setTheme))

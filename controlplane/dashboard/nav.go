@@ -51,6 +51,7 @@ func navigation() []navGroup {
 			{"/objects", "All objects", admin.ConfigRead},
 			{"/audit", "Audit log", admin.AuditRead},
 			{"/accounts", "Accounts", admin.AdminsWrite},
+			{"/objects/IdentityProvider", "Identity providers", admin.AdminsWrite},
 			{"/tokens", "Admin tokens", admin.AdminsWrite},
 			{"/account", "Your account", ""},
 		}},

@@ -38,7 +38,7 @@ func (v *visit) kinds(w http.ResponseWriter, _ *http.Request) error {
 	type line struct{ Name, Does string }
 	var lines []line
 	for _, k := range configv1.Kinds() {
-		if (k.Plural == "accounts" || k.Plural == "admintokens") && !v.principal.May("admins:write") {
+		if !v.principal.May(admin.ReadScope(k)) {
 			continue
 		}
 		lines = append(lines, line{k.Name, kindText(k.Plural)})
@@ -48,21 +48,22 @@ func (v *visit) kinds(w http.ResponseWriter, _ *http.Request) error {
 
 func kindText(plural string) string {
 	return map[string]string{
-		"providers":     "Accounts with model vendors, and their endpoints",
-		"models":        "Public names and the targets that serve them",
-		"keys":          "API keys of clients",
-		"gateways":      "The HTTPS listeners",
-		"certificates":  "TLS certificates of listeners",
-		"routes":        "Paths that are forwarded unchanged",
-		"catalogs":      "Capabilities and prices of models",
-		"jobservices":   "Address of the service for files, batches and fine-tuning",
-		"webhooks":      "Receivers of notifications about finished jobs",
-		"listings":      "Models that providers report",
-		"organizations": "Groups of keys that share limits and budgets",
-		"projects":      "Parts of organizations",
-		"ratelimits":    "Limits for combinations of key, user, model and more",
-		"accounts":      "People who sign in here",
-		"admintokens":   "Programs that use the admin API",
+		"providers":         "Accounts with model vendors, and their endpoints",
+		"models":            "Public names and the targets that serve them",
+		"keys":              "API keys of clients",
+		"gateways":          "The HTTPS listeners",
+		"certificates":      "TLS certificates of listeners",
+		"routes":            "Paths that are forwarded unchanged",
+		"catalogs":          "Capabilities and prices of models",
+		"jobservices":       "Address of the service for files, batches and fine-tuning",
+		"webhooks":          "Receivers of notifications about finished jobs",
+		"listings":          "Models that providers report",
+		"identityproviders": "Sign-in with accounts elsewhere, by OpenID Connect",
+		"organizations":     "Groups of keys that share limits and budgets",
+		"projects":          "Parts of organizations",
+		"ratelimits":        "Limits for combinations of key, user, model and more",
+		"accounts":          "People who sign in here",
+		"admintokens":       "Programs that use the admin API",
 	}[plural]
 }
 

@@ -39,6 +39,11 @@ type session struct {
 	Fingerprint string    `json:"fingerprint"`
 	Created     time.Time `json:"created"`
 	Seen        time.Time `json:"seen"`
+	// Ends, of a session that an identity provider began, is when it ends at the latest.
+	Ends time.Time `json:"ends,omitzero"`
+	// Provider and IDToken end the session at the identity provider too.
+	Provider string `json:"provider,omitempty"`
+	IDToken  string `json:"id_token,omitempty"`
 
 	lease    clientv3.LeaseID
 	revision int64
@@ -57,14 +62,19 @@ func hashed(prefix, id string) string {
 
 // fingerprint is of what of an account a session depends on.
 func fingerprint(a *configv1.Account) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", a.GetName(), a.GetPasswordHash(), a.GetRole()))
+	of := fmt.Appendf(nil, "%q %q %d", a.GetName(), a.GetPasswordHash(), a.GetRole())
+	if id := a.GetIdentity(); id != nil {
+		of = fmt.Appendf(of, " %q %q", id.GetIssuer(), id.GetSubject())
+	}
+	sum := sha256.Sum256(of)
 	return hex.EncodeToString(sum[:16])
 }
 
-// begin makes a session under a new id, which it returns.
-func (s *sessions) begin(ctx context.Context, a *configv1.Account) (id string, err error) {
+// begin makes a session of an account under a new id, which it returns. Began says how, where that was not a password.
+func (s *sessions) begin(ctx context.Context, a *configv1.Account, began session) (id string, err error) {
 	now := s.now()
-	value, err := json.Marshal(session{Account: a.GetName(), Fingerprint: fingerprint(a), Created: now, Seen: now})
+	began.Account, began.Fingerprint, began.Created, began.Seen = a.GetName(), fingerprint(a), now, now
+	value, err := json.Marshal(began)
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +104,8 @@ func (s *sessions) find(ctx context.Context, id string, used bool) (*session, er
 		return nil, nil //nolint:nilerr // what is not a session lets nobody in
 	}
 	now := s.now()
-	if now.Sub(found.Seen) >= sessionIdle || now.Sub(found.Created) >= sessionLife {
+	over := !found.Ends.IsZero() && !now.Before(found.Ends)
+	if over || now.Sub(found.Seen) >= sessionIdle || now.Sub(found.Created) >= sessionLife {
 		return nil, s.end(ctx, id)
 	}
 	if !used || now.Sub(found.Seen) < sessionTouch {

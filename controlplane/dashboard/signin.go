@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,24 +20,48 @@ import (
 	"github.com/modelgate/modelgate/internal/password"
 )
 
-const wrongPassword = "The name or the password is wrong."
+// wrong is what a failed sign-in says. It does not say whether there is such an account.
+func (d signInData) wrong() string {
+	if d.Replaced() {
+		return "The name or the password is wrong, or the account cannot use a password: sign in with " +
+			d.Providers[0].Title() + "."
+	}
+	return "The name or the password is wrong."
+}
 
 // A signInData is what the form of sign-in shows.
-type signInData struct{ Name, Next string }
+type signInData struct {
+	Name, Next string
+	Providers  []*configv1.IdentityProvider
+}
+
+// Replaced reports whether passwords are for emergencies only.
+func (d signInData) Replaced() bool {
+	return slices.ContainsFunc(d.Providers, (*configv1.IdentityProvider).GetReplacesPasswords)
+}
 
 func (v *visit) signInForm(w http.ResponseWriter, r *http.Request) error {
-	next := ownPath(r.URL.Query().Get("next"))
+	data := signInData{Next: ownPath(r.URL.Query().Get("next"))}
 	if v.session != nil {
-		return v.goTo(w, r, next, "")
+		return v.goTo(w, r, data.Next, "")
 	}
-	return v.render(w, "sign-in", "Sign in", signInData{Next: next})
+	var err error
+	if data.Providers, err = v.config.Identity.Providers(r.Context()); err != nil {
+		return err
+	}
+	return v.render(w, "sign-in", "Sign in", data)
 }
 
 func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	name, next := strings.TrimSpace(r.PostForm.Get("name")), ownPath(r.PostForm.Get("next"))
+	providers, err := v.config.Identity.Providers(r.Context())
+	if err != nil {
+		return err
+	}
+	data := signInData{name, next, providers}
 	if err := v.throttled(name); err != nil {
 		w.Header().Set("Retry-After", err.Header().Get("Retry-After"))
-		return v.renderStatus(w, err.Status, "sign-in", "Sign in", signInData{name, next}, err.Message)
+		return v.renderStatus(w, err.Status, "sign-in", "Sign in", data, err.Message)
 	}
 	account, err := v.config.Accounts(r.Context(), name)
 	if err != nil {
@@ -44,23 +69,24 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	// It takes as long where there is no such account.
 	good := password.Verify(account.GetPasswordHash(), r.PostForm.Get("password"))
-	if account == nil || account.GetDisabled() || !good {
+	if account == nil || account.GetDisabled() || !good || data.Replaced() && !account.GetBreakGlass() {
 		known := ""
 		if account != nil { // what is typed there by mistake may be a password
 			known = account.GetName()
 		}
 		v.audit(r.Context(), admin.Principal{Name: known, Address: v.principal.Address}, "sign_in_failed", known)
-		return v.renderStatus(w, http.StatusUnauthorized, "sign-in", "Sign in", signInData{name, next}, wrongPassword)
+		return v.renderStatus(w, http.StatusUnauthorized, "sign-in", "Sign in", data, data.wrong())
 	}
 	v.addresses.giveBack(network(v.principal.Address))
 	v.names.giveBack(name)
-	return v.enter(w, r, account, next)
+	return v.enter(w, r, account, session{}, next)
 }
 
-// enter begins a session, always under a new id, and leads on.
-func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.Account, next string) error {
+// enter begins a session, always under a new id, and leads on. Began says how, where that was not a password.
+func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.Account, began session,
+	next string) error {
 	v.leave(r)
-	session, err := v.sessions.begin(r.Context(), account)
+	session, err := v.sessions.begin(r.Context(), account, began)
 	if err != nil {
 		return err
 	}
@@ -81,11 +107,15 @@ func (v *visit) leave(r *http.Request) {
 
 func (v *visit) signOut(w http.ResponseWriter, r *http.Request) error {
 	v.endPlayKey(r.Context())
+	provider, idToken := v.session.Provider, v.session.IDToken
 	if err := v.sessions.end(r.Context(), sessionIDOf(r)); err != nil {
 		return err
 	}
 	setCookie(w, sessionCookie, "", -time.Second)
 	v.audit(r.Context(), v.principal, "sign_out", v.principal.Name)
+	if provider != "" {
+		return v.signOutAt(w, r, provider, idToken)
+	}
 	return v.goTo(w, r, "/sign-in", "signed_out")
 }
 
@@ -193,7 +223,7 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 	p := admin.Principal{Name: data.Name, Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER),
 		Address: v.principal.Address}
 	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER,
-		Password: f.Get("password")}
+		Password: f.Get("password"), BreakGlass: true}
 	if _, err := admin.InProcess(v.config.API, p).Put(r.Context(), account, 0); err != nil {
 		if err := v.links.putBack(r.Context(), data.Token, k); err != nil {
 			v.config.Log.Error("dashboard: a link is lost", zap.Error(err))
@@ -215,7 +245,7 @@ func (v *visit) enterByName(w http.ResponseWriter, r *http.Request, name, next s
 	if account == nil {
 		return errors.New("an account that was written is not there")
 	}
-	return v.enter(w, r, account, next)
+	return v.enter(w, r, account, session{}, next)
 }
 
 func (v *visit) profile(w http.ResponseWriter, _ *http.Request) error {

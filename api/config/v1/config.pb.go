@@ -2375,7 +2375,11 @@ type Account struct {
 	Disabled     bool                   `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The person may see kept bodies. No role includes it.
-	ReadBodies    bool `protobuf:"varint,8,opt,name=read_bodies,json=readBodies,proto3" json:"read_bodies,omitempty"`
+	ReadBodies bool `protobuf:"varint,8,opt,name=read_bodies,json=readBodies,proto3" json:"read_bodies,omitempty"`
+	// Who the person is at an IdentityProvider. The account then takes its role from there at each sign-in.
+	Identity *Identity `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The password is good also while an IdentityProvider replaces passwords. Accounts that a sign-in link makes have it.
+	BreakGlass    bool `protobuf:"varint,10,opt,name=break_glass,json=breakGlass,proto3" json:"break_glass,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2466,6 +2470,290 @@ func (x *Account) GetReadBodies() bool {
 	return false
 }
 
+func (x *Account) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *Account) GetBreakGlass() bool {
+	if x != nil {
+		return x.BreakGlass
+	}
+	return false
+}
+
+// An Identity is a person at an issuer of OpenID Connect.
+type Identity struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Issuer string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// The person's id there. Empty in an account that is made in advance: the first sign-in with its name sets it.
+	Subject       string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Identity) Reset() {
+	*x = Identity{}
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Identity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Identity) ProtoMessage() {}
+
+func (x *Identity) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Identity.ProtoReflect.Descriptor instead.
+func (*Identity) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Identity) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *Identity) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+// An IdentityProvider lets people sign in with an account elsewhere, by OpenID Connect
+// (https://openid.net/specs/openid-connect-core-1_0.html). Its endpoints and keys are those that
+// ISSUER/.well-known/openid-configuration names.
+type IdentityProvider struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What its button says. Default: the name.
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// The issuer, as its tokens name it: https, or http to a loopback address.
+	Issuer   string `protobuf:"bytes,3,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	ClientId string `protobuf:"bytes,4,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Secret of the client. A public client has none. PKCE is used in any case.
+	ClientSecret *Credential `protobuf:"bytes,5,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
+	// Scopes to ask for besides openid, profile and email, such as "groups".
+	Scopes []string `protobuf:"bytes,6,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// Claim that becomes the name of the account. Default "email", which the issuer must have verified.
+	NameClaim string `protobuf:"bytes,7,opt,name=name_claim,json=nameClaim,proto3" json:"name_claim,omitempty"`
+	// Claim with a person's groups: a list of texts, or one. Dots lead into objects: "realm_access.roles". Default
+	// "groups".
+	GroupsClaim string `protobuf:"bytes,8,opt,name=groups_claim,json=groupsClaim,proto3" json:"groups_claim,omitempty"`
+	// Roles of groups. A person has the highest one.
+	Roles []*GroupRole `protobuf:"bytes,9,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Role of a person with none of these groups. Default: they cannot sign in.
+	DefaultRole Role `protobuf:"varint,10,opt,name=default_role,json=defaultRole,proto3,enum=modelgate.config.v1.Role" json:"default_role,omitempty"`
+	// Longest time from a sign-in to the next. Default 43200s.
+	Session *durationpb.Duration `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"`
+	// Certificate authorities (PEM) to trust instead of the system's.
+	Ca string `protobuf:"bytes,12,opt,name=ca,proto3" json:"ca,omitempty"`
+	// While this is in force, passwords are good only for accounts with break_glass.
+	ReplacesPasswords bool `protobuf:"varint,13,opt,name=replaces_passwords,json=replacesPasswords,proto3" json:"replaces_passwords,omitempty"`
+	Disabled          bool `protobuf:"varint,14,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *IdentityProvider) Reset() {
+	*x = IdentityProvider{}
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IdentityProvider) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IdentityProvider) ProtoMessage() {}
+
+func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IdentityProvider.ProtoReflect.Descriptor instead.
+func (*IdentityProvider) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *IdentityProvider) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *IdentityProvider) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *IdentityProvider) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *IdentityProvider) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *IdentityProvider) GetClientSecret() *Credential {
+	if x != nil {
+		return x.ClientSecret
+	}
+	return nil
+}
+
+func (x *IdentityProvider) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *IdentityProvider) GetNameClaim() string {
+	if x != nil {
+		return x.NameClaim
+	}
+	return ""
+}
+
+func (x *IdentityProvider) GetGroupsClaim() string {
+	if x != nil {
+		return x.GroupsClaim
+	}
+	return ""
+}
+
+func (x *IdentityProvider) GetRoles() []*GroupRole {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *IdentityProvider) GetDefaultRole() Role {
+	if x != nil {
+		return x.DefaultRole
+	}
+	return Role_ROLE_UNSPECIFIED
+}
+
+func (x *IdentityProvider) GetSession() *durationpb.Duration {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *IdentityProvider) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *IdentityProvider) GetReplacesPasswords() bool {
+	if x != nil {
+		return x.ReplacesPasswords
+	}
+	return false
+}
+
+func (x *IdentityProvider) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// A GroupRole is the role of a group.
+type GroupRole struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Role          Role                   `protobuf:"varint,2,opt,name=role,proto3,enum=modelgate.config.v1.Role" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupRole) Reset() {
+	*x = GroupRole{}
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupRole) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupRole) ProtoMessage() {}
+
+func (x *GroupRole) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupRole.ProtoReflect.Descriptor instead.
+func (*GroupRole) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GroupRole) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *GroupRole) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_ROLE_UNSPECIFIED
+}
+
 // An AdminToken authenticates a program at the admin API.
 type AdminToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2485,7 +2773,7 @@ type AdminToken struct {
 
 func (x *AdminToken) Reset() {
 	*x = AdminToken{}
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2785,7 @@ func (x *AdminToken) String() string {
 func (*AdminToken) ProtoMessage() {}
 
 func (x *AdminToken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2798,7 @@ func (x *AdminToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
 func (*AdminToken) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdminToken) GetName() string {
@@ -2589,7 +2877,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2889,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2902,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Gateway) GetName() string {
@@ -2699,7 +2987,7 @@ type Cors struct {
 
 func (x *Cors) Reset() {
 	*x = Cors{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +2999,7 @@ func (x *Cors) String() string {
 func (*Cors) ProtoMessage() {}
 
 func (x *Cors) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +3012,7 @@ func (x *Cors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cors.ProtoReflect.Descriptor instead.
 func (*Cors) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Cors) GetOrigins() []string {
@@ -2770,7 +3058,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2782,7 +3070,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2795,7 +3083,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -2836,7 +3124,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +3136,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +3149,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Certificate) GetName() string {
@@ -2910,7 +3198,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +3210,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +3223,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Route) GetName() string {
@@ -2981,7 +3269,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3281,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3294,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Catalog) GetName() string {
@@ -3046,7 +3334,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3346,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3359,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -3144,7 +3432,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3444,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3457,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -3323,7 +3611,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3335,7 +3623,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3348,7 +3636,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Price) GetInput() string {
@@ -3460,7 +3748,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3760,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3773,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -3549,7 +3837,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3849,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3862,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -3606,7 +3894,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3906,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3919,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -3696,7 +3984,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3996,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +4009,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *JobService) GetName() string {
@@ -3770,7 +4058,7 @@ type StoredResponses struct {
 
 func (x *StoredResponses) Reset() {
 	*x = StoredResponses{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3782,7 +4070,7 @@ func (x *StoredResponses) String() string {
 func (*StoredResponses) ProtoMessage() {}
 
 func (x *StoredResponses) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3795,7 +4083,7 @@ func (x *StoredResponses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
 func (*StoredResponses) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StoredResponses) GetRetention() *durationpb.Duration {
@@ -3821,7 +4109,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3833,7 +4121,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3846,7 +4134,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -3897,7 +4185,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4197,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4210,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Webhook) GetName() string {
@@ -4003,7 +4291,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4015,7 +4303,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4028,7 +4316,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AlertRule) GetName() string {
@@ -4125,7 +4413,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4137,7 +4425,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4150,7 +4438,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -4206,7 +4494,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4218,7 +4506,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4231,7 +4519,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -4252,7 +4540,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4264,7 +4552,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4277,7 +4565,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -4306,7 +4594,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4606,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4619,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -4388,7 +4676,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4688,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4701,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Listing) GetName() string {
@@ -4443,7 +4731,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4455,7 +4743,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4468,7 +4756,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListedModel) GetId() string {
@@ -4670,7 +4958,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"shadowMode\"l\n" +
 	"\x0fRateLimitPolicy\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
-	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\xa8\x02\n" +
+	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\x84\x03\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12-\n" +
@@ -4681,7 +4969,34 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1f\n" +
 	"\vread_bodies\x18\b \x01(\bR\n" +
-	"readBodies\"\xf9\x01\n" +
+	"readBodies\x129\n" +
+	"\bidentity\x18\t \x01(\v2\x1d.modelgate.config.v1.IdentityR\bidentity\x12\x1f\n" +
+	"\vbreak_glass\x18\n" +
+	" \x01(\bR\n" +
+	"breakGlass\"<\n" +
+	"\bIdentity\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\"\xa2\x04\n" +
+	"\x10IdentityProvider\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x16\n" +
+	"\x06issuer\x18\x03 \x01(\tR\x06issuer\x12\x1b\n" +
+	"\tclient_id\x18\x04 \x01(\tR\bclientId\x12D\n" +
+	"\rclient_secret\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\fclientSecret\x12\x16\n" +
+	"\x06scopes\x18\x06 \x03(\tR\x06scopes\x12\x1d\n" +
+	"\n" +
+	"name_claim\x18\a \x01(\tR\tnameClaim\x12!\n" +
+	"\fgroups_claim\x18\b \x01(\tR\vgroupsClaim\x124\n" +
+	"\x05roles\x18\t \x03(\v2\x1e.modelgate.config.v1.GroupRoleR\x05roles\x12<\n" +
+	"\fdefault_role\x18\n" +
+	" \x01(\x0e2\x19.modelgate.config.v1.RoleR\vdefaultRole\x123\n" +
+	"\asession\x18\v \x01(\v2\x19.google.protobuf.DurationR\asession\x12\x0e\n" +
+	"\x02ca\x18\f \x01(\tR\x02ca\x12-\n" +
+	"\x12replaces_passwords\x18\r \x01(\bR\x11replacesPasswords\x12\x1a\n" +
+	"\bdisabled\x18\x0e \x01(\bR\bdisabled\"P\n" +
+	"\tGroupRole\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12-\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\"\xf9\x01\n" +
 	"\n" +
 	"AdminToken\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -4950,7 +5265,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -4981,113 +5296,122 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*RateLimitDescriptor)(nil),   // 26: modelgate.config.v1.RateLimitDescriptor
 	(*RateLimitPolicy)(nil),       // 27: modelgate.config.v1.RateLimitPolicy
 	(*Account)(nil),               // 28: modelgate.config.v1.Account
-	(*AdminToken)(nil),            // 29: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 30: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 31: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 32: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 33: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 34: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 35: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 36: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 37: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 38: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 39: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 40: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 41: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 42: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 43: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 44: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 45: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 46: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 47: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 48: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 49: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 50: modelgate.config.v1.AlertEmail
-	(*Listing)(nil),               // 51: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 52: modelgate.config.v1.ListedModel
-	nil,                           // 53: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 54: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 55: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
+	(*Identity)(nil),              // 29: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 30: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 31: modelgate.config.v1.GroupRole
+	(*AdminToken)(nil),            // 32: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 33: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 34: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 35: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 36: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 37: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 38: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 39: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 40: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 41: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 42: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 43: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 44: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 45: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 46: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 47: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 48: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 49: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 50: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 51: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 52: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 53: modelgate.config.v1.AlertEmail
+	(*Listing)(nil),               // 54: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 55: modelgate.config.v1.ListedModel
+	nil,                           // 56: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 57: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 58: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	9,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	53, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	56, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	10, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	11, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	8,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	56, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	56, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	56, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	56, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	59, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	59, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	59, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	59, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	14, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	15, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	10, // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	57, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	60, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	13, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	57, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	57, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	60, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	60, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	18, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	19, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	54, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	57, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	17, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	22, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	57, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	60, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 23: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 24: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	18, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	19, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	57, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	60, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	24, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	22, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	18, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	19, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	57, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	60, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	24, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	22, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	23, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	56, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	59, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	26, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	27, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	26, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 40: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 41: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	57, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	57, // 43: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	57, // 44: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	32, // 45: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	31, // 46: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	56, // 47: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	9,  // 48: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	36, // 49: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	37, // 50: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	38, // 51: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,  // 52: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,  // 53: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	55, // 54: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	41, // 55: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	39, // 56: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	40, // 57: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	44, // 58: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	43, // 59: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	56, // 60: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	9,  // 61: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	5,  // 62: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	56, // 63: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	56, // 64: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	48, // 65: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	49, // 66: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	50, // 67: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	9,  // 68: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	6,  // 69: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	52, // 70: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	71, // [71:71] is the sub-list for method output_type
-	71, // [71:71] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	60, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	29, // 43: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	9,  // 44: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	31, // 45: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	2,  // 46: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
+	59, // 47: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	2,  // 48: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
+	60, // 49: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	60, // 50: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	35, // 51: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	34, // 52: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	59, // 53: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	9,  // 54: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	39, // 55: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	40, // 56: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	41, // 57: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,  // 58: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,  // 59: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	58, // 60: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	44, // 61: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	42, // 62: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	43, // 63: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	47, // 64: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	46, // 65: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	59, // 66: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	9,  // 67: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	5,  // 68: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	59, // 69: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	59, // 70: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	51, // 71: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	52, // 72: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	53, // 73: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	9,  // 74: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	6,  // 75: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	55, // 76: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	77, // [77:77] is the sub-list for method output_type
+	77, // [77:77] is the sub-list for method input_type
+	77, // [77:77] is the sub-list for extension type_name
+	77, // [77:77] is the sub-list for extension extendee
+	0,  // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -5102,16 +5426,16 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
 	file_api_config_v1_config_proto_msgTypes[30].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[39].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[33].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   49,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

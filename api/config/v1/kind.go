@@ -43,6 +43,7 @@ func Kinds() []Kind {
 		newKind("ratelimits", (*validator).rateLimit),
 		newKind("accounts", (*validator).account),
 		newKind("admintokens", (*validator).adminToken),
+		newKind("identityproviders", (*validator).identityProvider),
 		newKind("alertrules", (*validator).alertRule),
 		newKind("alertreceivers", (*validator).alertReceiver),
 	}

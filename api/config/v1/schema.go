@@ -47,7 +47,9 @@ func requiredFields() map[string][]string {
 		"Gateway": {"name"}, "Certificate": {"name", "private_key"}, "Route": {"name", "provider", "path_prefix"},
 		"Catalog": {"name"}, "JobService": {"name", "address", "listen"}, "Webhook": {"name", "url", "secret"},
 		"Listing": {"name"}, "Organization": {"name"}, "Project": {"name"}, "RateLimit": {"name", "domain", "descriptors"},
-		"Account": {"name"}, "AdminToken": {"name"}, "AlertRule": {"name", "condition"}, "AlertReceiver": {"name"},
+		"Account": {"name"}, "AdminToken": {"name"},
+		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
+		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"},
 	}
 }
 

@@ -30,8 +30,10 @@ func (v *validator) account(a *Account) {
 		v.fail("name", "must be 1 to %d lower-case letters, digits and ._%%+@-, such as an address of e-mail", maxAccount)
 	}
 	v.text("display_name", a.GetDisplayName())
-	if a.GetRole() < Role_VIEWER || a.GetRole() > Role_OWNER {
-		v.fail("role", "must be VIEWER, OPERATOR or OWNER")
+	v.role("role", a.GetRole())
+	if id := a.GetIdentity(); id != nil {
+		v.issuer("identity.issuer", id.GetIssuer())
+		v.text("identity.subject", id.GetSubject())
 	}
 	switch p := a.GetPassword(); {
 	case p == "":

@@ -1,0 +1,103 @@
+package configv1
+
+import (
+	"cmp"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxClaim        = 256
+	maxRoles        = 200
+	defaultSignedIn = 12 * time.Hour
+	minSignedIn     = 5 * time.Minute
+	maxSignedIn     = 7 * 24 * time.Hour
+)
+
+// Title returns what the provider is called on the page of sign-in.
+func (p *IdentityProvider) Title() string { return cmp.Or(p.GetDisplayName(), p.GetName()) }
+
+// NameFrom returns the claim that becomes the name of an account.
+func (p *IdentityProvider) NameFrom() string { return cmp.Or(p.GetNameClaim(), "email") }
+
+// GroupsFrom returns the claim with a person's groups.
+func (p *IdentityProvider) GroupsFrom() string { return cmp.Or(p.GetGroupsClaim(), "groups") }
+
+// SignedInFor returns the longest time from a sign-in to the next.
+func (p *IdentityProvider) SignedInFor() time.Duration {
+	return orDefault(p.GetSession(), defaultSignedIn)
+}
+
+// RoleOf returns the highest role of somebody's groups, or ROLE_UNSPECIFIED.
+func (p *IdentityProvider) RoleOf(groups []string) Role {
+	role := p.GetDefaultRole()
+	for _, r := range p.GetRoles() {
+		if slices.Contains(groups, r.GetGroup()) {
+			role = max(role, r.GetRole())
+		}
+	}
+	return role
+}
+
+// Endpoint returns the endpoint of the issuer.
+func (p *IdentityProvider) Endpoint() (Endpoint, error) { return ParseEndpoint(p.GetIssuer()) }
+
+func (v *validator) identityProvider(p *IdentityProvider) {
+	v.label("name", p.GetName())
+	v.text("display_name", p.GetDisplayName())
+	v.issuer("issuer", p.GetIssuer())
+	v.required("client_id", p.GetClientId())
+	if p.GetClientSecret() != nil {
+		v.credential("client_secret", p.GetClientSecret())
+	}
+	v.list("scopes", p.GetScopes(), func(field, s string) {
+		if s == "" || len(s) > maxClaim || strings.ContainsFunc(s, notInScope) {
+			v.fail(field, "must be a scope of OAuth, such as groups")
+		}
+	})
+	v.text("name_claim", p.GetNameClaim())
+	v.text("groups_claim", p.GetGroupsClaim())
+	if len(p.GetRoles()) > maxRoles {
+		v.fail("roles", "must be at most %d", maxRoles)
+	}
+	for i, r := range p.GetRoles() {
+		v.required(element("roles", i)+".group", r.GetGroup())
+		v.role(element("roles", i)+".role", r.GetRole())
+	}
+	if p.GetDefaultRole() != Role_ROLE_UNSPECIFIED {
+		v.role("default_role", p.GetDefaultRole())
+	} else if len(p.GetRoles()) == 0 {
+		v.fail("roles", "needs a group, or a default_role: otherwise nobody can sign in")
+	}
+	d := p.SignedInFor()
+	if p.GetSession() != nil && (p.GetSession().CheckValid() != nil || d < minSignedIn || d > maxSignedIn) {
+		v.fail("session", "must be between %gs and %gs", minSignedIn.Seconds(), maxSignedIn.Seconds())
+	}
+	if p.GetCa() != "" {
+		v.pemCertificates("ca", p.GetCa())
+	}
+}
+
+// notInScope reports whether a scope cannot have a character (RFC 6749, section 3.3).
+func notInScope(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
+
+// issuer accepts what an issuer may be (OpenID Connect Discovery, section 3), and http on a loopback address.
+func (v *validator) issuer(field, s string) {
+	u, err := url.Parse(s)
+	local := err == nil && u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "https" && !local, len(s) > maxURL:
+		v.fail(field, "must be a URL that begins with https://, as the issuer's tokens have it")
+	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		v.fail(field, "must have no user, query or fragment")
+	}
+}
+
+func (v *validator) role(field string, r Role) {
+	if r < Role_VIEWER || r > Role_OWNER {
+		v.fail(field, "must be VIEWER, OPERATOR or OWNER")
+	}
+}

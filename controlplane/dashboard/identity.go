@@ -1,0 +1,144 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/identity"
+)
+
+const (
+	// withPath begins the paths of sign-in with a provider.
+	withPath = "/sign-in/with/"
+	// flowCookie has the flow of whoever is at a provider.
+	flowCookie = "__Host-modelgate-flow"
+	flowLife   = 10 * time.Minute
+)
+
+// back returns the address to which a provider sends the browser. Each provider has its own, so that one cannot pass
+// off another's answer as its own.
+func (d *Dashboard) back(provider string) string {
+	return d.config.BaseURL + withPath + provider + "/back"
+}
+
+// signInWith leads to the page of an identity provider.
+func (v *visit) signInWith(w http.ResponseWriter, r *http.Request) error {
+	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
+		return errTooMany(wait)
+	}
+	name := r.PathValue("provider")
+	flow, page, err := v.config.Identity.Begin(r.Context(), name, v.back(name), ownPath(r.URL.Query().Get("next")))
+	if err != nil {
+		return v.identityError(err)
+	}
+	value, err := json.Marshal(flow)
+	if err != nil {
+		return err
+	}
+	v.addresses.giveBack(network(v.principal.Address))
+	setCookie(w, flowCookie, base64.RawURLEncoding.EncodeToString(value), flowLife)
+	http.Redirect(w, r, page, http.StatusSeeOther)
+	return nil
+}
+
+// flowOf returns the flow that the browser began, which may be empty.
+func flowOf(r *http.Request) identity.Flow {
+	var flow identity.Flow
+	if c, err := r.Cookie(flowCookie); err == nil {
+		if value, err := base64.RawURLEncoding.DecodeString(c.Value); err == nil {
+			_ = json.Unmarshal(value, &flow) // what is no flow has no state
+		}
+	}
+	return flow
+}
+
+// backFrom ends a sign-in with an identity provider.
+func (v *visit) backFrom(w http.ResponseWriter, r *http.Request) error {
+	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
+		return errTooMany(wait)
+	}
+	flow := flowOf(r)
+	setCookie(w, flowCookie, "", -time.Second)
+	if flow.Provider != r.PathValue("provider") {
+		flow = identity.Flow{}
+	}
+	person, err := v.config.Identity.End(r.Context(), flow, r.URL.Query(), v.back(r.PathValue("provider")))
+	if err != nil {
+		return v.identityError(err)
+	}
+	account, err := v.accountOf(r.Context(), person)
+	if err != nil {
+		v.audit(r.Context(), admin.Principal{Name: person.Name, Address: v.principal.Address}, "sign_in_failed", person.Name)
+		return err
+	}
+	v.addresses.giveBack(network(v.principal.Address))
+	began := session{Provider: person.Provider.GetName(), IDToken: person.IDToken,
+		Ends: v.config.Now().Add(person.Provider.SignedInFor())}
+	return v.enter(w, r, account, began, ownPath(flow.Next))
+}
+
+// identityError logs why an identity provider could not be used, and returns what the person may see.
+func (v *visit) identityError(err error) error {
+	if f, ok := errors.AsType[*identity.Failure](err); ok {
+		v.config.Log.Warn("dashboard: an identity provider cannot be used", zap.String("provider", f.Provider),
+			zap.Error(f.Cause))
+	}
+	return err
+}
+
+// accountOf makes or changes the account of a person who was signed in elsewhere, and returns it.
+func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*configv1.Account, error) {
+	// The provider gives the role, within what the configuration lets it give. The audit log names the provider.
+	api := admin.InProcess(v.config.API, admin.Principal{Name: person.Provider.GetName(), Role: "identity provider",
+		Scopes: admin.ScopesOf(configv1.Role_OWNER), Address: v.principal.Address})
+	for range 3 { // somebody may change the account meanwhile
+		revision := int64(0)
+		item, err := api.Get(ctx, kindNamed("accounts"), person.Name)
+		if err == nil {
+			revision = item.Status.Revision
+		} else if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusNotFound {
+			return nil, err
+		}
+		stored, err := v.config.Accounts(ctx, person.Name)
+		if err != nil {
+			return nil, err
+		}
+		account, err := person.Account(stored)
+		if err != nil || stored != nil && proto.Equal(account, stored) {
+			return account, err
+		}
+		_, err = api.Put(ctx, account, revision)
+		if err == nil {
+			return v.config.Accounts(ctx, person.Name)
+		}
+		if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusPreconditionFailed {
+			return nil, err
+		}
+	}
+	return nil, &openai.Error{Status: http.StatusConflict,
+		Message: "Another user is changing your account. Sign in again."}
+}
+
+// A leftData is where somebody goes after the sign-out.
+type leftData struct{ URL, Provider string }
+
+// signOutAt leads to the page that ends the session at the identity provider. A form may lead to no other site, so it
+// is a page that does.
+func (v *visit) signOutAt(w http.ResponseWriter, r *http.Request, provider, idToken string) error {
+	page := v.config.Identity.SignOut(r.Context(), provider, idToken, v.config.BaseURL+"/sign-in?done=signed_out")
+	if page == "" {
+		return v.goTo(w, r, "/sign-in", "signed_out")
+	}
+	v.session, v.account = nil, nil
+	return v.render(w, "signed-out", "Signed out", leftData{page, provider})
+}
