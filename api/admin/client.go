@@ -199,7 +199,7 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 		return fmt.Errorf("read the admin API's answer: %w", err)
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		return errorOf(resp.StatusCode, body)
+		return ErrorOf(resp.StatusCode, body)
 	}
 	if who := resp.Header.Get(HeaderPending); who != "" && c.pending != nil {
 		c.pending(who)
@@ -213,7 +213,8 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 	return nil
 }
 
-func errorOf(status int, body []byte) error {
+// ErrorOf returns the error of an answer.
+func ErrorOf(status int, body []byte) error {
 	var answer struct {
 		Error struct {
 			Message string `json:"message"`

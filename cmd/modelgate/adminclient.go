@@ -44,11 +44,16 @@ func (f adminFlags) client() (*adminapi.Client, error) {
 }
 
 func (f adminFlags) connect() (admincli.Conn, error) {
-	server, err := f.orFile(f.Server, admincli.FileAdmin, "is the gateway running? Give its location with --data or --server")
-	if err != nil {
-		return admincli.Conn{}, err
+	conn, err := f.reach()
+	if err == nil {
+		conn.Token, err = f.token()
 	}
-	token, err := f.token()
+	return conn, err
+}
+
+// reach is connect without a token.
+func (f adminFlags) reach() (admincli.Conn, error) {
+	server, err := f.orFile(f.Server, admincli.FileAdmin, "is the gateway running? Give its location with --data or --server")
 	if err != nil {
 		return admincli.Conn{}, err
 	}
@@ -62,7 +67,7 @@ func (f adminFlags) connect() (admincli.Conn, error) {
 			return admincli.Conn{}, err
 		}
 	}
-	return admincli.Conn{Server: strings.TrimRight(server, "/"), Token: token, HTTP: &http.Client{Timeout: adminTimeout,
+	return admincli.Conn{Server: strings.TrimRight(server, "/"), HTTP: &http.Client{Timeout: adminTimeout,
 		Transport: transport, CheckRedirect: adminapi.Redirected}}, nil
 }
 
@@ -102,10 +107,13 @@ func (f adminFlags) token() (string, error) {
 		return strings.TrimSpace(string(text)), nil
 	}
 	if f.Token == "" && !f.ofFolder() {
+		if token, err := readLogins().token(f.Server); token != "" || err != nil {
+			return token, err
+		}
 		return "",
 			fmt.Errorf(
-				"the admin token in %s is not for %s: give the token of that gateway with --token-file, $MODELGATE_TOKEN or --token",
-				f.Data, f.Server)
+				"the admin token in %s is not for %s: sign in there with modelgate login --server %s, or give a token of that gateway with --token-file, $MODELGATE_TOKEN or --token",
+				f.Data, f.Server, f.Server)
 	}
 	return f.orFile(f.Token, admincli.FileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
 }

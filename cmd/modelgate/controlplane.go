@@ -26,6 +26,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/alerts"
 	"github.com/modelgate/modelgate/controlplane/bodies"
+	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -277,23 +278,24 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	}
 	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
 	config := admin.Config{
-		Store:    store,
-		Sealer:   o.root.Sealer(),
-		Hasher:   auth.NewHasher(o.root.KeyPepper()),
-		Token:    o.adminToken,
-		Vendors:  knownVendor,
-		Allowed:  o.allowed,
-		Plane:    server,
-		Variable: os.LookupEnv,
-		Await:    server.Await,
-		Audit:    audit,
-		Ledger:   o.ledger,
-		Jobs:     inspector,
-		Batch:    inspector,
-		Quotas:   inspector,
-		Bodies:   kept,
-		Version:  version(),
-		Log:      o.log.Named("admin"),
+		Store:     store,
+		Sealer:    o.root.Sealer(),
+		Hasher:    auth.NewHasher(o.root.KeyPepper()),
+		Token:     o.adminToken,
+		Terminals: dashboard.Terminals(o.etcd, dashboard.AccountsOf(store)),
+		Vendors:   knownVendor,
+		Allowed:   o.allowed,
+		Plane:     server,
+		Variable:  os.LookupEnv,
+		Await:     server.Await,
+		Audit:     audit,
+		Ledger:    o.ledger,
+		Jobs:      inspector,
+		Batch:     inspector,
+		Quotas:    inspector,
+		Bodies:    kept,
+		Version:   version(),
+		Log:       o.log.Named("admin"),
 	}
 	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: admin.Facts(config), Ledger: o.ledger, Plane: server,
 		Networks: o.alertNetworks, Log: log.Named("alerts")})

@@ -44,6 +44,8 @@ type commands struct {
 	Org          orgCmd          `cmd:"" help:"Create and list organizations."`
 	Project      projectCmd      `cmd:"" help:"Create and list projects."`
 	Account      accountCmd      `cmd:"" help:"Create accounts of the dashboard, and set their passwords."`
+	Login        loginCmd        `cmd:"" help:"Sign in to a gateway in the browser, as yourself. Other commands with the same --server then use the sign-in."`
+	Logout       logoutCmd       `cmd:"" help:"Forget the sign-in to a gateway, and end it."`
 	Token        tokenCmd        `cmd:"" help:"Create, list and revoke tokens of the admin API."`
 	Dashboard    dashboardCmd    `cmd:"" help:"Create a sign-in link for the dashboard."`
 	Status       statusCmd       `cmd:"" help:"Show the state of a gateway: control plane, data plane, providers, ledger."`

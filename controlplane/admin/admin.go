@@ -44,6 +44,9 @@ type Config struct {
 	Hasher *auth.Hasher
 	// Token may do everything.
 	Token secret.Value
+	// Terminals returns whose command line sent a token that begins with [adminapi.SessionPrefix]; nil where it is not
+	// signed in. Nil: nobody's.
+	Terminals func(ctx context.Context, token string) (*configv1.Account, error)
 	// Vendors are those that providers may be of.
 	Vendors configv1.Vendors
 	// Allowed says which variables and files objects may name. Nil: none.

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -69,6 +70,10 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}).ServeHTTP(w, r)
 }
 
+// errSignedOut is the error of a command line whose session has ended.
+var errSignedOut = &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
+	Code: openai.CodeInvalidAdminToken, Message: "Your sign-in has ended. Sign in again with: modelgate login"}
+
 // principal returns whose token a request has. An address from which too many wrong tokens came has to wait, whatever
 // it sends.
 func (s *server) principal(r *http.Request) (Principal, error) {
@@ -85,7 +90,7 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 		return Principal{Name: "root", Role: "owner", Scopes: []Scope{Everything}, Address: address}, nil
 	}
 	if given {
-		p, err := s.ofToken(r.Context(), token)
+		p, err := s.ofBearer(r.Context(), token)
 		if err == nil || !errors.Is(err, configstore.ErrNotFound) {
 			p.Address = address
 			return p, err
@@ -93,10 +98,31 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 		if s.guesses.failed(address) {
 			s.config.Log.Warn("too many wrong tokens from one address, which now has to wait", zap.String("address", address))
 		}
+		if strings.HasPrefix(token, adminapi.SessionPrefix) {
+			return Principal{}, errSignedOut
+		}
 	}
 	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
 		Code:    openai.CodeInvalidAdminToken,
 		Message: "Send an admin token in an Authorization header using Bearer auth. One is in the file admin-token of the gateway's data directory."}
+}
+
+// ofBearer returns the principal of a token, or of the session of a command line. The error is ErrNotFound where there
+// is none, or not any more.
+func (s *server) ofBearer(ctx context.Context, token string) (Principal, error) {
+	if s.config.Terminals == nil || !strings.HasPrefix(token, adminapi.SessionPrefix) {
+		return s.ofToken(ctx, token)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	account, err := s.config.Terminals(ctx, token)
+	if err != nil {
+		return Principal{}, err
+	}
+	if account == nil {
+		return Principal{}, configstore.ErrNotFound
+	}
+	return PrincipalOfAccount(account, ""), nil
 }
 
 // ofToken returns the principal of a token. The error is ErrNotFound where there is no such token, or not any more.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"slices"
+	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -60,10 +61,16 @@ func (p Principal) MayGive(s Scope) bool { return p.May(s) || s == BodiesRead &&
 type Principal struct {
 	// Name is that of the account, or the id of the token; "root" for the token of the data directory.
 	Name string
-	// Role is "owner", "operator", "viewer", or "token".
+	// Role is "owner", "operator", "viewer", "token", or "identity provider".
 	Role    string
 	Scopes  []Scope
 	Address string // that the call came from
+}
+
+// PrincipalOfAccount returns the principal of an account that is signed in.
+func PrincipalOfAccount(a *configv1.Account, address string) Principal {
+	return Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()), Scopes: ScopesOfAccount(a),
+		Address: address}
 }
 
 // May reports whether the principal may do something.

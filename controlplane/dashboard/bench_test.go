@@ -43,6 +43,7 @@ type bench struct {
 	etcd      *clientv3.Client
 	dashboard *dashboard.Dashboard
 	api       *adminapi.Client // of the owner of everything
+	terminals func(context.Context, string) (*configv1.Account, error)
 	server    *httptest.Server
 	ledger    *ledger
 	jobs      *jobs
@@ -89,6 +90,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 		Version: "test", Log: zap.NewNop(),
 	})
 	b.api = admin.InProcess(api, admin.Principal{Name: "root", Scopes: []admin.Scope{admin.Everything}})
+	b.terminals = dashboard.Terminals(etcd, dashboard.AccountsOf(store))
 	pages := api
 	if real == nil {
 		pages = b.ledger.before(api)
@@ -118,17 +120,19 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 			return b.gateway()
 		},
 		Log: zap.NewNop(),
-		Now: func() time.Time {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.now
-		},
+		Now: b.clock,
 	})
 	b.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.arrivals.Add(1)
 		b.dashboard.ServeHTTP(w, r)
 	})
 	return b
+}
+
+func (b *bench) clock() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
 }
 
 // pass moves the clock.

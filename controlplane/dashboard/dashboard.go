@@ -80,6 +80,7 @@ type Dashboard struct {
 	pages     map[string]*template.Template
 	sessions  *sessions
 	links     *links
+	grants    *grants
 	plays     *playKeys
 	addresses *throttle // of sign-in, by address
 	names     *throttle // and by account
@@ -96,6 +97,7 @@ func New(c Config) *Dashboard {
 		pages:    parsePages(),
 		sessions: &sessions{etcd: c.Etcd, now: c.Now},
 		links:    &links{etcd: c.Etcd},
+		grants:   &grants{etcd: c.Etcd},
 		plays:    &playKeys{keys: map[string]playKey{}},
 		// Ten at once and ten a minute from one address; twenty at once and two a minute for one account, wherever from.
 		addresses: newThrottle(10, 6*time.Second, c.Now),
@@ -131,6 +133,7 @@ func (d *Dashboard) routes() http.Handler {
 	mux.Handle("POST /sign-in/first", d.open((*visit).first))
 	mux.Handle("POST /theme", d.open((*visit).setTheme))
 	mux.HandleFunc("POST /sign-in/link", d.makeLink)
+	d.programs(mux)
 	mux.Handle("GET /static/", static())
 	mux.Handle("/", d.open(func(*visit, http.ResponseWriter, *http.Request) error { return errNoPage }))
 	return d.secured(mux)
@@ -146,19 +149,14 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, err
 	if err != nil {
 		return v, err
 	}
-	if account == nil {
+	if account == nil || s.Terminal {
 		v.csrf = formToken(formCookieOf(w, r))
 		return v, nil
 	}
 	v.session, v.account, v.csrf = s, account, formToken(id)
-	v.principal = principalOf(account, v.principal.Address)
+	v.principal = admin.PrincipalOfAccount(account, v.principal.Address)
 	v.api = admin.InProcess(d.config.API, v.principal).Waiting(takenWithin, func(string) { v.pending = true })
 	return v, nil
-}
-
-func principalOf(a *configv1.Account, address string) admin.Principal {
-	return admin.Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()),
-		Scopes: admin.ScopesOfAccount(a), Address: address}
 }
 
 // resume returns a session and its account. The account is nil where the session has ended or is of an account that

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/admin"
 )
 
@@ -185,6 +186,10 @@ func adminPages() []route {
 		{"GET /alerts", admin.StatusRead, (*visit).alerts},
 		{"POST /alerts/{receiver}/test", admin.ConfigWrite, (*visit).testAlert},
 
+		{"GET " + adminapi.PathTerminal, "", (*visit).terminalForm},
+		{"POST " + adminapi.PathTerminal, "", (*visit).allowTerminal},
+		{"GET " + adminapi.PathTerminalDevice, "", (*visit).deviceForm},
+		{"POST " + adminapi.PathTerminalDevice, "", (*visit).allowDevice},
 		{"GET /accounts", admin.AdminsWrite, (*visit).accounts},
 		{"POST /accounts", admin.AdminsWrite, (*visit).createAccount},
 		{"GET /new/account", admin.AdminsWrite, (*visit).newAccount},

@@ -39,8 +39,10 @@ type session struct {
 	Fingerprint string    `json:"fingerprint"`
 	Created     time.Time `json:"created"`
 	Seen        time.Time `json:"seen"`
-	// Ends, of a session that an identity provider began, is when it ends at the latest.
+	// Ends is when the session ends at the latest, if that is sooner than for all.
 	Ends time.Time `json:"ends,omitzero"`
+	// Terminal is of a command line. Its token is good for the admin API, and not as a cookie.
+	Terminal bool `json:"terminal,omitempty"`
 	// Provider and IDToken end the session at the identity provider too.
 	Provider string `json:"provider,omitempty"`
 	IDToken  string `json:"id_token,omitempty"`

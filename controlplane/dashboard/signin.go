@@ -91,7 +91,7 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.
 		return err
 	}
 	setCookie(w, sessionCookie, session, sessionLife)
-	p := principalOf(account, v.principal.Address)
+	p := admin.PrincipalOfAccount(account, v.principal.Address)
 	v.audit(r.Context(), p, "sign_in", p.Name)
 	return v.goTo(w, r, next, "")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/identity/identitytest"
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
@@ -48,11 +49,18 @@ func TestDashboard(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, line, admin.Host)
 	g.Apply(t, &configv1.Organization{Name: "acme", DisplayName: "Acme"})
+	corp := identitytest.Start(t, g.Admin+"/sign-in/with/corp/back")
+	corp.Add("grace", "staff")
+	g.Apply(t, &configv1.IdentityProvider{Name: "corp", DisplayName: "Corp", Issuer: corp.URL,
+		ClientId:     identitytest.ClientID,
+		ClientSecret: &configv1.Credential{Source: &configv1.Credential_Value{Value: identitytest.ClientSecret}},
+		Roles:        []*configv1.GroupRole{{Group: "staff", Role: configv1.Role_VIEWER}}})
 
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, filepath.Join(folder, "cases.mjs"))
-	cmd.Env = append(environment(g, line, browser), "SCREENSHOTS="+os.Getenv("SCREENSHOTS"))
+	cmd.Env = append(environment(g, line, browser), "SCREENSHOTS="+os.Getenv("SCREENSHOTS"),
+		"MODELGATE_BINARY="+harness.Binary(t))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 10*time.Second
 	err = cmd.Run()

@@ -1,5 +1,6 @@
 // What people do with the dashboard, from the link of the first start to a key that is revoked.
 import { base, close, equal, first, inspect, open, quiet, signIn, test, until } from "./browser.mjs";
+import { elsewhere } from "./elsewhere.mjs";
 
 const gateway = process.env.GATEWAY_URL, password = "correct horse battery";
 
@@ -41,7 +42,7 @@ await test("an account for somebody else", async () => {
   await page.getByRole("link", { name: "Accounts" }).click();
   await page.getByRole("link", { name: "New account" }).click();
   await page.getByLabel("Name The name").fill("vera");
-  await page.getByLabel("Password").fill(password);
+  await page.getByLabel("Password At least").fill(password);
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByText("Created.").waitFor();
   await page.getByRole("row", { name: /vera.*viewer/ }).waitFor();
@@ -346,7 +347,7 @@ await test("the switch of colours, and the menu of a phone", async () => {
   if (await ground() === light) throw new Error("the choice is forgotten");
   equal(await visitor.locator("nav").isVisible(), false, "the menu before it is opened");
   await visitor.getByRole("button", { name: "Menu" }).click();
-  await visitor.getByRole("link", { name: "Providers" }).click();
+  await visitor.getByRole("link", { name: "Providers", exact: true }).click();
   await visitor.getByRole("heading", { name: "Providers" }).waitFor();
   await visitor.context().close();
 });
@@ -401,6 +402,8 @@ await test("report 12: a key of an organization that is not there has it made wh
   await page.goto(base + "/organizations/newcomers");
   await page.getByRole("heading", { name: "newcomers" }).waitFor();
 });
+
+await test("sign in with an account elsewhere, sign a command line in, and sign out there", elsewhere);
 
 await test("the key is revoked", async () => {
   await page.goto(keyPage);
