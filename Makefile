@@ -64,7 +64,7 @@ bench: build $(ENVOY) peers ## Measure the gateway beside Envoy alone and other 
 	$(GO) test -p 1 -run '^$$' -bench . -benchtime 0.5s ./internal/limit ./internal/usage ./controlplane/ledger > docs/benchmarks-limits.txt
 	$(GO) test -timeout 40m -run '^$$' -bench 'Pages' -benchtime 20x ./controlplane/dashboard > docs/benchmarks-pages.txt
 	$(GO) test -p 1 -run '^$$' -bench Codec -benchtime 0.2s ./internal/provider/... > docs/benchmarks-codecs.txt
-	$(GO) test -p 1 -run '^$$' -bench 'Chat|Stream' -benchtime 0.5s ./extproc/exchange > docs/benchmarks-exchange.txt
+	$(GO) test -p 1 -run '^$$' -bench 'Chat|Stream|Guard' -benchtime 0.5s ./extproc/exchange ./internal/guard > docs/benchmarks-exchange.txt
 
 bench-check: build $(ENVOY) ## Measure the gateway again, and print what has moved by more than 10 % since docs/benchmarks.json was recorded
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -check docs/benchmarks.json

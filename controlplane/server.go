@@ -294,7 +294,7 @@ func (s *Server) follow(ctx context.Context) error {
 // build turns a configuration into what is published.
 func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
-	in.Settings, in.Responses = s.settings.of(in.JobServices)
+	in.Settings, in.Responses = s.settings.of(in.JobServices, configstore.All[*configv1.Guardrail](state))
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
 		chains[c.GetName()] = []byte(c.GetChain())

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -10,30 +11,32 @@ import (
 )
 
 // settings are the secrets that the ext_proc service and the job service need once, with the decision whether
-// responses are stored. What has not changed is the same message, so that it is not published again.
+// responses are stored, and the guardrails. What has not changed is the same message, so that it is not published
+// again.
 type settings struct {
 	key       []byte // under which responses are sealed
-	without   *configv1.Settings
-	storing   *configv1.Settings
+	last      *configv1.Settings
 	responses *configv1.ResponseStore // as it was last published
 }
 
 func newSettings(root *secret.Root) *settings {
-	const name = "default"
-	return &settings{
-		key:     root.ResponseKey(),
-		without: &configv1.Settings{Name: name, KeyPepper: root.KeyPepper()},
-		storing: &configv1.Settings{Name: name, KeyPepper: root.KeyPepper(), StoresResponses: true},
-	}
+	return &settings{key: root.ResponseKey(), last: &configv1.Settings{Name: "default", KeyPepper: root.KeyPepper()}}
 }
 
-// of returns the settings under a configuration's JobServices, of which there is at most one, and what the job service
-// is told about stored responses: nil if there are none.
-func (s *settings) of(services []*configv1.JobService) (*configv1.Settings, *configv1.ResponseStore) {
-	if len(services) == 0 || services[0].GetStoredResponses() == nil {
-		return s.without, nil
+// of returns the settings under a configuration's JobServices, of which there is at most one, and Guardrails, and what
+// the job service is told about stored responses: nil if there are none.
+func (s *settings) of(services []*configv1.JobService, guardrails []*configv1.Guardrail) (*configv1.Settings,
+	*configv1.ResponseStore) {
+	var stored *configv1.ResponseStore
+	if len(services) > 0 && services[0].GetStoredResponses() != nil {
+		stored = s.stored(services[0].GetStoredResponses().KeptFor())
 	}
-	return s.storing, s.stored(services[0].GetStoredResponses().KeptFor())
+	on := slices.DeleteFunc(slices.Clone(guardrails), (*configv1.Guardrail).GetDisabled)
+	if s.last.GetStoresResponses() != (stored != nil) || !slices.Equal(s.last.GetGuardrails(), on) {
+		s.last = &configv1.Settings{Name: s.last.GetName(), KeyPepper: s.last.GetKeyPepper(),
+			StoresResponses: stored != nil, Guardrails: on}
+	}
+	return s.last, stored
 }
 
 func (s *settings) stored(retention time.Duration) *configv1.ResponseStore {

@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
@@ -54,7 +55,9 @@ func (c *configClient) settings() *xdsclient.Type {
 		Set: func(_ string, s *configv1.Settings) error {
 			c.building.Hasher = auth.NewHasher(s.GetKeyPepper())
 			c.building.StoresResponses = s.GetStoresResponses()
-			return nil
+			var err error
+			c.building.Rails, err = guard.Compile(s.GetGuardrails())
+			return err
 		},
 	})
 }

@@ -431,6 +431,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 		add(e, "error_code", l.Error.Code)
 	}
 	addKnown(e, "refused_by", l.RefusedBy)
+	addKnown(e, "guards", strings.Join(l.Guards.Texts(), ", "))
 	addKnown(e, "key_hint", l.KeyHint)
 	return nil
 }

@@ -26,6 +26,7 @@ type metrics struct {
 	tried    *prometheus.CounterVec
 	cost     *prometheus.CounterVec
 	refusals *prometheus.CounterVec
+	guards   *prometheus.CounterVec
 	degraded prometheus.Counter
 	shed     *prometheus.CounterVec
 	genai    *telemetry.GenAI
@@ -56,6 +57,9 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 		cost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cost_usd_total",
 			Help: "What requests cost, in US dollars, by provider and operation, as far as there are prices."},
 			[]string{"provider", "operation"}),
+		guards: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_guard_findings_total",
+			Help: "What rules of guardrails have found, by rule, mode (observe, mask, block) and side (request, answer)."},
+			[]string{"rule", "mode", "side"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_limit_refusals_total",
 			Help: "Requests that a limit or a budget refused, by what it counts and whose it is."},
 			[]string{"domain", "scope"}),
@@ -67,7 +71,7 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 	for _, why := range []string{"memory", "bytes", "key_bytes"} { // so that rates are visible from the start
 		m.shed.WithLabelValues(why)
 	}
-	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.degraded)
+	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.guards, m.degraded)
 	return m
 }
 
@@ -168,6 +172,9 @@ func (m *metrics) Chunks(r *metering.Record, n int, gap time.Duration) {
 func (m *metrics) observe(r *metering.Record) {
 	s := m.of(r, r.Outcome, r.Status)
 	s.requests.Inc()
+	for of, n := range r.Guards {
+		m.guards.WithLabelValues(of.Rule, of.Mode, of.Side).Add(float64(n))
+	}
 	if r.Provider == "" {
 		return
 	}

@@ -13,6 +13,8 @@ type ExchangeDetail struct {
 	Plan []string `json:"plan,omitempty"`
 	// Limits are those under which the request was reserved.
 	Limits []LimitHeld `json:"limits,omitempty"`
+	// Guards is what guardrails have found, such as "mask pii/email in the request: 2".
+	Guards []string `json:"guards,omitempty"`
 	// Dropped, Adjusted and UpstreamID are headers that the client got.
 	Dropped    string `json:"dropped,omitempty"`
 	Adjusted   string `json:"adjusted,omitempty"`

@@ -50,6 +50,8 @@ func Catalogue() []Section {
 var theRequest = []Entry{
 	{CodeArrayAboveMaxLength, []int{400}, clients, "An array has too many elements.",
 		"Send fewer elements, or split them over several requests. The message says the maximum."},
+	{CodeContentBlocked, []int{400}, clients, "A [guardrail](guardrails.md) of the gateway refused the content of the request.",
+		"Change the content. The message names the rule, and an operator can say what it is about."},
 	{CodeContentFilter, []int{400}, clients, "The provider's filter refused the content of the request.",
 		"Change the content. The same request is refused again."},
 	{CodeContextLengthExceeded, []int{400}, clients,
@@ -92,6 +94,9 @@ var theRequest = []Entry{
 		"Send one of the values that the message names."},
 	{CodeMissingRequiredParameter, []int{400}, clients, "A required parameter is missing.",
 		"Send it. `param` names it."},
+	{CodeNotGuarded, []int{400}, clients,
+		"A [guardrail](guardrails.md) applies to the key, and cannot look at requests or answers of this kind.",
+		"Use another endpoint or model, such as chat completions, or ask the operator for a key without the guardrail."},
 	{CodeObjectAboveMaxProperties, []int{400}, clients, "The body, or `metadata`, has too many members.", "Send fewer."},
 	{CodePropertyNameAboveMaxLength, []int{400}, clients, "A name in `metadata` is too long.", "Shorten it."},
 	{CodeRequestTooLarge, []int{413}, clients, "The body is too large: for the gateway, or for the provider.",

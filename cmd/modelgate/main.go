@@ -60,6 +60,7 @@ type commands struct {
 	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes."`
 	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
+	Guard        guardCmd        `cmd:"" help:"Try guardrails on examples."`
 	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
 	Completion   completionCmd   `cmd:"" help:"Print a shell completion script."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`

@@ -147,7 +147,8 @@ func describeRequest(w io.Writer, e *adminapi.Exchange) error {
 		{"Time", e.Start.UTC().Format(time.RFC3339Nano)}, {"Duration", milliseconds(e.DurationMS)},
 		{"Key", keyOf(e)}, {"Organization", e.Organization}, {"Project", e.Project}, {"User", e.User},
 		{"Operation", e.Operation}, {"Model", e.Model}, {"Result", resultOf(e)}, {"Refused by", e.RefusedBy},
-		{"Plan", strings.Join(detail.Plan, ", ")}, {"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
+		{"Plan", strings.Join(detail.Plan, ", ")}, {"Guardrails", strings.Join(detail.Guards, ", ")},
+		{"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
 		{"Provider's id", detail.UpstreamID},
 	} {
 		if fact[1] == "" {

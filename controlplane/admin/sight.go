@@ -117,6 +117,8 @@ func looksOfTraffic() map[string]look {
 		"Redaction.*":           {unseen, "what is left out of them"},
 		"Quotas.*":              {unseen, "how much"},
 		"RateLimit.*":           {unseen, "how much"},
+		"Guardrail.*":           {unseen, "what is masked or refused; a provider sees no more than without"},
+		"GuardRule.*":           {unseen, "likewise"},
 		"RateLimitDescriptor.*": {unseen, "whose requests count"},
 		"RateLimitPolicy.*":     {unseen, "how much"},
 		"Catalog.*":             {unseen, "facts about models"},

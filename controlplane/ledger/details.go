@@ -33,6 +33,9 @@ func detailsText(d *ledgerv1.Details) string {
 	for _, target := range d.GetPlan()[:min(len(d.GetPlan()), maxRules)] {
 		kept.Plan = append(kept.Plan, text(target))
 	}
+	for _, found := range d.GetGuards()[:min(len(d.GetGuards()), maxRules)] {
+		kept.Guards = append(kept.Guards, text(found))
+	}
 	for _, rule := range d.GetRules()[:min(len(d.GetRules()), maxRules)] {
 		kept.Limits = append(kept.Limits, adminapi.LimitHeld{Rule: text(rule), Reserved: amountOf(rule, d.GetReserved()),
 			Settled: amountOf(rule, d.GetSettled())})

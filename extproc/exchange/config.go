@@ -3,6 +3,7 @@ package exchange
 import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/guard"
 )
 
 // A Config is everything that decisions about exchanges depend on. It is immutable: a change of the configuration
@@ -11,6 +12,7 @@ type Config struct {
 	access.Directory
 	routing.Table
 	Routes routing.Routes
+	Rails  guard.Rails
 	// StoresResponses means that the job service stores responses, for requests that need it.
 	StoresResponses bool
 }

@@ -88,11 +88,12 @@ type Exchange struct {
 	duplex         duplex
 	noRoom         bool              // there is no room for the answer
 	pipe           pipeline.Pipeline // in inStream and inUnary
-	watch          metering.Watch    // in inPassed
-	scrubber       *scrubber         // in inScrubbed
-	session        *live             // of the Realtime API; nil: the request is for something else
-	status         int               // the provider's status, in inError
-	header         http.Header       // the provider's headers, in inError
+	guarded        guarded
+	watch          metering.Watch // in inPassed
+	scrubber       *scrubber      // in inScrubbed
+	session        *live          // of the Realtime API; nil: the request is for something else
+	status         int            // the provider's status, in inError
+	header         http.Header    // the provider's headers, in inError
 
 	lastChunk time.Time // time of a stream's last chunk
 
@@ -168,6 +169,7 @@ func (x *Exchange) Close() metering.Record {
 func (x *Exchange) finish() {
 	x.state = ended
 	x.record.End = x.env.Now()
+	x.noteGuard()
 	if !x.pipe.IsIdle() {
 		x.record.Usage, x.charging.tier = x.pipe.Usage(), x.pipe.Tier()
 	}

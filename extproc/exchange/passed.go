@@ -138,6 +138,9 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider +
 				"' as they are."}, "mg_no_plan")
 	}
+	if e := x.unguarded(); e != nil {
+		return x.reject(e, "mg_guarded")
+	}
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
 		return x.reject(e, "mg_limited")
 	}

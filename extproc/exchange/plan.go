@@ -12,7 +12,7 @@ import (
 func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a routing.Attempt, free bool, err error) {
 	x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
 	x.active, a, free, err = x.config.Plan(ctx, &routing.PlanRequest{ID: x.record.ID, Model: r.Model, Request: r.Encoder,
-		ByPlace: x.hasPlaces, Session: x.operation == realtime,
+		ByPlace: x.hasPlaces, Session: x.operation == realtime, Guarded: x.guarded.looksAtAnswer(),
 		Now: x.env.Now, Random: x.env.Random, Gates: &x.env.gates, Cooldown: &x.env.Cooldown, Trace: x})
 	return a, free, err
 }

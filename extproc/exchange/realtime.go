@@ -96,6 +96,9 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
 		return x.reject(e, "mg_limited")
 	}
+	if e := x.unguarded(); e != nil {
+		return x.rejectBody(ctx, e, "mg_guarded")
+	}
 	asked, e := sessionModel(query)
 	if e != nil {
 		return x.rejectBody(ctx, e, "mg_bad_request")

@@ -207,6 +207,9 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
+	if body, r, err = x.guardRequest(body, r); err != nil {
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
+	}
 	first, free, err := x.plan(ctx, r)
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
 		return x.countHere(ctx, here, body)
@@ -222,12 +225,8 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if e != nil {
 		return x.reject(e, "mg_limited")
 	}
-	if d.Background && x.meters() { // its usage would be reported only to later requests
-		return x.rejectBody(ctx, openai.BadRequest("background", openai.CodeUnsupportedParameter,
-			"This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
-	}
-	if e := x.unpriced(d.Surcharges); e != nil {
-		return x.rejectBody(ctx, e, "mg_unpriced")
+	if e, details := x.unmetered(d); e != nil {
+		return x.rejectBody(ctx, e, details)
 	}
 	x.charging.text.Request(body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}
@@ -236,6 +235,16 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		return Reply{Queue: true}
 	}
 	return x.sendOut(reply)
+}
+
+// unmetered returns the error of a request whose usage would not be counted under limits that count it, and the
+// details for Envoy's log.
+func (x *Exchange) unmetered(d metering.Demand) (*openai.Error, string) {
+	if d.Background && x.meters() { // its usage would be reported only to later requests
+		return openai.BadRequest("background", openai.CodeUnsupportedParameter,
+			"This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background"
+	}
+	return x.unpriced(d.Surcharges), "mg_unpriced"
 }
 
 // demand returns what a request may use.

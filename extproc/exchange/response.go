@@ -136,7 +136,8 @@ func envoysError(status int, details string) *openai.Error {
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage,
 		Plain: x.dialect.Plain, Echo: x.echo}
-	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
+	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text,
+		Guard: x.guardAnswer()})
 }
 
 // beginStream handles the headers of an answer that is translated piece by piece.

@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -82,6 +83,7 @@ type Record struct {
 	Dropped      string        // the value of a header for the client; likewise the next two
 	Adjusted     string
 	UpstreamID   string
-	Fees         usage.Nano // the part of Cost for tools of the vendor
-	Span         trace.Span // ends with the record; may be nil
+	Guards       guard.Findings // what guardrails have found; nil: nothing was looked for
+	Fees         usage.Nano     // the part of Cost for tools of the vendor
+	Span         trace.Span     // ends with the record; may be nil
 }

@@ -35,10 +35,11 @@ type Plan struct {
 	now     func() time.Time
 	catalog *catalog.Catalog
 
-	gates *Gates
-	trace message.Headers // for the targets that get them
-	few   [2]Target       // the targets of a model that is not listed
-	first encoded         // until it is sent
+	gates   *Gates
+	guarded bool            // see PlanRequest
+	trace   message.Headers // for the targets that get them
+	few     [2]Target       // the targets of a model that is not listed
+	first   encoded         // until it is sent
 
 	mu           sync.Mutex      // guards the fields below
 	request      inbound.Encoder // nil once an answer has begun
@@ -107,6 +108,7 @@ type PlanRequest struct {
 	Request  inbound.Encoder
 	ByPlace  bool // Envoy has clusters by place
 	Session  bool // the request opens a session of the Realtime API
+	Guarded  bool // a guardrail looks at the answer
 	Now      func() time.Time
 	Random   func(n uint32) uint32
 	Gates    *Gates
@@ -124,7 +126,8 @@ type Trace interface {
 // free place, Plan takes it and returns true. The plan is not nil even with an error, which is an *openai.Error. The
 // context ends with the exchange.
 func (t *Table) Plan(ctx context.Context, o *PlanRequest) (p *Plan, a Attempt, free bool, err error) {
-	p = &Plan{ID: o.ID, Kind: envoy.KindLLM, request: o.Request, now: o.Now, catalog: t.Catalog, gates: o.Gates}
+	p = &Plan{ID: o.ID, Kind: envoy.KindLLM, request: o.Request, now: o.Now, catalog: t.Catalog, gates: o.Gates,
+		guarded: o.Guarded}
 	if o.Session {
 		p.Kind = envoy.KindSession
 	}
@@ -353,7 +356,7 @@ func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
 		return encoded{}, errReleased
 	}
 	vendor := &t.Provider.Vendor
-	target := provider.Target{Config: t.Provider.Config, Model: t.Model, Unsent: unsent}
+	target := provider.Target{Config: t.Provider.Config, Model: t.Model, Unsent: unsent, Guarded: p.guarded}
 	if p.catalog != nil {
 		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
 	}

@@ -140,7 +140,9 @@ func (l *List) credential(o configv1.Object, source, name string) string {
 		var e provider.Endpoint
 		e, err = l.vendors[o.GetVendor()].Endpoint(o)
 		to = ofEndpoint(e)
-	case interface{ Endpoint() (configv1.Endpoint, error) }: // of what is not a provider
+	case interface {
+		Endpoint() (configv1.Endpoint, error)
+	}: // of what is not a provider
 		var e configv1.Endpoint
 		e, err = o.Endpoint()
 		to = ofEndpoint(provider.Endpoint(e))

@@ -110,6 +110,8 @@ type Target struct {
 	// Unsent means that the request is not sent for now: Encode only checks whether the vendor can serve it. Codecs may
 	// omit the body.
 	Unsent bool
+	// Guarded means that a guardrail looks at the answer: it must come as events, and not pass as the vendor sends it.
+	Guarded bool
 }
 
 // Can returns the capabilities of the model.

@@ -75,6 +75,7 @@ func (e *encoder) details(d *ledgerv1.Details) {
 	e.text(8, d.GetUpstreamId())
 	e.number(9, uint64(d.GetHourWriteTokens()))
 	e.number(10, uint64(d.GetFeesNanoUsd()))
+	e.texts(11, d.GetGuards())
 }
 
 func (e *encoder) amounts(a *ledgerv1.Amounts) {

@@ -430,6 +430,174 @@ func (SmtpTls) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
+// GuardMode is what happens to what a rule finds.
+type GuardMode int32
+
+const (
+	GuardMode_GUARD_MODE_UNSPECIFIED GuardMode = 0
+	GuardMode_OBSERVE                GuardMode = 1 // it is counted and logged
+	GuardMode_MASK                   GuardMode = 2 // the provider gets a placeholder in its place; the client gets its own text back
+	GuardMode_BLOCK                  GuardMode = 3 // the request is refused, or the answer ends
+)
+
+// Enum value maps for GuardMode.
+var (
+	GuardMode_name = map[int32]string{
+		0: "GUARD_MODE_UNSPECIFIED",
+		1: "OBSERVE",
+		2: "MASK",
+		3: "BLOCK",
+	}
+	GuardMode_value = map[string]int32{
+		"GUARD_MODE_UNSPECIFIED": 0,
+		"OBSERVE":                1,
+		"MASK":                   2,
+		"BLOCK":                  3,
+	}
+)
+
+func (x GuardMode) Enum() *GuardMode {
+	p := new(GuardMode)
+	*p = x
+	return p
+}
+
+func (x GuardMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GuardMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[7].Descriptor()
+}
+
+func (GuardMode) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[7]
+}
+
+func (x GuardMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GuardMode.Descriptor instead.
+func (GuardMode) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+}
+
+// GuardSide is a side of an exchange.
+type GuardSide int32
+
+const (
+	GuardSide_GUARD_SIDE_UNSPECIFIED GuardSide = 0
+	GuardSide_REQUESTS               GuardSide = 1
+	GuardSide_ANSWERS                GuardSide = 2
+)
+
+// Enum value maps for GuardSide.
+var (
+	GuardSide_name = map[int32]string{
+		0: "GUARD_SIDE_UNSPECIFIED",
+		1: "REQUESTS",
+		2: "ANSWERS",
+	}
+	GuardSide_value = map[string]int32{
+		"GUARD_SIDE_UNSPECIFIED": 0,
+		"REQUESTS":               1,
+		"ANSWERS":                2,
+	}
+)
+
+func (x GuardSide) Enum() *GuardSide {
+	p := new(GuardSide)
+	*p = x
+	return p
+}
+
+func (x GuardSide) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GuardSide) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[8].Descriptor()
+}
+
+func (GuardSide) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[8]
+}
+
+func (x GuardSide) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GuardSide.Descriptor instead.
+func (GuardSide) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+}
+
+// SensitiveData is a kind of data whose form is known.
+type SensitiveData int32
+
+const (
+	SensitiveData_SENSITIVE_DATA_UNSPECIFIED SensitiveData = 0
+	SensitiveData_EMAIL                      SensitiveData = 1
+	SensitiveData_PHONE                      SensitiveData = 2 // with a country code, or as written in North America
+	SensitiveData_CARD                       SensitiveData = 3 // numbers of payment cards, with their checksum
+	SensitiveData_IBAN                       SensitiveData = 4 // with its checksum
+	SensitiveData_US_SSN                     SensitiveData = 5 // social security numbers of the United States
+	SensitiveData_IP_ADDRESS                 SensitiveData = 6 // versions 4 and 6
+	SensitiveData_SECRET                     SensitiveData = 7 // keys and tokens of well-known services, private keys, JWTs, and keys of this gateway
+)
+
+// Enum value maps for SensitiveData.
+var (
+	SensitiveData_name = map[int32]string{
+		0: "SENSITIVE_DATA_UNSPECIFIED",
+		1: "EMAIL",
+		2: "PHONE",
+		3: "CARD",
+		4: "IBAN",
+		5: "US_SSN",
+		6: "IP_ADDRESS",
+		7: "SECRET",
+	}
+	SensitiveData_value = map[string]int32{
+		"SENSITIVE_DATA_UNSPECIFIED": 0,
+		"EMAIL":                      1,
+		"PHONE":                      2,
+		"CARD":                       3,
+		"IBAN":                       4,
+		"US_SSN":                     5,
+		"IP_ADDRESS":                 6,
+		"SECRET":                     7,
+	}
+)
+
+func (x SensitiveData) Enum() *SensitiveData {
+	p := new(SensitiveData)
+	*p = x
+	return p
+}
+
+func (x SensitiveData) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SensitiveData) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[9].Descriptor()
+}
+
+func (SensitiveData) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[9]
+}
+
+func (x SensitiveData) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SensitiveData.Descriptor instead.
+func (SensitiveData) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+}
+
 // A Provider is an account with a model vendor, or an endpoint that uses a vendor's dialect.
 type Provider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4780,6 +4948,220 @@ func (x *ListedModel) GetOwnedBy() string {
 	return ""
 }
 
+// A Guardrail looks at the texts of requests and answers, and counts, masks or refuses what its rules find.
+type Guardrail struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whose requests: those of an organization, of a project of it, or of a key. Empty: everybody's.
+	Organization string `protobuf:"bytes,2,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project      string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	Key          string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// Models by the clients' names; a "*" stands for any characters. Empty: all.
+	Models []string `protobuf:"bytes,5,rep,name=models,proto3" json:"models,omitempty"`
+	// At least one. Where two find the same text, the stricter mode decides.
+	Rules    []*GuardRule `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"`
+	Disabled bool         `protobuf:"varint,7,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Number of bytes of a streamed answer that are held back until it is known what they belong to. What a rule finds in
+	// answers is found whole up to this length. Default 128.
+	Window        uint32 `protobuf:"varint,8,opt,name=window,proto3" json:"window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Guardrail) Reset() {
+	*x = Guardrail{}
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Guardrail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Guardrail) ProtoMessage() {}
+
+func (x *Guardrail) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
+func (*Guardrail) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Guardrail) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Guardrail) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *Guardrail) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Guardrail) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Guardrail) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *Guardrail) GetRules() []*GuardRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *Guardrail) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Guardrail) GetWindow() uint32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+// A GuardRule finds something in texts.
+type GuardRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name within the guardrail. Errors and logs have it, and never what was found.
+	Name string    `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Mode GuardMode `protobuf:"varint,2,opt,name=mode,proto3,enum=modelgate.config.v1.GuardMode" json:"mode,omitempty"`
+	// Where it looks. Empty: in requests and in answers.
+	In []GuardSide `protobuf:"varint,3,rep,packed,name=in,proto3,enum=modelgate.config.v1.GuardSide" json:"in,omitempty"`
+	// Kinds of data that it finds.
+	Data []SensitiveData `protobuf:"varint,4,rep,packed,name=data,proto3,enum=modelgate.config.v1.SensitiveData" json:"data,omitempty"`
+	// Regular expressions in RE2's syntax, which takes linear time (https://github.com/google/re2/wiki/Syntax).
+	Patterns []string `protobuf:"bytes,5,rep,name=patterns,proto3" json:"patterns,omitempty"`
+	// Words and phrases, in any case, as whole words.
+	Words []string `protobuf:"bytes,6,rep,name=words,proto3" json:"words,omitempty"`
+	// Names of the tools that requests may offer; a "*" stands for any characters. Other tools are found.
+	AllowedTools []string `protobuf:"bytes,7,rep,name=allowed_tools,json=allowedTools,proto3" json:"allowed_tools,omitempty"`
+	// Most characters of all texts of a request together. More are found.
+	MaxCharacters uint64 `protobuf:"varint,8,opt,name=max_characters,json=maxCharacters,proto3" json:"max_characters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuardRule) Reset() {
+	*x = GuardRule{}
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuardRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuardRule) ProtoMessage() {}
+
+func (x *GuardRule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
+func (*GuardRule) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *GuardRule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GuardRule) GetMode() GuardMode {
+	if x != nil {
+		return x.Mode
+	}
+	return GuardMode_GUARD_MODE_UNSPECIFIED
+}
+
+func (x *GuardRule) GetIn() []GuardSide {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
+func (x *GuardRule) GetData() []SensitiveData {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *GuardRule) GetPatterns() []string {
+	if x != nil {
+		return x.Patterns
+	}
+	return nil
+}
+
+func (x *GuardRule) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *GuardRule) GetAllowedTools() []string {
+	if x != nil {
+		return x.AllowedTools
+	}
+	return nil
+}
+
+func (x *GuardRule) GetMaxCharacters() uint64 {
+	if x != nil {
+		return x.MaxCharacters
+	}
+	return 0
+}
+
 var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
@@ -5195,7 +5577,25 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vListedModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\x03R\acreated\x12\x19\n" +
-	"\bowned_by\x18\x03 \x01(\tR\aownedBy*U\n" +
+	"\bowned_by\x18\x03 \x01(\tR\aownedBy\"\xf1\x01\n" +
+	"\tGuardrail\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x16\n" +
+	"\x06models\x18\x05 \x03(\tR\x06models\x124\n" +
+	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleR\x05rules\x12\x1a\n" +
+	"\bdisabled\x18\a \x01(\bR\bdisabled\x12\x16\n" +
+	"\x06window\x18\b \x01(\rR\x06window\"\xb9\x02\n" +
+	"\tGuardRule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeR\x04mode\x12.\n" +
+	"\x02in\x18\x03 \x03(\x0e2\x1e.modelgate.config.v1.GuardSideR\x02in\x126\n" +
+	"\x04data\x18\x04 \x03(\x0e2\".modelgate.config.v1.SensitiveDataR\x04data\x12\x1a\n" +
+	"\bpatterns\x18\x05 \x03(\tR\bpatterns\x12\x14\n" +
+	"\x05words\x18\x06 \x03(\tR\x05words\x12#\n" +
+	"\rallowed_tools\x18\a \x03(\tR\fallowedTools\x12%\n" +
+	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -5250,7 +5650,28 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x14SMTP_TLS_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bSTARTTLS\x10\x01\x12\f\n" +
 	"\bIMPLICIT\x10\x02\x12\r\n" +
-	"\tPLAINTEXT\x10\x03B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"\tPLAINTEXT\x10\x03*I\n" +
+	"\tGuardMode\x12\x1a\n" +
+	"\x16GUARD_MODE_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aOBSERVE\x10\x01\x12\b\n" +
+	"\x04MASK\x10\x02\x12\t\n" +
+	"\x05BLOCK\x10\x03*B\n" +
+	"\tGuardSide\x12\x1a\n" +
+	"\x16GUARD_SIDE_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bREQUESTS\x10\x01\x12\v\n" +
+	"\aANSWERS\x10\x02*\x81\x01\n" +
+	"\rSensitiveData\x12\x1e\n" +
+	"\x1aSENSITIVE_DATA_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05EMAIL\x10\x01\x12\t\n" +
+	"\x05PHONE\x10\x02\x12\b\n" +
+	"\x04CARD\x10\x03\x12\b\n" +
+	"\x04IBAN\x10\x04\x12\n" +
+	"\n" +
+	"\x06US_SSN\x10\x05\x12\x0e\n" +
+	"\n" +
+	"IP_ADDRESS\x10\x06\x12\n" +
+	"\n" +
+	"\x06SECRET\x10\aB7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_config_proto_rawDescOnce sync.Once
@@ -5264,8 +5685,8 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -5274,144 +5695,153 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(Thinking)(0),                 // 4: modelgate.config.v1.Thinking
 	(AlertCondition)(0),           // 5: modelgate.config.v1.AlertCondition
 	(SmtpTls)(0),                  // 6: modelgate.config.v1.SmtpTls
-	(*Provider)(nil),              // 7: modelgate.config.v1.Provider
-	(*Concurrency)(nil),           // 8: modelgate.config.v1.Concurrency
-	(*Credential)(nil),            // 9: modelgate.config.v1.Credential
-	(*Timeouts)(nil),              // 10: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 11: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 12: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 13: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 14: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 15: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 16: modelgate.config.v1.Key
-	(*RetiredKey)(nil),            // 17: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 18: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 19: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 20: modelgate.config.v1.Organization
-	(*Project)(nil),               // 21: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 22: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 23: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 24: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 25: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 26: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 27: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 28: modelgate.config.v1.Account
-	(*Identity)(nil),              // 29: modelgate.config.v1.Identity
-	(*IdentityProvider)(nil),      // 30: modelgate.config.v1.IdentityProvider
-	(*GroupRole)(nil),             // 31: modelgate.config.v1.GroupRole
-	(*AdminToken)(nil),            // 32: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 33: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 34: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 35: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 36: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 37: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 38: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 39: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 40: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 41: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 42: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 43: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 44: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 45: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 46: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 47: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 48: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 49: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 50: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 51: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 52: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 53: modelgate.config.v1.AlertEmail
-	(*Listing)(nil),               // 54: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 55: modelgate.config.v1.ListedModel
-	nil,                           // 56: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 57: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 58: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(GuardMode)(0),                // 7: modelgate.config.v1.GuardMode
+	(GuardSide)(0),                // 8: modelgate.config.v1.GuardSide
+	(SensitiveData)(0),            // 9: modelgate.config.v1.SensitiveData
+	(*Provider)(nil),              // 10: modelgate.config.v1.Provider
+	(*Concurrency)(nil),           // 11: modelgate.config.v1.Concurrency
+	(*Credential)(nil),            // 12: modelgate.config.v1.Credential
+	(*Timeouts)(nil),              // 13: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 14: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 15: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 16: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 17: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 18: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 19: modelgate.config.v1.Key
+	(*RetiredKey)(nil),            // 20: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 21: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 22: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 23: modelgate.config.v1.Organization
+	(*Project)(nil),               // 24: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 25: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 26: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 27: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 28: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 29: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 30: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 31: modelgate.config.v1.Account
+	(*Identity)(nil),              // 32: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 33: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 34: modelgate.config.v1.GroupRole
+	(*AdminToken)(nil),            // 35: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 36: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 37: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 38: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 39: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 40: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 41: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 42: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 43: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 44: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 45: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 46: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 47: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 48: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 49: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 50: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 51: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 52: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 53: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 54: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 55: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 56: modelgate.config.v1.AlertEmail
+	(*Listing)(nil),               // 57: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 58: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 59: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 60: modelgate.config.v1.GuardRule
+	nil,                           // 61: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 62: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 63: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	9,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	56, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	10, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	11, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	12, // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	61, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	13, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	14, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	8,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	59, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	59, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	59, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	59, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	14, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	15, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	10, // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	60, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	13, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	60, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	60, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	18, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	19, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	57, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	17, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	22, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	60, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	11, // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
+	64, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	64, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	64, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	64, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	17, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	18, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	13, // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	65, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	16, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	65, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	65, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	21, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	22, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	62, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	20, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	25, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	65, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 23: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 24: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	18, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	19, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	60, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	24, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	22, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
-	18, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	19, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	60, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	24, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	22, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	23, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	59, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	26, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	27, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	26, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	21, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	22, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	65, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	27, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	25, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	21, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	22, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	65, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	27, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	25, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	26, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	64, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	29, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	30, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	29, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 40: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 41: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	60, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	29, // 43: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
-	9,  // 44: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
-	31, // 45: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	65, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	32, // 43: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	12, // 44: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	34, // 45: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	2,  // 46: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	59, // 47: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	64, // 47: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	2,  // 48: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	60, // 49: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	60, // 50: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	35, // 51: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	34, // 52: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	59, // 53: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	9,  // 54: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	39, // 55: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	40, // 56: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	41, // 57: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	65, // 49: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	65, // 50: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	38, // 51: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	37, // 52: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	64, // 53: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	12, // 54: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	42, // 55: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	43, // 56: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	44, // 57: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,  // 58: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,  // 59: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	58, // 60: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	44, // 61: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	42, // 62: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	43, // 63: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	47, // 64: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	46, // 65: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	59, // 66: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	9,  // 67: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	63, // 60: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	47, // 61: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	45, // 62: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	46, // 63: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	50, // 64: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	49, // 65: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	64, // 66: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	12, // 67: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
 	5,  // 68: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	59, // 69: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	59, // 70: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	51, // 71: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	52, // 72: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	53, // 73: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	9,  // 74: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	64, // 69: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	64, // 70: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	54, // 71: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	55, // 72: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	56, // 73: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	12, // 74: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
 	6,  // 75: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	55, // 76: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	77, // [77:77] is the sub-list for method output_type
-	77, // [77:77] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	58, // 76: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	60, // 77: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	7,  // 78: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	8,  // 79: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	9,  // 80: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	81, // [81:81] is the sub-list for method output_type
+	81, // [81:81] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -5434,8 +5864,8 @@ func file_api_config_v1_config_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   52,
+			NumEnums:      10,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -115,8 +115,11 @@ type Settings struct {
 	KeyPepper []byte `protobuf:"bytes,2,opt,name=key_pepper,json=keyPepper,proto3" json:"key_pepper,omitempty"`
 	// The job service stores responses: requests that need stored ones, or want to be stored, go there.
 	StoresResponses bool `protobuf:"varint,3,opt,name=stores_responses,json=storesResponses,proto3" json:"stores_responses,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// All Guardrails that are not disabled, by name. They are here and not resources of their own, so that no ext_proc
+	// service serves requests before it has them.
+	Guardrails    []*Guardrail `protobuf:"bytes,4,rep,name=guardrails,proto3" json:"guardrails,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
@@ -168,6 +171,13 @@ func (x *Settings) GetStoresResponses() bool {
 		return x.StoresResponses
 	}
 	return false
+}
+
+func (x *Settings) GetGuardrails() []*Guardrail {
+	if x != nil {
+		return x.Guardrails
+	}
+	return nil
 }
 
 // A ResponseStore tells the job service to store responses.
@@ -245,12 +255,15 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"credential\x18\x03 \x01(\tR\n" +
 	"credential\x12\x14\n" +
 	"\x05place\x18\x04 \x01(\tR\x05place\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\bR\awaiting\"h\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xa8\x01\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"key_pepper\x18\x02 \x01(\fR\tkeyPepper\x12)\n" +
-	"\x10stores_responses\x18\x03 \x01(\bR\x0fstoresResponses\"n\n" +
+	"\x10stores_responses\x18\x03 \x01(\bR\x0fstoresResponses\x12>\n" +
+	"\n" +
+	"guardrails\x18\x04 \x03(\v2\x1e.modelgate.config.v1.GuardrailR\n" +
+	"guardrails\"n\n" +
 	"\rResponseStore\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\tretention\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tretention\x12\x10\n" +
@@ -274,16 +287,18 @@ var file_api_config_v1_dataplane_proto_goTypes = []any{
 	(*Settings)(nil),            // 1: modelgate.config.v1.Settings
 	(*ResponseStore)(nil),       // 2: modelgate.config.v1.ResponseStore
 	(*Provider)(nil),            // 3: modelgate.config.v1.Provider
-	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
+	(*Guardrail)(nil),           // 4: modelgate.config.v1.Guardrail
+	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
 }
 var file_api_config_v1_dataplane_proto_depIdxs = []int32{
 	3, // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
-	4, // 1: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	4, // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
+	5, // 2: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_dataplane_proto_init() }

@@ -41,6 +41,7 @@ func Kinds() []Kind {
 		newKind("organizations", (*validator).organization),
 		newKind("projects", (*validator).project),
 		newKind("ratelimits", (*validator).rateLimit),
+		newKind("guardrails", (*validator).guardrail),
 		newKind("accounts", (*validator).account),
 		newKind("admintokens", (*validator).adminToken),
 		newKind("identityproviders", (*validator).identityProvider),

@@ -48,6 +48,7 @@ func requiredFields() map[string][]string {
 		"Catalog": {"name"}, "JobService": {"name", "address", "listen"}, "Webhook": {"name", "url", "secret"},
 		"Listing": {"name"}, "Organization": {"name"}, "Project": {"name"}, "RateLimit": {"name", "domain", "descriptors"},
 		"Account": {"name"}, "AdminToken": {"name"},
+		"Guardrail": {"name", "rules"}, "GuardRule": {"name", "mode"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
 		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"},
 	}

@@ -392,7 +392,9 @@ type Details struct {
 	// Of the tokens that were written to a cache, those for an hour.
 	HourWriteTokens int64 `protobuf:"varint,9,opt,name=hour_write_tokens,json=hourWriteTokens,proto3" json:"hour_write_tokens,omitempty"`
 	// The part of the cost that is of tools that the vendor ran.
-	FeesNanoUsd   int64 `protobuf:"varint,10,opt,name=fees_nano_usd,json=feesNanoUsd,proto3" json:"fees_nano_usd,omitempty"`
+	FeesNanoUsd int64 `protobuf:"varint,10,opt,name=fees_nano_usd,json=feesNanoUsd,proto3" json:"fees_nano_usd,omitempty"`
+	// What guardrails have found, such as "mask pii/email in the request: 2", at most 16.
+	Guards        []string `protobuf:"bytes,11,rep,name=guards,proto3" json:"guards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +497,13 @@ func (x *Details) GetFeesNanoUsd() int64 {
 		return x.FeesNanoUsd
 	}
 	return 0
+}
+
+func (x *Details) GetGuards() []string {
+	if x != nil {
+		return x.Guards
+	}
+	return nil
 }
 
 // Amounts are what rules count.
@@ -1419,7 +1428,7 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\n" +
 	"refused_by\x18\" \x01(\tR\trefusedBy\x12\x19\n" +
 	"\bkey_hint\x18# \x01(\tR\akeyHint\x126\n" +
-	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\"\xe7\x02\n" +
+	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\"\xff\x02\n" +
 	"\aDetails\x12\x19\n" +
 	"\btrace_id\x18\x01 \x01(\fR\atraceId\x12\x14\n" +
 	"\x05rules\x18\x02 \x03(\tR\x05rules\x128\n" +
@@ -1432,7 +1441,8 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"upstreamId\x12*\n" +
 	"\x11hour_write_tokens\x18\t \x01(\x03R\x0fhourWriteTokens\x12\"\n" +
 	"\rfees_nano_usd\x18\n" +
-	" \x01(\x03R\vfeesNanoUsd\"\xa9\x01\n" +
+	" \x01(\x03R\vfeesNanoUsd\x12\x16\n" +
+	"\x06guards\x18\v \x03(\tR\x06guards\"\xa9\x01\n" +
 	"\aAmounts\x12\x1a\n" +
 	"\brequests\x18\x01 \x01(\x03R\brequests\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12!\n" +

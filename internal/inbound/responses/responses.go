@@ -84,8 +84,17 @@ func (c compaction) Encode(v *provider.Provider, t provider.Target) (provider.Re
 	if !slices.Contains(v.Native, compact) {
 		return provider.Request{}, nil, dialect.NotServed(t, "/v1"+compact)
 	}
+	if t.Guarded {
+		return provider.Request{}, nil, notGuarded()
+	}
 	return provider.Request{Path: compact, Header: http.Header{"Content-Type": {jsonType}}, Body: c.WithModel(t.Model)},
 		nil, nil
+}
+
+// notGuarded is the error of a request whose answer a guardrail must look at, and cannot.
+func notGuarded() error {
+	return openai.BadRequest("model", openai.CodeNotGuarded,
+		"A guardrail applies to this key, and cannot look at the answer of this model to this request.")
 }
 
 // referOf is stateOf for a request that stores nothing.
@@ -124,7 +133,10 @@ func stateOf(data []byte) inbound.State {
 
 // Encode implements inbound.Encoder.
 func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
-	if slices.Contains(v.Native, path) {
+	if slices.Contains(v.Native, path) && (!t.Guarded || v.Chat == nil) {
+		if t.Guarded {
+			return provider.Request{}, nil, notGuarded()
+		}
 		return provider.Request{Path: path, Header: http.Header{"Content-Type": {jsonType}}, Body: r.WithModel(t.Model)},
 			nil, nil
 	}

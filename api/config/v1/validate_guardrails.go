@@ -1,0 +1,123 @@
+package configv1
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	maxGuardRules = 50
+	maxPatterns   = 100
+	maxPattern    = 1000 // bytes
+	maxWords      = 10_000
+	maxWord       = 200 // bytes
+	minWindow     = 32
+	maxWindow     = 4096
+	defaultWindow = 128
+)
+
+// HeldBack returns the number of bytes of a streamed answer that are held back.
+func (g *Guardrail) HeldBack() int {
+	if g.GetWindow() == 0 {
+		return defaultWindow
+	}
+	return int(g.GetWindow())
+}
+
+// LooksIn reports whether a rule looks at a side.
+func (r *GuardRule) LooksIn(side GuardSide) bool {
+	return len(r.GetIn()) == 0 || slices.Contains(r.GetIn(), side)
+}
+
+func (v *validator) guardrail(g *Guardrail) {
+	v.label("name", g.GetName())
+	v.optionalID("organization", g.GetOrganization())
+	v.optionalID("project", g.GetProject())
+	v.optionalID("key", g.GetKey())
+	if g.GetProject() != "" && g.GetOrganization() == "" {
+		v.fail("project", "needs an organization")
+	}
+	if g.GetKey() != "" && g.GetOrganization() != "" {
+		v.fail("key", "cannot be given together with organization: a key has one")
+	}
+	v.list("models", g.GetModels(), v.required)
+	if w := g.GetWindow(); w != 0 && (w < minWindow || w > maxWindow) {
+		v.fail("window", "must be between %d and %d", minWindow, maxWindow)
+	}
+	if n := len(g.GetRules()); n == 0 || n > maxGuardRules {
+		v.fail("rules", "must be 1 to %d", maxGuardRules)
+		return
+	}
+	names := make([]string, 0, len(g.GetRules()))
+	for i, r := range g.GetRules() {
+		v.guardRule(element("rules", i), r)
+		names = append(names, r.GetName())
+	}
+	v.distinct("rules", names)
+}
+
+func (v *validator) guardRule(at string, r *GuardRule) {
+	v.label(at+".name", r.GetName())
+	if r.GetMode() < GuardMode_OBSERVE || r.GetMode() > GuardMode_BLOCK {
+		v.fail(at+".mode", "must be OBSERVE, MASK or BLOCK")
+	}
+	for i, side := range r.GetIn() {
+		if side != GuardSide_REQUESTS && side != GuardSide_ANSWERS {
+			v.fail(element(at+".in", i), "must be REQUESTS or ANSWERS")
+		}
+	}
+	for i, d := range r.GetData() {
+		if SensitiveData_name[int32(d)] == "" || d == SensitiveData_SENSITIVE_DATA_UNSPECIFIED {
+			v.fail(element(at+".data", i), "must be one of %s", listing(sensitiveNames()))
+		}
+	}
+	v.guardPatterns(at, r)
+	ofText := len(r.GetData()) + len(r.GetPatterns()) + len(r.GetWords())
+	ofRequest := len(r.GetAllowedTools()) > 0 || r.GetMaxCharacters() > 0
+	switch {
+	case ofText == 0 && !ofRequest:
+		v.fail(at, "needs data, patterns, words, allowed_tools or max_characters: otherwise it finds nothing")
+	case ofRequest && r.GetMode() == GuardMode_MASK:
+		v.fail(at+".mode", "cannot be MASK with allowed_tools or max_characters, which find nothing that could be masked")
+	case ofRequest && !r.LooksIn(GuardSide_REQUESTS):
+		v.fail(at+".in", "must have REQUESTS with allowed_tools or max_characters")
+	}
+}
+
+func (v *validator) guardPatterns(at string, r *GuardRule) {
+	if len(r.GetPatterns()) > maxPatterns {
+		v.fail(at+".patterns", "must be at most %d", maxPatterns)
+	}
+	for i, p := range r.GetPatterns() {
+		switch compiled, err := regexp.Compile(p); {
+		case len(p) > maxPattern:
+			v.fail(element(at+".patterns", i), "must have at most %d bytes", maxPattern)
+		case err != nil:
+			v.fail(element(at+".patterns", i), "must be a regular expression in RE2's syntax: %v", err)
+		case compiled.MatchString(""):
+			v.fail(element(at+".patterns", i), "must not match an empty text")
+		}
+	}
+	if len(r.GetWords()) > maxWords {
+		v.fail(at+".words", "must be at most %d", maxWords)
+	}
+	for i, w := range r.GetWords() {
+		if len(w) > maxWord || strings.TrimSpace(w) != w || w == "" || strings.ContainsFunc(w, unicode.IsControl) {
+			v.fail(element(at+".words", i), "must be 1 to %d bytes without spaces at its ends", maxWord)
+		}
+	}
+	for i, t := range r.GetAllowedTools() {
+		v.required(element(at+".allowed_tools", i), t)
+	}
+}
+
+// sensitiveNames returns the names of the kinds of data, in order.
+func sensitiveNames() []string {
+	var names []string
+	for n := int32(1); SensitiveData_name[n] != ""; n++ {
+		names = append(names, SensitiveData_name[n])
+	}
+	return names
+}

@@ -1,0 +1,90 @@
+package exchange
+
+import (
+	"net/http"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/pipeline"
+)
+
+// guarded is what guardrails have to do with an exchange. It is zero where none applies.
+type guarded struct {
+	set    *guard.Set
+	masks  *guard.Masks
+	answer *guard.Answer // of the answer that is written; nil: nothing is looked at
+}
+
+// looksAtAnswer reports whether the answer must come as events, of which the client's own texts are restored.
+func (g *guarded) looksAtAnswer() bool {
+	return g.set != nil && (g.set.Answers() || !g.masks.IsEmpty())
+}
+
+func (x *Exchange) guardClient() guard.Client {
+	return guard.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}
+}
+
+// guardRequest looks at the texts of a request, and returns its body and what is parsed of it: without what is masked.
+func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound.Request, error) {
+	set := x.config.Rails.For(x.guardClient(), r.Model)
+	if set == nil {
+		return body, r, nil
+	}
+	looked, err := set.Request(body)
+	if err != nil {
+		if set.Strict() {
+			return nil, r, err
+		}
+		return body, r, nil
+	}
+	x.record.Guards = looked.Findings
+	if looked.Blocked != "" {
+		x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
+		x.record.RefusedBy = "guardrail " + looked.Blocked
+		return nil, r, contentBlocked(looked.Blocked)
+	}
+	x.guarded = guarded{set: set, masks: looked.Masks}
+	if looked.Masks.IsEmpty() {
+		return body, r, nil
+	}
+	masked, err := x.operation.Parse(x.head, looked.Body)
+	masked.Model = r.Model
+	return looked.Body, masked, err
+}
+
+// contentBlocked is the error of a request that a rule refuses. It does not say what was found.
+func contentBlocked(rule string) error {
+	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeContentBlocked,
+		Message: "The guardrail '" + rule + "' does not allow the content of this request.", NoRetry: true}
+}
+
+// unguarded is the error of a request whose content no guardrail can look at; nil where none has to.
+func (x *Exchange) unguarded() *openai.Error {
+	if len(x.config.Rails) == 0 || !x.config.Rails.Guards(x.guardClient()) {
+		return nil
+	}
+	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeNotGuarded,
+		Message: "A guardrail applies to this key, and cannot look at requests to this path.", NoRetry: true}
+}
+
+// guardAnswer returns the guard of the answer that is about to be written; nil where there is nothing to do.
+func (x *Exchange) guardAnswer() pipeline.Guard {
+	if x.guarded.set == nil {
+		return nil
+	}
+	if x.guarded.answer = guard.NewAnswer(x.guarded.set, x.guarded.masks); x.guarded.answer == nil {
+		return nil
+	}
+	return x.guarded.answer
+}
+
+// noteGuard adds what was found in the answer to the record.
+func (x *Exchange) noteGuard() {
+	if x.guarded.answer == nil {
+		return
+	}
+	for of, n := range x.guarded.answer.Findings {
+		x.record.Guards[of] += n
+	}
+}

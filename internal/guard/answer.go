@@ -1,0 +1,200 @@
+package guard
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+)
+
+const (
+	// context bytes that were sent already are kept, so that a rule sees what stands before a text.
+	contextBytes = 32
+	// maxHeld bounds what is held back of one text, in bytes: of what a rule finds that still grows.
+	maxHeld = 8 << 10
+	// FinishBlocked is the finish reason of an answer that a rule has ended.
+	FinishBlocked = "content_filter"
+)
+
+// An Answer looks at the events of one answer. It restores what was masked in the request. It implements
+// pipeline.Guard.
+type Answer struct {
+	Findings Findings
+	Blocked  string // the rule that ended a choice, or ""
+
+	set     *Set // nil: nothing is looked for
+	masks   *Masks
+	texts   map[place]*text
+	order   []place      // of texts, as they began
+	blocked map[int]bool // choices that have ended
+}
+
+// A place is a text of an answer that comes in pieces.
+type place struct {
+	kind         chat.Kind
+	choice, call int
+}
+
+// A text is what is held back of one, after what was sent of it last.
+type text struct{ sent, held string }
+
+// NewAnswer returns the guard of an answer; nil where there is nothing to do. Set may be nil.
+func NewAnswer(set *Set, masks *Masks) *Answer {
+	if set != nil && !set.Answers() {
+		set = nil
+	}
+	if set == nil && masks.IsEmpty() {
+		return nil
+	}
+	return &Answer{Findings: Findings{}, set: set, masks: masks, texts: map[place]*text{}, blocked: map[int]bool{}}
+}
+
+// Put implements pipeline.Guard.
+func (a *Answer) Put(_ context.Context, e chat.Event, next chat.Sink) error {
+	at := place{e.Kind, e.Choice, e.Call}
+	switch e.Kind {
+	case chat.KindText, chat.KindReasoning, chat.KindRefusal, chat.KindArguments:
+		if a.blocked[e.Choice] {
+			return nil
+		}
+		a.flush(next, func(p place) bool { return p.choice == e.Choice && p != at })
+		t := a.texts[at]
+		if t == nil {
+			t = &text{}
+			a.texts[at] = t
+			a.order = append(a.order, at)
+		}
+		t.held += e.String()
+		a.send(at, t, false, next)
+		return nil
+	case chat.KindToolCall, chat.KindMember, chat.KindFinish:
+		a.flush(next, func(p place) bool { return p.choice == e.Choice })
+		if a.blocked[e.Choice] {
+			return nil
+		}
+	case chat.KindEnd:
+		a.flush(next, func(place) bool { return true })
+	}
+	next.Put(e)
+	return nil
+}
+
+// flush sends what is held back of texts that are complete.
+func (a *Answer) flush(next chat.Sink, complete func(place) bool) {
+	kept := a.order[:0]
+	for _, at := range a.order {
+		if !complete(at) {
+			kept = append(kept, at)
+			continue
+		}
+		if !a.blocked[at.choice] {
+			a.send(at, a.texts[at], true, next)
+		}
+		delete(a.texts, at)
+	}
+	a.order = kept
+}
+
+// send sends what of a text can be sent: everything, if it is complete.
+func (a *Answer) send(at place, t *text, complete bool, next chat.Sink) {
+	cut := len(t.held)
+	var found []span
+	if a.set != nil {
+		found, cut = a.look(t, complete)
+	}
+	if !complete {
+		cut = a.beforePlaceholder(t.held, cut)
+	}
+	var b strings.Builder
+	from := 0
+	for _, f := range found {
+		if f.from >= cut {
+			break
+		}
+		a.Findings.add(f.rule, SideAnswer)
+		if f.rule.config.GetMode() == configv1.GuardMode_OBSERVE {
+			continue
+		}
+		b.WriteString(a.restore(at, t.held[from:f.from]))
+		from = f.to
+		if f.rule.config.GetMode() == configv1.GuardMode_BLOCK {
+			a.put(at, b.String(), next)
+			a.block(at.choice, f.rule, next)
+			return
+		}
+		b.WriteString("[" + f.label + "]")
+	}
+	b.WriteString(a.restore(at, t.held[from:cut]))
+	sent := t.sent + t.held[:cut]
+	t.sent, t.held = sent[max(0, len(sent)-contextBytes):], t.held[cut:]
+	a.put(at, b.String(), next)
+}
+
+// look returns what the rules find in what is held back, and up to where it can be sent: a text that begins later may
+// still grow into something that a rule finds.
+func (a *Answer) look(t *text, complete bool) (found []span, cut int) {
+	before := len(t.sent)
+	for _, f := range a.set.spans(t.sent+t.held, configv1.GuardSide_ANSWERS) {
+		if f.from >= before { // otherwise it is a part of what was judged already
+			f.from, f.to = f.from-before, f.to-before
+			found = append(found, f)
+		}
+	}
+	if complete {
+		return found, len(t.held)
+	}
+	cut = max(0, len(t.held)-a.set.window)
+	for cut > 0 && !utf8.RuneStart(t.held[cut]) {
+		cut--
+	}
+	for _, f := range found {
+		if f.from < cut && f.to > cut {
+			cut = f.from
+			if len(t.held)-cut > maxHeld {
+				cut = f.to // it does not end
+			}
+		}
+	}
+	return found, cut
+}
+
+// beforePlaceholder returns the end of what can be sent, so that no placeholder is cut.
+func (a *Answer) beforePlaceholder(held string, cut int) int {
+	if a.masks.IsEmpty() {
+		return cut
+	}
+	i := strings.LastIndexByte(held[:cut], '[')
+	if i < 0 || strings.IndexByte(held[i:cut], ']') >= 0 || !a.masks.begins(held[i:cut]) {
+		return cut
+	}
+	return i
+}
+
+// restore puts the client's own texts in place of placeholders. Within arguments, which are JSON, they are escaped.
+func (a *Answer) restore(at place, text string) string {
+	if at.kind != chat.KindArguments {
+		return a.masks.restore(text, nil)
+	}
+	return a.masks.restore(text, func(s string) string {
+		quoted := openai.AppendString(nil, s)
+		return string(quoted[1 : len(quoted)-1])
+	})
+}
+
+func (a *Answer) put(at place, text string, next chat.Sink) {
+	if text != "" {
+		next.Put(chat.Event{Kind: at.kind, Choice: at.choice, Call: at.call, Text: text})
+	}
+}
+
+// block ends a choice. What the provider still sends of it is omitted.
+func (a *Answer) block(choice int, by *rule, next chat.Sink) {
+	a.blocked[choice] = true
+	if a.Blocked == "" {
+		a.Blocked = by.name
+	}
+	next.Put(chat.Finish(choice, FinishBlocked))
+}

@@ -1,0 +1,239 @@
+// Package guard finds in texts what guardrails are about, masks it for the provider, and restores it for the client.
+// It knows no network and keeps no text. Findings name rules, and never what was found.
+package guard
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// Rails are the guardrails of a configuration. They are immutable.
+type Rails []*rail
+
+type rail struct {
+	config *configv1.Guardrail
+	rules  []*rule
+}
+
+// A rule is ready for use.
+type rule struct {
+	config *configv1.GuardRule
+	name   string // "<guardrail>/<rule>"
+	finds  []finder
+}
+
+// A finder finds one kind of text.
+type finder struct {
+	kind
+	custom *regexp.Regexp // of a configured pattern, in place of a kind
+}
+
+// Compile makes guardrails ready for use. The error names the one that is wrong.
+func Compile(configs []*configv1.Guardrail) (Rails, error) {
+	var all Rails
+	for _, g := range configs {
+		r := &rail{config: g}
+		for _, c := range g.GetRules() {
+			finds, err := finders(c)
+			if err != nil {
+				return nil, err
+			}
+			r.rules = append(r.rules, &rule{config: c, name: g.GetName() + "/" + c.GetName(), finds: finds})
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func finders(c *configv1.GuardRule) ([]finder, error) {
+	var all []finder
+	for _, d := range c.GetData() {
+		all = append(all, finder{kind: kinds[d]})
+	}
+	label := strings.ToUpper(strings.ReplaceAll(c.GetName(), "-", "_"))
+	patterns := slices.Clone(c.GetPatterns())
+	if len(c.GetWords()) > 0 {
+		patterns = append(patterns, words(c.GetWords()))
+	}
+	for _, p := range patterns {
+		compiled, err := regexp.Compile(p)
+		if err != nil {
+			return nil, err
+		}
+		compiled.Longest()
+		all = append(all, finder{kind: kind{label: label}, custom: compiled})
+	}
+	return all, nil
+}
+
+// words returns an expression for words in any case. A boundary of words is of letters of ASCII only in RE2, so it is
+// required only where a word begins or ends with one.
+func words(list []string) string {
+	var all []string
+	for _, w := range list {
+		p := regexp.QuoteMeta(w)
+		if isWord(w[0]) {
+			p = `\b` + p
+		}
+		if isWord(w[len(w)-1]) {
+			p += `\b`
+		}
+		all = append(all, p)
+	}
+	return "(?i:" + strings.Join(all, "|") + ")"
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// A Client is whose request it is.
+type Client struct{ Key, Organization, Project string }
+
+// A Set is the rules that apply to a request. It is immutable.
+type Set struct {
+	rules  []*rule
+	window int
+}
+
+// For returns the rules for a client's request to a model; nil where there are none.
+func (rails Rails) For(c Client, model string) *Set {
+	var s *Set
+	for _, r := range rails {
+		if !r.covers(c, model) {
+			continue
+		}
+		if s == nil {
+			s = &Set{}
+		}
+		s.rules = append(s.rules, r.rules...)
+		s.window = max(s.window, r.config.HeldBack())
+	}
+	return s
+}
+
+// Guards reports whether a guardrail that does more than observe may apply to a client, whatever the model is.
+func (rails Rails) Guards(c Client) bool {
+	return slices.ContainsFunc(rails, func(r *rail) bool {
+		return r.of(c) && slices.ContainsFunc(r.rules, (*rule).isStrict)
+	})
+}
+
+func (r *rail) of(c Client) bool {
+	g := r.config
+	return (g.GetKey() == "" || g.GetKey() == c.Key) &&
+		(g.GetOrganization() == "" || g.GetOrganization() == c.Organization) &&
+		(g.GetProject() == "" || g.GetProject() == c.Project)
+}
+
+func (r *rail) covers(c Client, model string) bool {
+	models := r.config.GetModels()
+	return r.of(c) && (len(models) == 0 ||
+		slices.ContainsFunc(models, func(p string) bool { return configv1.Matches(p, model) }))
+}
+
+// Strict reports whether a rule does more than observe.
+func (s *Set) Strict() bool { return slices.ContainsFunc(s.rules, (*rule).isStrict) }
+
+func (r *rule) isStrict() bool { return r.config.GetMode() != configv1.GuardMode_OBSERVE }
+
+// Answers reports whether a rule looks at answers.
+func (s *Set) Answers() bool {
+	return slices.ContainsFunc(s.rules, func(r *rule) bool {
+		return r.config.LooksIn(configv1.GuardSide_ANSWERS) && len(r.finds) > 0
+	})
+}
+
+// A span is a part of a text that a rule has found.
+type span struct {
+	from, to int
+	rule     *rule
+	label    string
+}
+
+// spans returns what the rules find in a text on one side, from left to right, without overlaps. Of overlapping ones
+// the stricter goes first, then the one that begins first, then the longer.
+func (s *Set) spans(text string, side configv1.GuardSide) []span {
+	var all []span
+	for _, r := range s.rules {
+		if !r.config.LooksIn(side) {
+			continue
+		}
+		for i := range r.finds {
+			all = r.finds[i].add(all, text, r)
+		}
+	}
+	if len(all) < 2 {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b span) int {
+		return cmp.Or(cmp.Compare(b.rule.config.GetMode(), a.rule.config.GetMode()), cmp.Compare(a.from, b.from),
+			cmp.Compare(b.to, a.to))
+	})
+	kept := all[:0:0]
+	for _, x := range all {
+		if !slices.ContainsFunc(kept, func(k span) bool { return x.from < k.to && k.from < x.to }) {
+			kept = append(kept, x)
+		}
+	}
+	slices.SortFunc(kept, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return kept
+}
+
+func (f *finder) add(all []span, text string, r *rule) []span {
+	if f.custom != nil {
+		for _, at := range f.custom.FindAllStringIndex(text, -1) {
+			all = append(all, span{at[0], at[1], r, f.label})
+		}
+		return all
+	}
+	for i := f.next(text, 0); i >= 0; {
+		length := 0
+		if at := f.pattern.FindStringIndex(text[i:]); at != nil {
+			length = at[1]
+		}
+		if length > 0 && f.accept != nil {
+			length = f.accept(text[i : i+length])
+		}
+		if length > 0 {
+			all = append(all, span{i, i + length, r, f.label})
+		}
+		i = f.next(text, i+max(length, 1))
+	}
+	return all
+}
+
+// A Finding is a rule that has found something. Its values are bounded by the configuration.
+type Finding struct {
+	Rule string // "<guardrail>/<rule>"
+	Mode string // observe, mask or block
+	Side string // request or answer
+}
+
+// Sides of a Finding.
+const (
+	SideRequest = "request"
+	SideAnswer  = "answer"
+)
+
+// Findings counts what rules have found.
+type Findings map[Finding]int
+
+func (f Findings) add(r *rule, side string) {
+	f[Finding{r.name, strings.ToLower(r.config.GetMode().String()), side}]++
+}
+
+// Texts returns the findings for people, such as "mask pii/email in the request: 2", in order.
+func (f Findings) Texts() []string {
+	var all []string
+	for of, n := range f {
+		all = append(all, fmt.Sprintf("%s %s in the %s: %d", of.Mode, of.Rule, of.Side, n))
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,197 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// A Request is a request that was looked at.
+type Request struct {
+	Body     []byte // with placeholders, if something was masked
+	Masks    *Masks
+	Findings Findings
+	Blocked  string // the rule that refuses it, or ""
+}
+
+// errUnread means that a body cannot be looked at. It must not pass then.
+var errUnread = openai.BadRequest("", openai.CodeInvalidJSON,
+	"The request body is not valid JSON, so that guardrails cannot look at it.")
+
+// notText are members whose values are no texts for the model: names, ids, data and the definitions of tools. All
+// others are looked at, in every dialect, so a member that is not known here is not missed.
+var notText = map[string]bool{
+	"model": true, "role": true, "type": true, "id": true, "call_id": true, "tool_call_id": true, "tool_use_id": true,
+	"item_id": true, "name": true, "object": true, "status": true, "previous_response_id": true, "conversation": true,
+	"file_id": true, "file_data": true, "data": true, "image_url": true, "video_url": true, "url": true, "file_url": true,
+	"fileUri": true, "file_uri": true, "encrypted_content": true, "signature": true, "thoughtSignature": true,
+	"thought_signature": true, "mimeType": true, "mime_type": true, "media_type": true, "tools": true, "functions": true,
+	"tool_choice": true, "toolConfig": true, "tool_config": true, "response_format": true, "responseSchema": true,
+	"response_schema": true, "responseJsonSchema": true, "generationConfig": true, "generation_config": true,
+	"output_config": true, "output_format": true, "format": true, "cache_control": true, "encoding_format": true,
+	"service_tier": true, "include": true, "prompt_cache_key": true, "logit_bias": true, "stream_options": true,
+}
+
+// wholly are members that, if they are objects, are the arguments or the result of a call: every text in them is
+// looked at, whatever its member is called.
+var wholly = map[string]bool{"input": true, "args": true, "response": true, "arguments": true}
+
+// Request looks at the texts of a request, whose body is JSON in the dialect of any client.
+func (s *Set) Request(body []byte) (Request, error) {
+	w := &walk{set: s, body: body, dec: jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true)), result: Request{Body: body, Masks: &Masks{}, Findings: Findings{}}}
+	if err := w.value("", true, false); err != nil && !errors.Is(err, errBlocked) {
+		return Request{}, errUnread
+	}
+	w.bounds()
+	if w.result.Blocked == "" && w.masked {
+		w.result.Body = append(w.out, body[w.copied:]...)
+	}
+	return w.result, nil
+}
+
+// A walk goes through a body once.
+type walk struct {
+	set        *Set
+	body       []byte
+	dec        *jsontext.Decoder
+	out        []byte // the body so far, if something was masked
+	copied     int    // how much of the body is in out
+	masked     bool
+	characters uint64
+	result     Request
+}
+
+var errBlocked = errors.New("a rule refuses the request")
+
+// value reads a value. IsText says that it is one for the model, and all that every text in it is.
+func (w *walk) value(name string, isText, all bool) error {
+	switch kind := w.dec.PeekKind(); {
+	case kind == '{' && isText && (all || !isOptions(name)):
+		return w.object(all || wholly[name])
+	case kind == '[' && isText:
+		if _, err := w.dec.ReadToken(); err != nil {
+			return err
+		}
+		for w.dec.PeekKind() != ']' {
+			if err := w.value("", isText, all); err != nil {
+				return err
+			}
+		}
+		_, err := w.dec.ReadToken()
+		return err
+	case kind == '"' && isText:
+		raw, err := w.dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		return w.text(raw, int(w.dec.InputOffset())-len(raw))
+	case kind == '{' && (name == "tools" || name == "functions"), kind == '[' && (name == "tools" || name == "functions"):
+		raw, err := w.dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		return w.tools(raw)
+	}
+	return w.dec.SkipValue()
+}
+
+// isOptions reports whether an object of this name has options and no texts: the member text of the Responses API.
+func isOptions(name string) bool { return name == "text" }
+
+func (w *walk) object(all bool) error {
+	if _, err := w.dec.ReadToken(); err != nil {
+		return err
+	}
+	for w.dec.PeekKind() != '}' {
+		token, err := w.dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := token.String()
+		if err := w.value(name, all || !notText[name], all); err != nil {
+			return err
+		}
+	}
+	_, err := w.dec.ReadToken()
+	return err
+}
+
+// text looks at one text, which is at an offset of the body.
+func (w *walk) text(raw []byte, at int) error {
+	text := openai.Unquote(raw)
+	w.characters += uint64(utf8.RuneCountInString(text))
+	found := w.set.spans(text, configv1.GuardSide_REQUESTS)
+	from, replaced := 0, []byte(nil)
+	for _, f := range found {
+		w.result.Findings.add(f.rule, SideRequest)
+		switch f.rule.config.GetMode() {
+		case configv1.GuardMode_BLOCK:
+			w.result.Blocked = f.rule.name
+			return errBlocked
+		case configv1.GuardMode_MASK:
+			if w.result.Masks.taken == "" {
+				w.result.Masks.taken = string(w.body)
+			}
+			replaced = append(replaced, text[from:f.from]...)
+			replaced = append(replaced, w.result.Masks.mask(text[f.from:f.to], f.label)...)
+			from = f.to
+		}
+	}
+	if replaced == nil {
+		return nil
+	}
+	replaced = append(replaced, text[from:]...)
+	w.out = append(w.out, w.body[w.copied:at]...)
+	w.out = openai.AppendString(w.out, string(replaced))
+	w.copied, w.masked = at+len(raw), true
+	return nil
+}
+
+// tools looks at the names of the tools that a request offers.
+func (w *walk) tools(raw []byte) error {
+	var rules []*rule
+	for _, r := range w.set.rules {
+		if len(r.config.GetAllowedTools()) > 0 {
+			rules = append(rules, r)
+		}
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	for _, name := range toolNames(raw) {
+		for _, r := range rules {
+			if slices.ContainsFunc(r.config.GetAllowedTools(), func(p string) bool { return configv1.Matches(p, name) }) {
+				continue
+			}
+			if w.found(r) {
+				return errBlocked
+			}
+		}
+	}
+	return nil
+}
+
+// found notes a finding that is no text. It is true if the rule refuses the request.
+func (w *walk) found(r *rule) bool {
+	w.result.Findings.add(r, SideRequest)
+	if r.config.GetMode() == configv1.GuardMode_BLOCK && w.result.Blocked == "" {
+		w.result.Blocked = r.name
+	}
+	return w.result.Blocked != ""
+}
+
+// bounds looks at the size of the request.
+func (w *walk) bounds() {
+	for _, r := range w.set.rules {
+		if most := r.config.GetMaxCharacters(); most > 0 && w.characters > most && w.result.Blocked == "" {
+			w.found(r)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package guard
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// A kind is a kind of sensitive data. Its expression is tried only where one may begin: expressions cost a hundred
+// times as much as looking for that.
+type kind struct {
+	label   string                          // in placeholders
+	next    func(text string, from int) int // the next place at which one may begin, or -1
+	pattern *regexp.Regexp                  // anchored
+	accept  func(found string) int          // how much of it is one, from its beginning; nil: all of it
+}
+
+func anchored(pattern string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + pattern + `)`) }
+
+// kinds are the kinds of data whose form is known.
+var kinds = map[configv1.SensitiveData]kind{
+	configv1.SensitiveData_EMAIL: {"EMAIL", nextEmail,
+		anchored(`[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}\b`), nil},
+	configv1.SensitiveData_PHONE: {"PHONE", nextNumber(8, 24, "+("),
+		anchored(`\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,5}\d|(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}\b`), whole(isPhone)},
+	configv1.SensitiveData_CARD: {"CARD", nextNumber(13, 24, ""),
+		anchored(`(?:\d{4}[ -]){3}\d{4}\b|\d{4}[ -]\d{6}[ -]\d{5}\b|\d{13,19}\b`), whole(isCard)},
+	configv1.SensitiveData_IBAN: {"IBAN", nextIBAN,
+		anchored(`[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?)\b`), iban},
+	configv1.SensitiveData_US_SSN:     {"US_SSN", nextNumber(9, 11, ""), anchored(`\d{3}-\d{2}-\d{4}\b`), whole(isSSN)},
+	configv1.SensitiveData_IP_ADDRESS: {"IP_ADDRESS", nextIP, anchored(`(?:\d{1,3}\.){3}\d{1,3}\b|[0-9A-Fa-f:]{2,39}`), whole(isIP)},
+	configv1.SensitiveData_SECRET:     {"SECRET", nextSecret, anchored(secrets), nil},
+}
+
+// secrets are the forms of keys and tokens that their services document. Each begins with one of secretPrefixes.
+const secrets = `-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-[^-])*(?:-----END [A-Z ]*PRIVATE KEY-----)?` +
+	`|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}` + // JWT
+	`|sk-(?:ant-|proj-|or-v1-|mg-|svcacct-)?[A-Za-z0-9_-]{20,}` + // OpenAI, Anthropic, OpenRouter, this gateway
+	`|mg(?:adm|ses)_[A-Za-z0-9.]{20,}` + // administration of this gateway
+	`|A[KS]IA[A-Z0-9]{16}\b` + // AWS
+	`|AIza[A-Za-z0-9_-]{35}` + // Google
+	`|gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}` + // GitHub
+	`|glpat-[A-Za-z0-9_-]{20,}` + // GitLab
+	`|xox[abprs]-[A-Za-z0-9-]{10,}` + // Slack
+	`|[rs]k_live_[A-Za-z0-9]{16,}` + // Stripe
+	`|hf_[A-Za-z0-9]{30,}` + // Hugging Face
+	`|npm_[A-Za-z0-9]{36}\b|pypi-[A-Za-z0-9_-]{50,}` +
+	`|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}` // SendGrid
+
+var secretPrefixes = []string{"-----BEGIN ", "eyJ", "sk-", "mgadm_", "mgses_", "AKIA", "ASIA", "AIza", "ghp_", "gho_",
+	"ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "sk_live_", "rk_live_",
+	"hf_", "npm_", "pypi-", "SG."}
+
+// begins reports whether a word may begin at a place.
+func begins(text string, i int) bool { return i == 0 || !isWord(text[i-1]) }
+
+// secretsFrom are the prefixes by their first byte.
+var secretsFrom = func() (by [256][]string) {
+	for _, p := range secretPrefixes {
+		by[p[0]] = append(by[p[0]], p)
+	}
+	return by
+}()
+
+func nextSecret(text string, from int) int {
+	for i := from; i < len(text); i++ {
+		for _, p := range secretsFrom[text[i]] {
+			if begins(text, i) && strings.HasPrefix(text[i:], p) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// nextEmail returns where the name before the next @ begins.
+func nextEmail(text string, from int) int {
+	for at := from; ; {
+		i := strings.IndexByte(text[at:], '@')
+		if i < 0 {
+			return -1
+		}
+		i += at
+		start := i
+		for start > from && i-start < 64 && (isWord(text[start-1]) || strings.IndexByte(".%+-", text[start-1]) >= 0) {
+			start--
+		}
+		if start < i {
+			return start
+		}
+		at = i + 1
+	}
+}
+
+// nextNumber returns a function that finds where a number may begin: a digit, or another character with a digit after
+// it, with as many digits within the next bytes.
+func nextNumber(digits, within int, others string) func(string, int) int {
+	return func(text string, from int) int {
+		for i := from; i < len(text); i++ {
+			c := text[i]
+			if c > '9' || c < '(' { // a letter or a space, as most are
+				continue
+			}
+			is := isDigit(c) && begins(text, i) || strings.IndexByte(others, c) >= 0 && i+1 < len(text) && isDigit(text[i+1])
+			if !is {
+				continue
+			}
+			found := 0
+			for k := i; k < len(text) && k < i+within && found < digits; k++ {
+				if isDigit(text[k]) {
+					found++
+				}
+			}
+			if found == digits {
+				return i
+			}
+		}
+		return -1
+	}
+}
+
+func nextIBAN(text string, from int) int {
+	for i := from + 2; i+1 < len(text); i++ {
+		if isDigit(text[i]) && isDigit(text[i+1]) && isCapital(text[i-1]) && isCapital(text[i-2]) && begins(text, i-2) {
+			return i - 2
+		}
+	}
+	return -1
+}
+
+// nextIP returns where a group before the next dot or colon begins, if a group follows it.
+func nextIP(text string, from int) int {
+	for i := from; i < len(text); i++ {
+		if c := text[i]; c != '.' && c != ':' || i+1 == len(text) || !isHex(text[i+1]) && text[i+1] != ':' {
+			continue
+		}
+		start := i
+		for start > from && i-start < 4 && isHex(text[start-1]) {
+			start--
+		}
+		if begins(text, start) && (text[i] == ':' || start < i) {
+			return start
+		}
+	}
+	return -1
+}
+
+func isDigit(c byte) bool   { return c >= '0' && c <= '9' }
+func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
+func isHex(c byte) bool     { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
+
+// whole accepts all of a candidate, or nothing.
+func whole(is func(string) bool) func(string) int {
+	return func(found string) int {
+		if is(found) {
+			return len(found)
+		}
+		return 0
+	}
+}
+
+// digits returns the digits of a text.
+func digits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && isDigit(byte(r)) {
+			return r
+		}
+		return -1
+	}, text)
+}
+
+// isPhone accepts the lengths of E.164.
+func isPhone(found string) bool {
+	n := len(digits(found))
+	return n >= 8 && n <= 15
+}
+
+// isCard accepts the first digits and lengths of payment cards (ISO/IEC 7812), with a right checksum (Luhn).
+func isCard(found string) bool {
+	number := digits(found)
+	if len(number) < 13 || len(number) > 19 || number[0] < '2' || number[0] > '6' ||
+		strings.Trim(number, number[:1]) == "" {
+		return false
+	}
+	sum := 0
+	for i := range len(number) {
+		d := int(number[len(number)-1-i] - '0')
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}
+
+// iban accepts a number with what may follow it: a word in capitals looks like its last group.
+func iban(found string) int {
+	for {
+		if isIBAN(found) {
+			return len(found)
+		}
+		i := strings.LastIndexByte(found, ' ')
+		if i < 0 {
+			return 0
+		}
+		found = found[:i]
+	}
+}
+
+// isIBAN accepts a right checksum (ISO 13616: modulo 97).
+func isIBAN(found string) bool {
+	text := strings.ReplaceAll(found, " ", "")
+	if len(text) < 15 || len(text) > 34 {
+		return false
+	}
+	rest := 0
+	for _, r := range text[4:] + text[:4] {
+		if r >= 'A' {
+			rest = (rest*100 + int(r-'A') + 10) % 97
+		} else {
+			rest = (rest*10 + int(r-'0')) % 97
+		}
+	}
+	return rest == 1
+}
+
+// isSSN accepts numbers that the Social Security Administration may assign.
+func isSSN(found string) bool {
+	area, group, serial := found[:3], found[4:6], found[7:]
+	return area != "000" && area != "666" && area[0] != '9' && group != "00" && serial != "0000"
+}
+
+// isIP accepts addresses. Of version 6 at least three groups must be there: "::" and "a::" are found in code.
+func isIP(found string) bool {
+	a, err := netip.ParseAddr(found)
+	return err == nil && (a.Is4() || strings.Count(strings.Trim(found, ":"), ":") >= 2)
+}
