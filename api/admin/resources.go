@@ -184,6 +184,56 @@ type AuditEntry struct {
 	// Diff is a unified diff of the object as YAML, secrets masked.
 	Diff      string `json:"diff,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
+	// Sequence is the place of the entry in the chain of all entries, from 1. An entry that is outside the chain, such as
+	// one of an older version, has none of these.
+	Sequence int64 `json:"sequence,omitempty"`
+	// Previous is the hash of the entry before. Hash is over it and everything else in the entry.
+	Previous string `json:"previous,omitempty"`
+	Hash     string `json:"hash,omitempty"`
+}
+
+// An AuditVerification says whether the audit log is what was written.
+type AuditVerification struct {
+	// Intact is true if the chain has no break, no entry is outside it that should be in it, and a head that was asked
+	// for is in it.
+	Intact bool `json:"intact"`
+	// Entries are all that were read; Chained are those in the chain. Older are those of an older version, which no chain
+	// protects. Vouched were written while etcd was full, and an entry of the chain has their hash.
+	Entries int64 `json:"entries"`
+	Chained int64 `json:"chained"`
+	Older   int64 `json:"older"`
+	Vouched int64 `json:"vouched"`
+	// Outside are those that should be in the chain and are not; FirstOutside is the id of one.
+	Outside      int64  `json:"outside"`
+	FirstOutside string `json:"first_outside,omitempty"`
+	// First and Last are the sequences of the oldest and the newest entry of the chain; the chain is whole from First on.
+	First   int64      `json:"first"`
+	FirstAt *time.Time `json:"first_at,omitempty"`
+	Last    int64      `json:"last"`
+	// Head is the hash of the newest entry by the key in etcd, and HeadSequence its sequence.
+	Head         string `json:"head"`
+	HeadSequence int64  `json:"head_sequence"`
+	// Break is the first; nil: there is none.
+	Break *AuditBreak `json:"break,omitempty"`
+	// Noted is about the head that was asked for.
+	Noted *NotedHead `json:"noted,omitempty"`
+}
+
+// An AuditBreak is where the chain of the audit log is not what was written.
+type AuditBreak struct {
+	// Kind is missing, changed, inserted or head.
+	Kind     string `json:"kind"`
+	Sequence int64  `json:"sequence"`
+	// ID of the entry, if there is one.
+	ID      string `json:"id,omitempty"`
+	Message string `json:"message"`
+}
+
+// A NotedHead is the hash of a head of the audit log that somebody noted, and where in the chain it is.
+type NotedHead struct {
+	Hash     string `json:"hash"`
+	Found    bool   `json:"found"`
+	Sequence int64  `json:"sequence,omitempty"`
 }
 
 // HealthOK is how a client of the data plane stands that has what is published.
