@@ -21,7 +21,7 @@ type Retention struct {
 	RefusedRows int64
 	// Aggregates, of which all others are answered. Default 400 days.
 	Aggregates time.Duration
-	// Audit entries and versions of objects. Default 400 days. The newest version that is older stays.
+	// Audit entries and versions of objects. Default 400 days. The newest of each that is older stays.
 	Audit time.Duration
 }
 
@@ -59,15 +59,14 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		defaultAggregates), before(keep.Audit, defaultAggregates)
 	conditions := []func(*statement){
 		func(s *statement) { s.and("at", "<", exchanges.UnixMicro()) },
-		func(s *statement) { s.and("at", "<", audit.UnixMicro()) },
 		func(s *statement) { s.and("start", "<", now.Add(-keepSpent).Unix()) },
 	}
 	conditions = append(conditions,
 		func(s *statement) { s.and("at", "<", exchanges.UnixMicro()) },
 		func(s *statement) { s.and("width", "=", minutes); s.and("start", "<", now.Add(-keepMinutes).Unix()) },
 		func(s *statement) { s.and("width", "=", hours); s.and("start", "<", aggregates.Unix()) })
-	conditions = append(conditions, conditions[4:6]...)
-	tables := []string{"exchanges", "audit", "spent", "attempts", "provider_attempts", "provider_attempts", "outcomes",
+	conditions = append(conditions, conditions[3:5]...)
+	tables := []string{"exchanges", "spent", "attempts", "provider_attempts", "provider_attempts", "outcomes",
 		"outcomes"}
 	for level := range levels { // as their index has them
 		tables = append(tables, "aggregates")
@@ -84,6 +83,11 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 	total += n
 	if err != nil {
 		return total, fmt.Errorf("pruning versions of objects: %w", err)
+	}
+	n, err = l.pruneAudit(ctx, audit)
+	total += n
+	if err != nil {
+		return total, fmt.Errorf("pruning the audit log: %w", err)
 	}
 	for i, table := range tables {
 		n, err := l.pruneTable(ctx, table, conditions[i])

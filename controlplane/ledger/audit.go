@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+)
+
+const (
+	auditColumns = "id, at, actor, role, address, action, kind, name, diff, request_id, sequence, previous, hash"
+	// inChain is the condition of the index by sequence.
+	inChain = "sequence > 0"
+)
+
+// AppendAudit keeps entries of the audit log, each once: one whose id is known is ignored.
+func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error {
+	sorted := slices.SortedFunc(slices.Values(entries),
+		func(a, b adminapi.AuditEntry) int { return strings.Compare(a.ID, b.ID) })
+	err := l.transact(ctx, func(tx *sql.Tx) error {
+		for chunk := range slices.Chunk(sorted, rowsAtOnce) {
+			s := l.statement("INSERT INTO audit (", auditColumns, ") VALUES ")
+			for i, e := range chunk {
+				diff := strings.ReplaceAll(strings.ToValidUTF8(e.Diff, "\uFFFD"), "\x00", "")
+				s.row(i == 0, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address), text(e.Action),
+					text(e.Kind), text(e.Name), diff, text(e.RequestID), e.Sequence, text(e.Previous), text(e.Hash)})
+			}
+			s.add(" ON CONFLICT (id) DO NOTHING")
+			if _, err := s.exec(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("keeping %d entries of the audit log: %w", len(entries), err)
+	}
+	return nil
+}
+
+// Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name,
+// action, start and end (Unix seconds). It returns an error of OpenAI's where the options are wrong.
+func (l *Ledger) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
+	page := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
+	s := l.statement("SELECT ", auditColumns, " FROM audit")
+	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"},
+		{"action", "action"}}); err != nil {
+		return page, err
+	}
+	if o.After != "" {
+		if o.After != text(o.After) {
+			return page, errAfter()
+		}
+		s.and("id", "<", o.After)
+	}
+	limit := items(o.Limit)
+	s.add(" ORDER BY id DESC LIMIT ", s.arg(limit+1))
+	entries, err := l.entries(ctx, s)
+	if err != nil {
+		return page, err
+	}
+	page.Items = append(page.Items, entries...)
+	if len(page.Items) > limit {
+		page.Items = page.Items[:limit]
+		page.Next = page.Items[limit-1].ID
+	}
+	return page, nil
+}
+
+// AuditAfter returns the first entries of the audit log after an id, by ascending id.
+func (l *Ledger) AuditAfter(ctx context.Context, id string, limit int) ([]adminapi.AuditEntry, error) {
+	s := l.statement("SELECT ", auditColumns, " FROM audit")
+	s.and("id", ">", id)
+	s.add(" ORDER BY id LIMIT ", s.arg(limit))
+	return l.entries(ctx, s)
+}
+
+// AuditEnds returns the entries of the chain with the lowest and the highest sequence. They are empty where there is
+// none.
+func (l *Ledger) AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEntry, err error) {
+	for order, end := range map[string]*adminapi.AuditEntry{"ASC": &oldest, "DESC": &newest} {
+		s := l.statement("SELECT ", auditColumns, " FROM audit WHERE ", inChain, " ORDER BY sequence ", order, " LIMIT 1")
+		found, err := l.entries(ctx, s)
+		if err != nil {
+			return oldest, newest, err
+		}
+		if len(found) > 0 {
+			*end = found[0]
+		}
+	}
+	return oldest, newest, nil
+}
+
+func (l *Ledger) entries(ctx context.Context, s *statement) (found []adminapi.AuditEntry, err error) {
+	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+		var e adminapi.AuditEntry
+		var at int64
+		err := rows.Scan(&e.ID, &at, &e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.Diff, &e.RequestID,
+			&e.Sequence, &e.Previous, &e.Hash)
+		e.At = time.UnixMicro(at).UTC()
+		found = append(found, e)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	return found, nil
+}
+
+// pruneAudit deletes entries from before a time. Of the chain it deletes a beginning alone, whatever the clocks of
+// control planes said, so that what is left is whole; and not the newest, by which the head is checked.
+func (l *Ledger) pruneAudit(ctx context.Context, before time.Time) (int64, error) {
+	var first int64 // sequence that is kept
+	keep := l.statement("SELECT sequence FROM audit WHERE ", inChain, " AND at >= ")
+	keep.add(keep.arg(before.UnixMicro()), " ORDER BY sequence LIMIT 1")
+	newest := l.statement("SELECT sequence FROM audit WHERE ", inChain, " ORDER BY sequence DESC LIMIT 1")
+	for _, s := range []*statement{newest, keep} {
+		if err := s.each(ctx, l.write, func(rows *sql.Rows) error { return rows.Scan(&first) }); err != nil {
+			return 0, err
+		}
+	}
+	return l.pruneTable(ctx, "audit", func(s *statement) {
+		s.and("at", "<", before.UnixMicro())
+		s.and("sequence", "<", max(first, 1))
+	})
+}
