@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -18,16 +19,22 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/internal/configstore"
 )
 
 const (
-	// outbox holds what is not in the ledger yet: under each key entries of one transaction, at most entriesAtOnce, as a
-	// JSON array.
+	// chainOutbox holds what is not in the ledger yet: under each key entries of one transaction, at most entriesAtOnce,
+	// as a JSON array. The keys end with the sequence of their first entry.
+	chainOutbox = "/modelgate/audit.chain/"
+	// outbox is that of older versions, which would lose the hashes. The keys end with the id of their first entry.
 	outbox = "/modelgate/audit/"
 	// Bounds of an entry, and of the differences of all entries of one transaction, in bytes: etcd takes 1.5 MiB at once.
-	maxText  = 512
+	// The ledger would cut a text that is longer.
+	maxText  = 256
 	maxDiff  = 16 << 10
 	maxDiffs = 256 << 10
 
@@ -45,29 +52,38 @@ type AuditStore interface {
 	// Audit returns a page of the entries, newest first, that is, by descending id. The filters are those of
 	// [adminapi.Client.Audit].
 	Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error)
+	// AuditAfter returns the first entries after an id, by ascending id.
+	AuditAfter(ctx context.Context, id string, limit int) ([]adminapi.AuditEntry, error)
+	// AuditEnds returns the entries of the chain with the lowest and the highest sequence. They are empty where there is
+	// none.
+	AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEntry, err error)
 }
 
 // An AuditLog says who did what. An entry is first written to etcd, in the transaction that makes the change, so that
-// there is never the one without the other; Run takes it from there to the store. It is safe for concurrent use, and
-// any number of control planes may run on one etcd.
+// there is never the one without the other; Run takes it from there to the store. Entries are a chain, whose head the
+// same transaction compares and replaces. It is safe for concurrent use, and any number of control planes may run on
+// one etcd.
 type AuditLog struct {
 	etcd     *clientv3.Client
 	store    AuditStore
 	versions VersionStore
 	log      *zap.Logger
 	kicked   chan struct{}
-	// backlog counts keys of the outbox, as this control plane last saw it.
+	turn     *semaphore.Weighted // of one: whoever writes
+	// backlog counts keys of the outboxes, as this control plane last saw them.
 	backlog prometheus.Gauge
 
-	mu  sync.Mutex             // guards ids
-	ids *ulid.MonotonicEntropy // one id after the other, also within a millisecond
+	mu   sync.Mutex             // guards what follows
+	ids  *ulid.MonotonicEntropy // one id after the other, also within a millisecond
+	last string                 // id
+	owed []adminapi.AuditEntry  // which vouch for entries that were written while etcd was full
 }
 
 // NewAuditLog returns the log of a gateway. Without a store the entries stay in etcd. Without versions, none are kept.
 func NewAuditLog(etcd *clientv3.Client, store AuditStore, versions VersionStore, log *zap.Logger) *AuditLog {
 	return &AuditLog{
 		etcd: etcd, store: store, versions: versions, log: log, kicked: make(chan struct{}, 1),
-		ids: ulid.Monotonic(rand.Reader, 1),
+		turn: semaphore.NewWeighted(1), ids: ulid.Monotonic(rand.Reader, 1),
 		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_audit_backlog",
 			Help: "Audit log entries that wait in etcd until the ledger stores them."}),
 	}
@@ -85,32 +101,38 @@ func (a *AuditLog) Register(r prometheus.Registerer) error {
 // its time where it has none.
 func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 	entries := []adminapi.AuditEntry{e}
-	ops, err := a.ops(entries)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if _, err := a.etcd.Do(ctx, ops[0]); errors.Is(err, rpctypes.ErrNoSpace) {
+	err := a.enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
+		r, err := a.etcd.Txn(ctx).If(also.If...).Then(append(also.Now, also.With...)...).Commit()
+		if err == nil && !r.Succeeded {
+			err = errMoved
+		}
+		return err
+	})
+	if errors.Is(err, rpctypes.ErrNoSpace) {
 		a.direct(ctx, entries)
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return fmt.Errorf("keep an entry of the audit log: %w", err)
 	}
-	a.kick()
 	return nil
 }
 
-// direct keeps entries, which have their ids, of what was done though etcd is full: in the store at once, or at least
-// in the process's log.
+// direct keeps entries, which have their ids, of what was done though etcd is full, and takes no new head of the chain:
+// in the store at once, or at least in the process's log. The chain vouches for those in the store once etcd takes
+// entries again.
 func (a *AuditLog) direct(ctx context.Context, entries []adminapi.AuditEntry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
+	auditchain.Unlink(entries)
 	err := errNoLedger
 	if a.store != nil {
 		err = a.store.AppendAudit(ctx, entries)
 	}
 	if err == nil {
+		a.owe(entries)
 		return
 	}
 	for _, e := range entries {
@@ -121,37 +143,17 @@ func (a *AuditLog) direct(ctx context.Context, entries []adminapi.AuditEntry) {
 	}
 }
 
-// ops returns what puts entries, which are at least one, into the outbox: one operation for each entriesAtOnce.
-func (a *AuditLog) ops(entries []adminapi.AuditEntry) ([]clientv3.Op, error) {
-	a.mu.Lock() // those of two transactions are not in each other's midst
-	defer a.mu.Unlock()
-	now := ulid.Now()
-	room := maxDiffs
-	for i := range entries {
-		e := &entries[i]
-		made, err := ulid.New(now, a.ids)
-		if err != nil {
-			return nil, fmt.Errorf("write the audit log: %w", err)
-		}
-		e.ID = made.String()
-		if e.At.IsZero() {
-			e.At = time.Now().UTC().Truncate(time.Millisecond)
-		}
-		for _, text := range []*string{&e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.RequestID} {
-			*text = clean(*text, maxText)
-		}
-		e.Diff = clean(e.Diff, min(maxDiff, room))
-		room -= len(e.Diff)
+// tidy makes an entry one that every database takes as it is. Room is what its difference may have, and is reduced.
+func tidy(e *adminapi.AuditEntry, room *int) {
+	if e.At.IsZero() {
+		e.At = time.Now()
 	}
-	var ops []clientv3.Op
-	for some := range slices.Chunk(entries, entriesAtOnce) {
-		value, err := json.Marshal(some)
-		if err != nil {
-			return nil, fmt.Errorf("write the audit log: %w", err)
-		}
-		ops = append(ops, clientv3.OpPut(outbox+some[0].ID, string(value)))
+	e.At = e.At.UTC().Truncate(time.Millisecond)
+	for _, text := range []*string{&e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.RequestID} {
+		*text = clean(*text, maxText)
 	}
-	return ops, nil
+	e.Diff = clean(e.Diff, min(maxDiff, *room))
+	*room -= len(e.Diff)
 }
 
 // clean returns text that every database takes and every page shows: what people send as a name may be anything.
@@ -188,9 +190,13 @@ func (a *AuditLog) Run(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(shipEvery)
 	defer ticker.Stop()
-	ailing := false
+	ailing, headed := false, false
 	for {
 		more, err := a.ship(ctx)
+		if err == nil && !headed {
+			err = a.putHead(ctx)
+			headed = err == nil
+		}
 		if err == nil && a.versions != nil {
 			var versions bool
 			versions, err = a.shipVersions(ctx)
@@ -223,13 +229,24 @@ func (a *AuditLog) Run(ctx context.Context) error {
 func (a *AuditLog) ship(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()
-	r, err := a.etcd.Get(ctx, outbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
-	if err != nil {
-		return false, err
+	var waiting int64
+	for _, from := range [...]string{outbox, chainOutbox} {
+		n, some, err := a.shipFrom(ctx, from)
+		waiting, more = waiting+n, more || some
+		if err != nil {
+			a.backlog.Set(float64(waiting))
+			return more, err
+		}
 	}
-	a.backlog.Set(float64(r.Count))
-	if len(r.Kvs) == 0 {
-		return false, nil
+	a.backlog.Set(float64(waiting))
+	return more, nil
+}
+
+// shipFrom moves the oldest entries of an outbox, and returns how many of its keys are left.
+func (a *AuditLog) shipFrom(ctx context.Context, outbox string) (left int64, more bool, err error) {
+	r, err := a.etcd.Get(ctx, outbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
+	if err != nil || len(r.Kvs) == 0 {
+		return 0, false, err
 	}
 	var entries []adminapi.AuditEntry
 	var done []clientv3.Op
@@ -238,23 +255,26 @@ func (a *AuditLog) ship(ctx context.Context) (more bool, err error) {
 		done = append(done, clientv3.OpDelete(string(kv.Key)))
 	}
 	if err := a.store.AppendAudit(ctx, entries); err != nil {
-		return false, err
+		return r.Count, false, err
 	}
-	if _, err = a.etcd.Txn(ctx).Then(done...).Commit(); err == nil {
-		a.backlog.Set(float64(r.Count - int64(len(done))))
+	if _, err := a.etcd.Txn(ctx).Then(done...).Commit(); err != nil {
+		return r.Count, r.More, err
 	}
-	return r.More, err
+	return r.Count - int64(len(done)), r.More, nil
 }
 
 // entriesOf returns the entries under a key. What is none, and so was written by something else, is an entry that says
 // so.
 func entriesOf(kv *mvccpb.KeyValue) []adminapi.AuditEntry {
 	var entries []adminapi.AuditEntry
-	name := clean(strings.TrimPrefix(string(kv.Key), outbox), maxText)
-	if err := json.Unmarshal(kv.Value, &entries); err != nil ||
+	name := clean(path.Base(string(kv.Key)), maxText)
+	if err := json.Unmarshal(kv.Value, &entries); err != nil || len(entries) == 0 ||
 		slices.ContainsFunc(entries, func(e adminapi.AuditEntry) bool { return e.ID == "" }) {
 		return []adminapi.AuditEntry{{ID: name, At: time.Unix(0, 0).UTC(), Actor: "unknown", Action: "unreadable",
 			Diff: clean(string(kv.Value), maxDiff)}}
+	}
+	for i := range entries[1:] {
+		entries[i+1].Previous = entries[i].Hash
 	}
 	return entries
 }

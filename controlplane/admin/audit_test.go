@@ -54,9 +54,11 @@ func (b *bench) ship(t *testing.T, logs ...*admin.AuditLog) {
 
 func (b *bench) waiting(t *testing.T) int64 {
 	t.Helper()
-	r, err := b.etcd.Get(t.Context(), "/modelgate/audit/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	r, err := b.etcd.Get(t.Context(), "/modelgate/audit.chain/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	require.NoError(t, err)
-	return r.Count
+	older, err := b.etcd.Get(t.Context(), "/modelgate/audit/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	require.NoError(t, err)
+	return r.Count + older.Count
 }
 
 func brief(entries []adminapi.AuditEntry) (all []string) {
@@ -204,7 +206,7 @@ func TestChangeAndEntryAreOneTransaction(t *testing.T) {
 	require.Equal(t, 400, put("bad"))
 	require.Zero(t, b.waiting(t))
 	require.Equal(t, 201, put("good"))
-	r, err := b.etcd.Get(t.Context(), "/modelgate/audit/", clientv3.WithPrefix())
+	r, err := b.etcd.Get(t.Context(), "/modelgate/audit.chain/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	require.Len(t, r.Kvs, 1)
 	object, err := b.etcd.Get(t.Context(), "/modelgate/v1/providers/good")

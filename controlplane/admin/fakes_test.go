@@ -38,9 +38,44 @@ func (m *memoryLedger) AppendAudit(_ context.Context, entries []adminapi.AuditEn
 		return errors.New("the ledger is away")
 	}
 	for _, e := range entries {
-		m.entries[e.ID] = e
+		if _, ok := m.entries[e.ID]; !ok {
+			m.entries[e.ID] = e
+		}
 	}
 	return nil
+}
+
+// AuditAfter returns entries by their ids.
+func (m *memoryLedger) AuditAfter(_ context.Context, id string, limit int) (found []adminapi.AuditEntry, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return nil, errors.New("the ledger is away")
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
+		if name > id && len(found) < limit {
+			found = append(found, m.entries[name])
+		}
+	}
+	return found, nil
+}
+
+// AuditEnds returns the ends of the chain.
+func (m *memoryLedger) AuditEnds(context.Context) (oldest, newest adminapi.AuditEntry, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return oldest, newest, errors.New("the ledger is away")
+	}
+	for _, e := range m.entries {
+		if e.Sequence > newest.Sequence {
+			newest = e
+		}
+		if e.Sequence > 0 && (oldest.Sequence == 0 || e.Sequence < oldest.Sequence) {
+			oldest = e
+		}
+	}
+	return oldest, newest, nil
 }
 
 // AppendVersions keeps versions by their ids.

@@ -84,24 +84,14 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 		return p, nil
 	}
 	entries := p.entries(ctx, c.action)
-	audit, err := s.config.Audit.ops(entries)
-	if err != nil {
-		return nil, err
-	}
-	versions, err := s.config.Audit.versionOps(ctx, p, entries)
-	if err != nil {
-		return nil, err
-	}
-	audit = append(audit, versions...)
-	if c.alone() {
-		var expected int64
-		if stored := before.Find(c.refs[0].kind, c.refs[0].name); stored != nil {
-			expected = stored.Revision
+	err = s.config.Audit.enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
+		versions, err := s.config.Audit.versionOps(ctx, p, entries)
+		if err != nil {
+			return err
 		}
-		p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, audit...)
-	} else {
-		p.revision, err = s.config.Store.Apply(ctx, before.Revision, p.writes, audit...)
-	}
+		also.With = append(also.With, versions...)
+		return s.carryOut(ctx, c, p, also)
+	})
 	if errors.Is(err, rpctypes.ErrNoSpace) && p.onlyDeletes() {
 		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
 		if p.revision, err = s.config.Store.Remove(ctx, before, p.writes); err == nil {
@@ -112,8 +102,21 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if err != nil {
 		return nil, err
 	}
-	s.config.Audit.kick()
 	return p, nil
+}
+
+// carryOut stores the changes of a plan and what belongs to them.
+func (s *server) carryOut(ctx context.Context, c change, p *plan, also configstore.Also) (err error) {
+	if !c.alone() {
+		p.revision, err = s.config.Store.Apply(ctx, p.before.Revision, p.writes, also)
+		return err
+	}
+	var expected int64
+	if stored := p.before.Find(c.refs[0].kind, c.refs[0].name); stored != nil {
+		expected = stored.Revision
+	}
+	p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, also)
+	return err
 }
 
 // before reads what a change depends on. Keys are read after the rest: one that is changed between makes the write a

@@ -131,6 +131,7 @@ func TestWhatWasSavedIsRestored(t *testing.T) {
 				put(t, etcd, "/modelgate/jobs/v1/claims/batch/1", "held", clientv3.WithLease(lease.ID))
 				put(t, etcd, "/of another/program", "x")
 				put(t, etcd, configstore.HistoryKey, "of this etcd")
+				put(t, etcd, configstore.AuditHeadKey, "{}")
 				require.NoError(t, book.AppendVersions(t.Context(), []adminapi.Version{{
 					ID: "1", Epoch: "of this etcd",
 					Revision: 9, At: time.Now(), Action: adminapi.Created,
@@ -144,9 +145,9 @@ func TestWhatWasSavedIsRestored(t *testing.T) {
 				h, counts, err := Restore(t.Context(), path, Target{Etcd: empty, Ledger: other, Root: root})
 				require.NoError(t, err)
 				require.Equal(t, "v1", h.By)
-				require.EqualValues(t, len(saved)+1, counts.Keys)
+				require.EqualValues(t, len(saved)+2, counts.Keys)
 				require.Equal(t, saved, all(t, empty),
-					"all but what counts the history, and no mark of the restoring is left")
+					"all but what counts the history, the head of the audit log, and no mark of the restoring is left")
 				require.ElementsMatch(t, contentOf(t, book), contentOf(t, other))
 
 				// Whoever follows what is spent sees that this is another database, and is told everything.

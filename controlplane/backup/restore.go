@@ -94,7 +94,7 @@ func (t Target) restore(ctx context.Context, from io.Reader, h Header) error {
 	keys := &batch{etcd: t.Etcd}
 	_, err := read(from, func(Header) error { return nil }, func(l line) error {
 		switch {
-		case string(l.Key) == configstore.HistoryKey:
+		case string(l.Key) == configstore.HistoryKey, string(l.Key) == configstore.AuditHeadKey:
 			return nil
 		case l.Key != nil:
 			return keys.put(ctx, l.Key, l.Value)

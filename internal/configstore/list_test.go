@@ -101,7 +101,9 @@ func TestASnapshotCanLeaveOutKinds(t *testing.T) {
 func TestOtherOperationsAreOfTheSameTransaction(t *testing.T) {
 	etcd := etcdtest.Start(t)
 	store := newStore(t, etcd)
-	outbox := func(n int) clientv3.Op { return clientv3.OpPut(fmt.Sprintf("/outbox/%d", n), "x") }
+	outbox := func(n int) configstore.Also {
+		return configstore.Also{With: []clientv3.Op{clientv3.OpPut(fmt.Sprintf("/outbox/%d", n), "x")}}
+	}
 	revisionOf := func(n int) int64 {
 		r, err := etcd.Get(t.Context(), fmt.Sprintf("/outbox/%d", n))
 		require.NoError(t, err)
@@ -134,6 +136,16 @@ func TestOtherOperationsAreOfTheSameTransaction(t *testing.T) {
 	require.ErrorIs(t, err, configstore.ErrConflict, "one that was deleted does not come back")
 	_, err = store.Swap(t.Context(), change(provider("NO")), 0)
 	require.ErrorAs(t, err, new(configv1.Errors))
+
+	head := outbox(7)
+	head.If = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("/outbox/7"), "=", 0)}
+	base = mustSnapshot(t, store).Revision
+	base, err = store.Apply(t.Context(), base, []configstore.Change{change(provider("c"))}, head)
+	require.NoError(t, err)
+	_, err = store.Apply(t.Context(), base, []configstore.Change{change(provider("d"))}, head)
+	require.ErrorIs(t, err, configstore.ErrConflict, "what it demands is not so")
+	_, err = store.Swap(t.Context(), change(key("k")), 0, head)
+	require.ErrorIs(t, err, configstore.ErrConflict)
 }
 
 // Making keys does not keep anybody from changing the rest, and the reverse: there may be very many.

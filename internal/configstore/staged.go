@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,10 +46,10 @@ const (
 var ErrUnfinished = errors.New(
 	"the changes are decided and not all written; the control planes write the rest as soon as etcd takes it")
 
-// stage makes changes that are more than a transaction takes. The revision that it returns is that of the last piece
+// stage makes changes that are more than a transaction takes. Now is done in the one that decides. The revision that it returns is that of the last piece
 // or later, so that the history has all of them at it: who follows and has it has all changes. Where it cannot be
 // learned it is the mark's.
-func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, ops []clientv3.Op) (int64, error) {
+func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, now, ops []clientv3.Op) (int64, error) {
 	pieces, total, err := piecesOf(ops)
 	if err != nil {
 		return 0, err
@@ -80,7 +81,7 @@ func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, ops []clientv
 	if _, err := s.etcd.Put(ctx, ownersPrefix+id, "", clientv3.WithLease(lease.ID)); err != nil {
 		return 0, err
 	}
-	revision, err := s.stageAs(ctx, id, compare, pieces)
+	revision, err := s.stageAs(ctx, id, compare, now, pieces)
 	if err != nil {
 		discard(ctx, s.etcd, id)
 		return 0, err
@@ -99,14 +100,15 @@ func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, ops []clientv
 }
 
 // stageAs stages pieces and puts the mark.
-func (s *Store) stageAs(ctx context.Context, id string, compare []clientv3.Cmp, pieces []string) (int64, error) {
+func (s *Store) stageAs(ctx context.Context, id string, compare []clientv3.Cmp, now []clientv3.Op,
+	pieces []string) (int64, error) {
 	for i, piece := range pieces {
 		if _, err := s.etcd.Put(ctx, fmt.Sprintf("%s%s/%06d", stagedPrefix, id, i), piece); err != nil {
 			return 0, err
 		}
 	}
 	compare = append(compare, clientv3.Compare(clientv3.CreateRevision(ownersPrefix+id), ">", 0))
-	return s.commit(ctx, "stage changes", compare, clientv3.OpPut(RestoringKey, applying+id))
+	return s.commit(ctx, "stage changes", compare, append(slices.Clone(now), clientv3.OpPut(RestoringKey, applying+id))...)
 }
 
 // piecesOf divides operations, and returns how large the pieces are together.

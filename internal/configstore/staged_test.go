@@ -85,10 +85,15 @@ func TestManyObjectsAreAppliedAtOnce(t *testing.T) {
 	require.Empty(t, (<-delivered).Objects["Provider"])
 
 	last := map[string]int{}
+	_, err := etcd.Put(t.Context(), "/head", "")
+	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
 		next := map[string]int{name: many}
-		revision, err := store.Apply(t.Context(), mustSnapshot(t, store).Revision, generation(many, name),
-			clientv3.OpPut("/audit/"+name, "x"))
+		was := map[string]string{"b": "a"}[name]
+		revision, err := store.Apply(t.Context(), mustSnapshot(t, store).Revision, generation(many, name), configstore.Also{
+			If:   []clientv3.Cmp{clientv3.Compare(clientv3.Value("/head"), "=", was)},
+			Now:  []clientv3.Op{clientv3.OpPut("/head", name)},
+			With: []clientv3.Op{clientv3.OpPut("/audit/"+name, "x")}})
 		require.NoError(t, err)
 		require.Equal(t, next, mustList(t, store))
 		for {
@@ -106,6 +111,13 @@ func TestManyObjectsAreAppliedAtOnce(t *testing.T) {
 	audit, err := etcd.Get(t.Context(), "/audit/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	require.Len(t, audit.Kvs, 2)
+
+	_, err = store.Apply(t.Context(), mustSnapshot(t, store).Revision, generation(many, "c"), configstore.Also{
+		If:  []clientv3.Cmp{clientv3.Compare(clientv3.Value("/head"), "=", "a")},
+		Now: []clientv3.Op{clientv3.OpPut("/head", "c")}})
+	require.ErrorIs(t, err, configstore.ErrConflict, "the head is another")
+	require.Equal(t, last, mustList(t, store))
+	requireNothingStaged(t, etcd)
 }
 
 // Readers who come while changes are made wait for them, and so do writers, who learn of what was changed.

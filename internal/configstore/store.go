@@ -33,6 +33,9 @@ const (
 	// HistoryKey names the life of this etcd, in whose revisions the history of objects is counted. It is not restored
 	// from a backup: the revisions are others then.
 	HistoryKey = "/modelgate/versions.epoch"
+	// AuditHeadKey is the end of the chain of the audit log. It is not restored from a backup either: the ledger, which
+	// was saved later, may have entries after it.
+	AuditHeadKey = "/modelgate/audit.head"
 	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is connected
 	// to them.
 	Replicas = "/modelgate/replicas/"

@@ -30,6 +30,25 @@ type Change struct {
 	Object configv1.Object
 }
 
+// Also is what else is done with changes. Its keys are not of the configuration, and its size comes on top of MaxBytes.
+type Also struct {
+	// If must be so as well.
+	If []clientv3.Cmp
+	// Now is done in the transaction that decides, also where the changes are staged: it is small.
+	Now []clientv3.Op
+	// With is done with the changes: of staged ones, in pieces.
+	With []clientv3.Op
+}
+
+// together returns several as one.
+func together(also []Also) (all Also) {
+	for _, a := range also {
+		all.If, all.Now = append(all.If, a.If...), append(all.Now, a.Now...)
+		all.With = append(all.With, a.With...)
+	}
+	return all
+}
+
 // Put stores an object where its revision is still the expected one, and all that also says is so, and returns its new
 // revision. Expected 0 means that the object must not be there yet, and AnyRevision that it does not matter. The error
 // is ErrConflict, ErrTooLarge, or what is wrong with the object.
@@ -65,9 +84,10 @@ func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, exp
 // Apply makes all changes at once or none, and returns a revision: whoever follows and has one that is not earlier has
 // them all. They are one transaction where they fit one, and staged where they do not. Base is the [Snapshot] revision
 // on which the changes were decided: where anything of the configuration was changed since, the error is ErrConflict,
-// also for changes of what the Snapshot was read without. Every object must be changed at most once. Also is done with
-// them; its keys are not of the configuration, and its size comes on top of MaxBytes. The error may be ErrUnfinished.
-func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ...clientv3.Op) (int64, error) {
+// also for changes of what the Snapshot was read without, and where what also demands is not so. Every object must be
+// changed at most once. The error may be ErrUnfinished.
+func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ...Also) (int64, error) {
+	more := together(also)
 	var ops []clientv3.Op
 	total := 0
 	for _, c := range changes {
@@ -79,14 +99,14 @@ func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ..
 		ops = append(ops, op)
 	}
 	whole := total
-	for _, op := range also {
+	for _, op := range slices.Concat(more.Now, more.With) {
 		whole += len(op.ValueBytes())
 	}
-	doing := fmt.Sprintf("apply %d changes", len(changes))
+	doing, compare := fmt.Sprintf("apply %d changes", len(changes)), append(since(base, changes), more.If...)
 	if total <= MaxBytes && whole <= maxRequest {
-		return s.commit(ctx, doing, since(base, changes), slices.Concat(also, nest(ops), versions(changes...))...)
+		return s.commit(ctx, doing, compare, slices.Concat(more.Now, more.With, nest(ops), versions(changes...))...)
 	}
-	revision, err := s.stage(ctx, since(base, changes), append(ops, also...))
+	revision, err := s.stage(ctx, compare, more.Now, append(ops, more.With...))
 	if err != nil {
 		return revision, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -108,14 +128,14 @@ func nest(ops []clientv3.Op) []clientv3.Op {
 // Swap makes one change where the revision of its object is still the expected one, as Put and Delete do, and also in
 // the same transaction. Expected cannot be AnyRevision. The error is ErrConflict, ErrTooLarge, or what is wrong with
 // the object.
-func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...clientv3.Op) (int64, error) {
+func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...Also) (int64, error) {
 	op, _, err := s.op(c)
 	if err != nil {
 		return 0, err
 	}
-	ops := append([]clientv3.Op{op}, also...)
-	return s.commit(ctx, "change "+c.Kind.Name+" "+c.Name, unchanged(keyOf(c.Kind, c.Name), expected),
-		append(ops, versions(c)...)...)
+	more := together(also)
+	return s.commit(ctx, "change "+c.Kind.Name+" "+c.Name, append(unchanged(keyOf(c.Kind, c.Name), expected), more.If...),
+		slices.Concat([]clientv3.Op{op}, more.Now, more.With, versions(c))...)
 }
 
 // Remove makes changes that are deletions, in an etcd that is full: such takes no other. Each object must be as it was

@@ -1,0 +1,307 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/internal/configstore"
+)
+
+const (
+	// holdKey is there, under a lease, while somebody who has lost to others again and again has them wait.
+	holdKey     = "/modelgate/audit.hold"
+	holdSeconds = 5
+	holdPause   = 20 * time.Millisecond
+
+	// enterTries bounds how often entries are linked to another head. After patientTries, or at once where the entries
+	// are many, the others are made to wait.
+	enterTries   = 20
+	patientTries = 5
+	// turnTimeout is how long a writer waits for others of its process. It goes on without its turn then.
+	turnTimeout = time.Second
+	// recoverTimeout bounds the question to the store where etcd has no head.
+	recoverTimeout = 2 * time.Second
+	// maxOwed bounds the entries outside the chain that are to be vouched for.
+	maxOwed = 1000
+)
+
+// errMoved is of a transaction that can have failed because of the head alone.
+var errMoved = fmt.Errorf("the head of the audit log was moved by others: %w", configstore.ErrConflict)
+
+// A chainHead is the head of the chain, with its value in etcd; empty: there is none.
+type chainHead struct {
+	auditchain.Head
+	value string
+}
+
+// unchanged holds where the head is still this one.
+func (h chainHead) unchanged() clientv3.Cmp {
+	if h.value == "" {
+		return clientv3.Compare(clientv3.CreateRevision(configstore.AuditHeadKey), "=", 0)
+	}
+	return clientv3.Compare(clientv3.Value(configstore.AuditHeadKey), "=", h.value)
+}
+
+// enter is the one way into the log. It links entries to the chain, and commit makes the transaction of which they and
+// the new head are part. Where another was faster, whichever control plane it was of, they are linked anew. Where
+// commit fails with ErrConflict and the head is still the same, something else was changed, and that is the error.
+func (a *AuditLog) enter(ctx context.Context, entries []adminapi.AuditEntry,
+	commit func(context.Context, configstore.Also) error) error {
+	defer a.takeTurn(ctx)()
+	patience := patientTries
+	if len(entries) > entriesAtOnce { // it takes long to write them again
+		patience = 1
+	}
+	var hold *concurrency.Session
+	defer func() { a.letGo(ctx, hold) }()
+	for n := 1; ; n++ {
+		head, err := a.head(ctx)
+		if err != nil {
+			return err
+		}
+		also, vouched, err := a.link(head, entries)
+		if err != nil {
+			return err
+		}
+		if hold == nil {
+			also.If = append(also.If, clientv3.Compare(clientv3.CreateRevision(holdKey), "=", 0))
+		}
+		err = commit(ctx, also)
+		if err == nil {
+			a.paid(vouched)
+			a.kick()
+			return nil
+		}
+		lost := errors.Is(err, errMoved)
+		if !lost && !errors.Is(err, configstore.ErrConflict) || n == enterTries {
+			return err
+		}
+		if moved, readErr := a.moved(ctx, head, hold != nil); readErr != nil || !moved && !lost {
+			return errors.Join(readErr, err)
+		}
+		if n >= patience && hold == nil {
+			hold = a.hold(ctx)
+		}
+	}
+}
+
+// takeTurn waits for other writers of this process, so that they do not take the head from each other. The wait is
+// bounded: the head alone is what keeps the chain in order.
+func (a *AuditLog) takeTurn(ctx context.Context) (leave func()) {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	if a.turn.Acquire(ctx, 1) != nil {
+		return func() {}
+	}
+	return func() { a.turn.Release(1) }
+}
+
+// hold has the others wait. It returns nil where one of them has asked for that first.
+func (a *AuditLog) hold(ctx context.Context) *concurrency.Session {
+	session, err := concurrency.NewSession(a.etcd, concurrency.WithTTL(holdSeconds), concurrency.WithContext(ctx))
+	if err != nil {
+		return nil
+	}
+	r, err := a.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(holdKey), "=", 0)).
+		Then(clientv3.OpPut(holdKey, "", clientv3.WithLease(session.Lease()))).Commit()
+	if err != nil || !r.Succeeded {
+		a.letGo(ctx, session)
+		return nil
+	}
+	return session
+}
+
+func (a *AuditLog) letGo(ctx context.Context, hold *concurrency.Session) {
+	if hold == nil {
+		return
+	}
+	hold.Orphan()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	_, _ = a.etcd.Revoke(ctx, hold.Lease()) // else it ends by itself
+}
+
+// moved reports whether the head is another than before, or was held by somebody else. It waits until it is not.
+func (a *AuditLog) moved(ctx context.Context, before chainHead, ours bool) (bool, error) {
+	for waited := false; ; waited = true {
+		r, err := a.etcd.Txn(ctx).Then(clientv3.OpGet(configstore.AuditHeadKey),
+			clientv3.OpGet(holdKey, clientv3.WithCountOnly())).Commit()
+		if err != nil {
+			return false, fmt.Errorf("read the head of the audit log: %w", err)
+		}
+		if ours || r.Responses[1].GetResponseRange().GetCount() == 0 {
+			kvs, value := r.Responses[0].GetResponseRange().GetKvs(), ""
+			if len(kvs) > 0 {
+				value = string(kvs[0].Value)
+			}
+			return waited || value != before.value, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(holdPause):
+		}
+	}
+}
+
+// head returns the head in etcd, or where it has none, what it must have been.
+func (a *AuditLog) head(ctx context.Context) (chainHead, error) {
+	r, err := a.etcd.Get(ctx, configstore.AuditHeadKey)
+	if err != nil {
+		return chainHead{}, fmt.Errorf("read the head of the audit log: %w", err)
+	}
+	var h chainHead
+	if len(r.Kvs) > 0 {
+		h.value = string(r.Kvs[0].Value)
+		if err := json.Unmarshal(r.Kvs[0].Value, &h.Head); err == nil && h.Sequence > 0 {
+			return h, nil
+		}
+		a.log.Error("the head of the audit log cannot be read: something else has written it")
+	}
+	h.Head, err = a.recovered(ctx)
+	return h, err
+}
+
+// recovered returns the head of the entries that there are: a backup was restored, which has none, or etcd has lost
+// its data. Where the store is away, what it may have is not waited for; the chain then begins anew.
+func (a *AuditLog) recovered(ctx context.Context) (auditchain.Head, error) {
+	var head auditchain.Head
+	after := func(oldest, newest adminapi.AuditEntry) {
+		if newest.Sequence > head.Sequence {
+			head.Sequence, head.Hash, head.ID = newest.Sequence, newest.Hash, newest.ID
+		}
+		if newest.Sequence > 0 && (head.Began.IsZero() || oldest.At.Before(head.Began)) {
+			head.Began = oldest.At
+		}
+	}
+	r, err := a.etcd.Get(ctx, chainOutbox, clientv3.WithLastKey()...)
+	if err != nil {
+		return head, fmt.Errorf("read the audit log: %w", err)
+	}
+	for _, kv := range r.Kvs {
+		entries := entriesOf(kv)
+		after(entries[0], entries[len(entries)-1])
+	}
+	if a.store != nil {
+		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+		defer cancel()
+		oldest, newest, err := a.store.AuditEnds(ctx)
+		if err != nil {
+			a.log.Warn("etcd has no head of the audit log, and the ledger does not say what it was", zap.Error(err))
+		}
+		after(oldest, newest)
+	}
+	if head.Sequence > 0 {
+		a.log.Warn("etcd has no head of the audit log: it goes on from the newest entry", zap.Int64("sequence", head.Sequence),
+			zap.String("hash", head.Hash))
+	}
+	return head, nil
+}
+
+// putHead writes the head where etcd has none and there are entries.
+func (a *AuditLog) putHead(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
+	defer cancel()
+	head, err := a.head(ctx)
+	if err != nil || head.value != "" || head.Sequence == 0 {
+		return err
+	}
+	value, err := json.Marshal(head.Head)
+	if err != nil {
+		return fmt.Errorf("write the head of the audit log: %w", err)
+	}
+	_, err = a.etcd.Txn(ctx).If(head.unchanged()).Then(clientv3.OpPut(configstore.AuditHeadKey, string(value))).Commit()
+	return err
+}
+
+// link returns what puts entries, which are at least one, into the outbox, and how many others it vouches for.
+func (a *AuditLog) link(head chainHead, entries []adminapi.AuditEntry) (also configstore.Also, vouched int, err error) {
+	a.mu.Lock() // those of two transactions are not in each other's midst
+	defer a.mu.Unlock()
+	vouches := slices.Clone(a.owed)
+	room, last := maxDiffs, head.ID
+	for _, some := range [][]adminapi.AuditEntry{entries, vouches} {
+		for i := range some {
+			if some[i].ID, err = a.nextID(last); err != nil {
+				return also, 0, fmt.Errorf("write the audit log: %w", err)
+			}
+			last = some[i].ID
+			tidy(&some[i], &room)
+		}
+	}
+	next, err := head.Link(entries)
+	if err == nil {
+		next, err = next.Link(vouches)
+	}
+	if err != nil {
+		return also, 0, err
+	}
+	value, err := json.Marshal(next)
+	if err != nil {
+		return also, 0, fmt.Errorf("write the audit log: %w", err)
+	}
+	also.If = []clientv3.Cmp{head.unchanged()}
+	also.Now = []clientv3.Op{clientv3.OpPut(configstore.AuditHeadKey, string(value))}
+	for some := range slices.Chunk(slices.Concat(entries, vouches), entriesAtOnce) {
+		for i := range some[1:] {
+			some[i+1].Previous = "" // entriesOf knows it
+		}
+		value, err := json.Marshal(some)
+		if err != nil {
+			return also, 0, fmt.Errorf("write the audit log: %w", err)
+		}
+		also.With = append(also.With, clientv3.OpPut(fmt.Sprintf("%s%020d", chainOutbox, some[0].Sequence), string(value)))
+	}
+	return also, len(vouches), nil
+}
+
+// nextID returns the id of an entry. Ids ascend along the chain, whatever the clocks of control planes say. The caller
+// holds mu.
+func (a *AuditLog) nextID(after string) (string, error) {
+	now, least := ulid.Now(), max(after, a.last)
+	last, err := ulid.ParseStrict(least)
+	if err != nil || last.Time() >= ulid.MaxTime() { // something else wrote the head
+		last, least = ulid.ULID{}, ""
+	}
+	made, err := ulid.New(max(now, last.Time()), a.ids)
+	if err == nil && made.String() <= least {
+		made, err = ulid.New(last.Time()+1, a.ids)
+	}
+	if err != nil {
+		return "", err
+	}
+	a.last = made.String()
+	return a.last, nil
+}
+
+// owe notes entries that are in the store and not in the chain, so that the next that are written vouch for them.
+func (a *AuditLog) owe(entries []adminapi.AuditEntry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range entries {
+		hash, err := auditchain.Hash(e)
+		if err != nil || len(a.owed) == maxOwed {
+			return
+		}
+		a.owed = append(a.owed, adminapi.AuditEntry{Actor: "control plane", Action: auditchain.Vouch, Kind: "AuditEntry",
+			Name: e.ID, Diff: hash})
+	}
+}
+
+// paid forgets the first that were vouched for.
+func (a *AuditLog) paid(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.owed = a.owed[min(n, len(a.owed)):]
+}
