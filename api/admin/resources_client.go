@@ -98,6 +98,16 @@ func (c *Client) Audit(ctx context.Context, o ListOptions) (Page[AuditEntry], er
 	return get[Page[AuditEntry]](ctx, c, "audit"+o.query())
 }
 
+// VerifyAudit reads the whole audit log and says whether it is what was written. Head is the hash of a head that is to
+// be in it; empty: none.
+func (c *Client) VerifyAudit(ctx context.Context, head string) (AuditVerification, error) {
+	query := url.Values{}
+	if head != "" {
+		query.Set("head", head)
+	}
+	return get[AuditVerification](ctx, c, "audit/verify?"+query.Encode())
+}
+
 // Usage returns the JSON of OpenAI's usage and cost endpoints over all tenants. Resource is completions, embeddings,
 // ..., or costs; query is theirs.
 func (c *Client) Usage(ctx context.Context, resource string, query url.Values) (json.RawMessage, error) {

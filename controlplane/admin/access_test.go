@@ -44,6 +44,7 @@ func endpoints() []struct {
 		{"DELETE", "/admin/v1/exchanges/x/bodies", ``, admin.BodiesDelete},
 		{"DELETE", "/admin/v1/bodies?key=x", ``, admin.BodiesDelete},
 		{"GET", "/admin/v1/audit", ``, admin.AuditRead},
+		{"GET", "/admin/v1/audit/verify", ``, admin.AuditRead},
 		{"POST", "/admin/v1/rollback?revision=1", ``, admin.ConfigWrite},
 		{"POST", "/admin/v1/rollback/providers/x?revision=1", ``, admin.ConfigWrite},
 		{"POST", "/admin/v1/rollback/keys/x?revision=1", ``, admin.KeysWrite},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -26,6 +27,21 @@ func (b *bench) fill(t *testing.T) {
 		}
 	}
 	t.Fatal("etcd has taken everything")
+}
+
+// empty makes room again after fill.
+func (b *bench) empty(t *testing.T) {
+	t.Helper()
+	deleted, err := b.etcd.Delete(t.Context(), "/other/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	_, err = b.etcd.Compact(t.Context(), deleted.Header.Revision, clientv3.WithCompactPhysical())
+	require.NoError(t, err)
+	for _, endpoint := range b.etcd.Endpoints() {
+		_, err = b.etcd.Defragment(t.Context(), endpoint)
+		require.NoError(t, err)
+	}
+	_, err = b.etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+	require.NoError(t, err)
 }
 
 func TestAFullEtcdTakesDeletions(t *testing.T) {

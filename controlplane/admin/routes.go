@@ -80,6 +80,7 @@ func (s *server) routes() []route {
 		{pattern: "POST /admin/v1/alerts/{receiver}/test", scope: ConfigWrite, handler: s.withAlerts(s.testAlert),
 			timeout: 20 * time.Second},
 		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit},
+		{pattern: "GET /admin/v1/audit/verify", scope: AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
 		{pattern: "POST /admin/v1/admintokens", scope: AdminsWrite, handler: s.createToken},
 	}
 }

@@ -1,0 +1,198 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+const (
+	verifyAtOnce  = 500
+	verifyTimeout = 10 * time.Minute
+	// verifyRounds bounds how often a log is followed that grows while it is read, and verifyTries how often it is read
+	// anew because its beginning was deleted meanwhile.
+	verifyRounds = 1000
+	verifyTries  = 3
+)
+
+var errGrows = errors.New("the audit log grows faster than it can be read")
+
+// verifyAudit reads the whole log and says whether it is what was written.
+func (s *server) verifyAudit(w http.ResponseWriter, r *http.Request) error {
+	noted := r.URL.Query()["head"]
+	if len(noted) > 1 {
+		return givenTwice("head")
+	}
+	noted = append(noted, "")
+	if len(noted[0]) > maxText {
+		return openai.BadRequest("head", openai.CodeInvalidValue, "The parameter head must be a hash.")
+	}
+	leave, err := s.export(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	control := http.NewResponseController(w) // a long log takes longer to read than other answers may take
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Now().Add(verifyTimeout + writeTimeout))
+	found, err := s.config.Audit.Verify(r.Context(), strings.ToLower(strings.TrimSpace(noted[0])))
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, found)
+}
+
+// Verify reads the whole log, page by page, and says whether it is what was written. Noted is the hash of a head that
+// is to be in it; empty: none.
+func (a *AuditLog) Verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
+	for try := 1; ; try++ {
+		found, err := a.verify(ctx, noted)
+		if err != nil || found.Break == nil || try == verifyTries {
+			return found, err
+		}
+		begins, err := a.begins(ctx)
+		if err != nil || begins <= found.First {
+			return found, err
+		}
+	}
+}
+
+// begins returns the sequence of the oldest entry in the store.
+func (a *AuditLog) begins(ctx context.Context) (int64, error) {
+	if a.store == nil {
+		return 0, nil
+	}
+	oldest, _, err := a.store.AuditEnds(ctx)
+	if err != nil {
+		return 0, ledgerError(err)
+	}
+	return oldest.Sequence, nil
+}
+
+// verify reads the log once: first what is in the store, which may take long. What is in etcd is then read as it is at
+// one revision, with the head, and what is not in etcd at it is in the store. Where the store is ahead of the head, more
+// was written meanwhile, and the rest is read.
+func (a *AuditLog) verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
+	none := adminapi.AuditVerification{}
+	first, _, err := a.settledHead(ctx)
+	if err != nil {
+		return none, err
+	}
+	v := auditchain.NewVerifier(first.Head, noted)
+	if err := a.verifyStore(ctx, v, true); err != nil {
+		return none, err
+	}
+	var before chainHead
+	for n := range verifyRounds {
+		head, revision, err := a.settledHead(ctx)
+		if err != nil {
+			return none, err
+		}
+		if err := a.verifyStore(ctx, v, false); err != nil {
+			return none, err
+		}
+		err = a.verifyOutboxes(ctx, v, revision, n == 0)
+		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+			return none, err
+		}
+		if err == nil && (v.Newest().Sequence <= head.Sequence || n > 0 && head.value == before.value) {
+			return v.End(head.Head), nil
+		}
+		before = head
+	}
+	return none, errGrows
+}
+
+// settledHead returns the head in etcd at a revision at which no staged changes are being made: their entries would be
+// missing. A head that cannot be read is none.
+func (a *AuditLog) settledHead(ctx context.Context) (head chainHead, revision int64, err error) {
+	for {
+		if err := configstore.Settle(ctx, a.etcd); err != nil {
+			return head, 0, err
+		}
+		r, err := a.etcd.Txn(ctx).Then(clientv3.OpGet(configstore.AuditHeadKey),
+			clientv3.OpGet(configstore.RestoringKey, clientv3.WithCountOnly())).Commit()
+		if err != nil {
+			return head, 0, fmt.Errorf("read the head of the audit log: %w", err)
+		}
+		if r.Responses[1].GetResponseRange().GetCount() > 0 {
+			continue
+		}
+		for _, kv := range r.Responses[0].GetResponseRange().GetKvs() {
+			head.value = string(kv.Value)
+			if json.Unmarshal(kv.Value, &head.Head) != nil {
+				head.Head = auditchain.Head{}
+			}
+		}
+		return head, r.Header.Revision, nil
+	}
+}
+
+// verifyStore reads what is in the store. All of it is what is to be read first; later, what came to the chain since.
+func (a *AuditLog) verifyStore(ctx context.Context, v *auditchain.Verifier, all bool) error {
+	for after := v.Newest().ID; a.store != nil; {
+		page, err := a.store.AuditAfter(ctx, after, verifyAtOnce)
+		if err != nil {
+			return ledgerError(err)
+		}
+		for _, e := range page {
+			if all || e.Sequence > v.Newest().Sequence {
+				v.Add(e)
+			}
+			after = e.ID
+		}
+		if len(page) < verifyAtOnce {
+			break
+		}
+	}
+	return nil
+}
+
+// verifyOutboxes reads what is in etcd at a revision and not in the store. What an older version has left there is read
+// only where there is no store, which takes it at once.
+func (a *AuditLog) verifyOutboxes(ctx context.Context, v *auditchain.Verifier, revision int64, all bool) error {
+	if a.store == nil && all {
+		if err := a.eachWaiting(ctx, outbox, revision, v.Add); err != nil {
+			return err
+		}
+	}
+	return a.eachWaiting(ctx, chainOutbox, revision, func(e adminapi.AuditEntry) {
+		if e.Sequence > v.Newest().Sequence || all && e.Sequence == 0 {
+			v.Add(e)
+		}
+	})
+}
+
+// eachWaiting calls f for the entries of an outbox at a revision, by ascending key.
+func (a *AuditLog) eachWaiting(ctx context.Context, outbox string, revision int64,
+	f func(adminapi.AuditEntry)) error {
+	end := clientv3.GetPrefixRangeEnd(outbox)
+	for from := outbox; ; {
+		r, err := a.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(scanAtOnce), clientv3.WithRev(revision))
+		if err != nil {
+			return fmt.Errorf("read the audit log: %w", err)
+		}
+		for _, kv := range r.Kvs {
+			for _, e := range entriesOf(kv) {
+				f(e)
+			}
+			from = string(kv.Key) + "\x00"
+		}
+		if !r.More {
+			return nil
+		}
+	}
+}
