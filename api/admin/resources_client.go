@@ -101,11 +101,8 @@ func (c *Client) Audit(ctx context.Context, o ListOptions) (Page[AuditEntry], er
 // VerifyAudit reads the whole audit log and says whether it is what was written. Head is the hash of a head that is to
 // be in it; empty: none.
 func (c *Client) VerifyAudit(ctx context.Context, head string) (AuditVerification, error) {
-	query := url.Values{}
-	if head != "" {
-		query.Set("head", head)
-	}
-	return get[AuditVerification](ctx, c, "audit/verify?"+query.Encode())
+	o := ListOptions{Filters: map[string]string{"head": head}}
+	return get[AuditVerification](ctx, c, "audit/verify"+o.query())
 }
 
 // Usage returns the JSON of OpenAI's usage and cost endpoints over all tenants. Resource is completions, embeddings,

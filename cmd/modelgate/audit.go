@@ -13,6 +13,11 @@ import (
 )
 
 type auditCmd struct {
+	Show   auditShowCmd   `cmd:"" default:"withargs" help:"Show the entries, newest first."`
+	Verify auditVerifyCmd `cmd:"" help:"Check that no entry was changed, removed or inserted."`
+}
+
+type auditShowCmd struct {
 	adminFlags
 	outputFlags
 	Since  string `default:"7d" placeholder:"WHEN" help:"Start: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
@@ -25,12 +30,12 @@ type auditCmd struct {
 }
 
 // Help is shown below the flags' summary.
-func (auditCmd) Help() string {
+func (auditShowCmd) Help() string {
 	return "Example:\n  modelgate audit --since 24h --kind key --diff"
 }
 
 // Run prints who did what, the newest first.
-func (c auditCmd) Run(ctx context.Context, stdout io.Writer) error {
+func (c auditShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 	since, err := parseSince("--since", c.Since, time.Now())
 	if err != nil {
 		return err

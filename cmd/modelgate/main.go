@@ -57,7 +57,7 @@ type commands struct {
 	Requests     requestsCmd     `cmd:"" help:"Show the request log, or what happened to one request."`
 	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
 	Alerts       alertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
-	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes."`
+	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes, and check that it is whole."`
 	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
 	Guard        guardCmd        `cmd:"" help:"Try guardrails on examples."`
