@@ -120,9 +120,9 @@ func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 	return nil
 }
 
-// direct keeps entries, which have their ids, of what was done though etcd is full, and takes no new head of the chain:
-// in the store at once, or at least in the process's log. The chain vouches for those in the store once etcd takes
-// entries again.
+// direct keeps entries, which have their ids, of what was done though etcd is full, and takes no new head of the
+// chain: in the store at once, or at least in the process's log. The chain vouches for those in the store once etcd
+// takes entries again.
 func (a *AuditLog) direct(ctx context.Context, entries []adminapi.AuditEntry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()

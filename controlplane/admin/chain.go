@@ -226,7 +226,8 @@ func (a *AuditLog) putHead(ctx context.Context) error {
 }
 
 // link returns what puts entries, which are at least one, into the outbox, and how many others it vouches for.
-func (a *AuditLog) link(head chainHead, entries []adminapi.AuditEntry) (also configstore.Also, vouched int, err error) {
+func (a *AuditLog) link(head chainHead, entries []adminapi.AuditEntry) (also configstore.Also, vouched int,
+	err error) {
 	a.mu.Lock() // those of two transactions are not in each other's midst
 	defer a.mu.Unlock()
 	vouches := slices.Clone(a.owed)

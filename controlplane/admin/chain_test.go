@@ -365,7 +365,8 @@ func TestWhatTheLedgerKeepsHasItsHash(t *testing.T) {
 	book := withLedger(t, b)
 	b.audit = admin.NewAuditLog(b.etcd, book, book, zap.NewNop())
 	b.config.Audit = b.audit
-	for _, text := range []string{"a\x00b\xff", "<&>\u2028\u2029\"", strings.Repeat("é", 1000), "\r\n\t\x7f", "\U0001F600"} {
+	for _, text := range []string{"a\x00b\xff", "<&>\u2028\u2029\"", strings.Repeat("é", 1000),
+		"\r\n\t\x7f", "\U0001F600"} {
 		require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: text, Role: text, Address: text,
 			Action: text, Kind: text, Name: text, Diff: strings.Repeat(text, 100), RequestID: text,
 			At: time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.FixedZone("", 3600))}))

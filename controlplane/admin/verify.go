@@ -83,8 +83,8 @@ func (a *AuditLog) begins(ctx context.Context) (int64, error) {
 }
 
 // verify reads the log once: first what is in the store, which may take long. What is in etcd is then read as it is at
-// one revision, with the head, and what is not in etcd at it is in the store. Where the store is ahead of the head, more
-// was written meanwhile, and the rest is read.
+// one revision, with the head, and what is not in etcd at it is in the store. Where the store is ahead of the head,
+// more was written meanwhile, and the rest is read.
 func (a *AuditLog) verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
 	none := adminapi.AuditVerification{}
 	first, _, err := a.settledHead(ctx)
@@ -161,8 +161,8 @@ func (a *AuditLog) verifyStore(ctx context.Context, v *auditchain.Verifier, all 
 	return nil
 }
 
-// verifyOutboxes reads what is in etcd at a revision and not in the store. What an older version has left there is read
-// only where there is no store, which takes it at once.
+// verifyOutboxes reads what is in etcd at a revision and not in the store. What an older version has left there is
+// read only where there is no store, which takes it at once.
 func (a *AuditLog) verifyOutboxes(ctx context.Context, v *auditchain.Verifier, revision int64, all bool) error {
 	if a.store == nil && all {
 		if err := a.eachWaiting(ctx, outbox, revision, v.Add); err != nil {

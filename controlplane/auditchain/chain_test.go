@@ -58,11 +58,12 @@ func TestAWholeChainIsIntact(t *testing.T) {
 }
 
 func TestTheHashIsOverCanonicalJSON(t *testing.T) {
-	e := adminapi.AuditEntry{ID: "01", At: noon, Actor: "a", Address: "::1", Action: "create", Sequence: 2, Previous: "ab",
-		Hash: "is not part of it"}
+	e := adminapi.AuditEntry{ID: "01", At: noon, Actor: "a", Address: "::1", Action: "create", Sequence: 2,
+		Previous: "ab", Hash: "is not part of it"}
 	hash, err := auditchain.Hash(e)
 	require.NoError(t, err)
-	// printf 'ab{"action":"create","actor":"a","address":"::1","at":"2026-11-20T12:00:00Z","id":"01","sequence":2}' | sha256sum
+	// As printf | sha256sum says it of
+	// ab{"action":"create","actor":"a","address":"::1","at":"2026-11-20T12:00:00Z","id":"01","sequence":2}
 	require.Equal(t, "a6538fcc6d57f239efb46ab39faba26313dac6d9cca751ee00935d396cdebcb8", hash)
 }
 
@@ -138,11 +139,12 @@ func TestEntriesOutsideTheChain(t *testing.T) {
 	all, head := chain(t, 10) // one an hour, from noon + 1 h on
 	before, during, later := entry(0), entry(1), entry(5)
 	before.ID, during.ID, later.ID = "0000", "0001a", "0005a"
-	found := verify(slices.Concat([]adminapi.AuditEntry{before}, all[:1], []adminapi.AuditEntry{during}, all[1:]), head, "")
+	with := slices.Concat([]adminapi.AuditEntry{before}, all[:1], []adminapi.AuditEntry{during}, all[1:])
+	found := verify(with, head, "")
 	require.True(t, found.Intact, "an older version wrote them, until it was replaced")
 	require.Equal(t, []int64{12, 10, 2, 0}, []int64{found.Entries, found.Chained, found.Older, found.Outside})
 
-	with := slices.Insert(slices.Clone(all), 5, later)
+	with = slices.Insert(slices.Clone(all), 5, later)
 	found = verify(with, head, "")
 	require.False(t, found.Intact)
 	require.Nil(t, found.Break, "it hides no break of the chain")

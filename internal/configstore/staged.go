@@ -46,9 +46,9 @@ const (
 var ErrUnfinished = errors.New(
 	"the changes are decided and not all written; the control planes write the rest as soon as etcd takes it")
 
-// stage makes changes that are more than a transaction takes. Now is done in the one that decides. The revision that it returns is that of the last piece
-// or later, so that the history has all of them at it: who follows and has it has all changes. Where it cannot be
-// learned it is the mark's.
+// stage makes changes that are more than a transaction takes. Now is done in the one that decides. The revision that
+// it returns is that of the last piece or later, so that the history has all of them at it: who follows and has it has
+// all changes. Where it cannot be learned it is the mark's.
 func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, now, ops []clientv3.Op) (int64, error) {
 	pieces, total, err := piecesOf(ops)
 	if err != nil {
@@ -108,7 +108,8 @@ func (s *Store) stageAs(ctx context.Context, id string, compare []clientv3.Cmp, 
 		}
 	}
 	compare = append(compare, clientv3.Compare(clientv3.CreateRevision(ownersPrefix+id), ">", 0))
-	return s.commit(ctx, "stage changes", compare, append(slices.Clone(now), clientv3.OpPut(RestoringKey, applying+id))...)
+	ops := append(slices.Clone(now), clientv3.OpPut(RestoringKey, applying+id))
+	return s.commit(ctx, "stage changes", compare, ops...)
 }
 
 // piecesOf divides operations, and returns how large the pieces are together.

@@ -30,7 +30,8 @@ type Change struct {
 	Object configv1.Object
 }
 
-// Also is what else is done with changes. Its keys are not of the configuration, and its size comes on top of MaxBytes.
+// Also is what else is done with changes. Its keys are not of the configuration, and its size comes on top of
+// MaxBytes.
 type Also struct {
 	// If must be so as well.
 	If []clientv3.Cmp
