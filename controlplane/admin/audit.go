@@ -69,7 +69,7 @@ type AuditLog struct {
 	versions VersionStore
 	log      *zap.Logger
 	kicked   chan struct{}
-	turn     *semaphore.Weighted // of one: whoever writes
+	turn     *semaphore.Weighted // of one: whoever writes an entry alone
 	// backlog counts keys of the outboxes, as this control plane last saw them.
 	backlog prometheus.Gauge
 
@@ -103,6 +103,7 @@ func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 	entries := []adminapi.AuditEntry{e}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	defer a.takeTurn(ctx)()
 	err := a.enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
 		r, err := a.etcd.Txn(ctx).If(also.If...).Then(append(also.Now, also.With...)...).Commit()
 		if err == nil && !r.Succeeded {

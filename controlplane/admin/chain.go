@@ -58,7 +58,6 @@ func (h chainHead) unchanged() clientv3.Cmp {
 // commit fails with ErrConflict and the head is still the same, something else was changed, and that is the error.
 func (a *AuditLog) enter(ctx context.Context, entries []adminapi.AuditEntry,
 	commit func(context.Context, configstore.Also) error) error {
-	defer a.takeTurn(ctx)()
 	patience := patientTries
 	if len(entries) > entriesAtOnce { // it takes long to write them again
 		patience = 1
@@ -76,6 +75,8 @@ func (a *AuditLog) enter(ctx context.Context, entries []adminapi.AuditEntry,
 		}
 		if hold == nil {
 			also.If = append(also.If, clientv3.Compare(clientv3.CreateRevision(holdKey), "=", 0))
+		} else {
+			also.Now = append(also.Now, clientv3.OpDelete(holdKey)) // once it is decided nobody has to wait
 		}
 		err = commit(ctx, also)
 		if err == nil {
@@ -96,8 +97,8 @@ func (a *AuditLog) enter(ctx context.Context, entries []adminapi.AuditEntry,
 	}
 }
 
-// takeTurn waits for other writers of this process, so that they do not take the head from each other. The wait is
-// bounded: the head alone is what keeps the chain in order.
+// takeTurn waits for others of this process who write an entry alone, so that they do not take the head from each
+// other. The wait is bounded: the head alone is what keeps the chain in order.
 func (a *AuditLog) takeTurn(ctx context.Context) (leave func()) {
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
