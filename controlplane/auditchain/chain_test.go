@@ -15,7 +15,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func entry(i int) adminapi.AuditEntry {
-	return adminapi.AuditEntry{ID: fmt.Sprintf("%04d", i), At: noon.Add(time.Duration(i) * time.Hour), Actor: "ann",
+	return adminapi.AuditEntry{ID: fmt.Sprintf("%04d", i), At: noon.Add(time.Duration(i) * 12 * time.Hour), Actor: "ann",
 		Action: "update", Kind: "Key", Name: fmt.Sprint("key_", i), Diff: "-a\n+<b>\u2028"}
 }
 
@@ -136,7 +136,7 @@ func TestEveryBreakIsFound(t *testing.T) {
 }
 
 func TestEntriesOutsideTheChain(t *testing.T) {
-	all, head := chain(t, 10) // one an hour, from noon + 1 h on
+	all, head := chain(t, 10) // one in twelve hours
 	before, during, later := entry(0), entry(1), entry(5)
 	before.ID, during.ID, later.ID = "0000", "0001a", "0005a"
 	with := slices.Concat([]adminapi.AuditEntry{before}, all[:1], []adminapi.AuditEntry{during}, all[1:])

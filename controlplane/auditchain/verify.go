@@ -14,7 +14,7 @@ const (
 	// is the other's id, Diff its hash.
 	Vouch = "vouch"
 	// upgrade is how long after a chain has begun a control plane of an older version may still write entries outside it.
-	upgrade = time.Hour
+	upgrade = 24 * time.Hour
 	// maxOutside bounds what a Verifier keeps of entries outside the chain.
 	maxOutside = 10_000
 )
