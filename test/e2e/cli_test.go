@@ -70,6 +70,10 @@ func TestCommandLine(t *testing.T) {
 	require.True(t, gjson.Get(report, "ok").Bool(), report)
 	require.ElementsMatch(t, []string{"envoy", "extproc", "jobs"}, roles(report), report)
 	require.Contains(t, line("audit", "--kind", "key"), id)
+	verified := line("audit", "verify", "-o", "json")
+	require.True(t, gjson.Get(verified, "intact").Bool(), verified)
+	require.Equal(t, gjson.Get(verified, "head_sequence").Int(), gjson.Get(verified, "chained").Int(), verified)
+	line("audit", "verify", "--head", gjson.Get(verified, "head").String())
 
 	found, _ := harness.Command(t, "", "doctor", "--data", g.Dir, "-o", "json")
 	for _, check := range []string{"gateway", "ready", "store", "clock", "certificate", "permissions", "data plane",
