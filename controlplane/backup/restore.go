@@ -113,7 +113,7 @@ func (t Target) restore(ctx context.Context, from io.Reader, h Header) error {
 		err = book.Commit()
 	}
 	if err == nil {
-		err = commit(ctx, t.Etcd, clientv3.OpDelete(configstore.RestoringKey))
+		err = commit(ctx, t.Etcd, clientv3.OpDelete(configstore.RestoringKey), clientv3.OpDelete(configstore.AuditHeadKey))
 	}
 	return err
 }
@@ -123,15 +123,15 @@ func nothing(from, to string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 }
 
-// begin sets the mark, where etcd is empty, but for what control planes that live tell each other, or has that of the
-// same backup.
+// begin sets the mark, where etcd is empty, but for what control planes that live tell each other and the head of
+// their audit log, or has that of the same backup.
 func (t Target) begin(ctx context.Context, h Header) error {
 	mark := fmt.Sprintf("a backup of %s, revision %d", h.Created.Format("2006-01-02T15:04:05.000000Z"), h.Revision)
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	r, err := t.Etcd.Txn(ctx).
-		If(nothing(prefix, configstore.Taken), nothing(clientv3.GetPrefixRangeEnd(configstore.Replicas),
-			clientv3.GetPrefixRangeEnd(prefix))).
+		If(nothing(prefix, configstore.AuditHeadKey), nothing(configstore.AuditHeadKey+"\x00", configstore.Taken),
+			nothing(clientv3.GetPrefixRangeEnd(configstore.Replicas), clientv3.GetPrefixRangeEnd(prefix))).
 		Then(clientv3.OpPut(configstore.RestoringKey, mark)).
 		Else(clientv3.OpGet(configstore.RestoringKey)).Commit()
 	if err != nil {
