@@ -122,7 +122,7 @@ func (s *Service) lead(ctx context.Context) error {
 		defer cancel()
 		_, _ = s.options.Etcd.Revoke(end, session.Lease()) // else it ends by itself
 	}()
-	mutex := concurrency.NewMutex(session, leader)
+	mutex := concurrency.NewMutex(session, configstore.AlertsLeader)
 	if err := mutex.Lock(ctx); err != nil {
 		return fmt.Errorf("waiting for the lock of alerts: %w", err)
 	}

@@ -202,7 +202,7 @@ func TestAReceiverThatFailsAtFirstHearsOfEachChangeOnceAndInOrder(t *testing.T) 
 func TestAControlPlaneThatDiesLosesNothingAndTellsNothingTwice(t *testing.T) {
 	w, _ := newWorld(t)
 	w.set(func() { w.ailing = true })
-	free := clientv3.Compare(clientv3.Version(leader), "=", 0)
+	free := clientv3.Compare(clientv3.Version(configstore.AlertsLeader), "=", 0)
 	require.NoError(t, w.service().evaluate(t.Context(), free)) // and there it dies, before anything is delivered
 	require.Empty(t, w.types())
 
@@ -250,14 +250,14 @@ func TestOneOfTwoControlPlanesTells(t *testing.T) {
 
 func TestAChangeThatAnotherHasMadeIsNotMadeAgain(t *testing.T) {
 	w, _ := newWorld(t)
-	free := clientv3.Compare(clientv3.Version(leader), "=", 0)
+	free := clientv3.Compare(clientv3.Version(configstore.AlertsLeader), "=", 0)
 	s := store{w.etcd}
 	c := change{id: "r.1", after: &adminapi.Alert{Rule: "r"}, event: &adminapi.AlertEvent{}}
 	_, err := s.apply(t.Context(), free, c, 0, 1)
 	require.NoError(t, err)
 	_, err = s.apply(t.Context(), free, c, 0, 1)
 	require.ErrorIs(t, err, errLost)
-	lost := clientv3.Compare(clientv3.Version(leader), ">", 0)
+	lost := clientv3.Compare(clientv3.Version(configstore.AlertsLeader), ">", 0)
 	_, err = s.apply(t.Context(), lost, change{id: "r.2"}, 0, 1)
 	require.ErrorIs(t, err, errLost, "who does not lead changes nothing")
 }
@@ -301,7 +301,8 @@ func TestADeliveryIsGivenUpAndTheHistorySaysSo(t *testing.T) {
 func TestAFullOutboxIsSaid(t *testing.T) {
 	w, _ := newWorld(t)
 	s := store{w.etcd}
-	told, err := s.apply(t.Context(), clientv3.Compare(clientv3.Version(leader), "=", 0), change{id: "r.1",
+	free := clientv3.Compare(clientv3.Version(configstore.AlertsLeader), "=", 0)
+	told, err := s.apply(t.Context(), free, change{id: "r.1",
 		event: &adminapi.AlertEvent{Deliveries: waiting([]string{"a", "b"}, time.Now())}}, 0, 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, told)
@@ -313,7 +314,7 @@ func TestAFullOutboxIsSaid(t *testing.T) {
 
 func TestTheHistoryIsBounded(t *testing.T) {
 	w, _ := newWorld(t)
-	s, free := store{w.etcd}, clientv3.Compare(clientv3.Version(leader), "=", 0)
+	s, free := store{w.etcd}, clientv3.Compare(clientv3.Version(configstore.AlertsLeader), "=", 0)
 	for range maxEvents + 3 {
 		_, err := s.apply(t.Context(), free, change{id: "r.1", event: &adminapi.AlertEvent{
 			Deliveries: waiting([]string{"a"}, time.Now())}}, 0, 0)

@@ -17,7 +17,6 @@ import (
 // Keys in etcd.
 const (
 	root    = "/modelgate/alerts/"
-	leader  = root + "leader"
 	current = root + "current/" // and the id of an alert
 	events  = root + "events/"  // and the id of an event
 	results = root + "results/" // and the id of an event, a slash and a receiver

@@ -243,6 +243,7 @@ func TestWhatMustNotBeRestoredIsRefusedAndChangesNothing(t *testing.T) {
 		put(t, into, configstore.Taken+"a", "1")
 		put(t, into, configstore.Untaken+"a", "[]")
 		put(t, into, configstore.AuditHeadKey, "{}") // somebody has tried to sign in
+		put(t, into, configstore.AlertsLeader+"/a", "")
 		_, _, err := Restore(t.Context(), path, Target{Etcd: into, Ledger: empty, Root: root})
 		require.NoError(t, err)
 		require.NotContains(t, all(t, into), configstore.AuditHeadKey)

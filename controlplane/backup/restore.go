@@ -123,15 +123,31 @@ func nothing(from, to string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 }
 
-// begin sets the mark, where etcd is empty, but for what control planes that live tell each other and the head of
-// their audit log, or has that of the same backup.
+// alive are the ranges of what control planes that live write by themselves into an etcd that has lost its data: who
+// is connected to them, who judges alerts, and the head of their audit log. They are in order.
+var alive = [...][2]string{
+	{configstore.AlertsLeader + "/", clientv3.GetPrefixRangeEnd(configstore.AlertsLeader + "/")},
+	{configstore.AuditHeadKey, configstore.AuditHeadKey + "\x00"},
+	{configstore.Taken, clientv3.GetPrefixRangeEnd(configstore.Replicas)},
+}
+
+// isEmpty holds where etcd has nothing else.
+func isEmpty() (all []clientv3.Cmp) {
+	from := prefix
+	for _, r := range alive {
+		all, from = append(all, nothing(from, r[0])), r[1]
+	}
+	return append(all, nothing(from, clientv3.GetPrefixRangeEnd(prefix)))
+}
+
+// begin sets the mark, where etcd is empty, but for what control planes that live write, or has that of the same
+// backup.
 func (t Target) begin(ctx context.Context, h Header) error {
 	mark := fmt.Sprintf("a backup of %s, revision %d", h.Created.Format("2006-01-02T15:04:05.000000Z"), h.Revision)
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	r, err := t.Etcd.Txn(ctx).
-		If(nothing(prefix, configstore.AuditHeadKey), nothing(configstore.AuditHeadKey+"\x00", configstore.Taken),
-			nothing(clientv3.GetPrefixRangeEnd(configstore.Replicas), clientv3.GetPrefixRangeEnd(prefix))).
+		If(isEmpty()...).
 		Then(clientv3.OpPut(configstore.RestoringKey, mark)).
 		Else(clientv3.OpGet(configstore.RestoringKey)).Commit()
 	if err != nil {

@@ -25,27 +25,30 @@ const (
 	// versionKey is written by every transaction, so that a deletion moves the revision of the configuration too, and
 	// a replica that starts after it agrees on that revision with one that saw it.
 	versionKey = prefix + "version"
-	// keyVersionKey is what versionKey is, of transactions that change nothing but keys: there are many, and what depends
-	// on the rest need not be decided anew for them. It is in the gap that [without] leaves for keys.
+	// keyVersionKey is what versionKey is, of transactions that change nothing but keys: there are many, and what
+	// depends on the rest need not be decided anew for them. It is in the gap that [without] leaves for keys.
 	keyVersionKey = prefix + "keys.version"
 	// RootKey holds the fingerprint of the root secret under which the configuration is written.
 	RootKey = "/modelgate/root"
 	// HistoryKey names the life of this etcd, in whose revisions the history of objects is counted. It is not restored
 	// from a backup: the revisions are others then.
 	HistoryKey = "/modelgate/versions.epoch"
-	// AuditHeadKey is the end of the chain of the audit log. It is not restored from a backup either: the ledger, which
-	// was saved later, may have entries after it.
+	// AuditHeadKey is the end of the chain of the audit log. It is not restored from a backup either: the ledger,
+	// which was saved later, may have entries after it.
 	AuditHeadKey = "/modelgate/audit.head"
-	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is connected
-	// to them.
+	// AlertsLeader is what the keys begin with, each under a lease, by which control planes agree on who judges
+	// alerts.
+	AlertsLeader = "/modelgate/alerts/leader"
+	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is
+	// connected to them.
 	Replicas = "/modelgate/replicas/"
-	// Taken is what the keys begin with, likewise, by which they tell which revision all have taken that are connected to
-	// them.
+	// Taken is what the keys begin with, likewise, by which they tell which revision all have taken that are connected
+	// to them.
 	Taken = "/modelgate/replicas.taken/"
 	// Untaken is what the keys begin with, likewise, by which they tell what of it is refused.
 	Untaken = "/modelgate/replicas.untaken/"
-	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read before
-	// it is gone, or claimed.
+	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read
+	// before it is gone, or claimed.
 	RestoringKey = prefix + "restoring"
 )
 
