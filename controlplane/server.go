@@ -67,6 +67,7 @@ type Server struct {
 	config    Config
 	resolver  *resolver
 	exchanger *exchanger
+	keySets   *keySets
 	builder   *xds.Builder // of build
 	settings  *settings    // of build
 	publisher *snapshot.Publisher
@@ -105,6 +106,7 @@ func New(c Config) (*Server, error) {
 		config:    c,
 		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e),
 		exchanger: e,
+		keySets:   newKeySets(e.changed),
 		builder:   xds.NewBuilder(xds.Options{Providers: c.Providers, SystemCA: c.SystemCA}),
 		settings:  newSettings(c.Root),
 		publisher: p,
@@ -219,6 +221,10 @@ func (s *Server) Run(ctx context.Context) error {
 		s.exchanger.run(running)
 		return running.Err()
 	})
+	g.Go(func() error {
+		s.keySets.run(running)
+		return running.Err()
+	})
 	if s.config.Etcd != nil {
 		g.Go(func() error {
 			s.tellReplicas(running)
@@ -262,7 +268,8 @@ func (s *Server) serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow publishes the configuration whenever it has changed, a file that it names has, or a token.
+// follow publishes the configuration whenever it has changed, a file that it names has, a token, or the keys of an
+// issuer.
 func (s *Server) follow(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.FileInterval)
 	defer ticker.Stop()
@@ -294,14 +301,15 @@ func (s *Server) follow(ctx context.Context) error {
 // build turns a configuration into what is published.
 func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
-	in.Settings, in.Responses = s.settings.of(in.JobServices, configstore.All[*configv1.Guardrail](state))
+	issuers, unread := s.keySets.of(configstore.All[*configv1.TokenIssuer](state))
+	in.Settings, in.Responses = s.settings.of(in.JobServices, configstore.All[*configv1.Guardrail](state), issuers)
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
 		chains[c.GetName()] = []byte(c.GetChain())
 	}
 	s.chains.Store(&chains)
 	objects, errs := s.builder.Build(in)
-	errs = append(errs, unresolved...)
+	errs = append(append(errs, unresolved...), unread...)
 	keys, wrong := s.keys.changes(state)
 	errs = append(errs, wrong...)
 	for ref, err := range state.Errors {

@@ -11,8 +11,8 @@ import (
 )
 
 // settings are the secrets that the ext_proc service and the job service need once, with the decision whether
-// responses are stored, and the guardrails. What has not changed is the same message, so that it is not published
-// again.
+// responses are stored, the guardrails, and the issuers of tokens. What has not changed is the same message, so that
+// it is not published again.
 type settings struct {
 	key       []byte // under which responses are sealed
 	last      *configv1.Settings
@@ -23,19 +23,17 @@ func newSettings(root *secret.Root) *settings {
 	return &settings{key: root.ResponseKey(), last: &configv1.Settings{Name: "default", KeyPepper: root.KeyPepper()}}
 }
 
-// of returns the settings under a configuration's JobServices, of which there is at most one, and Guardrails, and what
-// the job service is told about stored responses: nil if there are none.
-func (s *settings) of(services []*configv1.JobService, guardrails []*configv1.Guardrail) (*configv1.Settings,
-	*configv1.ResponseStore) {
+// of returns the settings under a configuration's JobServices and Guardrails and the issuers whose keys are known, and
+// what the job service is told about stored responses: nil if there are none.
+func (s *settings) of(services []*configv1.JobService, guardrails []*configv1.Guardrail,
+	issuers []*configv1.ResolvedIssuer) (*configv1.Settings, *configv1.ResponseStore) {
 	var stored *configv1.ResponseStore
-	if len(services) > 0 && services[0].GetStoredResponses() != nil {
+	if len(services) > 0 && services[0].GetStoredResponses() != nil { // there is at most one
 		stored = s.stored(services[0].GetStoredResponses().KeptFor())
 	}
-	on := slices.DeleteFunc(slices.Clone(guardrails), (*configv1.Guardrail).GetDisabled)
-	if s.last.GetStoresResponses() != (stored != nil) || !slices.Equal(s.last.GetGuardrails(), on) {
-		s.last = &configv1.Settings{Name: s.last.GetName(), KeyPepper: s.last.GetKeyPepper(),
-			StoresResponses: stored != nil, Guardrails: on}
-	}
+	s.last = unchanged(s.last, &configv1.Settings{Name: s.last.GetName(), KeyPepper: s.last.GetKeyPepper(),
+		StoresResponses: stored != nil, Issuers: issuers,
+		Guardrails: slices.DeleteFunc(slices.Clone(guardrails), (*configv1.Guardrail).GetDisabled)})
 	return s.last, stored
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/jwtauth"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
@@ -56,7 +57,10 @@ func (c *configClient) settings() *xdsclient.Type {
 			c.building.Hasher = auth.NewHasher(s.GetKeyPepper())
 			c.building.StoresResponses = s.GetStoresResponses()
 			var err error
-			c.building.Rails, err = guard.Compile(s.GetGuardrails())
+			if c.building.Rails, err = guard.Compile(s.GetGuardrails()); err != nil {
+				return err
+			}
+			c.building.Tokens, err = jwtauth.New(s.GetIssuers())
 			return err
 		},
 	})

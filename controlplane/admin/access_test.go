@@ -67,7 +67,7 @@ func endpoints() []struct {
 		switch k.Name {
 		case "Key":
 			read, write = admin.KeysRead, admin.KeysWrite
-		case "Account", "AdminToken", "IdentityProvider":
+		case "Account", "AdminToken", "IdentityProvider", "TokenIssuer":
 			read, write = admin.AdminsWrite, admin.AdminsWrite
 		}
 		path := "/admin/v1/" + k.Plural

@@ -145,7 +145,7 @@ func ReadScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysRead
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider:
+	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.TokenIssuer:
 		return AdminsWrite
 	}
 	return ConfigRead
@@ -156,7 +156,7 @@ func WriteScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysWrite
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider:
+	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.TokenIssuer:
 		return AdminsWrite
 	}
 	return ConfigWrite

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/claims"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -76,15 +77,21 @@ func (all *issuers) of(ctx context.Context, p *configv1.IdentityProvider) (*issu
 	}
 }
 
-// discover asks an issuer for its endpoints.
-func discover(p *configv1.IdentityProvider) (*issuer, error) {
+// Client returns a client for an issuer, which trusts the system's authorities, or those of a PEM text instead. Its
+// answers and their time are bounded.
+func Client(authorities string) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if p.GetCa() != "" {
+	if authorities != "" {
 		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM([]byte(p.GetCa()))
+		pool.AppendCertsFromPEM([]byte(authorities))
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 	}
-	i := &issuer{http: &http.Client{Transport: bounded{transport}, Timeout: patience}, read: time.Now()}
+	return &http.Client{Transport: bounded{transport}, Timeout: patience}
+}
+
+// discover asks an issuer for its endpoints.
+func discover(p *configv1.IdentityProvider) (*issuer, error) {
+	i := &issuer{http: Client(p.GetCa()), read: time.Now()}
 	var err error
 	// The context is that of later reads of keys too.
 	if i.Provider, err = oidc.NewProvider(oidc.ClientContext(context.Background(), i.http), p.GetIssuer()); err != nil {
@@ -106,44 +113,44 @@ func (i *issuer) client(p *configv1.IdentityProvider, back string, hidden secret
 		RedirectURL: back, Scopes: append([]string{oidc.ScopeOpenID, "profile", "email"}, p.GetScopes()...)}
 }
 
-// claims are what an issuer says of a person.
-type claims struct {
+// said is what an issuer says of a person.
+type said struct {
 	token   string // the ID token
 	subject string
-	all     map[string]any
+	all     claims.Claims
 }
 
 // exchange redeems a grant, and checks the ID token: its signature by a key of the issuer, its issuer, audience and
 // times, and that it is of this flow.
-func (i *issuer) exchange(ctx context.Context, client *oauth2.Config, grant string, f Flow) (claims, error) {
+func (i *issuer) exchange(ctx context.Context, client *oauth2.Config, grant string, f Flow) (said, error) {
 	ctx = oidc.ClientContext(ctx, i.http)
 	tokens, err := client.Exchange(ctx, grant, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
-		return claims{}, redeemError(err)
+		return said{}, redeemError(err)
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	token, err := i.VerifierContext(ctx, &oidc.Config{ClientID: client.ClientID}).Verify(ctx, raw)
 	if err != nil {
-		return claims{}, err
+		return said{}, err
 	}
-	got := claims{token: raw, subject: token.Subject}
+	got := said{token: raw, subject: token.Subject}
 	if err := token.Claims(&got.all); err != nil {
-		return claims{}, err
+		return said{}, err
 	}
-	azp, _ := got.all["azp"].(string)
+	azp := got.all.Text("azp")
 	switch {
 	case token.Nonce != f.Nonce:
-		return claims{}, errors.New("the ID token is of another sign-in: its nonce differs")
+		return said{}, errors.New("the ID token is of another sign-in: its nonce differs")
 	case token.Subject == "":
-		return claims{}, errors.New("the ID token has no subject")
+		return said{}, errors.New("the ID token has no subject")
 	case len(token.Audience) > 1 && azp != client.ClientID || azp != "" && azp != client.ClientID:
-		return claims{}, errors.New("the ID token is for another client: azp differs")
+		return said{}, errors.New("the ID token is for another client: azp differs")
 	}
 	return got, i.addUserInfo(ctx, tokens, got)
 }
 
 // addUserInfo adds the claims that only the endpoint userinfo has.
-func (i *issuer) addUserInfo(ctx context.Context, tokens *oauth2.Token, got claims) error {
+func (i *issuer) addUserInfo(ctx context.Context, tokens *oauth2.Token, got said) error {
 	if i.UserInfoEndpoint() == "" {
 		return nil
 	}

@@ -26,8 +26,8 @@ type Person struct {
 }
 
 // personOf returns whom claims are about.
-func personOf(p *configv1.IdentityProvider, got claims) (*Person, error) {
-	name, _ := claim(got.all, p.NameFrom()).(string)
+func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
+	name := got.all.Text(p.NameFrom())
 	if p.NameFrom() == "email" && !isTrue(got.all["email_verified"]) {
 		return nil, forbidden("%s has not verified your e-mail address, so it cannot be the name of your account here. "+
 			"An owner can choose another claim in name_claim.", p.GetName())
@@ -36,11 +36,11 @@ func personOf(p *configv1.IdentityProvider, got claims) (*Person, error) {
 		return nil, forbidden("%s does not say the claim %s of you, which is the name of your account here.", p.GetName(),
 			p.NameFrom())
 	}
-	display, _ := got.all["name"].(string)
+	display := got.all.Text("name")
 	if len(display) > maxDisplay || strings.ContainsFunc(display, unicode.IsControl) {
 		display = "" // a name that cannot be shown keeps nobody out
 	}
-	role := p.RoleOf(groups(claim(got.all, p.GroupsFrom())))
+	role := p.RoleOf(got.all.Texts(p.GroupsFrom()))
 	if role == configv1.Role_ROLE_UNSPECIFIED {
 		return nil, forbidden("Your account at %s has no group that may use this gateway.", p.GetName())
 	}
@@ -68,38 +68,6 @@ func (p *Person) Account(stored *configv1.Account) (*configv1.Account, error) {
 		account.DisplayName = p.DisplayName
 	}
 	return account, nil
-}
-
-// claim returns a claim by its name, or by a path with dots into objects.
-func claim(all map[string]any, name string) any {
-	if value, ok := all[name]; ok {
-		return value
-	}
-	for {
-		first, rest, more := strings.Cut(name, ".")
-		if !more {
-			return all[name]
-		}
-		all, _ = all[first].(map[string]any)
-		name = rest
-	}
-}
-
-// groups returns the texts of a claim: of a list, or of one text.
-func groups(value any) []string {
-	switch value := value.(type) {
-	case string:
-		return []string{value}
-	case []any:
-		var found []string
-		for _, v := range value {
-			if s, ok := v.(string); ok {
-				found = append(found, s)
-			}
-		}
-		return found
-	}
-	return nil
 }
 
 // isTrue reports whether a claim is true. Some issuers write it as a text.

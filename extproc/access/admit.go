@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/jwtauth"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -22,6 +23,7 @@ type Directory struct {
 	Organizations map[string]*configv1.Organization
 	Projects      map[string]*configv1.Project      // by "<organization>/<project>"
 	RateLimits    map[string]*rlsv3.RateLimitConfig // by name
+	Tokens        *jwtauth.Verifier                 // of clients without keys; nil: there are none
 }
 
 // A Caller is the sender of a request, as the request identifies it.
@@ -45,10 +47,14 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	case !auth.IsBearer(c.Authorization):
 		why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
 	default:
-		if given, ok := auth.FromHeader(c.Authorization); ok && auth.CheckFormat(given) {
-			key = d.Keyring.ByHash(d.Hasher.Hash(given), now)
-		}
+		given, ok := auth.FromHeader(c.Authorization)
 		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
+		switch {
+		case ok && auth.CheckFormat(given):
+			key = d.Keyring.ByHash(d.Hasher.Hash(given), now)
+		case ok && d.Tokens != nil && jwtauth.Looks(given):
+			key, why = d.ofToken(given, now)
+		}
 	}
 	if key == nil || !d.isValid(key, now) {
 		return nil, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
@@ -67,6 +73,22 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 				telemetry.Clip(c.Path) + "."}
 	}
 	return key, nil
+}
+
+// ofToken returns the key as which a token acts, or why there is none.
+func (d *Directory) ofToken(token string, now time.Time) (key *Client, why string) {
+	p, err := d.Tokens.Verify(token, now)
+	if err != nil {
+		return nil, "The token provided is not accepted: " + err.Error() + "."
+	}
+	if key = d.Keyring.ByName(p.Key); key == nil {
+		return nil, "The token provided is not accepted: the key as which it acts does not exist."
+	}
+	key.User = p.User
+	if expires := p.Expires.Unix(); key.Expires == 0 || expires < key.Expires {
+		key.Expires = max(expires, now.Unix()+1) // the verifier allows for a skew of clocks
+	}
+	return key, "The key as which the token acts is disabled or expired."
 }
 
 // isValid reports whether a key is valid. A key is disabled if its organization or project is.

@@ -29,6 +29,8 @@ type Client struct {
 	Limits    []*configv1.Limit
 	Budgets   []*configv1.Budget
 	Bodies    *configv1.Bodies
+	// User of the token that acts as the key; empty: the request names one, or nobody.
+	User string
 }
 
 // shards is the number of parts of a Keyring. A change copies only the parts that it affects.

@@ -5162,6 +5162,171 @@ func (x *GuardRule) GetMaxCharacters() uint64 {
 	return 0
 }
 
+// A TokenIssuer lets clients use JSON Web Tokens (RFC 7519) in place of keys. A token acts as one of the keys of the
+// configuration, with its models, limits, budgets and place in the ledger.
+type TokenIssuer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The issuer, as its tokens name it in "iss".
+	Issuer string `protobuf:"bytes,2,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// A token must be for one of these ("aud").
+	Audiences []string `protobuf:"bytes,3,rep,name=audiences,proto3" json:"audiences,omitempty"`
+	// Where its keys are, as a JSON Web Key Set. Default: what ISSUER/.well-known/openid-configuration says. They are read
+	// every few minutes.
+	JwksUrl string `protobuf:"bytes,4,opt,name=jwks_url,json=jwksUrl,proto3" json:"jwks_url,omitempty"`
+	// Certificate authorities (PEM) to trust instead of the system's.
+	Ca string `protobuf:"bytes,5,opt,name=ca,proto3" json:"ca,omitempty"`
+	// Claim that names the user, in place of the "user" of requests. Default "sub".
+	UserClaim string `protobuf:"bytes,6,opt,name=user_claim,json=userClaim,proto3" json:"user_claim,omitempty"`
+	// As which key a token acts: the first binding that fits. A token that fits none is refused.
+	Bindings      []*TokenBinding `protobuf:"bytes,7,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	Disabled      bool            `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenIssuer) Reset() {
+	*x = TokenIssuer{}
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenIssuer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenIssuer) ProtoMessage() {}
+
+func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
+func (*TokenIssuer) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *TokenIssuer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TokenIssuer) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *TokenIssuer) GetAudiences() []string {
+	if x != nil {
+		return x.Audiences
+	}
+	return nil
+}
+
+func (x *TokenIssuer) GetJwksUrl() string {
+	if x != nil {
+		return x.JwksUrl
+	}
+	return ""
+}
+
+func (x *TokenIssuer) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *TokenIssuer) GetUserClaim() string {
+	if x != nil {
+		return x.UserClaim
+	}
+	return ""
+}
+
+func (x *TokenIssuer) GetBindings() []*TokenBinding {
+	if x != nil {
+		return x.Bindings
+	}
+	return nil
+}
+
+func (x *TokenIssuer) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// A TokenBinding says which tokens act as a key.
+type TokenBinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the key, such as key_01JD....
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Claims that a token must have, with their values. A "*" stands for any characters. Of a list, one must fit. Dots in
+	// names lead into objects. Empty: every token.
+	Claims        map[string]string `protobuf:"bytes,2,rep,name=claims,proto3" json:"claims,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenBinding) Reset() {
+	*x = TokenBinding{}
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenBinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenBinding) ProtoMessage() {}
+
+func (x *TokenBinding) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
+func (*TokenBinding) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *TokenBinding) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *TokenBinding) GetClaims() map[string]string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
 var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
@@ -5595,7 +5760,23 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bpatterns\x18\x05 \x03(\tR\bpatterns\x12\x14\n" +
 	"\x05words\x18\x06 \x03(\tR\x05words\x12#\n" +
 	"\rallowed_tools\x18\a \x03(\tR\fallowedTools\x12%\n" +
-	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters*U\n" +
+	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters\"\xfc\x01\n" +
+	"\vTokenIssuer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x1c\n" +
+	"\taudiences\x18\x03 \x03(\tR\taudiences\x12\x19\n" +
+	"\bjwks_url\x18\x04 \x01(\tR\ajwksUrl\x12\x0e\n" +
+	"\x02ca\x18\x05 \x01(\tR\x02ca\x12\x1d\n" +
+	"\n" +
+	"user_claim\x18\x06 \x01(\tR\tuserClaim\x12=\n" +
+	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingR\bbindings\x12\x1a\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled\"\xa2\x01\n" +
+	"\fTokenBinding\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12E\n" +
+	"\x06claims\x18\x02 \x03(\v2-.modelgate.config.v1.TokenBinding.ClaimsEntryR\x06claims\x1a9\n" +
+	"\vClaimsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -5686,7 +5867,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -5749,84 +5930,87 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*ListedModel)(nil),           // 58: modelgate.config.v1.ListedModel
 	(*Guardrail)(nil),             // 59: modelgate.config.v1.Guardrail
 	(*GuardRule)(nil),             // 60: modelgate.config.v1.GuardRule
-	nil,                           // 61: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 62: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 63: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
+	(*TokenIssuer)(nil),           // 61: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 62: modelgate.config.v1.TokenBinding
+	nil,                           // 63: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 64: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 65: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 66: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 67: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	12, // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	61, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	63, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	13, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	14, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	11, // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	64, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	64, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	64, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	64, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	67, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	67, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	67, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	67, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	17, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	18, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	13, // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	65, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	68, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	16, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	65, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	65, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	68, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	68, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	21, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	22, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	62, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	64, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	20, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	25, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	65, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	68, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 23: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 24: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	21, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	22, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	65, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	68, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	27, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	25, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	21, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	22, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	65, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	68, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	27, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	25, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	26, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	64, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	67, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	29, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	30, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	29, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 40: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 41: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	65, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	68, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	32, // 43: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
 	12, // 44: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
 	34, // 45: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	2,  // 46: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	64, // 47: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	67, // 47: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	2,  // 48: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	65, // 49: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	65, // 50: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	68, // 49: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	68, // 50: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	38, // 51: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
 	37, // 52: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	64, // 53: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	67, // 53: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
 	12, // 54: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
 	42, // 55: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
 	43, // 56: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
 	44, // 57: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,  // 58: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,  // 59: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	63, // 60: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	65, // 60: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
 	47, // 61: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
 	45, // 62: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
 	46, // 63: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
 	50, // 64: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
 	49, // 65: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	64, // 66: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	67, // 66: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
 	12, // 67: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
 	5,  // 68: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	64, // 69: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	64, // 70: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	67, // 69: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	67, // 70: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
 	54, // 71: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
 	55, // 72: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
 	56, // 73: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
@@ -5837,11 +6021,13 @@ var file_api_config_v1_config_proto_depIdxs = []int32{
 	7,  // 78: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
 	8,  // 79: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
 	9,  // 80: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	81, // [81:81] is the sub-list for method output_type
-	81, // [81:81] is the sub-list for method input_type
-	81, // [81:81] is the sub-list for extension type_name
-	81, // [81:81] is the sub-list for extension extendee
-	0,  // [0:81] is the sub-list for field type_name
+	62, // 81: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	66, // 82: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	83, // [83:83] is the sub-list for method output_type
+	83, // [83:83] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -5865,7 +6051,7 @@ func file_api_config_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   54,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -117,7 +117,9 @@ type Settings struct {
 	StoresResponses bool `protobuf:"varint,3,opt,name=stores_responses,json=storesResponses,proto3" json:"stores_responses,omitempty"`
 	// All Guardrails that are not disabled, by name. They are here and not resources of their own, so that no ext_proc
 	// service serves requests before it has them.
-	Guardrails    []*Guardrail `protobuf:"bytes,4,rep,name=guardrails,proto3" json:"guardrails,omitempty"`
+	Guardrails []*Guardrail `protobuf:"bytes,4,rep,name=guardrails,proto3" json:"guardrails,omitempty"`
+	// All TokenIssuers that are not disabled and whose keys are known, by name.
+	Issuers       []*ResolvedIssuer `protobuf:"bytes,5,rep,name=issuers,proto3" json:"issuers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +182,67 @@ func (x *Settings) GetGuardrails() []*Guardrail {
 	return nil
 }
 
+func (x *Settings) GetIssuers() []*ResolvedIssuer {
+	if x != nil {
+		return x.Issuers
+	}
+	return nil
+}
+
+// A ResolvedIssuer is a TokenIssuer with its keys.
+type ResolvedIssuer struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Issuer *TokenIssuer           `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// JSON Web Key Set with public keys.
+	Jwks          string `protobuf:"bytes,2,opt,name=jwks,proto3" json:"jwks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvedIssuer) Reset() {
+	*x = ResolvedIssuer{}
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvedIssuer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvedIssuer) ProtoMessage() {}
+
+func (x *ResolvedIssuer) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvedIssuer.ProtoReflect.Descriptor instead.
+func (*ResolvedIssuer) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_dataplane_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ResolvedIssuer) GetIssuer() *TokenIssuer {
+	if x != nil {
+		return x.Issuer
+	}
+	return nil
+}
+
+func (x *ResolvedIssuer) GetJwks() string {
+	if x != nil {
+		return x.Jwks
+	}
+	return ""
+}
+
 // A ResponseStore tells the job service to store responses.
 type ResponseStore struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -194,7 +257,7 @@ type ResponseStore struct {
 
 func (x *ResponseStore) Reset() {
 	*x = ResponseStore{}
-	mi := &file_api_config_v1_dataplane_proto_msgTypes[2]
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -206,7 +269,7 @@ func (x *ResponseStore) String() string {
 func (*ResponseStore) ProtoMessage() {}
 
 func (x *ResponseStore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_dataplane_proto_msgTypes[2]
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -219,7 +282,7 @@ func (x *ResponseStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseStore.ProtoReflect.Descriptor instead.
 func (*ResponseStore) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_dataplane_proto_rawDescGZIP(), []int{2}
+	return file_api_config_v1_dataplane_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ResponseStore) GetName() string {
@@ -255,7 +318,7 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"credential\x18\x03 \x01(\tR\n" +
 	"credential\x12\x14\n" +
 	"\x05place\x18\x04 \x01(\tR\x05place\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xa8\x01\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xe7\x01\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -263,7 +326,11 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"\x10stores_responses\x18\x03 \x01(\bR\x0fstoresResponses\x12>\n" +
 	"\n" +
 	"guardrails\x18\x04 \x03(\v2\x1e.modelgate.config.v1.GuardrailR\n" +
-	"guardrails\"n\n" +
+	"guardrails\x12=\n" +
+	"\aissuers\x18\x05 \x03(\v2#.modelgate.config.v1.ResolvedIssuerR\aissuers\"^\n" +
+	"\x0eResolvedIssuer\x128\n" +
+	"\x06issuer\x18\x01 \x01(\v2 .modelgate.config.v1.TokenIssuerR\x06issuer\x12\x12\n" +
+	"\x04jwks\x18\x02 \x01(\tR\x04jwks\"n\n" +
 	"\rResponseStore\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\tretention\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tretention\x12\x10\n" +
@@ -281,24 +348,28 @@ func file_api_config_v1_dataplane_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_dataplane_proto_rawDescData
 }
 
-var file_api_config_v1_dataplane_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_api_config_v1_dataplane_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_api_config_v1_dataplane_proto_goTypes = []any{
 	(*ResolvedProvider)(nil),    // 0: modelgate.config.v1.ResolvedProvider
 	(*Settings)(nil),            // 1: modelgate.config.v1.Settings
-	(*ResponseStore)(nil),       // 2: modelgate.config.v1.ResponseStore
-	(*Provider)(nil),            // 3: modelgate.config.v1.Provider
-	(*Guardrail)(nil),           // 4: modelgate.config.v1.Guardrail
-	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
+	(*ResolvedIssuer)(nil),      // 2: modelgate.config.v1.ResolvedIssuer
+	(*ResponseStore)(nil),       // 3: modelgate.config.v1.ResponseStore
+	(*Provider)(nil),            // 4: modelgate.config.v1.Provider
+	(*Guardrail)(nil),           // 5: modelgate.config.v1.Guardrail
+	(*TokenIssuer)(nil),         // 6: modelgate.config.v1.TokenIssuer
+	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
 }
 var file_api_config_v1_dataplane_proto_depIdxs = []int32{
-	3, // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
-	4, // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
-	5, // 2: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
+	5, // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
+	2, // 2: modelgate.config.v1.Settings.issuers:type_name -> modelgate.config.v1.ResolvedIssuer
+	6, // 3: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
+	7, // 4: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_dataplane_proto_init() }
@@ -313,7 +384,7 @@ func file_api_config_v1_dataplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_dataplane_proto_rawDesc), len(file_api_config_v1_dataplane_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

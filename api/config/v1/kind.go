@@ -45,6 +45,7 @@ func Kinds() []Kind {
 		newKind("accounts", (*validator).account),
 		newKind("admintokens", (*validator).adminToken),
 		newKind("identityproviders", (*validator).identityProvider),
+		newKind("tokenissuers", (*validator).tokenIssuer),
 		newKind("alertrules", (*validator).alertRule),
 		newKind("alertreceivers", (*validator).alertReceiver),
 	}

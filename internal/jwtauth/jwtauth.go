@@ -1,0 +1,219 @@
+// Package jwtauth checks JSON Web Tokens that act as keys: their signature by a key of their issuer, and their claims.
+// It reads no network. The keys of issuers come with the configuration.
+package jwtauth
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/claims"
+	"github.com/modelgate/modelgate/internal/memo"
+)
+
+const (
+	// maxToken bounds a token, in bytes.
+	maxToken = 16 << 10
+	// leeway is how far the clocks of issuers may be off.
+	leeway = 30 * time.Second
+	// remembered tokens are not checked again. They take about 200 bytes each.
+	remembered = 50_000
+	maxUser    = 256 // bytes
+)
+
+// algorithms are those with public keys. HMAC and "none" are not among them, whatever a token says.
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
+
+// A Verifier checks tokens. It is immutable but for what it remembers, and safe for concurrent use. Nil knows no
+// issuer.
+type Verifier struct {
+	issuers map[string][]*issuer // by "iss"
+	known   *memo.Memo[[sha256.Size]byte, Principal]
+}
+
+type issuer struct {
+	config *configv1.TokenIssuer
+	keys   []jose.JSONWebKey
+}
+
+// A Principal is whom a token is of.
+type Principal struct {
+	Key     string // the key as which it acts
+	User    string
+	Expires time.Time
+	from    time.Time // it is not valid before
+}
+
+// New returns a verifier. The error names the issuer that is wrong.
+func New(resolved []*configv1.ResolvedIssuer) (*Verifier, error) {
+	if len(resolved) == 0 {
+		return nil, nil
+	}
+	v := &Verifier{issuers: map[string][]*issuer{}, known: memo.New[[sha256.Size]byte, Principal](remembered)}
+	for _, r := range resolved {
+		keys, err := PublicKeys([]byte(r.GetJwks()))
+		if err != nil {
+			return nil, fmt.Errorf("TokenIssuer %s: %w", r.GetIssuer().GetName(), err)
+		}
+		name := r.GetIssuer().GetIssuer()
+		v.issuers[name] = append(v.issuers[name], &issuer{r.GetIssuer(), keys.Keys})
+	}
+	return v, nil
+}
+
+// PublicKeys returns the public keys for signatures of a JSON Web Key Set. Others are left out.
+func PublicKeys(set []byte) (jose.JSONWebKeySet, error) {
+	var all struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(set, &all); err != nil {
+		return jose.JSONWebKeySet{}, errors.New("the keys are no JSON Web Key Set")
+	}
+	var kept jose.JSONWebKeySet
+	for _, raw := range all.Keys {
+		var k jose.JSONWebKey
+		if json.Unmarshal(raw, &k) != nil { // of a kind that nobody here can use
+			continue
+		}
+		_, symmetric := k.Key.([]byte)
+		if !symmetric && k.Valid() && (k.Use == "" || k.Use == "sig") {
+			kept.Keys = append(kept.Keys, k.Public())
+		}
+	}
+	if len(kept.Keys) == 0 {
+		return kept, errors.New("the JSON Web Key Set has no public key for signatures")
+	}
+	return kept, nil
+}
+
+// Looks reports whether a text looks like a token, and not like a key.
+func Looks(text string) bool { return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2 }
+
+// What is wrong with tokens, for those who send them.
+var (
+	errMalformed = errors.New("it is malformed, or signed with an algorithm that is not accepted")
+	errIssuer    = errors.New("its issuer is not known here")
+	errAudience  = errors.New("it is for another audience")
+	errSignature = errors.New("its signature is not by a key of its issuer")
+	errExpired   = errors.New("it has expired")
+	errEarly     = errors.New("it is not valid yet")
+	errUnbounded = errors.New("it has no expiry")
+	errUnbound   = errors.New("its claims fit no binding to a key")
+)
+
+// Verify returns whom a token is of.
+func (v *Verifier) Verify(token string, now time.Time) (Principal, error) {
+	if v == nil {
+		return Principal{}, errIssuer
+	}
+	sum := sha256.Sum256([]byte(token))
+	p, ok := v.known.Find(sum)
+	if !ok {
+		var err error
+		if p, err = v.check(token); err != nil {
+			return Principal{}, err
+		}
+		v.known.Keep(sum, p)
+	}
+	switch {
+	case !now.Before(p.Expires.Add(leeway)):
+		return Principal{}, errExpired
+	case now.Before(p.from.Add(-leeway)):
+		return Principal{}, errEarly
+	}
+	return p, nil
+}
+
+// check checks everything that does not change with time.
+func (v *Verifier) check(token string) (Principal, error) {
+	if len(token) > maxToken {
+		return Principal{}, errMalformed
+	}
+	signed, err := jose.ParseSignedCompact(token, algorithms)
+	if err != nil {
+		return Principal{}, errMalformed
+	}
+	var c claims.Claims
+	if json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &c) != nil { // only to find whose key to try
+		return Principal{}, errMalformed
+	}
+	candidates := v.issuers[c.Text("iss")]
+	if len(candidates) == 0 {
+		return Principal{}, errIssuer
+	}
+	err = errAudience
+	for _, i := range candidates {
+		if !i.isAudience(c) {
+			continue
+		}
+		if !i.isSigned(signed) {
+			err = errSignature
+			continue
+		}
+		var p Principal
+		if p, err = i.principal(c); err == nil {
+			return p, nil
+		}
+	}
+	return Principal{}, err
+}
+
+func (i *issuer) isAudience(c claims.Claims) bool {
+	return slices.ContainsFunc(c.Texts("aud"), func(a string) bool { return slices.Contains(i.config.GetAudiences(), a) })
+}
+
+// isSigned reports whether a key of the issuer has signed the token: the one that it names, for the algorithm that the
+// key is for. Keys and addresses in the token's own header are not looked at.
+func (i *issuer) isSigned(signed *jose.JSONWebSignature) bool {
+	header := signed.Signatures[0].Header
+	for _, k := range i.keys {
+		if header.KeyID == "" && len(i.keys) > 1 || header.KeyID != "" && k.KeyID != header.KeyID ||
+			k.Algorithm != "" && k.Algorithm != header.Algorithm {
+			continue
+		}
+		if _, err := signed.Verify(k.Key); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// principal returns whom verified claims are of.
+func (i *issuer) principal(c claims.Claims) (Principal, error) {
+	p := Principal{User: c.Text(i.config.UserFrom())}
+	if len(p.User) > maxUser {
+		p.User = p.User[:maxUser]
+	}
+	expires, ok := c.Get("exp").(float64)
+	if !ok || expires < 1 || expires > 1<<40 {
+		return p, errUnbounded
+	}
+	p.Expires = time.Unix(int64(expires), 0)
+	if from, ok := c.Get("nbf").(float64); ok && from > 0 && from < 1<<40 {
+		p.from = time.Unix(int64(from), 0)
+	}
+	for _, b := range i.config.GetBindings() {
+		if fits(b, c) {
+			p.Key = b.GetKey()
+			return p, nil
+		}
+	}
+	return p, errUnbound
+}
+
+func fits(b *configv1.TokenBinding, c claims.Claims) bool {
+	for name, pattern := range b.GetClaims() {
+		if !slices.ContainsFunc(c.Texts(name), func(s string) bool { return configv1.Matches(pattern, s) }) {
+			return false
+		}
+	}
+	return true
+}
