@@ -105,7 +105,7 @@ type Set struct {
 func (rails Rails) For(c Client, model string) *Set {
 	var s *Set
 	for _, r := range rails {
-		if !r.covers(c, model) {
+		if !r.of(c) || !r.config.Covers(model) {
 			continue
 		}
 		if s == nil {
@@ -124,18 +124,7 @@ func (rails Rails) Guards(c Client) bool {
 	})
 }
 
-func (r *rail) of(c Client) bool {
-	g := r.config
-	return (g.GetKey() == "" || g.GetKey() == c.Key) &&
-		(g.GetOrganization() == "" || g.GetOrganization() == c.Organization) &&
-		(g.GetProject() == "" || g.GetProject() == c.Project)
-}
-
-func (r *rail) covers(c Client, model string) bool {
-	models := r.config.GetModels()
-	return r.of(c) && (len(models) == 0 ||
-		slices.ContainsFunc(models, func(p string) bool { return configv1.Matches(p, model) }))
-}
+func (r *rail) of(c Client) bool { return r.config.IsOf(c.Key, c.Organization, c.Project) }
 
 // Strict reports whether a rule does more than observe.
 func (s *Set) Strict() bool { return slices.ContainsFunc(s.rules, (*rule).isStrict) }

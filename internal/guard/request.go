@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -86,9 +87,9 @@ func (w *walk) value(name string, isText, all bool) error {
 		}
 		_, err := w.dec.ReadToken()
 		return err
-	case kind == '"' && isText:
+	case kind == '"' && (isText || mayBeText[name]), kind == '0' && all:
 		raw, err := w.dec.ReadValue()
-		if err != nil {
+		if err != nil || !isText && isData(raw) {
 			return err
 		}
 		return w.text(raw, int(w.dec.InputOffset())-len(raw))
@@ -100,6 +101,19 @@ func (w *walk) value(name string, isText, all bool) error {
 		return w.tools(raw)
 	}
 	return w.dec.SkipValue()
+}
+
+// mayBeText are members that have data in base64, or the text of a document.
+var mayBeText = map[string]bool{"data": true, "file_data": true}
+
+// isData reports whether a JSON string is base64, or a data URI with it.
+func isData(raw []byte) bool {
+	if head, _, ok := bytes.Cut(raw, []byte(";base64,")); ok && bytes.HasPrefix(head, []byte(`"data:`)) {
+		return true
+	}
+	return !bytes.ContainsFunc(raw[1:len(raw)-1], func(r rune) bool {
+		return !(r < utf8.RuneSelf && isWord(byte(r)) || strings.ContainsRune("+/=-\\", r))
+	})
 }
 
 // isOptions reports whether an object of this name has options and no texts: the member text of the Responses API.
@@ -125,7 +139,10 @@ func (w *walk) object(all bool) error {
 
 // text looks at one text, which is at an offset of the body.
 func (w *walk) text(raw []byte, at int) error {
-	text := openai.Unquote(raw)
+	text := string(raw) // of a number
+	if raw[0] == '"' {
+		text = openai.Unquote(raw)
+	}
 	w.characters += uint64(utf8.RuneCountInString(text))
 	found := w.set.spans(text, configv1.GuardSide_REQUESTS)
 	from, replaced := 0, []byte(nil)

@@ -32,12 +32,12 @@ func TestMaskingInEveryDialect(t *testing.T) {
 			`"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["a@b.example"]}}},"unknown":{"deep":["TEXT"]}}`,
 		"messages": `{"model":"m","max_tokens":5,"system":[{"type":"text","text":"TEXT","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"TEXT"},` +
 			`{"role":"assistant","content":[{"type":"thinking","thinking":"TEXT","signature":"a@b.example"},{"type":"tool_use","id":"a@b.example","name":"f","input":{"name":"TEXT","id":["TEXT"],"url":"TEXT"}}]},` +
-			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"TEXT"}]},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"a@b.example"}}]}]}`,
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"TEXT"}]},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA4111"}}]}]}`,
 		"responses": `{"model":"m","instructions":"TEXT","text":{"format":{"type":"json_schema","schema":{"const":"a@b.example"}}},"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"TEXT"},` +
 			`{"type":"input_image","image_url":"https://a@b.example/x"}]},{"type":"function_call","call_id":"a@b.example","name":"f","arguments":"{\"a\":\"TEXT\"}"},{"type":"function_call_output","call_id":"c","output":"TEXT"},` +
 			`{"type":"reasoning","id":"a@b.example","encrypted_content":"a@b.example","summary":[{"type":"summary_text","text":"TEXT"}]}]}`,
 		"input as one text": `{"model":"m","input":"TEXT"}`,
-		"gemini": `{"systemInstruction":{"parts":[{"text":"TEXT"}]},"contents":[{"role":"user","parts":[{"text":"TEXT"},{"inlineData":{"mimeType":"a/b","data":"a@b.example"}}]},` +
+		"gemini": `{"systemInstruction":{"parts":[{"text":"TEXT"}]},"contents":[{"role":"user","parts":[{"text":"TEXT"},{"inlineData":{"mimeType":"a/b","data":"AAAA4111"}}]},` +
 			`{"role":"model","parts":[{"functionCall":{"name":"f","args":{"name":"TEXT"}},"thoughtSignature":"a@b.example"}]},` +
 			`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"data":"TEXT"}}}]}],"generationConfig":{"responseSchema":{"enum":["a@b.example"]}}}`,
 		"rerank":     `{"model":"m","query":"TEXT","documents":["TEXT",{"text":"TEXT"}]}`,
@@ -62,6 +62,23 @@ func TestPlaceholders(t *testing.T) {
 	r = ask(t, s, `{"messages":[{"content":"\u0061\u0040x.example \"quoted\" \ud83d\ude00\n"}]}`)
 	require.JSONEq(t, `{"messages":[{"content":"[EMAIL_1] \"quoted\" 😀\n"}]}`, string(r.Body), "escapes hide nothing")
 	require.Equal(t, `{"messages":[]}`, string(ask(t, s, `{"messages":[]}`).Body))
+}
+
+// Documents have their text where others have base64, and arguments have numbers.
+func TestTextsWhereDataIs(t *testing.T) {
+	s := set(t, finds(mask, configv1.SensitiveData_EMAIL, configv1.SensitiveData_CARD))
+	for body, want := range map[string]string{
+		`{"source":{"type":"text","media_type":"text/plain","data":"mail a@b.example"}}`: `{"source":{"type":"text","media_type":"text/plain","data":"mail [EMAIL_1]"}}`,
+		`{"source":{"type":"base64","data":"AAAA4111111111111111+/=="}}`:                 ``,
+		`{"file_data":"data:text/plain;base64,AAAA4111111111111111"}`:                    ``,
+		`{"functionCall":{"args":{"card":4111111111111111,"n":12}}}`:                     `{"functionCall":{"args":{"card":"[CARD_1]","n":12}}}`,
+		`{"seed":4111111111111111}`:                                                      ``,
+	} {
+		if want == "" {
+			want = body
+		}
+		require.Equal(t, want, string(ask(t, s, body).Body))
+	}
 }
 
 func TestBlockingAndObserving(t *testing.T) {

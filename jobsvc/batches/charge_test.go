@@ -230,18 +230,23 @@ func TestABatchThatLimitsHoldForRunsLineByLine(t *testing.T) {
 	}
 	shadow := of("key", "")
 	shadow.ShadowMode = true
+	guardRules := []*configv1.GuardRule{{Name: "r", Mode: configv1.GuardMode_MASK, Words: []string{"x"}}}
 	for name, c := range map[string]struct {
 		object  configv1.Object
 		limited bool
 	}{
-		"a budget of the key":               {&configv1.Key{Name: "key-1", Budgets: budget}, true},
-		"a limit of the key":                {&configv1.Key{Name: "key-1", Limits: limit}, true},
-		"a budget of the project":           {&configv1.Project{Name: "acme/p1", Budgets: budget}, true},
-		"a limit of the organization":       {&configv1.Organization{Name: "acme", Limits: limit}, true},
-		"a limit of users":                  {rates(of("organization", "acme", of("user", ""))), true},
-		"a limit of models":                 {rates(of("project", "acme/p1", of("model", "m*"))), true},
-		"a limit of the provider":           {rates(of("provider", "acme-ai")), true},
-		"what the key is for":               {&configv1.Key{Name: "key-1", Endpoints: []string{"batches"}}, true},
+		"a budget of the key":         {&configv1.Key{Name: "key-1", Budgets: budget}, true},
+		"a limit of the key":          {&configv1.Key{Name: "key-1", Limits: limit}, true},
+		"a budget of the project":     {&configv1.Project{Name: "acme/p1", Budgets: budget}, true},
+		"a limit of the organization": {&configv1.Organization{Name: "acme", Limits: limit}, true},
+		"a limit of users":            {rates(of("organization", "acme", of("user", ""))), true},
+		"a limit of models":           {rates(of("project", "acme/p1", of("model", "m*"))), true},
+		"a limit of the provider":     {rates(of("provider", "acme-ai")), true},
+		"what the key is for":         {&configv1.Key{Name: "key-1", Endpoints: []string{"batches"}}, true},
+		"a guardrail": {&configv1.Guardrail{Name: "g", Project: "p1", Organization: "acme", Models: []string{"m*"},
+			Rules: guardRules}, true},
+		"a guardrail for other models":      {&configv1.Guardrail{Name: "g", Models: []string{"n*"}, Rules: guardRules}, false},
+		"a guardrail that is disabled":      {&configv1.Guardrail{Name: "g", Disabled: true, Rules: guardRules}, false},
 		"none of the key":                   {&configv1.Key{Name: "key-1"}, false},
 		"another key's":                     {&configv1.Key{Name: "key-2", Budgets: budget}, false},
 		"another project's":                 {&configv1.Project{Name: "acme/p2", Limits: limit}, false},

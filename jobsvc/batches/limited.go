@@ -8,8 +8,9 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// limited reports whether there is a limit or a budget that may hold for the batch, or its key is bound to endpoints.
-// Only the gateway can hold it to them, line by line: what a provider runs by itself is known when it is over.
+// limited reports whether there is a limit, a budget or a guardrail that may hold for the batch, or its key is bound
+// to endpoints. Only the gateway can hold it to them, line by line: what a provider runs by itself is known when it is
+// over.
 func (w *work) limited(ctx context.Context, model, provider string) (bool, error) {
 	key, tenant := w.rec.Value.Key, w.rec.Tenant
 	entries := map[string]string{"key": key, "organization": tenant.Organization, "model": model, "provider": provider}
@@ -49,7 +50,20 @@ func (w *work) limited(ctx context.Context, model, provider string) (bool, error
 			return true, nil
 		}
 	}
-	return false, nil
+	return w.guarded(ctx, model)
+}
+
+// guarded reports whether a guardrail is for the batch.
+func (w *work) guarded(ctx context.Context, model string) (bool, error) {
+	all, err := w.s.Objects.List(ctx, configv1.KindOf((*configv1.Guardrail)(nil)))
+	key, tenant := w.rec.Value.Key, w.rec.Tenant
+	for _, e := range all {
+		g, ok := e.Object.(*configv1.Guardrail)
+		if !ok || !g.GetDisabled() && g.IsOf(key, tenant.Organization, tenant.Project) && g.Covers(model) {
+			return true, err // also where the object cannot be read
+		}
+	}
+	return false, err
 }
 
 // mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known here,

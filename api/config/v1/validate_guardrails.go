@@ -26,6 +26,19 @@ func (g *Guardrail) HeldBack() int {
 	return int(g.GetWindow())
 }
 
+// IsOf reports whether a guardrail is for the requests of a key, whatever the model is.
+func (g *Guardrail) IsOf(key, organization, project string) bool {
+	return (g.GetKey() == "" || g.GetKey() == key) &&
+		(g.GetOrganization() == "" || g.GetOrganization() == organization) &&
+		(g.GetProject() == "" || g.GetProject() == project)
+}
+
+// Covers reports whether a guardrail is for the requests to a model.
+func (g *Guardrail) Covers(model string) bool {
+	return len(g.GetModels()) == 0 ||
+		slices.ContainsFunc(g.GetModels(), func(p string) bool { return Matches(p, model) })
+}
+
 // LooksIn reports whether a rule looks at a side.
 func (r *GuardRule) LooksIn(side GuardSide) bool {
 	return len(r.GetIn()) == 0 || slices.Contains(r.GetIn(), side)
