@@ -29,7 +29,7 @@ type accountCreateCmd struct {
 	adminFlags
 	itemFlags
 	passwordFlags
-	Role  string `required:"" enum:"viewer,operator,owner" help:"viewer: reads everything except secrets. operator: also changes everything except accounts and admin tokens. owner: does everything."`
+	Role  string `required:"" enum:"viewer,auditor,operator,admin,owner" help:"viewer: reads everything except secrets, accounts and admin tokens. auditor: reads these too. operator: also changes everything except accounts and admin tokens. admin: also manages accounts and tokens with no more rights than that. owner: does everything."`
 	Label string `placeholder:"TEXT" help:"The person's name."`
 
 	ReadBodies bool `help:"The person may see kept requests and answers. No role includes it."`

@@ -64,7 +64,7 @@ func scopeNames() []string {
 		admin.ConfigRead, admin.ConfigWrite, admin.KeysRead, admin.KeysWrite, admin.UsageRead, admin.JobsRead,
 		admin.JobsWrite,
 		admin.AuditRead,
-		admin.StatusRead, admin.AdminsWrite, admin.Playground, admin.Everything,
+		admin.StatusRead, admin.AdminsRead, admin.AdminsWrite, admin.Playground, admin.Everything,
 	} {
 		names = append(names, string(s))
 	}

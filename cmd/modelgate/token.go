@@ -20,7 +20,7 @@ type tokenCreateCmd struct {
 	adminFlags
 	outputFlags
 	Name    string   `required:"" help:"Display name of the token."`
-	Scopes  []string `required:"" placeholder:"SCOPE" predictor:"scopes" help:"Scopes, separated by commas: config:read, config:write, keys:read, keys:write, usage:read, jobs:read, jobs:write, audit:read, status:read, admins:write, playground, bodies:read, bodies:delete, or * for everything but bodies:read."`
+	Scopes  []string `required:"" placeholder:"SCOPE" predictor:"scopes" help:"Scopes, separated by commas: config:read, config:write, keys:read, keys:write, usage:read, jobs:read, jobs:write, audit:read, status:read, admins:read, admins:write, playground, bodies:read, bodies:delete, or * for everything but bodies:read."`
 	Expires string   `placeholder:"WHEN" help:"When the token expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
 }
 

@@ -68,7 +68,7 @@ func endpoints() []struct {
 		case "Key":
 			read, write = admin.KeysRead, admin.KeysWrite
 		case "Account", "AdminToken", "IdentityProvider", "TokenIssuer":
-			read, write = admin.AdminsWrite, admin.AdminsWrite
+			read, write = admin.AdminsRead, admin.AdminsWrite
 		}
 		path := "/admin/v1/" + k.Plural
 		all = append(all, endpoint{"GET", path, "", read}, endpoint{"GET", path + "/x", "", read},
@@ -92,7 +92,7 @@ func TestEveryEndpointTakesItsScope(t *testing.T) {
 		return answer{w.Code, w.Header(), w.Body.String()}
 	}
 	callers := map[string]*admin.Principal{"stranger": nil, "nobody": {Name: "nobody"}}
-	for _, role := range []configv1.Role{configv1.Role_VIEWER, configv1.Role_OPERATOR, configv1.Role_OWNER} {
+	for _, role := range configv1.Roles() {
 		callers[role.String()] = &admin.Principal{Name: role.String(), Scopes: admin.ScopesOf(role)}
 	}
 	for _, scope := range configv1.Scopes() {
@@ -199,11 +199,43 @@ func TestNobodyGivesRightsThatAreNotTheirs(t *testing.T) {
 		{"DELETE", "/admin/v1/admintokens/" + boss.ID, ``},
 		{"PUT", "/admin/v1/admintokens/" + boss.ID, `{"name":"` + boss.ID + `","scopes":["keys:read"]}`},
 		{"POST", "/admin/v1/apply", `{"kind":"Account","name":"y","role":"OWNER"}`},
+		{"PUT", "/admin/v1/identityproviders/i", `{"name":"i",` + anIssuer + `,"client_id":"c","default_role":"VIEWER"}`},
+		{"PUT", "/admin/v1/tokenissuers/i", `{"name":"i",` + anIssuer + `,"audiences":["a"],"bindings":[{"key":"key_1"}]}`},
 	} {
 		requireError(t, b.do(t, tc.method, tc.path, tc.body, as(of)), 403, "insufficient_permissions", "you do not")
 	}
 	a := b.do(t, "POST", "/admin/v1/admintokens", `{"display_name":"x","scopes":["keys:read"]}`, as(of))
 	require.Equal(t, 201, a.status, a.body)
+}
+
+const anIssuer = `"issuer":"https://login.example"`
+
+func TestAnAdminGivesNoMoreThanAnAdminHas(t *testing.T) {
+	b := newBench(t)
+	handler := admin.New(b.config)
+	ask := func(method, path, body string) (int, string) {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r = r.WithContext(admin.WithPrincipal(r.Context(), admin.Principal{Name: "adam",
+			Scopes: admin.ScopesOf(configv1.Role_ADMIN)}))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{
+		{"accounts/a", `{"name":"a","role":"ADMIN"}`, 201}, {"accounts/b", `{"name":"b","role":"OWNER"}`, 403},
+		{"accounts/c", `{"name":"c","role":"VIEWER","read_bodies":true}`, 403},
+		{"identityproviders/i", `{"name":"i",` + anIssuer + `,"client_id":"c","default_role":"ADMIN"}`, 201},
+		{"identityproviders/o", `{"name":"o",` + anIssuer + `,"client_id":"c","roles":[{"group":"g","role":"OWNER"}]}`, 403},
+		{"tokenissuers/t", `{"name":"t",` + anIssuer + `,"audiences":["a"],"bindings":[{"key":"key_1"}]}`, 201},
+	} {
+		status, body := ask("PUT", "/admin/v1/"+c.path, c.body)
+		require.Equal(t, c.status, status, "%s: %s", c.path, body)
+	}
+	status, body := ask("POST", "/admin/v1/admintokens", `{"display_name":"x","scopes":["*"]}`)
+	require.Equal(t, 403, status, body)
 }
 
 func TestOnlyWhoMayDoEverythingHasFilesOfTheControlPlaneRead(t *testing.T) {

@@ -95,6 +95,8 @@ func rightsOf(o configv1.Object) []Scope {
 	switch o := o.(type) {
 	case *configv1.Account:
 		return ScopesOfAccount(o)
+	case *configv1.TokenIssuer: // it lets tokens act as keys
+		return []Scope{KeysWrite}
 	case *configv1.IdentityProvider:
 		scopes := ScopesOf(o.GetDefaultRole())
 		for _, r := range o.GetRoles() {

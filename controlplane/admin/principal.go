@@ -22,7 +22,8 @@ const (
 	JobsWrite   Scope = "jobs:write"
 	AuditRead   Scope = "audit:read"
 	StatusRead  Scope = "status:read"
-	AdminsWrite Scope = "admins:write" // accounts and tokens of administration, which only it reads too
+	AdminsRead  Scope = "admins:read"  // accounts and tokens of administration
+	AdminsWrite Scope = "admins:write" // likewise; it includes AdminsRead
 	Playground  Scope = "playground"
 	// BodiesRead shows kept bodies. Neither a role nor Everything includes it.
 	BodiesRead   Scope = "bodies:read"
@@ -36,8 +37,12 @@ func ScopesOf(r configv1.Role) []Scope {
 	switch r {
 	case configv1.Role_OWNER:
 		return []Scope{Everything}
+	case configv1.Role_ADMIN:
+		return append(read, ConfigWrite, KeysWrite, JobsWrite, Playground, AdminsRead, AdminsWrite)
 	case configv1.Role_OPERATOR:
 		return append(read, ConfigWrite, KeysWrite, JobsWrite, Playground)
+	case configv1.Role_AUDITOR:
+		return append(read, AdminsRead)
 	case configv1.Role_VIEWER:
 		return read
 	}
@@ -61,7 +66,7 @@ func (p Principal) MayGive(s Scope) bool { return p.May(s) || s == BodiesRead &&
 type Principal struct {
 	// Name is that of the account, or the id of the token; "root" for the token of the data directory.
 	Name string
-	// Role is "owner", "operator", "viewer", "token", or "identity provider".
+	// Role is that of the account in lower case, "token", or "identity provider".
 	Role    string
 	Scopes  []Scope
 	Address string // that the call came from
@@ -75,7 +80,8 @@ func PrincipalOfAccount(a *configv1.Account, address string) Principal {
 
 // May reports whether the principal may do something.
 func (p Principal) May(s Scope) bool {
-	return slices.Contains(p.Scopes, s) || s != BodiesRead && slices.Contains(p.Scopes, Everything)
+	return slices.Contains(p.Scopes, s) || s == AdminsRead && slices.Contains(p.Scopes, AdminsWrite) ||
+		s != BodiesRead && slices.Contains(p.Scopes, Everything)
 }
 
 type principalKey struct{}

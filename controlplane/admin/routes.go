@@ -146,7 +146,7 @@ func ReadScope(kind configv1.Kind) Scope {
 	case *configv1.Key:
 		return KeysRead
 	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.TokenIssuer:
-		return AdminsWrite
+		return AdminsRead
 	}
 	return ConfigRead
 }

@@ -170,8 +170,8 @@ func looksOfPeople() map[string]look {
 		"IdentityProvider.ca":                 {decides, "who is trusted as the issuer"},
 		"IdentityProvider.replaces_passwords": {unseen, "who can sign in with a password"},
 		"IdentityProvider.disabled":           {unseen, "whether the credential is used"},
-		"TokenIssuer.*":                       {unseen, "whose tokens act as keys; only holders of admins:write can write it"},
-		"TokenBinding.*":                      {unseen, "likewise"},
+		"TokenIssuer.*":                       {rights, "only users who also have keys:write can change it"},
+		"TokenBinding.*":                      {rights, "likewise"},
 		"GroupRole.*":                         {rights, "only users who have all these rights can give them"},
 	}
 }

@@ -48,7 +48,7 @@ type VersionStore interface {
 
 // hasVersions reports whether versions of a kind are kept. Accounts and tokens of administration are rights: what was
 // taken away must not come back.
-func hasVersions(kind configv1.Kind) bool { return ReadScope(kind) != AdminsWrite }
+func hasVersions(kind configv1.Kind) bool { return ReadScope(kind) != AdminsRead }
 
 // document returns an object as its version keeps it: credentials sealed as they are stored, and of a key nothing by
 // which it could be good again.

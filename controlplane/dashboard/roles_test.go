@@ -20,6 +20,8 @@ func TestEveryPageForEveryRole(t *testing.T) {
 		configv1.Role_OWNER:    owner,
 		configv1.Role_OPERATOR: b.person(t, owner, "otto", "OPERATOR"),
 		configv1.Role_VIEWER:   b.person(t, owner, "vera", "VIEWER"),
+		configv1.Role_AUDITOR:  b.person(t, owner, "audrey", "AUDITOR"),
+		configv1.Role_ADMIN:    b.person(t, owner, "adam", "ADMIN"),
 	}
 	fill(t, b, owner)
 	stranger := b.browser(t)

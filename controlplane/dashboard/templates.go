@@ -79,7 +79,8 @@ func functions() template.FuncMap {
 		"scope":      scopeText,
 		"kinds":      configv1.Kinds,
 		"roles": func() []choice {
-			return []choice{{"VIEWER", "viewer: reads"}, {"OPERATOR", "operator: changes everything except accounts"},
+			return []choice{{"VIEWER", "viewer: reads"}, {"AUDITOR", "auditor: reads accounts too"},
+				{"OPERATOR", "operator: changes everything except accounts"}, {"ADMIN", "admin: manages accounts too"},
 				{"OWNER", "owner: everything"}}
 		},
 		"outcomes": func() []string {

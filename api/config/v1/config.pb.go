@@ -139,9 +139,11 @@ type Role int32
 
 const (
 	Role_ROLE_UNSPECIFIED Role = 0
-	Role_VIEWER           Role = 1 // reads everything but secrets
-	Role_OPERATOR         Role = 2 // and changes everything but accounts and tokens of administration
+	Role_VIEWER           Role = 1 // reads everything but secrets, accounts and tokens of administration
+	Role_OPERATOR         Role = 2 // and changes everything but these
 	Role_OWNER            Role = 3 // everything
+	Role_AUDITOR          Role = 4 // reads everything but secrets
+	Role_ADMIN            Role = 5 // what an operator may, and manages accounts and tokens that have no more rights than that
 )
 
 // Enum value maps for Role.
@@ -151,12 +153,16 @@ var (
 		1: "VIEWER",
 		2: "OPERATOR",
 		3: "OWNER",
+		4: "AUDITOR",
+		5: "ADMIN",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
 		"VIEWER":           1,
 		"OPERATOR":         2,
 		"OWNER":            3,
+		"AUDITOR":          4,
+		"ADMIN":            5,
 	}
 )
 
@@ -5790,13 +5796,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06MINUTE\x10\x02\x12\b\n" +
 	"\x04HOUR\x10\x03\x12\a\n" +
 	"\x03DAY\x10\x04\x12\t\n" +
-	"\x05MONTH\x10\x05*A\n" +
+	"\x05MONTH\x10\x05*Y\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06VIEWER\x10\x01\x12\f\n" +
 	"\bOPERATOR\x10\x02\x12\t\n" +
-	"\x05OWNER\x10\x03*D\n" +
+	"\x05OWNER\x10\x03\x12\v\n" +
+	"\aAUDITOR\x10\x04\x12\t\n" +
+	"\x05ADMIN\x10\x05*D\n" +
 	"\bSampling\x12\x18\n" +
 	"\x14SAMPLING_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOTH\x10\x01\x12\a\n" +

@@ -21,7 +21,7 @@ var (
 func Scopes() []string {
 	return []string{
 		"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "jobs:write",
-		"audit:read", "status:read", "admins:write", "playground", "bodies:read", "bodies:delete", "*",
+		"audit:read", "status:read", "admins:read", "admins:write", "playground", "bodies:read", "bodies:delete", "*",
 	}
 }
 

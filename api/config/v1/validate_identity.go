@@ -31,15 +31,25 @@ func (p *IdentityProvider) SignedInFor() time.Duration {
 	return orDefault(p.GetSession(), defaultSignedIn)
 }
 
+// Roles returns the roles, from the lowest to the highest.
+func Roles() []Role { return []Role{Role_VIEWER, Role_AUDITOR, Role_OPERATOR, Role_ADMIN, Role_OWNER} }
+
 // RoleOf returns the highest role of somebody's groups, or ROLE_UNSPECIFIED.
 func (p *IdentityProvider) RoleOf(groups []string) Role {
 	role := p.GetDefaultRole()
 	for _, r := range p.GetRoles() {
 		if slices.Contains(groups, r.GetGroup()) {
-			role = max(role, r.GetRole())
+			role = higher(role, r.GetRole())
 		}
 	}
 	return role
+}
+
+func higher(a, b Role) Role {
+	if slices.Index(Roles(), b) > slices.Index(Roles(), a) {
+		return b
+	}
+	return a
 }
 
 // Endpoint returns the endpoint of the issuer.
@@ -97,7 +107,7 @@ func (v *validator) issuer(field, s string) {
 }
 
 func (v *validator) role(field string, r Role) {
-	if r < Role_VIEWER || r > Role_OWNER {
-		v.fail(field, "must be VIEWER, OPERATOR or OWNER")
+	if !slices.Contains(Roles(), r) {
+		v.fail(field, "must be one of VIEWER, AUDITOR, OPERATOR, ADMIN and OWNER")
 	}
 }

@@ -24,7 +24,7 @@ func TestValidateIdentityProvider(t *testing.T) {
 		"nobody": {func(p *configv1.IdentityProvider) { p.Roles = nil },
 			"roles: needs a group, or a default_role: otherwise nobody can sign in"},
 		"everybody": {func(p *configv1.IdentityProvider) { p.Roles, p.DefaultRole = nil, configv1.Role_VIEWER }, ""},
-		"no role":   {func(p *configv1.IdentityProvider) { p.Roles[0].Role = 0 }, "roles[0].role: must be VIEWER"},
+		"no role":   {func(p *configv1.IdentityProvider) { p.Roles[0].Role = 0 }, "roles[0].role: must be one of VIEWER"},
 		"no group":  {func(p *configv1.IdentityProvider) { p.Roles[0].Group = "" }, "roles[0].group"},
 		"no client": {func(p *configv1.IdentityProvider) { p.ClientId = "" }, "client_id"},
 		"two scopes": {func(p *configv1.IdentityProvider) { p.Scopes = []string{"a b"} },
@@ -55,4 +55,7 @@ func TestTheHighestRoleOfSomebodysGroups(t *testing.T) {
 	require.Equal(t, configv1.Role_ROLE_UNSPECIFIED, p.RoleOf([]string{"c"}))
 	p.DefaultRole = configv1.Role_VIEWER
 	require.Equal(t, configv1.Role_VIEWER, p.RoleOf(nil))
+	p.Roles[1].Role = configv1.Role_AUDITOR
+	require.Equal(t, configv1.Role_OPERATOR, p.RoleOf([]string{"a", "b"}), "the number of a role is not its rank")
+	require.Equal(t, configv1.Role_AUDITOR, p.RoleOf([]string{"b"}))
 }

@@ -107,7 +107,7 @@ func TestValidateAdmins(t *testing.T) {
 		"not a hash": {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, PasswordHash: "secret"},
 			"password_hash"},
 		"no role":            {&configv1.Account{Name: "a"}, "role"},
-		"a role of tomorrow": {&configv1.Account{Name: "a", Role: 4}, "role"},
+		"a role of tomorrow": {&configv1.Account{Name: "a", Role: 40}, "role"},
 		"upper case":         {&configv1.Account{Name: "Ann", Role: configv1.Role_OWNER}, "name"},
 		"a path":             {&configv1.Account{Name: "a/b", Role: configv1.Role_OWNER}, "name"},
 		"a token": {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"config:read", "usage:read"},
