@@ -219,3 +219,18 @@ func TestExplainSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	_, errOut = c.run(t, exitUsage, "explain", "input", "--operation", "batches")
 	require.Contains(t, errOut, "has no plan")
 }
+
+func TestExplainShowsWhatGuardrailsDo(t *testing.T) {
+	f, c := explainable(t)
+	rules := func(mode configv1.GuardMode) []*configv1.GuardRule {
+		return []*configv1.GuardRule{{Name: "greeting", Mode: mode, Words: []string{"hi"}}}
+	}
+	f.objects = append(f.objects, &configv1.Guardrail{Name: "g", Key: "key_a", Rules: rules(configv1.GuardMode_MASK)})
+	x := explained(t, c, exitOK, "smart", "--key-id", "key_a")
+	require.Equal(t, `["mask g/greeting in the request: 1"]`, x.Get("guards").Raw)
+	require.Contains(t, x.Get("targets.0.request").Raw, "[GREETING_1]", "it is what the provider would get")
+	require.False(t, explained(t, c, exitOK, "smart").Get("guards").Exists(), "of another key")
+	f.objects[len(f.objects)-1].(*configv1.Guardrail).Rules = rules(configv1.GuardMode_BLOCK)
+	x = explained(t, c, exitRefused, "smart", "--key-id", "key_a")
+	require.Equal(t, "content_blocked", x.Get("refused.body.error.code").Str)
+}

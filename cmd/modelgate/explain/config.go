@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/translate"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -64,7 +67,15 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 	if err != nil {
 		return err
 	}
+	guardrails, err := allOf[*configv1.Guardrail](ctx, client)
+	if err != nil {
+		return err
+	}
 	c := &e.config
+	on := slices.DeleteFunc(slices.Collect(maps.Values(guardrails)), (*configv1.Guardrail).GetDisabled)
+	if c.Rails, err = guard.Compile(on); err != nil {
+		return err
+	}
 	if c.Models, err = allOf[*configv1.Model](ctx, client); err != nil {
 		return err
 	}

@@ -20,9 +20,11 @@ type Explanation struct {
 	Operation string `json:"operation"`
 	Model     string `json:"model"`
 	// Refused is the error that the client would get; nil where the request would go out.
-	Refused *refusedRequest    `json:"refused,omitempty"`
-	Key     *explainedKey      `json:"key,omitempty"`
-	Plan    *explainedPlan     `json:"plan,omitempty"`
+	Refused *refusedRequest `json:"refused,omitempty"`
+	Key     *explainedKey   `json:"key,omitempty"`
+	Plan    *explainedPlan  `json:"plan,omitempty"`
+	// Guards is what guardrails find in the request. The targets' requests have placeholders for what is masked.
+	Guards  []string           `json:"guards,omitempty"`
 	Targets []*explainedTarget `json:"targets"`
 	Limits  []explainedLimit   `json:"limits"`
 	// Unknown is why it is not known what of the limits is used; empty where it is.
@@ -112,6 +114,9 @@ func (x *Explanation) Table(w io.Writer) error {
 		fmt.Fprintf(b, "\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n",
 			k.ID, admincli.OneLine(k.Label), k.State,
 			orDash(k.Organization), orDash(k.Project), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
+	}
+	for _, found := range x.Guards {
+		fmt.Fprintf(b, "\nGuardrails: %s\n", found)
 	}
 	if p := x.Plan; p != nil {
 		fmt.Fprintf(b,

@@ -21,6 +21,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/translate"
@@ -51,6 +52,7 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 		asked, x.Key = e.key, e.explainedKey()
 	}
 	x.Model, body = e.resolved(asked, x.Model, body)
+	x.Guards = e.guards(asked, x.Model, body)
 	reply, probe := e.ask(ctx, &e.config, asked, operation, body, e.used)
 	if i := reply.Immediate; i != nil {
 		x.Refused = &refusedRequest{Status: i.Status, Body: i.Body}
@@ -75,6 +77,20 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 		}
 	}
 	return x, nil
+}
+
+// guards returns what guardrails find in a request of a key.
+func (e *Explainer) guards(key *configv1.Key, model string, body []byte) []string {
+	set := e.config.Rails.For(guard.Client{Key: key.GetName(), Organization: key.GetOrganization(),
+		Project: key.GetProject()}, model)
+	if set == nil {
+		return nil
+	}
+	looked, err := set.Request(body)
+	if err != nil {
+		return nil // the refusal says so
+	}
+	return looked.Findings.Texts()
 }
 
 // resolved puts the name of a model by which it is planned for a key, or for one that may do everything, in the place
