@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/guard"
@@ -143,21 +143,21 @@ func (r *ruleResult) rate() {
 }
 
 func showResults(w io.Writer, results []ruleResult) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	percent := func(v *float64) string {
 		if v == nil {
 			return "-"
 		}
 		return fmt.Sprintf("%.1f %%", 100**v)
 	}
-	fmt.Fprintln(table, "RULE\tRIGHT\tMISSED\tTOO MUCH\tPRECISION\tRECALL\tWRONG LINES")
+	var rows [][]string
 	for _, r := range results {
 		wrong := "-"
 		if len(r.Wrong) > 0 {
 			wrong = fmt.Sprint(r.Wrong[:min(len(r.Wrong), 10)])
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Rule, r.Right, r.Missed, r.TooMuch, percent(r.Precision),
-			percent(r.Recall), wrong)
+		rows = append(rows, []string{r.Rule, strconv.Itoa(r.Right), strconv.Itoa(r.Missed), strconv.Itoa(r.TooMuch),
+			percent(r.Precision), percent(r.Recall), wrong})
 	}
-	return table.Flush()
+	return admincli.PrintTable(w, []string{"RULE", "RIGHT", "MISSED", "TOO MUCH", "PRECISION", "RECALL", "WRONG LINES"},
+		rows)
 }

@@ -112,7 +112,7 @@ func isData(raw []byte) bool {
 		return true
 	}
 	return !bytes.ContainsFunc(raw[1:len(raw)-1], func(r rune) bool {
-		return !(r < utf8.RuneSelf && isWord(byte(r)) || strings.ContainsRune("+/=-\\", r))
+		return (r >= utf8.RuneSelf || !isWord(byte(r))) && !strings.ContainsRune("+/=-\\", r)
 	})
 }
 

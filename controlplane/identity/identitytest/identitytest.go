@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -77,24 +78,23 @@ func (i *Issuer) Unverified(name string) {
 func (i *Issuer) Consent(t testing.TB, page, name string) *url.URL {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	follow := func(r *http.Response, err error) *url.URL {
+	send := func(method, at string, form url.Values) *url.URL {
+		r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(form.Encode()))
 		require.NoError(t, err)
-		body, err := io.ReadAll(r.Body)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := client.Do(r)
 		require.NoError(t, err)
-		require.NoError(t, r.Body.Close())
-		to, err := r.Location()
-		require.NoError(t, err, "%d %s", r.StatusCode, body)
+		defer func() { _ = answer.Body.Close() }()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		to, err := answer.Location()
+		require.NoError(t, err, "%d %s", answer.StatusCode, body)
 		return to
 	}
-	get := func(at string) *url.URL {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, http.NoBody)
-		require.NoError(t, err)
-		return follow(client.Do(r))
-	}
-	login := get(page)
-	entered := follow(client.PostForm(i.URL+login.Path, url.Values{"id": {login.Query().Get("authRequestID")},
-		"username": {name}, "password": {password}}))
-	return get(entered.String())
+	login := send(http.MethodGet, page, nil)
+	entered := send(http.MethodPost, i.URL+login.Path, url.Values{"id": {login.Query().Get("authRequestID")},
+		"username": {name}, "password": {password}})
+	return send(http.MethodGet, entered.String(), nil)
 }
 
 // GetUserByID implements storage.UserStore.
