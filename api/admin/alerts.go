@@ -102,6 +102,21 @@ type AlertTest struct {
 	Message string `json:"message"`
 }
 
+// An IdentityTest is what came of a test of an identity provider.
+type IdentityTest struct {
+	OK bool `json:"ok"`
+	// Message says what is wrong, without secrets.
+	Message string `json:"message"`
+}
+
+// TestIdentity tests an identity provider.
+func (c *Client) TestIdentity(ctx context.Context, provider string) (IdentityTest, error) {
+	var found IdentityTest
+	err := c.call(ctx, request{method: http.MethodPost, path: "identityproviders/" + url.PathEscape(provider) + "/test"},
+		&found)
+	return found, err
+}
+
 // Alerts returns what fires.
 func (c *Client) Alerts(ctx context.Context) (Alerts, error) { return get[Alerts](ctx, c, "alerts") }
 

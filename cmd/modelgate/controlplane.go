@@ -27,6 +27,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/alerts"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -237,6 +238,7 @@ type controlPlane struct {
 	store   *configstore.Store
 	audit   *admin.AuditLog
 	alerts  *alerts.Service
+	people  *identity.Service
 	admin   http.Handler
 }
 
@@ -276,8 +278,24 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	if err := errors.Join(audit.Register(o.telemetry.Registry), o.ledger.Register(o.telemetry.Registry)); err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
+	people := identity.New(identity.Config{Providers: identity.ProvidersOf(store), Secret: server.ClientSecret})
+	config := adminConfig(o, store, server, people)
+	config.Audit, config.Bodies = audit, kept
+	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: admin.Facts(config), Ledger: o.ledger, Plane: server,
+		Networks: o.alertNetworks, Log: log.Named("alerts")})
+	if err != nil {
+		return nil, errors.Join(err, o.xds.Close())
+	}
+	config.Alerts = watch
+	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
+		people: people, admin: admin.New(config)}, nil
+}
+
+// adminConfig returns what the admin API works with, but for what has state of its own.
+func adminConfig(o controlPlaneOptions, store *configstore.Store, server *controlplane.Server,
+	people *identity.Service) admin.Config {
 	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
-	config := admin.Config{
+	return admin.Config{
 		Store:     store,
 		Sealer:    o.root.Sealer(),
 		Hasher:    auth.NewHasher(o.root.KeyPepper()),
@@ -286,25 +304,16 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Vendors:   knownVendor,
 		Allowed:   o.allowed,
 		Plane:     server,
+		Identity:  people,
 		Variable:  os.LookupEnv,
 		Await:     server.Await,
-		Audit:     audit,
 		Ledger:    o.ledger,
 		Jobs:      inspector,
 		Batch:     inspector,
 		Quotas:    inspector,
-		Bodies:    kept,
 		Version:   version(),
 		Log:       o.log.Named("admin"),
 	}
-	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: admin.Facts(config), Ledger: o.ledger, Plane: server,
-		Networks: o.alertNetworks, Log: log.Named("alerts")})
-	if err != nil {
-		return nil, errors.Join(err, o.xds.Close())
-	}
-	config.Alerts = watch
-	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
-		admin: admin.New(config)}, nil
 }
 
 // plane returns the control plane, with the archive of jobs.

@@ -17,7 +17,6 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
-	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -79,7 +78,7 @@ func (c *controlPlane) withDashboard(base string, gateway playground) (http.Hand
 	slices.Sort(names)
 	d := dashboard.New(dashboard.Config{
 		API: c.admin, Etcd: c.options.etcd, Accounts: dashboard.AccountsOf(c.store),
-		Identity: identity.New(identity.Config{Providers: identity.ProvidersOf(c.store), Secret: c.ClientSecret}),
+		Identity: c.people,
 		Audit:    c.audit.Audit, Gateway: gateway,
 		RootToken: c.options.adminToken, BaseURL: base, TraceURL: c.options.traceURL, Vendors: names,
 		Log: c.options.log.Named("dashboard"),

@@ -52,6 +52,7 @@ func endpoints() []struct {
 		{"GET", "/admin/v1/alerts", ``, admin.StatusRead},
 		{"GET", "/admin/v1/alerts/history", ``, admin.StatusRead},
 		{"POST", "/admin/v1/alerts/x/test", ``, admin.ConfigWrite},
+		{"POST", "/admin/v1/identityproviders/x/test", ``, admin.AdminsWrite},
 		{"GET", "/admin/v1/batches", ``, admin.JobsRead},
 		{"GET", "/admin/v1/batches/x", ``, admin.JobsRead},
 		{"GET", "/admin/v1/batches/x/failures", ``, admin.JobsRead},

@@ -47,6 +47,10 @@ type Config struct {
 	// Terminals returns whose command line sent a token that begins with [adminapi.SessionPrefix]; nil where it is not
 	// signed in. Nil: nobody's.
 	Terminals func(ctx context.Context, token string) (*configv1.Account, error)
+	// Identity tests identity providers. Nil: they cannot be tested.
+	Identity interface {
+		Test(ctx context.Context, p *configv1.IdentityProvider) error
+	}
 	// Vendors are those that providers may be of.
 	Vendors configv1.Vendors
 	// Allowed says which variables and files objects may name. Nil: none.

@@ -81,6 +81,8 @@ func (s *server) routes() []route {
 			timeout: 20 * time.Second},
 		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit},
 		{pattern: "GET /admin/v1/audit/verify", scope: AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
+		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: AdminsWrite, handler: s.testIdentity,
+			timeout: 20 * time.Second},
 		{pattern: "POST /admin/v1/admintokens", scope: AdminsWrite, handler: s.createToken},
 	}
 }

@@ -156,6 +156,17 @@ func (s *Service) SignOut(ctx context.Context, name, idToken, back string) strin
 	return u.String()
 }
 
+// Test returns why nobody can sign in with a provider: it cannot be reached, is not who it says, or its client has no
+// secret; nil where it seems that people can.
+func (s *Service) Test(ctx context.Context, p *configv1.IdentityProvider) error {
+	i, err := s.issuers.of(ctx, p)
+	if err != nil {
+		return err
+	}
+	_, err = s.config.Secret(p, i.Endpoint().TokenURL)
+	return err
+}
+
 // errStale is the error of an answer that is not of the browser's own flow.
 var errStale = &openai.Error{Status: http.StatusForbidden, Code: openai.CodeStaleForm,
 	Message: "This sign-in did not begin in this browser, it took longer than ten minutes, or it has ended already. Sign in again."}

@@ -261,6 +261,13 @@ func TestIssuersThatLie(t *testing.T) {
 	require.Nil(t, f.asked, "nothing was sent")
 }
 
+func TestAProviderIsTested(t *testing.T) {
+	f := newForger(t)
+	require.NoError(t, service(f.provider()).Test(t.Context(), f.provider()))
+	f.meta = map[string]any{"issuer": "https://login.example"}
+	require.ErrorContains(t, service(f.provider()).Test(t.Context(), f.provider()), "issuer")
+}
+
 func TestClaims(t *testing.T) {
 	f := newForger(t)
 	p := f.provider()

@@ -71,6 +71,7 @@ func checks() []check {
 		{"budgets", checkBudgets},
 		{"quotas", checkQuotas},
 		{"alerts", checkReceivers},
+		{"sign-in", checkSignIn},
 	}
 }
 

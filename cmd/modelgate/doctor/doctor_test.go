@@ -152,6 +152,9 @@ func TestDoctorFinds(t *testing.T) {
 		{"a receiver of alerts that fails", func(p *patient) {
 			p.told = []adminapi.AlertReceiverStatus{{Name: "ops", Waiting: 2, Error: "it answered with status 500"}}
 		}, "alerts", Warning, "ops fails: it answered with status 500. 2 messages wait", "modelgate alerts test ops"},
+		{"an issuer that is away", func(p *patient) {
+			p.people = map[string]adminapi.IdentityTest{"okta": {OK: true}, "corp": {Message: "it answered with status 500"}}
+		}, "sign-in", Warning, "identity provider corp: it answered with status 500", "docs/sign-in.md"},
 		{"a spool that is full", func(p *patient) { p.metrics = map[string]float64{admincli.MetricWaiting: 7} }, "spool",
 			Error, "7 bytes", "Free space"},
 		{"records that are lost", func(p *patient) { p.metrics = map[string]float64{admincli.MetricDropped: 7} }, "spool",

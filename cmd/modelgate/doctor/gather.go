@@ -64,6 +64,7 @@ type patient struct {
 	plane  *adminapi.DataPlane
 	ledger error
 	tests  map[string]adminapi.ProviderTest // by provider
+	people map[string]adminapi.IdentityTest // by identity provider
 	used   map[string]adminapi.Consumption  // by key
 	quotas []adminapi.TenantQuotas
 	health []adminapi.ProviderHealth
@@ -184,6 +185,10 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 	_, p.ledger = client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(p.now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),
 	}})
+	p.people = askEach(namesOf(objects[*configv1.IdentityProvider](p), (*configv1.IdentityProvider).GetDisabled),
+		func(name string) (adminapi.IdentityTest, error) {
+			return client.TestIdentity(ctx, name)
+		})
 	if test {
 		p.tests = askEach(namesOf(objects[*configv1.Provider](p), (*configv1.Provider).GetDisabled),
 			func(name string) (adminapi.ProviderTest, error) {

@@ -214,6 +214,19 @@ func checkQuotas(p *patient) []Finding {
 	return found
 }
 
+// checkSignIn looks at who signs people in.
+func checkSignIn(p *patient) (found []Finding) {
+	for _, name := range slices.Sorted(maps.Keys(p.people)) {
+		if t := p.people[name]; !t.OK {
+			found = append(found, Finding{Severity: Warning,
+				What: fmt.Sprintf("Nobody can sign in with the identity provider %s: %s", name, t.Message),
+				Why:  "People need a password, or a link: modelgate dashboard link. Who is signed in already stays.",
+				Mend: "Correct the IdentityProvider, or see to the issuer: docs/sign-in.md"})
+		}
+	}
+	return found
+}
+
 // checkReceivers looks at who is told of alerts.
 func checkReceivers(p *patient) (found []Finding) {
 	for _, r := range p.told {
