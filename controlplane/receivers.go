@@ -41,7 +41,7 @@ func (s *Server) reveal(o configv1.Object, field string, c *configv1.Credential,
 		return secret.Value{}, nil
 	}
 	// Its own resolver: the other is used by one goroutine.
-	own := newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed, s.exchanger)
+	own := newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed, s.exchanger, s.config.Vault)
 	for _, use := range uses {
 		if err := own.mayName(use); err != nil {
 			return secret.Value{}, err
