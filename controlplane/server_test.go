@@ -54,7 +54,8 @@ func anywhere(t *testing.T, vendors map[string]provider.Provider, variables ...s
 	for i := range variables {
 		variables[i] += "=*,http://*:*"
 	}
-	l, err := allowed.New(vendors, variables, []string{filepath.Clean(os.TempDir()) + "/=*,http://*:*"})
+	l, err := allowed.New(vendors, variables, []string{filepath.Clean(os.TempDir()) + "/=*,http://*:*"},
+		[]string{"secret/data/=*,http://*:*"})
 	require.NoError(t, err)
 	return l
 }

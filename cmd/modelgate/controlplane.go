@@ -28,6 +28,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -108,6 +109,10 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 	if err != nil {
 		return err
 	}
+	secrets, err := c.Vault.follower(log)
+	if err != nil {
+		return err
+	}
 	secure, err := c.credentials(log)
 	if err != nil {
 		return err
@@ -144,7 +149,7 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root,
 		adminToken: token,
 		ledger:     book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName,
-		room: room, alertNetworks: c.AlertNetwork, traceURL: c.TraceURL,
+		vault: secrets, room: room, alertNetworks: c.AlertNetwork, traceURL: c.TraceURL,
 	})
 	if err != nil {
 		return err
@@ -215,6 +220,7 @@ type controlPlaneOptions struct {
 	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
 	allowed     *allowed.List                    // what objects may name
+	vault       *vault.Follower                  // nil: there is none
 	// alertNetworks are private, and receivers of alerts may be in them.
 	alertNetworks []netip.Prefix
 	root          *secret.Root
@@ -264,6 +270,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Root:        o.root,
 		Providers:   vendors(),
 		Allowed:     o.allowed,
+		Vault:       o.vault,
 		SystemCA:    o.systemCA,
 		Logger:      log,
 		Registerer:  o.telemetry.Registry,
