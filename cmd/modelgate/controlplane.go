@@ -109,10 +109,6 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 	if err != nil {
 		return err
 	}
-	secrets, err := c.Vault.follower(log)
-	if err != nil {
-		return err
-	}
 	secure, err := c.credentials(log)
 	if err != nil {
 		return err
@@ -149,7 +145,7 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root,
 		adminToken: token,
 		ledger:     book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName,
-		vault: secrets, room: room, alertNetworks: c.AlertNetwork, traceURL: c.TraceURL,
+		room: room, alertNetworks: c.AlertNetwork, traceURL: c.TraceURL,
 	})
 	if err != nil {
 		return err
@@ -314,9 +310,12 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		admin: admin.New(config)}, nil
 }
 
-// plane returns the control plane, with the archive of jobs.
+// plane returns the control plane, with the archive of jobs and Vault.
 func (c *controlplaneCmd) plane(ctx context.Context, p *parts, o controlPlaneOptions) (_ *controlPlane, err error) {
-	if o.blobs, err = openArchive(ctx, p, c.Blobs); err == nil {
+	if o.vault, err = c.Vault.follower(o.log); err == nil {
+		o.blobs, err = openArchive(ctx, p, c.Blobs)
+	}
+	if err == nil {
 		o.kept, err = openArchive(ctx, p, c.BodiesStore)
 	}
 	if err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/tls"
+	"path"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -23,6 +25,9 @@ func (f credentialFlags) allowed() (*allowed.List, error) {
 	if len(f.CredentialVault) > 0 && f.Vault.Addr == "" {
 		return nil, admincli.Misused("--credential-vault names secrets in Vault, and needs --vault-addr")
 	}
+	if err := f.Vault.check(); err != nil {
+		return nil, err
+	}
 	list, err := allowed.New(vendors(), f.CredentialEnv, f.CredentialFile, f.CredentialVault)
 	if err != nil {
 		return nil, admincli.Misused("%w", err)
@@ -41,20 +46,33 @@ type vaultFlags struct {
 	CA        string `placeholder:"FILE" help:"PEM file of the CA certificates that verify Vault. The process reloads it after a renewal. Default: those of the system."`
 }
 
+func (f vaultFlags) check() error {
+	if f.Addr == "" {
+		if f.TokenFile != "" || f.Role != "" || f.Namespace != "" || f.CA != "" {
+			return admincli.Misused("--vault-token-file, --vault-role, --vault-namespace and --vault-ca need --vault-addr")
+		}
+		return nil
+	}
+	if (f.TokenFile == "") == (f.Role == "") {
+		return admincli.Misused("--vault-addr needs one of --vault-token-file and --vault-role")
+	}
+	if f.Auth == "" || path.Clean("/"+f.Auth) != "/"+f.Auth || strings.ContainsAny(f.Auth, "?#%") {
+		return admincli.Misused("--vault-auth: %q is not a mount such as kubernetes", f.Auth)
+	}
+	if _, err := vault.CheckAddress(f.Addr); err != nil {
+		return admincli.Misused("--vault-addr: %w", err)
+	}
+	return nil
+}
+
 // follower returns what reads secrets from Vault, or nil where there is none.
 func (f vaultFlags) follower(log *zap.Logger) (*vault.Follower, error) {
 	if f.Addr == "" {
-		if f.TokenFile != "" || f.Role != "" || f.Namespace != "" || f.CA != "" {
-			return nil, admincli.Misused("--vault-token-file, --vault-role, --vault-namespace and --vault-ca need --vault-addr")
-		}
 		return nil, nil
-	}
-	if (f.TokenFile == "") == (f.Role == "") {
-		return nil, admincli.Misused("--vault-addr needs one of --vault-token-file and --vault-role")
 	}
 	at, err := vault.CheckAddress(f.Addr)
 	if err != nil {
-		return nil, admincli.Misused("--vault-addr: %w", err)
+		return nil, err
 	}
 	var secure *tls.Config
 	if f.CA != "" {

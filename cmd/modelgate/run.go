@@ -146,10 +146,7 @@ func (g *gateway) start(ctx context.Context) error {
 	if g.telemetry, err = startTelemetry(ctx, g.parts, "modelgate", g.log); err != nil {
 		return err
 	}
-	if g.mayName, err = g.Credentials.allowed(); err != nil {
-		return err
-	}
-	if g.vault, err = g.Credentials.Vault.follower(g.log); err != nil {
+	if err := g.readCredentialFlags(); err != nil {
 		return err
 	}
 	g.memory = startMemory(g.parts, goBesideEnvoy, g.telemetry, g.log)
@@ -200,6 +197,14 @@ func (g *gateway) start(ctx context.Context) error {
 		g.parts.serve("job workers", g.runJobs)
 	}
 	return g.announce(ctx)
+}
+
+// readCredentialFlags sets what objects may name, and what reads secrets from Vault.
+func (g *gateway) readCredentialFlags() (err error) {
+	if g.mayName, err = g.Credentials.allowed(); err == nil {
+		g.vault, err = g.Credentials.Vault.follower(g.log)
+	}
+	return err
 }
 
 func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, name+".sock") }

@@ -1,8 +1,9 @@
 // Package vault reads secrets from HashiCorp Vault or OpenBao, in the background, and keeps the last good ones in
 // memory.
 //
-// Nobody waits for Vault: [Follower.Get] answers at once with what is known, and the channel of [Follower.Changed] says
-// when that is different. The most likely mistake is to read on demand instead, in a goroutine that others wait for.
+// Nobody waits for Vault: [Follower.Get] answers at once with what is known, and the channel of [Follower.Changed]
+// says when that is different. The most likely mistake is to read on demand instead, in a goroutine that others wait
+// for.
 package vault
 
 import (
