@@ -50,7 +50,7 @@ func requiredFields() map[string][]string {
 		"Account": {"name"}, "AdminToken": {"name"},
 		"Guardrail": {"name", "rules"}, "GuardRule": {"name", "mode"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
-		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"},
+		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"}, "VaultSecret": {"path", "field"},
 	}
 }
 

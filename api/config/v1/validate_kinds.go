@@ -14,6 +14,11 @@ import (
 	"unicode/utf8"
 )
 
+const (
+	maxVaultPath  = 512 // bytes
+	maxVaultField = 128 // bytes
+)
+
 func (v *validator) provider(p *Provider) {
 	v.label("name", p.GetName())
 	vendor, known := v.vendors(p.GetVendor())
@@ -81,11 +86,6 @@ func (v *validator) credential(field string, c *Credential) {
 		v.vaultSecret(field+".vault", source.Vault)
 	}
 }
-
-const (
-	maxVaultPath  = 512 // bytes
-	maxVaultField = 128 // bytes
-)
 
 // vaultSecret accepts what can be the path of a request, and leads nowhere but where it looks to.
 func (v *validator) vaultSecret(field string, s *VaultSecret) {
