@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/controlplane/vault/vaulttest"
 )
 
 func TestFlagsOfVaultGoTogether(t *testing.T) {
@@ -39,4 +45,40 @@ func TestFlagsOfVaultGoTogether(t *testing.T) {
 	follower, err = vaultFlags{}.follower(zap.NewNop())
 	require.NoError(t, err)
 	require.Nil(t, follower)
+}
+
+func TestVaultIsVerifiedByItsOwnAuthorities(t *testing.T) {
+	v := vaulttest.New()
+	v.Put("secret/data/a", map[string]any{"key": "sk-1"})
+	v.Role("gateway", "the-jwt", 3600, 0)
+	server := httptest.NewTLSServer(v)
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	write := func(name string, text []byte) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+		return filepath.Join(dir, name)
+	}
+	flags := vaultFlags{Addr: server.URL, Role: "gateway", Auth: "kubernetes", JWTFile: write("jwt", []byte("the-jwt"))}
+	read := func(flags vaultFlags) (string, error) {
+		f, err := flags.follower(zap.NewNop())
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			f.Run(ctx)
+			close(ended)
+		}()
+		f.Follow(map[string]bool{"secret/data/a": true})
+		require.Eventually(t, f.Settled, 10*time.Second, 5*time.Millisecond)
+		stop()
+		<-ended
+		got, err := f.Get("secret/data/a", "key")
+		return got.Reveal(), err
+	}
+	_, err := read(flags)
+	require.ErrorContains(t, err, "certificate")
+	flags.CA = write("ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	got, err := read(flags)
+	require.NoError(t, err)
+	require.Equal(t, "sk-1", got)
 }
