@@ -81,6 +81,28 @@ func TestASecretInVaultReachesTheDataPlaneAndIsFollowed(t *testing.T) {
 	hooks.await(func() bool { return strings.HasPrefix(hooks.has["w"].GetSecret().GetValue(), "whsec_") })
 }
 
+// An object does not have an error first, of which whoever has applied it is told.
+func TestASecretThatIsNewIsWaitedFor(t *testing.T) {
+	v := vaulttest.Serve(t)
+	for _, path := range []string{"secret/data/a", "secret/data/b"} {
+		v.Put(path, map[string]any{"key": "sk-1"})
+	}
+	p := startPlaneWith(t, reading(t, v), openai("a", fromVault("secret/data/a", "key")))
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["a"] != nil })
+	p.put(openai("b", fromVault("secret/data/b", "key")))
+	s.await(func() bool { return s.has["b"] != nil })
+	require.False(t, s.has["b"].GetWaiting())
+	require.Equal(t, "sk-1", s.has["b"].GetCredential())
+
+	// But not for long: another change does not wait for a Vault that hangs.
+	v.Answer(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p.put(openai("c", fromVault("secret/data/c", "key")))
+	p.put(openai("d", nil))
+	s.await(func() bool { return s.has["d"] != nil })
+	require.True(t, s.has["c"].GetWaiting())
+}
+
 // As with a file: an object whose secret is gone has an error, and stays as it was.
 func TestASecretThatIsGoneFromVaultLeavesTheProviderAsItWas(t *testing.T) {
 	v := vaulttest.Serve(t)

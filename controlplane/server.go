@@ -275,19 +275,25 @@ func (s *Server) serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// firstReading is how long the first configuration waits for secrets in Vault.
-const firstReading = 15 * time.Second
+const (
+	// firstReading is how long the first configuration waits until every secret in Vault was tried to be read: it takes
+	// the place of what the data plane has.
+	firstReading = 15 * time.Second
+	// laterReading is how long a later one waits for secrets that are new in it, so that an object does not have an
+	// error first.
+	laterReading = time.Second
+)
 
 // follow publishes the configuration whenever it has changed, a file that it names has, a secret in Vault, or a token.
-// What is published first takes the place of what the data plane has, so it waits until every secret in Vault was
-// tried to be read, or for firstReading.
 func (s *Server) follow(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.FileInterval)
 	defer ticker.Stop()
 	var state configstore.State
 	var reported map[xds.Object]string
-	var late <-chan time.Time // of the first reading; nil before there is something to read
-	for known, begun := false, false; ; {
+	var late <-chan time.Time // when secrets in Vault are waited for no longer; nil while they are not
+	patience := firstReading
+	for known := false; ; {
+		waited := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -302,17 +308,18 @@ func (s *Server) follow(ctx context.Context) error {
 		case <-s.exchanger.changed:
 		case <-s.config.Vault.Changed():
 		case <-late:
-			begun = true
+			waited = true
 		}
 		if !known {
 			continue
 		}
-		if begun = begun || s.resolver.secretsRead(state); !begun {
+		if !s.resolver.secretsRead(state) && !waited {
 			if late == nil {
-				late = time.After(firstReading)
+				late = time.After(patience)
 			}
 			continue
 		}
+		late, patience = nil, laterReading
 		u := s.build(state)
 		reported = s.report(u.Errors, reported)
 		s.publisher.Publish(u)
