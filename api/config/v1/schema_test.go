@@ -82,7 +82,9 @@ func TestSchemaRefusesWhatIsNoObject(t *testing.T) {
 	for name, more := range map[string]string{
 		"unknown field": "endpoints: x", "wrong type": "disabled: 'yes'", "no duration": "timeouts: {connect: 5}",
 		"too large": "concurrency: {max_requests: 4294967296}", "unknown value": "unsupported_parameters: DROPP",
-		"two sources": "credential: {env: A, file: b}", "unknown field of Vault": "credential: {vault: {key: a}}", "unknown field within": "tls: {cert: x}", "not a list": "models: a",
+		"two sources":            "credential: {env: A, file: b}",
+		"unknown field of Vault": "credential: {vault: {key: a}}",
+		"unknown field within":   "tls: {cert: x}", "not a list": "models: a",
 		"not a mapping": "timeouts: 5s", "an item of a list": "models: [1]",
 	} {
 		require.Error(t, judge(t, s, good+more), name)
