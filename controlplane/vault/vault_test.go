@@ -127,7 +127,8 @@ func follow(paths ...string) map[string]bool {
 func TestSecretsOfBothVersionsAreReadAndFollowed(t *testing.T) {
 	following(t, func(o *Options) { o.Namespace = "team/a" }, func(b *bench) {
 		b.vault.Put(two, map[string]any{"key": " sk-1\n", "n": 7, "empty": " "})
-		b.vault.Put(one, map[string]any{"key": "sk-one", "data": map[string]any{"x": "y"}, "metadata": "text"})
+		b.vault.Put(one, map[string]any{"key": "sk-one", "data": map[string]any{"x": "y"},
+			"metadata": map[string]any{"owner": "a"}})
 		b.fails(two, "it has not been read from Vault yet")
 		require.True(t, b.Settled(), "there is nothing to read")
 		b.Follow(follow(two, one))
@@ -384,11 +385,16 @@ func TestARoleIsSignedInToAndItsTokenIsRenewed(t *testing.T) {
 		b.has(two, "sk-1")
 		after, _ := counts()
 		require.Equal(t, logins+1, after, "it signs in again")
-		b.vault.Deny(two, true)
+		var denied []string
+		for i := range 20 {
+			denied = append(denied, fmt.Sprintf("secret/data/denied-%d", i))
+			b.vault.Deny(denied[i], true)
+		}
+		b.Follow(follow(denied...))
 		<-time.After(time.Hour)
-		b.fails(two, "403")
+		b.fails(denied[0], "403")
 		last, _ := counts()
-		require.Less(t, last, after+70)
+		require.Less(t, last, after+125, "but not for each secret that it may not read")
 	})
 }
 
