@@ -78,7 +78,7 @@ func resolving(t *testing.T, v *tokenVendor,
 	synctest.Test(t, func(t *testing.T) {
 		e := newExchanger(time.Now)
 		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true },
-			map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, anywhere(t, nil, "A", "B", "NONE"), e)
+			map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, anywhere(t, nil, "A", "B", "NONE"), e, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -303,7 +303,7 @@ func TestAProviderWaitsForItsToken(t *testing.T) {
 		go e.run(ctx)
 		synctest.Wait()
 		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true },
-			map[string]provider.Provider{"cloud": v.provider()}, anywhere(t, nil, "A"), e)
+			map[string]provider.Provider{"cloud": v.provider()}, anywhere(t, nil, "A"), e, nil)
 		resolve := func() *configv1.ResolvedProvider {
 			synctest.Wait()
 			in, _ := r.resolve(configstore.State{Objects: map[string]map[string]configv1.Object{"Provider": {"a": cloud("A")}}})

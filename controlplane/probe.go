@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -69,9 +68,7 @@ func (s *Server) TestProvider(ctx context.Context, p *configv1.Provider) (admina
 	defer cancel()
 	p = proto.CloneOf(p)
 	p.Disabled = false // whether it would work is asked before it is enabled
-	// Its own resolver: the other is used by one goroutine.
-	resolved, err := newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed,
-		s.exchanger).provider(p)
+	resolved, err := s.ownResolver().provider(p)
 	if err != nil {
 		return adminapi.ProviderTest{Message: "The credential cannot be had: " + err.Error()}, nil
 	}

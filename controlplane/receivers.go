@@ -40,12 +40,17 @@ func (s *Server) reveal(o configv1.Object, field string, c *configv1.Credential,
 	if c == nil {
 		return secret.Value{}, nil
 	}
-	// Its own resolver: the other is used by one goroutine.
-	own := newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed, s.exchanger)
+	own := s.ownResolver()
 	for _, use := range uses {
 		if err := own.mayName(use); err != nil {
 			return secret.Value{}, err
 		}
 	}
 	return own.secret(configv1.KindOf(o).Name, o.GetName(), field, c)
+}
+
+// ownResolver returns a resolver for one use: the other is used by one goroutine.
+func (s *Server) ownResolver() *resolver {
+	return newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed, s.exchanger,
+		s.config.Vault)
 }

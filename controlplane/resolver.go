@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -28,6 +29,7 @@ type resolver struct {
 	vendors   map[string]provider.Provider
 	allowed   *allowed.List
 	exchanger *exchanger
+	vault     *vault.Follower // nil: there is none
 
 	providers    map[string]*configv1.ResolvedProvider // last good ones
 	certificates map[string]*configv1.Certificate      // last good ones
@@ -44,13 +46,14 @@ type stamp struct {
 }
 
 func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider,
-	a *allowed.List, e *exchanger) *resolver {
+	a *allowed.List, e *exchanger, v *vault.Follower) *resolver {
 	return &resolver{
 		sealer:       sealer,
 		lookupEnv:    lookupEnv,
 		vendors:      vendors,
 		allowed:      a,
 		exchanger:    e,
+		vault:        v,
 		providers:    map[string]*configv1.ResolvedProvider{},
 		certificates: map[string]*configv1.Certificate{},
 		jobServices:  map[string]*configv1.JobService{},
@@ -77,6 +80,7 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		in.Keys = append(in.Keys, k.(*configv1.Key))
 	}
 	var errs []xds.ObjectError
+	r.vault.Follow(r.inVault(state))
 	r.files = map[string]stamp{}
 	providers := map[string]*configv1.ResolvedProvider{}
 	exchanged := map[string]bool{}
@@ -159,6 +163,8 @@ func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, e
 		if v, lost = r.exchanger.last(p); errors.Is(lost, errExpired) {
 			err = errors.Join(err, errExpired)
 		}
+	case errors.Is(err, vault.ErrUnread) && r.providers[p.GetName()] == nil:
+		return r.waiting(resolved, err), err
 	case err != nil:
 		return r.providers[p.GetName()], err
 	case r.exchanges(p):
@@ -228,6 +234,8 @@ func (r *resolver) secret(kind, name, field string, c *configv1.Credential) (v s
 		v = secret.New(source.Value)
 	case *configv1.Credential_Sealed:
 		v, err = r.sealer.Open(kind, name, field, source.Sealed)
+	case *configv1.Credential_Vault:
+		v, err = r.vault.Get(source.Vault.GetPath(), source.Vault.GetField())
 	default:
 		err = errors.New("has no source")
 	}
@@ -235,6 +243,35 @@ func (r *resolver) secret(kind, name, field string, c *configv1.Credential) (v s
 		return secret.Value{}, fmt.Errorf("%s: %w", field, err)
 	}
 	return v, nil
+}
+
+// secretsRead reports whether every secret in Vault that a configuration names was tried to be read, and begins to
+// read them.
+func (r *resolver) secretsRead(state configstore.State) bool {
+	r.vault.Follow(r.inVault(state))
+	return r.vault.Settled()
+}
+
+// inVault returns the paths of the secrets in Vault that objects name and may name. Those of disabled ones are among
+// them: a provider is tested before it is enabled.
+func (r *resolver) inVault(state configstore.State) map[string]bool {
+	paths := map[string]bool{}
+	if r.vault == nil {
+		return paths
+	}
+	for kind, objects := range state.Objects {
+		if kind == xds.KindKey { // of which there may be very many
+			continue
+		}
+		for _, o := range objects {
+			for _, c := range configv1.Credentials(o) {
+				if path := c.Credential.GetVault().GetPath(); path != "" && r.mayName(o) == nil {
+					paths[path] = true
+				}
+			}
+		}
+	}
+	return paths
 }
 
 func (r *resolver) file(path string) (secret.Value, error) {

@@ -19,6 +19,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/snapshot"
+	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/certs"
@@ -44,8 +45,10 @@ type Config struct {
 	Root *secret.Root
 	// Providers are the vendors, by name.
 	Providers map[string]provider.Provider
-	// Allowed says which variables and files objects may name. Nil: none.
+	// Allowed says which variables, files and secrets in Vault objects may name. Nil: none.
 	Allowed *allowed.List
+	// Vault reads secrets. Nil: there is no Vault.
+	Vault *vault.Follower
 	// SystemCA is the path, on Envoy's machine, of the PEM file with the authorities that providers are verified by.
 	// Optional: without it every provider that is reached over TLS has to name its own.
 	SystemCA   string
@@ -104,7 +107,7 @@ func New(c Config) (*Server, error) {
 	e := newExchanger(time.Now)
 	s := &Server{
 		config:    c,
-		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e),
+		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e, c.Vault),
 		exchanger: e,
 		keySets:   newKeySets(e.changed),
 		builder:   xds.NewBuilder(xds.Options{Providers: c.Providers, SystemCA: c.SystemCA}),
@@ -132,6 +135,12 @@ func (s *Server) registerMetrics() error {
 				}
 				return 0
 			}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "modelgate_vault_errors_total",
+			Help: "Readings of secrets from Vault that failed."},
+			func() float64 { return float64(s.config.Vault.Failures()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_vault_stale_secrets",
+			Help: "Secrets from Vault that are in force though they could not be read again."},
+			func() float64 { return float64(s.config.Vault.Stale()) }),
 	} {
 		if err := s.config.Registerer.Register(c); err != nil {
 			return fmt.Errorf("registering the metrics of the control plane: %w", err)
@@ -225,6 +234,10 @@ func (s *Server) Run(ctx context.Context) error {
 		s.keySets.run(running)
 		return running.Err()
 	})
+	g.Go(func() error {
+		s.config.Vault.Run(running)
+		return running.Err()
+	})
 	if s.config.Etcd != nil {
 		g.Go(func() error {
 			s.tellReplicas(running)
@@ -268,14 +281,26 @@ func (s *Server) serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow publishes the configuration whenever it has changed, a file that it names has, a token, or the keys of an
-// issuer.
+const (
+	// firstReading is how long the first configuration waits until every secret in Vault was tried to be read: it takes
+	// the place of what the data plane has.
+	firstReading = 15 * time.Second
+	// laterReading is how long a later one waits for secrets that are new in it, so that an object does not have an
+	// error first.
+	laterReading = time.Second
+)
+
+// follow publishes the configuration whenever it has changed, a file that it names has, a secret in Vault, a token, or
+// the keys of an issuer.
 func (s *Server) follow(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.FileInterval)
 	defer ticker.Stop()
 	var state configstore.State
 	var reported map[xds.Object]string
+	var late <-chan time.Time // when secrets in Vault are waited for no longer; nil while they are not
+	patience := firstReading
 	for known := false; ; {
+		waited := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -288,10 +313,20 @@ func (s *Server) follow(ctx context.Context) error {
 				continue
 			}
 		case <-s.exchanger.changed:
-			if !known {
-				continue
-			}
+		case <-s.config.Vault.Changed():
+		case <-late:
+			waited = true
 		}
+		if !known {
+			continue
+		}
+		if !s.resolver.secretsRead(state) && !waited {
+			if late == nil {
+				late = time.After(patience)
+			}
+			continue
+		}
+		late, patience = nil, laterReading
 		u := s.build(state)
 		reported = s.report(u.Errors, reported)
 		s.publisher.Publish(u)

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -46,6 +47,7 @@ type plane struct {
 
 	vendors map[string]provider.Provider
 	allowed *allowed.List
+	vault   *vault.Follower // nil: there is none
 }
 
 // anywhere lets variables, and all temporary files, be named and sent to any host.
@@ -54,13 +56,20 @@ func anywhere(t *testing.T, vendors map[string]provider.Provider, variables ...s
 	for i := range variables {
 		variables[i] += "=*,http://*:*"
 	}
-	l, err := allowed.New(vendors, variables, []string{filepath.Clean(os.TempDir()) + "/=*,http://*:*"})
+	l, err := allowed.New(vendors, variables, []string{filepath.Clean(os.TempDir()) + "/=*,http://*:*"},
+		[]string{"secret/data/=*,http://*:*"})
 	require.NoError(t, err)
 	return l
 }
 
 // startPlane starts a control plane after objects were stored. It ends with the test.
 func startPlane(t *testing.T, objects ...configv1.Object) *plane {
+	t.Helper()
+	return startPlaneWith(t, nil, objects...)
+}
+
+// startPlaneWith starts one with a Vault.
+func startPlaneWith(t *testing.T, v *vault.Follower, objects ...configv1.Object) *plane {
 	t.Helper()
 	etcd := etcdtest.New(t)
 	client := etcd.Client(t)
@@ -90,7 +99,8 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	root, err := secret.LoadRoot(filepath.Join(dir, "root"))
 	require.NoError(t, err)
-	p := &plane{t: t, etcd: etcd, client: client, store: store, root: root, socket: filepath.Join(dir, "xds.sock")}
+	p := &plane{t: t, etcd: etcd, client: client, store: store, root: root, socket: filepath.Join(dir, "xds.sock"),
+		vault: v}
 	for _, o := range objects {
 		p.put(o)
 	}
@@ -108,7 +118,7 @@ func (p *plane) start() {
 		Store: p.store, Etcd: p.client, XDS: l, Root: p.root, Providers: p.vendors,
 		SystemCA: "/etc/ssl/certs/ca-certificates.crt",
 		Logger:   zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond,
-		Allowed: p.allowed,
+		Allowed: p.allowed, Vault: p.vault,
 	})
 	require.NoError(p.t, err)
 	require.Error(p.t, p.Ready())

@@ -29,6 +29,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -216,6 +217,7 @@ type controlPlaneOptions struct {
 	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
 	allowed     *allowed.List                    // what objects may name
+	vault       *vault.Follower                  // nil: there is none
 	// alertNetworks are private, and receivers of alerts may be in them.
 	alertNetworks []netip.Prefix
 	root          *secret.Root
@@ -266,6 +268,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Root:        o.root,
 		Providers:   vendors(),
 		Allowed:     o.allowed,
+		Vault:       o.vault,
 		SystemCA:    o.systemCA,
 		Logger:      log,
 		Registerer:  o.telemetry.Registry,
@@ -316,9 +319,12 @@ func adminConfig(o controlPlaneOptions, store *configstore.Store, server *contro
 	}
 }
 
-// plane returns the control plane, with the archive of jobs.
+// plane returns the control plane, with the archive of jobs and Vault.
 func (c *controlplaneCmd) plane(ctx context.Context, p *parts, o controlPlaneOptions) (_ *controlPlane, err error) {
-	if o.blobs, err = openArchive(ctx, p, c.Blobs); err == nil {
+	if o.vault, err = c.Vault.follower(o.log); err == nil {
+		o.blobs, err = openArchive(ctx, p, c.Blobs)
+	}
+	if err == nil {
 		o.kept, err = openArchive(ctx, p, c.BodiesStore)
 	}
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/extproc"
@@ -122,6 +123,7 @@ type gateway struct {
 	etcdLevel    zap.AtomicLevel
 	objects      []configv1.Object // of --config
 	mayName      *allowed.List     // what objects may name
+	vault        *vault.Follower   // nil: there is none
 	etcd         *clientv3.Client
 	room         *etcdspace.Room
 	controlPlane *controlPlane
@@ -144,7 +146,7 @@ func (g *gateway) start(ctx context.Context) error {
 	if g.telemetry, err = startTelemetry(ctx, g.parts, "modelgate", g.log); err != nil {
 		return err
 	}
-	if g.mayName, err = g.Credentials.allowed(); err != nil {
+	if err := g.readCredentialFlags(); err != nil {
 		return err
 	}
 	g.memory = startMemory(g.parts, goBesideEnvoy, g.telemetry, g.log)
@@ -197,6 +199,14 @@ func (g *gateway) start(ctx context.Context) error {
 	return g.announce(ctx)
 }
 
+// readCredentialFlags sets what objects may name, and what reads secrets from Vault.
+func (g *gateway) readCredentialFlags() (err error) {
+	if g.mayName, err = g.Credentials.allowed(); err == nil {
+		g.vault, err = g.Credentials.Vault.follower(g.log)
+	}
+	return err
+}
+
 func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, name+".sock") }
 
 // startAdmin prepares the control plane, starts the admin address and returns a client of its API.
@@ -224,7 +234,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	g.controlPlane, err = newControlPlane(controlPlaneOptions{
 		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs,
 		memory: g.memory,
-		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, room: g.room,
+		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, vault: g.vault, room: g.room,
 		alertNetworks: g.Alerts.AlertNetwork, traceURL: g.Trace.TraceURL,
 	})
 	if err != nil {

@@ -243,7 +243,7 @@ func TestOnlyWhoMayDoEverythingHasFilesOfTheControlPlaneRead(t *testing.T) {
 	b := newBench(t)
 	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
 	for source, status := range map[string]int{`"file":"/etc/modelgate/admin-token"`: 403, `"env":"MODELGATE_TOKEN"`: 403,
-		`"env":"PGPASSWORD"`: 403, `"env":"OTEL_EXPORTER_OTLP_HEADERS"`: 403, `"env":"OPENAI_API_KEY"`: 200,
+		`"vault":{"path":"secret/data/openai","field":"key"}`: 403, `"env":"PGPASSWORD"`: 403, `"env":"OTEL_EXPORTER_OTLP_HEADERS"`: 403, `"env":"OPENAI_API_KEY"`: 200,
 		`"value":"sk-x"`: 200} {
 		a := b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", `{"name":"p","vendor":"openai","credential":{`+source+`}}`,
 			operator)
@@ -284,8 +284,9 @@ func TestStoredCredentialDoesNotMoveWithTheEndpoint(t *testing.T) {
 	b := newBench(t)
 	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
 	for source, kept := range map[string]string{
-		`"file":"/run/secrets/openai"`: `"file":"/run/secrets/openai"`,
-		`"env":"MODELGATE_OPENAI"`:     `"env":"MODELGATE_OPENAI"`, `"value":"sk-secret"`: `"sealed":"[redacted]"`,
+		`"file":"/run/secrets/openai"`:                        `"file":"/run/secrets/openai"`,
+		`"vault":{"path":"secret/data/openai","field":"key"}`: `"vault":{"path":"secret/data/openai","field":"key"}`,
+		`"env":"MODELGATE_OPENAI"`:                            `"env":"MODELGATE_OPENAI"`, `"value":"sk-secret"`: `"sealed":"[redacted]"`,
 	} {
 		stored := `{"name":"p","vendor":"openai","endpoint":"https://vendor.example","credential":{` + source + `}}`
 		require.Less(t, b.do(t, "PUT", "/admin/v1/providers/p", stored).status, 300)

@@ -31,8 +31,9 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 }
 
 // mayReach returns the error of a caller who would have the gateway hand over what is its own: a file of the control
-// plane or its own settings sent to an endpoint, a stored credential sent to another endpoint than it was stored for,
-// or a Unix socket, behind which etcd and the like trust whoever connects. What is stored already stays.
+// plane, a secret in Vault or its own settings sent to an endpoint, a stored credential sent to another endpoint than
+// it was stored for, or a Unix socket, behind which etcd and the like trust whoever connects. What is stored already
+// stays.
 func (p *plan) mayReach(o, stored configv1.Object) error {
 	if p.caller.May(Everything) {
 		return nil
@@ -45,10 +46,11 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 	}
 	kept := credentialsOf(stored)
 	for _, c := range configv1.Credentials(o) {
-		own := c.Credential.GetFile() != "" || isOwn(c.Credential.GetEnv())
+		own := c.Credential.GetFile() != "" || c.Credential.GetVault() != nil ||
+			isOwn(c.Credential.GetEnv())
 		if own && !proto.Equal(c.Credential, kept[c.Field]) {
 			return everythingFor(c.Field,
-				"to name a file of the control plane, or a variable that begins with MODELGATE_, PG or OTEL_,")
+				"to name a file of the control plane, a secret in Vault, or a variable that begins with MODELGATE_, PG or OTEL_,")
 		}
 	}
 	return p.mayMove(o, stored)

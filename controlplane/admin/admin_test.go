@@ -109,7 +109,7 @@ func newBenchOn(t testing.TB, server *etcdtest.Server) *bench {
 		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Batch: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),
 	}
 	b.config.Allowed, err = allowed.New(all.Providers(), []string{"MODELGATE_OPENAI=*", "TEAM=*", "HOOK=*", "KEY_OF_TLS"},
-		[]string{"/run/secrets/=*", "/etc/tls/"})
+		[]string{"/run/secrets/=*", "/etc/tls/"}, []string{"secret/data/=*"})
 	require.NoError(t, err)
 	var handler http.Handler
 	var once sync.Once // so that a test can change the configuration before its first request

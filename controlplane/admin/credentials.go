@@ -88,9 +88,9 @@ func inheritCredentials(o, stored configv1.Object) error {
 			field = c.Field + ".sealed"
 			switch {
 			case source.Sealed != configv1.Redacted:
-				problem = "cannot be written; give the credential as value, env or file"
+				problem = "cannot be written; give the credential as value, env, file or vault"
 			case was == "":
-				problem = "is redacted, but no credential is stored; give it as value, env or file"
+				problem = "is redacted, but no credential is stored; give it as value, env, file or vault"
 			}
 			source.Sealed = was
 		case *configv1.Credential_Value:

@@ -60,6 +60,8 @@ func looksOfHolders() map[string]look {
 		"Provider.trace_context":          {unseen, "ids, to the same host"},
 		"Credential.*": {secrecy,
 			"a clear-text value is sealed and never shown; variables and files need the process's flags"},
+		"VaultSecret.*": {secrecy,
+			"where a secret is in Vault; paths need the process's flags, and the scope `*` to name them"},
 		"UpstreamTLS.*":        {decides, "who is trusted as the endpoint"},
 		"Timeouts.*":           {unseen, "how long the gateway waits"},
 		"Concurrency.*":        {unseen, "number of concurrent requests"},
@@ -271,7 +273,7 @@ func (p *plan) mayMove(o, stored configv1.Object) error {
 	}
 	kept := credentialsOf(stored)
 	for _, c := range configv1.Credentials(o) {
-		named := c.Credential.GetEnv() != "" || c.Credential.GetFile() != ""
+		named := c.Credential.GetEnv() != "" || c.Credential.GetFile() != "" || c.Credential.GetVault() != nil
 		field := ""
 		switch {
 		case proto.Equal(c.Credential, kept[c.Field]):

@@ -84,7 +84,8 @@ func TestWhoseCredentialItIsDecidesWhoMovesIt(t *testing.T) {
 	}
 	field := map[string]string{"providers": "credential", "webhooks": "secret"}
 	sources := map[string]document{"value": {"value": hook}, "env": {"env": "TEAM"},
-		"own env": {"env": "MODELGATE_OPENAI"}, "file": {"file": "/run/secrets/team"}}
+		"own env": {"env": "MODELGATE_OPENAI"}, "file": {"file": "/run/secrets/team"},
+		"vault": {"vault": document{"path": "secret/data/team", "field": "key"}}}
 	for plural, fields := range moves(t) {
 		for source, credential := range sources {
 			name := "p-" + strings.ReplaceAll(source, " ", "-")

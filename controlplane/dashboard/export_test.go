@@ -25,6 +25,9 @@ var (
 	ShortNumber = shortNumber
 	Number      = number
 	NewThrottle = newThrottle
+
+	ReadProvider   = readProvider
+	CredentialText = credentialText
 )
 
 // Take and GiveBack are those of a throttle.

@@ -123,6 +123,10 @@ func readProvider(f url.Values, p *configv1.Provider) error {
 		p.Credential = &configv1.Credential{Source: &configv1.Credential_Env{Env: value}}
 	case "file":
 		p.Credential = &configv1.Credential{Source: &configv1.Credential_File{File: value}}
+	case "vault":
+		path, field := cutLast(value, '#')
+		p.Credential = &configv1.Credential{Source: &configv1.Credential_Vault{
+			Vault: &configv1.VaultSecret{Path: path, Field: field}}}
 	case "none":
 		p.Credential = nil
 	}
@@ -137,6 +141,15 @@ func readProvider(f url.Values, p *configv1.Provider) error {
 		p.Concurrency.MaxRequests, p.Concurrency.MaxPending = most, pending
 	}
 	return firstError(errMost, errPending)
+}
+
+// cutLast splits a text at the last mark.
+func cutLast(text string, mark byte) (before, after string) {
+	i := strings.LastIndexByte(text, mark)
+	if i < 0 {
+		return text, ""
+	}
+	return text[:i], text[i+1:]
 }
 
 // smallNumber reads a number that may be left out.
@@ -239,6 +252,8 @@ func credentialText(c *configv1.Credential) string {
 		return "environment variable " + s.Env
 	case *configv1.Credential_File:
 		return "file " + s.File
+	case *configv1.Credential_Vault:
+		return "Vault, field " + s.Vault.GetField() + " of " + s.Vault.GetPath()
 	case *configv1.Credential_Sealed, *configv1.Credential_Value:
 		return "stored, encrypted"
 	}

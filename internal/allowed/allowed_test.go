@@ -25,7 +25,7 @@ func to(endpoint string, c *configv1.Credential) *configv1.Provider {
 
 func newList(t *testing.T, variables, files []string) *allowed.List {
 	t.Helper()
-	l, err := allowed.New(all.Providers(), variables, files)
+	l, err := allowed.New(all.Providers(), variables, files, nil)
 	require.NoError(t, err)
 	return l
 }
@@ -147,11 +147,56 @@ func TestTheAdviceOfAnErrorHelps(t *testing.T) {
 func TestFlagsThatMakeNoSense(t *testing.T) {
 	for _, flag := range []string{"", "=api.example.com", "A=", "A=b,", "A=https://b", "A=b:x", "A=b:", "A=b:0", "A=b/c",
 		"A=?", "A=unix://x", "A=a:b:c"} {
-		_, err := allowed.New(nil, []string{flag}, nil)
+		_, err := allowed.New(nil, []string{flag}, nil, nil)
 		require.ErrorContains(t, err, "--credential-env", flag)
 	}
+	for _, flag := range []string{"", "*", "/", "/secret/data/a", "secret/../sys", "../secret", "secret//a", "a*b",
+		"a?b*", "secret/data/a=", "secret/data/a=b:x", "secret/data/**"} {
+		_, err := allowed.New(nil, nil, nil, []string{flag})
+		require.ErrorContains(t, err, "--credential-vault", flag)
+	}
 	for _, flag := range []string{"relative", "/", "/a/../b", "/a//b"} {
-		_, err := allowed.New(nil, nil, []string{flag})
+		_, err := allowed.New(nil, nil, []string{flag}, nil)
 		require.ErrorContains(t, err, "--credential-file", flag)
 	}
+}
+
+func inVault(path string) *configv1.Credential {
+	return &configv1.Credential{Source: &configv1.Credential_Vault{
+		Vault: &configv1.VaultSecret{Path: path, Field: "key"}}}
+}
+
+func TestFlagsSayWhereASecretInVaultGoes(t *testing.T) {
+	l, err := allowed.New(all.Providers(), nil, nil, []string{"secret/data/openai=api.openai.com",
+		"secret/data/team/=*.team.example", "secret/data/lab-*=http://127.0.0.1:*", "secret/data/team/tls"})
+	require.NoError(t, err)
+	for _, good := range []configv1.Object{
+		to("", inVault("secret/data/openai")),
+		to("https://a.team.example", inVault("secret/data/team/a/b")),
+		to("http://127.0.0.1:99", inVault("secret/data/lab-1")),
+		to("https://a.team.example", inVault("secret/data/team/tls")), // by the other flag
+		&configv1.Certificate{Name: "c", PrivateKey: inVault("secret/data/team/tls")},
+	} {
+		require.NoError(t, l.Check(good), "%v", good)
+	}
+	for _, bad := range []configv1.Object{
+		to("https://evil.example", inVault("secret/data/openai")),
+		to("", inVault("secret/data/openai2")), to("", inVault("secret/data/openai/x")),
+		to("https://a.team.example", inVault("secret/data/team")),
+		to("https://a.team.example", inVault("secret/data/teams/x")),
+		to("https://a.team.example", inVault("secret/data/team/../openai")),
+		to("https://a.team.example", inVault("/secret/data/team/a")),
+		to("http://127.0.0.1:99", inVault("secret/data/lab")),
+		to("", inVault("sys/health")),
+		&configv1.Webhook{Name: "w", Url: "https://evil.example", Secret: inVault("secret/data/openai")},
+	} {
+		err := l.Check(bad)
+		require.ErrorContains(t, err, "Start the control plane with --credential-vault", "%v", bad)
+		require.Error(t, (*allowed.List)(nil).Check(bad))
+	}
+	err = l.Check(to("https://evil.example", inVault("secret/data/openai")))
+	require.ErrorContains(t, err, "credential.vault: secret/data/openai may be sent to api.openai.com alone, and not to evil.example. Start the control plane with --credential-vault secret/data/openai=evil.example,")
+	none, err := allowed.New(all.Providers(), nil, nil, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, none.Check(to("", inVault("secret/data/openai"))), "not among the secrets in Vault")
 }

@@ -891,6 +891,7 @@ type Credential struct {
 	//	*Credential_File
 	//	*Credential_Value
 	//	*Credential_Sealed
+	//	*Credential_Vault
 	Source        isCredential_Source `protobuf_oneof:"source"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -969,6 +970,15 @@ func (x *Credential) GetSealed() string {
 	return ""
 }
 
+func (x *Credential) GetVault() *VaultSecret {
+	if x != nil {
+		if x, ok := x.Source.(*Credential_Vault); ok {
+			return x.Vault
+		}
+	}
+	return nil
+}
+
 type isCredential_Source interface {
 	isCredential_Source()
 }
@@ -993,6 +1003,11 @@ type Credential_Sealed struct {
 	Sealed string `protobuf:"bytes,4,opt,name=sealed,proto3,oneof"`
 }
 
+type Credential_Vault struct {
+	// Secret in HashiCorp Vault or OpenBao. It is read again regularly.
+	Vault *VaultSecret `protobuf:"bytes,5,opt,name=vault,proto3,oneof"`
+}
+
 func (*Credential_Env) isCredential_Source() {}
 
 func (*Credential_File) isCredential_Source() {}
@@ -1000,6 +1015,64 @@ func (*Credential_File) isCredential_Source() {}
 func (*Credential_Value) isCredential_Source() {}
 
 func (*Credential_Sealed) isCredential_Source() {}
+
+func (*Credential_Vault) isCredential_Source() {}
+
+// A VaultSecret is a field of a secret in the Vault or OpenBao that the control plane's flags name.
+type VaultSecret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path of the API below /v1/. Of the key/value engine, version 2, it is MOUNT/data/PATH, such as
+	// secret/data/openai; of version 1 it is MOUNT/PATH.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Field of the secret. Its value is a text.
+	Field         string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VaultSecret) Reset() {
+	*x = VaultSecret{}
+	mi := &file_api_config_v1_config_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VaultSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VaultSecret) ProtoMessage() {}
+
+func (x *VaultSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VaultSecret.ProtoReflect.Descriptor instead.
+func (*VaultSecret) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *VaultSecret) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *VaultSecret) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
 
 type Timeouts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1016,7 +1089,7 @@ type Timeouts struct {
 
 func (x *Timeouts) Reset() {
 	*x = Timeouts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[3]
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1101,7 @@ func (x *Timeouts) String() string {
 func (*Timeouts) ProtoMessage() {}
 
 func (x *Timeouts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[3]
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1114,7 @@ func (x *Timeouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timeouts.ProtoReflect.Descriptor instead.
 func (*Timeouts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Timeouts) GetConnect() *durationpb.Duration {
@@ -1077,7 +1150,7 @@ type UpstreamTLS struct {
 
 func (x *UpstreamTLS) Reset() {
 	*x = UpstreamTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1162,7 @@ func (x *UpstreamTLS) String() string {
 func (*UpstreamTLS) ProtoMessage() {}
 
 func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1175,7 @@ func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpstreamTLS.ProtoReflect.Descriptor instead.
 func (*UpstreamTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UpstreamTLS) GetCa() string {
@@ -1147,7 +1220,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1232,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1245,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Model) GetName() string {
@@ -1251,7 +1324,7 @@ type FineTuned struct {
 
 func (x *FineTuned) Reset() {
 	*x = FineTuned{}
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1336,7 @@ func (x *FineTuned) String() string {
 func (*FineTuned) ProtoMessage() {}
 
 func (x *FineTuned) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1349,7 @@ func (x *FineTuned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FineTuned.ProtoReflect.Descriptor instead.
 func (*FineTuned) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FineTuned) GetJob() string {
@@ -1309,7 +1382,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1394,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1407,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Target) GetProvider() string {
@@ -1378,7 +1451,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1463,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1476,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Retry) GetMaxAttempts() uint32 {
@@ -1460,7 +1533,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1545,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1558,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Key) GetName() string {
@@ -1621,7 +1694,7 @@ type RetiredKey struct {
 
 func (x *RetiredKey) Reset() {
 	*x = RetiredKey{}
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1706,7 @@ func (x *RetiredKey) String() string {
 func (*RetiredKey) ProtoMessage() {}
 
 func (x *RetiredKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1719,7 @@ func (x *RetiredKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetiredKey.ProtoReflect.Descriptor instead.
 func (*RetiredKey) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RetiredKey) GetHash() []byte {
@@ -1687,7 +1760,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1772,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1785,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Limit) GetDomain() string {
@@ -1756,7 +1829,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1841,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1854,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Budget) GetUnit() Unit {
@@ -1820,7 +1893,7 @@ type Organization struct {
 
 func (x *Organization) Reset() {
 	*x = Organization{}
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1905,7 @@ func (x *Organization) String() string {
 func (*Organization) ProtoMessage() {}
 
 func (x *Organization) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1918,7 @@ func (x *Organization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Organization.ProtoReflect.Descriptor instead.
 func (*Organization) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Organization) GetName() string {
@@ -1925,7 +1998,7 @@ type Project struct {
 
 func (x *Project) Reset() {
 	*x = Project{}
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2010,7 @@ func (x *Project) String() string {
 func (*Project) ProtoMessage() {}
 
 func (x *Project) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2023,7 @@ func (x *Project) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Project.ProtoReflect.Descriptor instead.
 func (*Project) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Project) GetName() string {
@@ -2033,7 +2106,7 @@ type Bodies struct {
 
 func (x *Bodies) Reset() {
 	*x = Bodies{}
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2118,7 @@ func (x *Bodies) String() string {
 func (*Bodies) ProtoMessage() {}
 
 func (x *Bodies) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2131,7 @@ func (x *Bodies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bodies.ProtoReflect.Descriptor instead.
 func (*Bodies) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Bodies) GetShare() float64 {
@@ -2116,7 +2189,7 @@ type Redaction struct {
 
 func (x *Redaction) Reset() {
 	*x = Redaction{}
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2201,7 @@ func (x *Redaction) String() string {
 func (*Redaction) ProtoMessage() {}
 
 func (x *Redaction) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2214,7 @@ func (x *Redaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redaction.ProtoReflect.Descriptor instead.
 func (*Redaction) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Redaction) GetName() string {
@@ -2199,7 +2272,7 @@ type Quotas struct {
 
 func (x *Quotas) Reset() {
 	*x = Quotas{}
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2284,7 @@ func (x *Quotas) String() string {
 func (*Quotas) ProtoMessage() {}
 
 func (x *Quotas) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2297,7 @@ func (x *Quotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
 func (*Quotas) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Quotas) GetOpenBatches() uint64 {
@@ -2351,7 +2424,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2436,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2449,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RateLimit) GetName() string {
@@ -2419,7 +2492,7 @@ type RateLimitDescriptor struct {
 
 func (x *RateLimitDescriptor) Reset() {
 	*x = RateLimitDescriptor{}
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2504,7 @@ func (x *RateLimitDescriptor) String() string {
 func (*RateLimitDescriptor) ProtoMessage() {}
 
 func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2517,7 @@ func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitDescriptor.ProtoReflect.Descriptor instead.
 func (*RateLimitDescriptor) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RateLimitDescriptor) GetKey() string {
@@ -2493,7 +2566,7 @@ type RateLimitPolicy struct {
 
 func (x *RateLimitPolicy) Reset() {
 	*x = RateLimitPolicy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2578,7 @@ func (x *RateLimitPolicy) String() string {
 func (*RateLimitPolicy) ProtoMessage() {}
 
 func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2591,7 @@ func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitPolicy.ProtoReflect.Descriptor instead.
 func (*RateLimitPolicy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RateLimitPolicy) GetUnit() Unit {
@@ -2560,7 +2633,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2645,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2658,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Account) GetName() string {
@@ -2670,7 +2743,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2755,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2768,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Identity) GetIssuer() string {
@@ -2749,7 +2822,7 @@ type IdentityProvider struct {
 
 func (x *IdentityProvider) Reset() {
 	*x = IdentityProvider{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2834,7 @@ func (x *IdentityProvider) String() string {
 func (*IdentityProvider) ProtoMessage() {}
 
 func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2847,7 @@ func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdentityProvider.ProtoReflect.Descriptor instead.
 func (*IdentityProvider) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *IdentityProvider) GetName() string {
@@ -2886,7 +2959,7 @@ type GroupRole struct {
 
 func (x *GroupRole) Reset() {
 	*x = GroupRole{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +2971,7 @@ func (x *GroupRole) String() string {
 func (*GroupRole) ProtoMessage() {}
 
 func (x *GroupRole) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +2984,7 @@ func (x *GroupRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRole.ProtoReflect.Descriptor instead.
 func (*GroupRole) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GroupRole) GetGroup() string {
@@ -2947,7 +3020,7 @@ type AdminToken struct {
 
 func (x *AdminToken) Reset() {
 	*x = AdminToken{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3032,7 @@ func (x *AdminToken) String() string {
 func (*AdminToken) ProtoMessage() {}
 
 func (x *AdminToken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3045,7 @@ func (x *AdminToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
 func (*AdminToken) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AdminToken) GetName() string {
@@ -3051,7 +3124,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3063,7 +3136,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3076,7 +3149,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Gateway) GetName() string {
@@ -3161,7 +3234,7 @@ type Cors struct {
 
 func (x *Cors) Reset() {
 	*x = Cors{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3246,7 @@ func (x *Cors) String() string {
 func (*Cors) ProtoMessage() {}
 
 func (x *Cors) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3259,7 @@ func (x *Cors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cors.ProtoReflect.Descriptor instead.
 func (*Cors) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Cors) GetOrigins() []string {
@@ -3232,7 +3305,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3317,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3330,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -3298,7 +3371,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +3383,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +3396,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Certificate) GetName() string {
@@ -3372,7 +3445,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3384,7 +3457,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3397,7 +3470,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Route) GetName() string {
@@ -3443,7 +3516,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3528,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3541,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Catalog) GetName() string {
@@ -3508,7 +3581,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +3593,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +3606,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -3606,7 +3679,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3691,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3704,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -3785,7 +3858,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3797,7 +3870,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3810,7 +3883,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Price) GetInput() string {
@@ -3922,7 +3995,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3934,7 +4007,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3947,7 +4020,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -4011,7 +4084,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4023,7 +4096,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4036,7 +4109,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -4068,7 +4141,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4080,7 +4153,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4093,7 +4166,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -4158,7 +4231,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4170,7 +4243,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4183,7 +4256,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *JobService) GetName() string {
@@ -4232,7 +4305,7 @@ type StoredResponses struct {
 
 func (x *StoredResponses) Reset() {
 	*x = StoredResponses{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4244,7 +4317,7 @@ func (x *StoredResponses) String() string {
 func (*StoredResponses) ProtoMessage() {}
 
 func (x *StoredResponses) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4257,7 +4330,7 @@ func (x *StoredResponses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
 func (*StoredResponses) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StoredResponses) GetRetention() *durationpb.Duration {
@@ -4283,7 +4356,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4295,7 +4368,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4308,7 +4381,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -4359,7 +4432,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4444,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4457,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Webhook) GetName() string {
@@ -4465,7 +4538,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4477,7 +4550,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4490,7 +4563,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AlertRule) GetName() string {
@@ -4587,7 +4660,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4599,7 +4672,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4612,7 +4685,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -4668,7 +4741,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +4753,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +4766,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -4714,7 +4787,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4726,7 +4799,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4739,7 +4812,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -4768,7 +4841,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4780,7 +4853,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4793,7 +4866,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -4850,7 +4923,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4862,7 +4935,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4875,7 +4948,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Listing) GetName() string {
@@ -4905,7 +4978,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +4990,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +5003,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListedModel) GetId() string {
@@ -4976,7 +5049,7 @@ type Guardrail struct {
 
 func (x *Guardrail) Reset() {
 	*x = Guardrail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4988,7 +5061,7 @@ func (x *Guardrail) String() string {
 func (*Guardrail) ProtoMessage() {}
 
 func (x *Guardrail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5001,7 +5074,7 @@ func (x *Guardrail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
 func (*Guardrail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Guardrail) GetName() string {
@@ -5084,7 +5157,7 @@ type GuardRule struct {
 
 func (x *GuardRule) Reset() {
 	*x = GuardRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5096,7 +5169,7 @@ func (x *GuardRule) String() string {
 func (*GuardRule) ProtoMessage() {}
 
 func (x *GuardRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5109,7 +5182,7 @@ func (x *GuardRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
 func (*GuardRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GuardRule) GetName() string {
@@ -5193,7 +5266,7 @@ type TokenIssuer struct {
 
 func (x *TokenIssuer) Reset() {
 	*x = TokenIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5205,7 +5278,7 @@ func (x *TokenIssuer) String() string {
 func (*TokenIssuer) ProtoMessage() {}
 
 func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5218,7 +5291,7 @@ func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
 func (*TokenIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TokenIssuer) GetName() string {
@@ -5291,7 +5364,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5303,7 +5376,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5316,7 +5389,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TokenBinding) GetKey() string {
@@ -5370,14 +5443,18 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fmax_requests\x18\x01 \x01(\rR\vmaxRequests\x12\x1f\n" +
 	"\vmax_pending\x18\x02 \x01(\rR\n" +
 	"maxPending\x124\n" +
-	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"r\n" +
+	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"\xac\x01\n" +
 	"\n" +
 	"Credential\x12\x12\n" +
 	"\x03env\x18\x01 \x01(\tH\x00R\x03env\x12\x14\n" +
 	"\x04file\x18\x02 \x01(\tH\x00R\x04file\x12\x16\n" +
 	"\x05value\x18\x03 \x01(\tH\x00R\x05value\x12\x18\n" +
-	"\x06sealed\x18\x04 \x01(\tH\x00R\x06sealedB\b\n" +
-	"\x06source\"\xa8\x01\n" +
+	"\x06sealed\x18\x04 \x01(\tH\x00R\x06sealed\x128\n" +
+	"\x05vault\x18\x05 \x01(\v2 .modelgate.config.v1.VaultSecretH\x00R\x05vaultB\b\n" +
+	"\x06source\"7\n" +
+	"\vVaultSecret\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
+	"\x05field\x18\x02 \x01(\tR\x05field\"\xa8\x01\n" +
 	"\bTimeouts\x123\n" +
 	"\aconnect\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\aconnect\x128\n" +
 	"\n" +
@@ -5875,7 +5952,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -5890,152 +5967,154 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Provider)(nil),              // 10: modelgate.config.v1.Provider
 	(*Concurrency)(nil),           // 11: modelgate.config.v1.Concurrency
 	(*Credential)(nil),            // 12: modelgate.config.v1.Credential
-	(*Timeouts)(nil),              // 13: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 14: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 15: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 16: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 17: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 18: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 19: modelgate.config.v1.Key
-	(*RetiredKey)(nil),            // 20: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 21: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 22: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 23: modelgate.config.v1.Organization
-	(*Project)(nil),               // 24: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 25: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 26: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 27: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 28: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 29: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 30: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 31: modelgate.config.v1.Account
-	(*Identity)(nil),              // 32: modelgate.config.v1.Identity
-	(*IdentityProvider)(nil),      // 33: modelgate.config.v1.IdentityProvider
-	(*GroupRole)(nil),             // 34: modelgate.config.v1.GroupRole
-	(*AdminToken)(nil),            // 35: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 36: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 37: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 38: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 39: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 40: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 41: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 42: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 43: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 44: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 45: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 46: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 47: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 48: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 49: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 50: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 51: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 52: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 53: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 54: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 55: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 56: modelgate.config.v1.AlertEmail
-	(*Listing)(nil),               // 57: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 58: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 59: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 60: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 61: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 62: modelgate.config.v1.TokenBinding
-	nil,                           // 63: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 64: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 65: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 66: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 67: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
+	(*VaultSecret)(nil),           // 13: modelgate.config.v1.VaultSecret
+	(*Timeouts)(nil),              // 14: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 15: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 16: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 17: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 18: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 19: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 20: modelgate.config.v1.Key
+	(*RetiredKey)(nil),            // 21: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 22: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 23: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 24: modelgate.config.v1.Organization
+	(*Project)(nil),               // 25: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 26: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 27: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 28: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 29: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 30: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 31: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 32: modelgate.config.v1.Account
+	(*Identity)(nil),              // 33: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 34: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 35: modelgate.config.v1.GroupRole
+	(*AdminToken)(nil),            // 36: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 37: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 38: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 39: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 40: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 41: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 42: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 43: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 44: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 45: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 46: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 47: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 48: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 49: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 50: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 51: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 52: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 53: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 54: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 55: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 56: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 57: modelgate.config.v1.AlertEmail
+	(*Listing)(nil),               // 58: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 59: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 60: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 61: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 62: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 63: modelgate.config.v1.TokenBinding
+	nil,                           // 64: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 65: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 66: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 67: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 68: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	12, // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	63, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	13, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	14, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	64, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	14, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	15, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	11, // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	67, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	67, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	67, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	67, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	17, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	18, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	13, // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	68, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	16, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	68, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	68, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	21, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	22, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	64, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	20, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	25, // 21: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	68, // 22: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 23: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
-	1,  // 24: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	21, // 25: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	22, // 26: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	68, // 27: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	27, // 28: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	25, // 29: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
-	21, // 30: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	22, // 31: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	68, // 32: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	27, // 33: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	25, // 34: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	26, // 35: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	67, // 36: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	29, // 37: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	30, // 38: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	29, // 39: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	1,  // 40: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
-	2,  // 41: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	68, // 42: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	32, // 43: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
-	12, // 44: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
-	34, // 45: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
-	2,  // 46: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	67, // 47: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
-	2,  // 48: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	68, // 49: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	68, // 50: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	38, // 51: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	37, // 52: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	67, // 53: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	12, // 54: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	42, // 55: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	43, // 56: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	44, // 57: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,  // 58: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,  // 59: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	65, // 60: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	47, // 61: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	45, // 62: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	46, // 63: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	50, // 64: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	49, // 65: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	67, // 66: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	12, // 67: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	5,  // 68: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	67, // 69: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	67, // 70: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	54, // 71: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	55, // 72: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	56, // 73: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	12, // 74: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	6,  // 75: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	58, // 76: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	60, // 77: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	7,  // 78: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	8,  // 79: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	9,  // 80: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	62, // 81: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	66, // 82: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	83, // [83:83] is the sub-list for method output_type
-	83, // [83:83] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	68, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	13, // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
+	68, // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	68, // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	68, // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	18, // 11: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	19, // 12: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	14, // 13: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	69, // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	17, // 15: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	69, // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	69, // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	22, // 18: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	23, // 19: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	65, // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	21, // 21: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	26, // 22: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	69, // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 24: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
+	1,  // 25: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
+	22, // 26: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	23, // 27: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	69, // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	28, // 29: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	26, // 30: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	22, // 31: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	23, // 32: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	69, // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	28, // 34: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	26, // 35: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	27, // 36: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	68, // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	30, // 38: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	31, // 39: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	30, // 40: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	1,  // 41: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
+	2,  // 42: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
+	69, // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	33, // 44: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	12, // 45: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	35, // 46: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	2,  // 47: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
+	68, // 48: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	2,  // 49: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
+	69, // 50: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	69, // 51: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	39, // 52: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	38, // 53: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	68, // 54: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	12, // 55: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	43, // 56: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	44, // 57: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	45, // 58: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,  // 59: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,  // 60: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	66, // 61: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	48, // 62: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	46, // 63: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	47, // 64: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	51, // 65: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	50, // 66: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	68, // 67: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	12, // 68: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	5,  // 69: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	68, // 70: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	68, // 71: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	55, // 72: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	56, // 73: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	57, // 74: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	12, // 75: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	6,  // 76: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	59, // 77: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	61, // 78: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	7,  // 79: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	8,  // 80: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	9,  // 81: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	63, // 82: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	67, // 83: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	84, // [84:84] is the sub-list for method output_type
+	84, // [84:84] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -6049,17 +6128,18 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_File)(nil),
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
+		(*Credential_Vault)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[30].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[33].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[42].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[31].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[34].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -51,7 +51,7 @@ func requiredFields() map[string][]string {
 		"Guardrail": {"name", "rules"}, "GuardRule": {"name", "mode"},
 		"TokenIssuer": {"name", "issuer", "audiences", "bindings"}, "TokenBinding": {"key"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
-		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"},
+		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"}, "VaultSecret": {"path", "field"},
 	}
 }
 

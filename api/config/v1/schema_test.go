@@ -73,6 +73,7 @@ func TestSchemaRefusesWhatIsNoObject(t *testing.T) {
 		"camel case": "untouchedAnswers: true", "null": "headers: null", "status": "status: {ready: true}",
 		"duration": "timeouts: {connect: 0.5s}", "a number as text": "concurrency: {max_requests: '3'}",
 		"an enumeration": "unsupported_parameters: DROP", "a credential": "credential: {env: KEY}",
+		"a secret in Vault": "credential: {vault: {path: secret/data/a, field: key}}",
 	} {
 		require.NoError(t, judge(t, s, good+more), name)
 		_, err := configv1.ParseYAML("f", []byte(good+more))
@@ -81,7 +82,9 @@ func TestSchemaRefusesWhatIsNoObject(t *testing.T) {
 	for name, more := range map[string]string{
 		"unknown field": "endpoints: x", "wrong type": "disabled: 'yes'", "no duration": "timeouts: {connect: 5}",
 		"too large": "concurrency: {max_requests: 4294967296}", "unknown value": "unsupported_parameters: DROPP",
-		"two sources": "credential: {env: A, file: b}", "unknown field within": "tls: {cert: x}", "not a list": "models: a",
+		"two sources":            "credential: {env: A, file: b}",
+		"unknown field of Vault": "credential: {vault: {key: a}}",
+		"unknown field within":   "tls: {cert: x}", "not a list": "models: a",
 		"not a mapping": "timeouts: 5s", "an item of a list": "models: [1]",
 	} {
 		require.Error(t, judge(t, s, good+more), name)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -145,6 +146,9 @@ func TestRedactShowsNoSecret(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, after, "it is a copy that is shown")
 	}
+	named := &configv1.Provider{Name: "a", Credential: &configv1.Credential{Source: &configv1.Credential_Vault{
+		Vault: &configv1.VaultSecret{Path: "secret/data/a", Field: "key"}}}}
+	require.True(t, proto.Equal(named, configv1.Redact(named)), "where a secret is may be shown")
 	shown := configv1.Redact(&configv1.Key{Retired: &configv1.RetiredKey{Hash: hash, Hint: "abcd"}}).(*configv1.Key)
 	require.Equal(t, "abcd", shown.GetRetired().GetHint())
 }

@@ -11,6 +11,12 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxVaultPath  = 512 // bytes
+	maxVaultField = 128 // bytes
 )
 
 func (v *validator) provider(p *Provider) {
@@ -61,7 +67,7 @@ func (v *validator) provider(p *Provider) {
 func (v *validator) credential(field string, c *Credential) {
 	switch source := c.GetSource().(type) {
 	case nil:
-		v.fail(field, "needs one of env, file and value")
+		v.fail(field, "needs one of env, file, vault and value")
 	case *Credential_Env:
 		if !envPattern.MatchString(source.Env) {
 			v.fail(field+".env", "must be the name of an environment variable: letters, digits and _")
@@ -76,7 +82,27 @@ func (v *validator) credential(field string, c *Credential) {
 		if source.Sealed == "" {
 			v.fail(field+".sealed", "is empty")
 		}
+	case *Credential_Vault:
+		v.vaultSecret(field+".vault", source.Vault)
 	}
+}
+
+// vaultSecret accepts what can be the path of a request, and leads nowhere but where it looks to.
+func (v *validator) vaultSecret(field string, s *VaultSecret) {
+	if p := s.GetPath(); p == "" || len(p) > maxVaultPath || strings.HasPrefix(p, "/") || path.Clean(p) != p ||
+		strings.HasPrefix(p, "..") || p == "." || !plainPath(p) {
+		v.fail(field+".path", "must be a path below /v1/ such as secret/data/openai, of at most %d bytes: "+
+			"without a slash at an end, empty parts, .., spaces and the characters ? # %% * \\", maxVaultPath)
+	}
+	if f := s.GetField(); f == "" || len(f) > maxVaultField || strings.ContainsFunc(f, unicode.IsControl) {
+		v.fail(field+".field", "must be the name of a field of the secret, of at most %d bytes", maxVaultField)
+	}
+}
+
+func plainPath(p string) bool {
+	return utf8.ValidString(p) && !strings.ContainsFunc(p, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`?#%*\`, r)
+	})
 }
 
 func (v *validator) filePath(field, name string) {

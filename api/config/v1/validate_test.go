@@ -447,3 +447,26 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 120*time.Second, merged.FirstByteTimeout())
 	require.Equal(t, time.Hour, (*configv1.Timeouts)(nil).Over(below).IdleTimeout())
 }
+
+func TestASecretInVaultIsAPlainPathAndAField(t *testing.T) {
+	errsOf := func(path, field string) configv1.Errors {
+		return configv1.Validate(&configv1.Provider{Name: "a", Vendor: "openai", Credential: &configv1.Credential{
+			Source: &configv1.Credential_Vault{Vault: &configv1.VaultSecret{Path: path, Field: field}}}}, knownVendor)
+	}
+	for _, good := range []string{"secret/data/openai", "kv/a.b_c-d@e:f", "secret/data/...x", strings.Repeat("a", 512)} {
+		require.Empty(t, errsOf(good, "api key"), good)
+	}
+	for _, bad := range []string{"", "/secret/data/a", "secret/data/a/", "secret//a", "secret/../sys/seal", "../sys",
+		"..", ".", "./a", "secret/.", "secret/a?version=1", "secret/a#b", "secret/%2e%2e/a", "secret/*", "secret/a b",
+		"a\\b",
+		"a\nb", "a\xff", strings.Repeat("a", 513)} {
+		errs := errsOf(bad, "key")
+		require.Len(t, errs, 1, bad)
+		require.Equal(t, "credential.vault.path", errs[0].Field)
+	}
+	for _, bad := range []string{"", "a\nb", strings.Repeat("a", 129)} {
+		errs := errsOf("secret/data/a", bad)
+		require.Len(t, errs, 1, bad)
+		require.Equal(t, "credential.vault.field", errs[0].Field)
+	}
+}

@@ -83,6 +83,9 @@ func mendCredential(o configv1.Object, problem string) string {
 			" for the control plane and restart it, or give the credential as value"
 	case *configv1.Credential_File:
 		return "Let the control plane read the file: " + admincli.ShellQuote(source.File)
+	case *configv1.Credential_Vault:
+		return fmt.Sprintf("Put a text into the field %s of %s in Vault, and let the control plane read it (docs/secrets.md)",
+			source.Vault.GetField(), source.Vault.GetPath())
 	}
 	return "modelgate config get provider NAME, then config apply"
 }
