@@ -47,6 +47,7 @@ func Kinds() []Kind {
 		newKind("identityproviders", (*validator).identityProvider),
 		newKind("alertrules", (*validator).alertRule),
 		newKind("alertreceivers", (*validator).alertReceiver),
+		newKind("auditsinks", (*validator).auditSink),
 	}
 }
 

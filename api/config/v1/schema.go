@@ -51,6 +51,8 @@ func requiredFields() map[string][]string {
 		"Guardrail": {"name", "rules"}, "GuardRule": {"name", "mode"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
 		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"},
+		"AuditSink": {"name"}, "AuditWebhook": {"url"}, "AuditSyslog": {"address"}, "AuditOtlp": {"endpoint"},
+		"AuditFile": {"path"},
 	}
 }
 
