@@ -26,8 +26,7 @@ const (
 )
 
 // syslog writes a batch as messages of RFC 5424, counted in octets (RFC 6587), over a connection of its own. The
-// protocol has no answer. So we end our half of the connection and wait until the receiver ends its own: it does so
-// once it has read everything, and a receiver or a network that dies before does not.
+// protocol has no answer. So the batch is taken where the receiver ends the connection after it has read everything.
 func (s *sender) syslog(ctx context.Context, to *configv1.AuditSyslog, b batch) result {
 	conn, err := s.dialSyslog(ctx, to)
 	if err != nil {
@@ -53,20 +52,42 @@ func (s *sender) syslog(ctx context.Context, to *configv1.AuditSyslog, b batch) 
 	if _, err := conn.Write(messages.Bytes()); err != nil {
 		return broken(err)
 	}
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		err = half.CloseWrite()
-	}
-	if err == nil {
-		_, err = io.Copy(io.Discard, conn)
-	}
+	err = ended(ctx, conn)
 	var late net.Error
 	switch {
-	case err == nil, errors.Is(err, io.ErrUnexpectedEOF): // the latter ended TLS without saying so
+	case err == nil:
 		return result{}
-	case errors.As(err, &late) && late.Timeout():
+	case errors.As(err, &late) && late.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return result{says: "it did not close the connection, so it may not have read everything"}
 	}
 	return broken(err)
+}
+
+// ended ends our half of a connection, and returns nil once the other side has read everything and ended its own. What
+// it closes without reading everything is reset by its kernel, which may be after it has said goodbye.
+func ended(ctx context.Context, conn net.Conn) error {
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		return net.ErrClosed
+	}
+	if err := half.CloseWrite(); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err // the other is of TLS that has ended without saying so
+	}
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+		if half, ok := conn.(*net.TCPConn); ok {
+			if err := half.CloseWrite(); err != nil {
+				return err
+			}
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil {
+			return err
+		}
+	}
+	return acknowledged(ctx, conn)
 }
 
 func (s *sender) dialSyslog(ctx context.Context, to *configv1.AuditSyslog) (net.Conn, error) {
