@@ -81,6 +81,7 @@ func (s *server) routes() []route {
 			timeout: 20 * time.Second},
 		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit},
 		{pattern: "GET /admin/v1/audit/verify", scope: AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
+		{pattern: "GET /admin/v1/audit/sinks", scope: AuditRead, handler: s.auditSinks},
 		{pattern: "POST /admin/v1/admintokens", scope: AdminsWrite, handler: s.createToken},
 	}
 }
@@ -158,6 +159,8 @@ func WriteScope(kind configv1.Kind) Scope {
 		return KeysWrite
 	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider:
 		return AdminsWrite
+	case *configv1.AuditSink: // it gets what everybody does
+		return Everything
 	}
 	return ConfigWrite
 }
