@@ -25,6 +25,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/alerts"
+	"github.com/modelgate/modelgate/controlplane/auditship"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/ledger"
@@ -215,7 +216,7 @@ type controlPlaneOptions struct {
 	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
 	allowed     *allowed.List                    // what objects may name
-	// alertNetworks are private, and receivers of alerts may be in them.
+	// alertNetworks are private, and receivers of alerts and of the audit log may be in them.
 	alertNetworks []netip.Prefix
 	root          *secret.Root
 	adminToken    secret.Value
@@ -237,6 +238,7 @@ type controlPlane struct {
 	store   *configstore.Store
 	audit   *admin.AuditLog
 	alerts  *alerts.Service
+	sinks   *auditship.Service
 	admin   http.Handler
 }
 
@@ -245,6 +247,7 @@ func (c *controlPlane) start(p *parts) {
 	p.serve("audit log", c.audit.Run)
 	p.serve("kept bodies", c.bodies.Run)
 	p.serve("alerts", c.alerts.Run)
+	p.serve("audit sinks", c.sinks.Run)
 }
 
 func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
@@ -272,8 +275,8 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
-	audit := admin.NewAuditLog(o.etcd, o.ledger, o.ledger, log)
-	if err := errors.Join(audit.Register(o.telemetry.Registry), o.ledger.Register(o.telemetry.Registry)); err != nil {
+	audit, sinks, err := newAuditLog(o, server, log)
+	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
 	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
@@ -294,6 +297,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Batch:     inspector,
 		Quotas:    inspector,
 		Bodies:    kept,
+		Sinks:     sinks,
 		Version:   version(),
 		Log:       o.log.Named("admin"),
 	}
@@ -304,7 +308,20 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	}
 	config.Alerts = watch
 	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
-		admin: admin.New(config)}, nil
+		sinks: sinks, admin: admin.New(config)}, nil
+}
+
+// newAuditLog returns the audit log, and what delivers it. The metrics of the ledger are registered with theirs.
+func newAuditLog(o controlPlaneOptions, server *controlplane.Server, log *zap.Logger) (*admin.AuditLog,
+	*auditship.Service, error) {
+	audit := admin.NewAuditLog(o.etcd, o.ledger, o.ledger, log)
+	sinks, err := auditship.New(auditship.Options{Etcd: o.etcd, Ledger: o.ledger, Chain: audit, Plane: server,
+		Allowed: o.allowed, Networks: o.alertNetworks, Log: log.Named("auditsinks")})
+	if err != nil {
+		return nil, nil, err
+	}
+	registry := o.telemetry.Registry
+	return audit, sinks, errors.Join(audit.Register(registry), o.ledger.Register(registry), sinks.Register(registry))
 }
 
 // plane returns the control plane, with the archive of jobs.

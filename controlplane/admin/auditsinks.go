@@ -39,8 +39,8 @@ func (a *AuditLog) HeadSequence(ctx context.Context) (int64, error) {
 	return headOf(r.Kvs).Sequence, nil
 }
 
-// Pending reports whether entries of the chain up to a sequence may be on their way to the store: they wait in etcd, or
-// are among changes that are being made in pieces. What is not pending, and has been written, is in the store.
+// Pending reports whether entries of the chain up to a sequence may be on their way to the store: they wait in etcd,
+// or are among changes that are being made in pieces. What is not pending, and has been written, is in the store.
 func (a *AuditLog) Pending(ctx context.Context, sequence int64) (bool, error) {
 	r, err := a.etcd.Txn(ctx).Then(clientv3.OpGet(configstore.RestoringKey, clientv3.WithCountOnly()),
 		clientv3.OpGet(chainOutbox, clientv3.WithFirstKey()...)).Commit()

@@ -55,7 +55,8 @@ func TestOnlyWhoMayDoEverythingChangesASinkOfTheAuditLog(t *testing.T) {
 	file := func(path string) string {
 		return fmt.Sprintf(`{"name":"disk","file":{"path":%q}}`, path)
 	}
-	requireError(t, b.do(t, "PUT", "/admin/v1/auditsinks/disk", file("/etc/passwd")), 400, "invalid_object", "--audit-file")
+	requireError(t, b.do(t, "PUT", "/admin/v1/auditsinks/disk", file("/etc/passwd")), 400, "invalid_object",
+		"--audit-file")
 	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/auditsinks/disk", file("/var/log/audit.jsonl")).status)
 }
 

@@ -66,7 +66,8 @@ type ObjectError struct{ Kind, Name, Error string }
 
 // Of returns what needs attention, the worst first.
 func Of(f Facts) []adminapi.Attention {
-	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), rejected(f), plane(f), objects(f), budgets(f), keys(f))
+	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), rejected(f), plane(f), objects(f), budgets(f),
+		keys(f))
 	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
 	return all
 }

@@ -51,7 +51,8 @@ func TestWhatNeedsAttention(t *testing.T) {
 				Message: "The provider is cooling until 12:01:00 UTC: 429."},
 		}},
 		{"a sink of the audit log fails", attention.Facts{Sinks: []adminapi.AuditSinkStatus{
-			{Name: "well"}, {Name: "new", FailingSince: &recent, Error: "x"}, {Name: "off", Disabled: true, FailingSince: &long},
+			{Name: "well"}, {Name: "new", FailingSince: &recent, Error: "x"},
+			{Name: "off", Disabled: true, FailingSince: &long},
 			{Name: "ops", FailingSince: &long, Error: "it cannot be reached", Backlog: 7},
 		}}, []adminapi.Attention{{Kind: "audit_sink", Severity: "error", Object: "AuditSink ops",
 			Path:    "/objects/AuditSink/ops",

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// file appends a batch to a file as lines of JSON, and is done once they are on the disk. What it can write only a part
-// of it takes back.
+// file appends a batch to a file as lines of JSON, and is done once they are on the disk. A part of a batch it takes
+// back.
 func (s *sender) file(path string, b batch) result {
 	s.files.Lock()
 	defer s.files.Unlock()

@@ -23,8 +23,8 @@ import (
 	"github.com/modelgate/modelgate/controlplane/auditchain"
 )
 
-// receiver serves a webhook. Before is called with each batch that has a right signature, and takes it where it returns
-// 200.
+// receiver serves a webhook. Before is called with each batch that has a right signature, and says the status. The
+// batch is taken at 200. Where the status is negative, the connection breaks.
 func receiver(t *testing.T, k *taker, before func(some []adminapi.AuditEntry) int) *httptest.Server {
 	verifier, err := standardwebhooks.NewWebhook(signing)
 	require.NoError(t, err)
@@ -80,7 +80,8 @@ func TestEveryEntryIsDeliveredInOrderToAReceiverThatFailsAtRandom(t *testing.T) 
 	require.EqualValues(t, 2500, at.Sequence)
 	require.Zero(t, at.Missing)
 	require.Positive(t, testutil.ToFloat64(s.failures.WithLabelValues("ops")))
-	require.Eventually(t, func() bool { return testutil.ToFloat64(s.backlog.WithLabelValues("ops")) == 0 }, patience, tick)
+	require.Eventually(t, func() bool { return testutil.ToFloat64(s.backlog.WithLabelValues("ops")) == 0 }, patience,
+		tick)
 }
 
 func TestControlPlanesThatDieInTheMidstLoseNothing(t *testing.T) {

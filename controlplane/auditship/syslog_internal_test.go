@@ -200,14 +200,16 @@ func TestSyslogThatMayNotHaveReadEverythingHasNotTakenIt(t *testing.T) {
 		says string
 	}{
 		"nobody there":         {toSyslog("127.0.0.1:1", false, ""), "it cannot be reached"},
-		"an unknown authority": {toSyslog(syslogServer(t, secure, reading(t, &k)), true, ""), "its certificate is not trusted"},
-		"no TLS there": {toSyslog(syslogServer(t, nil, func(c net.Conn) { _, _ = c.Write([]byte("hello, this is text")) }), true,
-			ca), "it cannot be reached"},
+		"an unknown authority": {toSyslog(syslogServer(t, secure, reading(t, &k)), true, ""),
+			"its certificate is not trusted"},
+		"no TLS there": {toSyslog(syslogServer(t, nil, func(c net.Conn) { _, _ = c.Write([]byte("hello, text")) }),
+			true, ca), "it cannot be reached"},
 		"a reset": {toSyslog(syslogServer(t, nil, func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }), false, ""),
 			"it cannot be reached"},
 		"an early end": {toSyslog(syslogServer(t, nil, func(net.Conn) {}), false, ""), "it cannot be reached"},
-		"an early end of TLS": {toSyslog(syslogServer(t, secure, func(c net.Conn) { _ = c.(*tls.Conn).Handshake() }), true, ca),
-			"it cannot be reached"},
+		"an early end of TLS": {toSyslog(syslogServer(t, secure, func(c net.Conn) {
+			_ = c.(*tls.Conn).HandshakeContext(t.Context())
+		}), true, ca), "it cannot be reached"},
 		"no end": {toSyslog(silent, false, ""), "it did not close the connection, so it may not have read everything"},
 	} {
 		s.sender.patience = 5 * time.Second

@@ -31,7 +31,8 @@ func TestValidateAuditSink(t *testing.T) {
 	}{
 		"a webhook":              {with(&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, secret), ""},
 		"a webhook unsigned":     {&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, "credential"},
-		"a webhook's bad secret": {with(&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, "x"), "credential.value"},
+		"a webhook's bad secret": {with(&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, "x"),
+			"credential.value"},
 		"a webhook nowhere":      {with(&configv1.AuditSink{Name: "w", Webhook: hook("a.test")}, secret), "webhook.url"},
 		"nothing":                {&configv1.AuditSink{Name: "n"}, ""},
 		"two": {&configv1.AuditSink{Name: "n", File: &configv1.AuditFile{Path: "/a"},
