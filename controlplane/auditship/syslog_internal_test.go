@@ -57,7 +57,7 @@ var syslogHeader = regexp.MustCompile(`^<([1-9][0-9]{0,2})>1 (\d{4}-\d\d-\d\dT\d
 	`([!-~]{1,255}) ([!-~]{1,48}) ([!-~]{1,128}) ([!-~]{1,32}) \[([!-~]{1,32}?)((?: |\]).*)$`)
 
 func parseSyslog(s string) (m syslogMessage, err error) {
-	first, rest, _ := strings.Cut(s, "\n")
+	first, _, _ := strings.Cut(s, "\n")
 	parts := syslogHeader.FindStringSubmatch(first)
 	if parts == nil {
 		return m, fmt.Errorf("no message: %q", s)
@@ -68,7 +68,7 @@ func parseSyslog(s string) (m syslogMessage, err error) {
 	}
 	m.host, m.app, m.process, m.id, m.structure = parts[3], parts[4], parts[5], parts[6], parts[7]
 	m.data = map[string]string{}
-	rest = parts[8] + strings.TrimPrefix(s, first)
+	rest := parts[8] + strings.TrimPrefix(s, first)
 	for strings.HasPrefix(rest, " ") {
 		name, after, found := strings.Cut(rest[1:], `="`)
 		if !found || name == "" || len(name) > 32 || strings.ContainsAny(name, "= ]\"") {
@@ -199,7 +199,7 @@ func TestSyslogThatMayNotHaveReadEverythingHasNotTakenIt(t *testing.T) {
 		sink *configv1.AuditSink
 		says string
 	}{
-		"nobody there":         {toSyslog("127.0.0.1:1", false, ""), "it cannot be reached"},
+		"nobody there": {toSyslog("127.0.0.1:1", false, ""), "it cannot be reached"},
 		"an unknown authority": {toSyslog(syslogServer(t, secure, reading(t, &k)), true, ""),
 			"its certificate is not trusted"},
 		"no TLS there": {toSyslog(syslogServer(t, nil, func(c net.Conn) { _, _ = c.Write([]byte("hello, text")) }),

@@ -29,12 +29,12 @@ func TestValidateAuditSink(t *testing.T) {
 		s     *configv1.AuditSink
 		field string // empty: valid
 	}{
-		"a webhook":              {with(&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, secret), ""},
-		"a webhook unsigned":     {&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, "credential"},
+		"a webhook":          {with(&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, secret), ""},
+		"a webhook unsigned": {&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, "credential"},
 		"a webhook's bad secret": {with(&configv1.AuditSink{Name: "w", Webhook: hook("https://a.test/")}, "x"),
 			"credential.value"},
-		"a webhook nowhere":      {with(&configv1.AuditSink{Name: "w", Webhook: hook("a.test")}, secret), "webhook.url"},
-		"nothing":                {&configv1.AuditSink{Name: "n"}, ""},
+		"a webhook nowhere": {with(&configv1.AuditSink{Name: "w", Webhook: hook("a.test")}, secret), "webhook.url"},
+		"nothing":           {&configv1.AuditSink{Name: "n"}, ""},
 		"two": {&configv1.AuditSink{Name: "n", File: &configv1.AuditFile{Path: "/a"},
 			Otlp: &configv1.AuditOtlp{Endpoint: "https://a.test"}}, ""},
 		"syslog":                   {syslog("logs.example.com:6514"), ""},
