@@ -136,6 +136,8 @@ func TestWhatWritersOfSeveralControlPlanesWriteIsInTheFileInOrder(t *testing.T) 
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	list, err := b.config.Allowed.WithAuditFiles([]string{path})
 	require.NoError(t, err)
+	_, err = b.etcd.Put(t.Context(), configstore.RootKey, "x")
+	require.NoError(t, err)
 	var logs []*admin.AuditLog
 	var services []*auditship.Service
 	ctx, cancel := context.WithCancel(t.Context())

@@ -147,12 +147,12 @@ func (s *Service) lead(ctx context.Context) error {
 	defer cancel()
 	stop := context.AfterFunc(session.Ctx(), cancel)
 	defer stop()
-	s.deliver(held, mutex.IsOwner())
+	s.deliver(held, mutex.IsOwner(), cancel)
 	return errors.New("the lock of audit sinks is lost")
 }
 
-// deliver has a follower for each sink until ctx ends.
-func (s *Service) deliver(ctx context.Context, lead clientv3.Cmp) {
+// deliver has a follower for each sink until ctx ends. One that finds that lead does not hold any more calls resign.
+func (s *Service) deliver(ctx context.Context, lead clientv3.Cmp, resign func()) {
 	defer s.backlog.Reset() // another control plane knows it now
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -173,7 +173,7 @@ func (s *Service) deliver(ctx context.Context, lead clientv3.Cmp) {
 			}
 			busy[name] = true
 			running.Go(func() {
-				(&follower{Service: s, lead: lead, name: name}).run(ctx)
+				(&follower{Service: s, lead: lead, resign: resign, name: name}).run(ctx)
 				select {
 				case done <- name:
 				case <-ctx.Done():

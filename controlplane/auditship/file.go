@@ -2,21 +2,42 @@ package auditship
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // file appends a batch to a file as lines of JSON, and is done once they are on the disk. A part of a batch it takes
 // back.
-func (s *sender) file(path string, b batch) result {
-	s.files.Lock()
-	defer s.files.Unlock()
-	if err := s.appendTo(path, b); err != nil {
-		if at, ok := errors.AsType[*fs.PathError](err); ok {
-			err = at.Err // without the path, which is in the configuration
-		}
+//
+// A disk can hang, such as one of a network. It is waited for no longer than ctx, and the file is then left alone until
+// it does not hang any more.
+func (s *sender) file(ctx context.Context, path string, b batch) result {
+	known, _ := s.files.LoadOrStore(path, semaphore.NewWeighted(1))
+	turn := known.(*semaphore.Weighted)
+	hangs := result{says: "the file cannot be written: the disk does not answer"}
+	if turn.Acquire(ctx, 1) != nil {
+		return hangs
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer turn.Release(1)
+		done <- s.appendTo(path, b)
+	}()
+	var err error
+	select {
+	case <-ctx.Done():
+		return hangs
+	case err = <-done:
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		err = at.Err // without the path, which is in the configuration
+	}
+	if err != nil {
 		return result{says: "the file cannot be written: " + err.Error()}
 	}
 	return result{}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,6 +90,30 @@ func TestADiskThatTakesAPartLeavesNoHalfLine(t *testing.T) {
 	w.requireAll(k)
 	require.Empty(t, broken)
 	require.Len(t, k.taken(), 250)
+}
+
+func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
+	w := newWorld(t)
+	w.set(func() { w.objects = append(w.objects, toFile("disk", w.file)) })
+	w.write(50)
+	s := w.service()
+	s.sender.patience = 50 * time.Millisecond
+	release := make(chan struct{})
+	s.sender.write = func(f *os.File, text []byte) (int, error) {
+		<-release
+		return f.Write(text)
+	}
+	stop := w.run(s)
+	require.Eventually(t, func() bool {
+		return w.status(s, "disk").Error == "the file cannot be written: the disk does not answer"
+	}, patience, tick)
+	stop()
+	close(release)
+	w.run(s)
+	w.delivered(s, "disk")
+	k, broken := linesOf(t, w.file)
+	w.requireAll(k)
+	require.Empty(t, broken)
 }
 
 func TestFilesThatCannotBeWritten(t *testing.T) {

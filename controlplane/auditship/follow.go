@@ -38,8 +38,9 @@ func pause(failed int, after time.Duration) time.Duration {
 // A follower delivers to one sink. One goroutine uses it.
 type follower struct {
 	*Service
-	lead clientv3.Cmp
-	name string
+	lead   clientv3.Cmp
+	resign func()
+	name   string
 
 	at       position
 	revision int64
@@ -90,7 +91,9 @@ func (f *follower) wait(ctx context.Context, sink *configv1.AuditSink, d time.Du
 // step delivers a batch if there is one, and returns how long to wait for the next.
 func (f *follower) step(ctx context.Context, sink *configv1.AuditSink) time.Duration {
 	if err := f.load(ctx, sink); err != nil {
-		if ctx.Err() == nil && !errors.Is(err, errNotLeading) {
+		if errors.Is(err, errNotLeading) {
+			f.resign()
+		} else if ctx.Err() == nil {
 			f.options.Log.Warn("an audit sink pauses", zap.String("sink", f.name), zap.Error(err))
 		}
 		return f.options.Interval

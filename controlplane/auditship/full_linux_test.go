@@ -47,7 +47,7 @@ func fillDisk(t *testing.T, dir string) {
 	require.NoError(t, err)
 	b, taken := batch{items: items}, 0
 	for ; taken < 100; taken++ {
-		if got := s.file(path, b); got.says != "" {
+		if got := s.file(t.Context(), path, b); got.says != "" {
 			require.Equal(t, "the file cannot be written: no space left on device", got.says)
 			break
 		}
@@ -58,7 +58,7 @@ func fillDisk(t *testing.T, dir string) {
 	require.Len(t, k.taken(), 2*taken)
 
 	require.NoError(t, os.Truncate(path, 0)) // somebody makes room
-	require.Empty(t, s.file(path, b).says)
+	require.Empty(t, s.file(t.Context(), path, b).says)
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
-	require.Equal(t, "the file cannot be written: read-only file system", s.file(path, b).says)
+	require.Equal(t, "the file cannot be written: read-only file system", s.file(t.Context(), path, b).says)
 }

@@ -39,7 +39,7 @@ type sender struct {
 	host          string        // that syslog names
 	patience      time.Duration // bounds an attempt
 
-	files sync.Mutex // held while a file is written
+	files sync.Map // of *semaphore.Weighted of one, by path: whoever writes the file
 	write func(*os.File, []byte) (int, error)
 }
 
@@ -81,7 +81,7 @@ func (s *sender) send(ctx context.Context, sink *configv1.AuditSink, b batch) re
 	case sink.GetOtlp() != nil:
 		return s.otlp(ctx, sink.GetOtlp(), credential, b)
 	case sink.GetFile() != nil:
-		return s.file(sink.GetFile().GetPath(), b)
+		return s.file(ctx, sink.GetFile().GetPath(), b)
 	}
 	return posted(s.client.Post(ctx, sink.GetWebhook().GetUrl(), webhook.Message{ID: b.id(), Body: webhookBody(b),
 		Secret: credential.Reveal(), Signed: true}, time.Now()))

@@ -21,6 +21,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/internal/configstore"
 )
 
 // receiver serves a webhook. Before is called with each batch that has a right signature, and says the status. The
@@ -130,10 +131,12 @@ func TestOnlyWhoLeadsDelivers(t *testing.T) {
 	require.Len(t, k.taken(), 6, "nothing is delivered twice")
 
 	lost := clientv3.Compare(clientv3.Version(leader), ">", 1000)
-	f := &follower{Service: second, lead: lost, name: "ops"}
+	resigned := false
+	f := &follower{Service: second, lead: lost, resign: func() { resigned = true }, name: "ops"}
 	w.write(1)
 	require.Equal(t, tick, f.step(t.Context(), second.sink("ops")))
 	require.False(t, f.known, "who does not lead delivers nothing")
+	require.True(t, resigned)
 	stop()
 	w.write(3)
 	w.delivered(second, "ops")
@@ -390,6 +393,30 @@ func TestAPositionThatEtcdHasLostIsKept(t *testing.T) {
 	w.delivered(s, "ops")
 	w.requireAll(&k)
 	require.Less(t, len(k.taken()), 25)
+}
+
+func TestNothingIsWrittenIntoAnEtcdThatIsEmpty(t *testing.T) {
+	var k taker
+	w := newWorld(t, hook("ops", receiver(t, &k, taking).URL))
+	w.write(5)
+	s := w.service()
+	w.run(s)
+	w.delivered(s, "ops")
+	_, err := w.etcd.Delete(t.Context(), "/modelgate/", clientv3.WithPrefix()) // also the lock, which is taken again
+	require.NoError(t, err)
+	w.write(5)
+	require.Eventually(t, func() bool { return len(k.taken()) >= 10 }, patience, tick)
+	w.write(5)
+	require.Eventually(t, func() bool { return len(k.taken()) >= 15 }, patience, tick)
+	all, err := s.store.all(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all, "a backup could not be restored")
+
+	_, err = w.etcd.Put(t.Context(), configstore.RootKey, "x")
+	require.NoError(t, err)
+	w.write(5)
+	w.delivered(s, "ops")
+	w.requireAll(&k)
 }
 
 func TestPausesGrowAndEnd(t *testing.T) {

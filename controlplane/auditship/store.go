@@ -16,14 +16,13 @@ import (
 
 // Keys in etcd.
 const (
-	root      = "/modelgate/auditsinks/"
-	leader    = root + "leader"
-	positions = root + "positions/" // and the name of a sink
+	leader    = configstore.Turns + "auditsinks"
+	positions = "/modelgate/auditsinks/" // and the name of a sink
 )
 
 var (
 	// errMoved is returned where something else has written a position.
-	errMoved = errors.New("the position was changed by something else")
+	errMoved = errors.New("the position was changed by something else, or etcd is empty")
 	// errNotLeading is returned where another control plane holds the lock.
 	errNotLeading = errors.New("another control plane delivers")
 )
@@ -69,13 +68,15 @@ func (s store) position(ctx context.Context, lead clientv3.Cmp, sink string) (at
 	return at, revision, nil
 }
 
-// put replaces a position that has not changed, while lead holds, and returns its new revision.
+// put replaces a position that has not changed, while lead holds, and returns its new revision. In an etcd without a
+// configuration it puts none: a backup can be restored only into an empty one.
 func (s store) put(ctx context.Context, lead clientv3.Cmp, sink string, at position, revision int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	value, _ := json.Marshal(at) // it has nothing that cannot be written
 	key := positions + sink
-	r, err := s.etcd.Txn(ctx).If(lead, clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+	r, err := s.etcd.Txn(ctx).If(lead, clientv3.Compare(clientv3.ModRevision(key), "=", revision),
+		clientv3.Compare(clientv3.CreateRevision(configstore.RootKey), ">", 0)).
 		Then(clientv3.OpPut(key, string(value))).Commit()
 	if err != nil {
 		return 0, fmt.Errorf("storing the position of an audit sink: %w", err)

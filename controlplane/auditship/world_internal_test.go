@@ -55,6 +55,8 @@ type world struct {
 func newWorld(t *testing.T, sinks ...configv1.Object) *world {
 	w := &world{t: t, etcd: etcdtest.Start(t), objects: sinks, entries: map[string]adminapi.AuditEntry{},
 		file: filepath.Join(t.TempDir(), "audit.jsonl")}
+	_, err := w.etcd.Put(t.Context(), configstore.RootKey, "x")
+	require.NoError(t, err)
 	list, err := allowed.New(nil, nil, nil)
 	require.NoError(t, err)
 	w.list, err = list.WithAuditFiles([]string{w.file})
