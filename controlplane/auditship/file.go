@@ -14,8 +14,8 @@ import (
 // file appends a batch to a file as lines of JSON, and is done once they are on the disk. A part of a batch it takes
 // back.
 //
-// A disk can hang, such as one of a network. It is waited for no longer than ctx, and the file is then left alone until
-// it does not hang any more.
+// A disk can hang, such as one of a network. It is waited for no longer than ctx, and the file is then left alone
+// until it does not hang any more.
 func (s *sender) file(ctx context.Context, path string, b batch) result {
 	known, _ := s.files.LoadOrStore(path, semaphore.NewWeighted(1))
 	turn := known.(*semaphore.Weighted)
