@@ -26,6 +26,11 @@ func (s *Server) ReceiverCredential(r *configv1.AlertReceiver) (secret.Value, er
 	return s.reveal(r, "credential", r.GetCredential(), r)
 }
 
+// SinkCredential returns the credential of a sink of the audit log in clear; a zero value where it has none.
+func (s *Server) SinkCredential(sink *configv1.AuditSink) (secret.Value, error) {
+	return s.reveal(sink, "credential", sink.GetCredential(), sink)
+}
+
 // ClientSecret returns the secret of an identity provider's client in clear, which is sent to an endpoint that the
 // issuer names; a zero value where it has none.
 func (s *Server) ClientSecret(p *configv1.IdentityProvider, endpoint string) (secret.Value, error) {

@@ -13,6 +13,7 @@ const (
 	AttentionDataPlane          = "data_plane"
 	AttentionLedger             = "ledger"
 	AttentionSpool              = "spool"
+	AttentionAuditSink          = "audit_sink"
 )
 
 // Severities of what needs attention. An error harms requests now; a warning is going to, or may.
@@ -24,7 +25,7 @@ const (
 // An Attention is something that a person must look at.
 type Attention struct {
 	// Kind is provider_failing, provider_cooling, credential_rejected, budget, key_expires, object_error, data_plane,
-	// ledger or spool.
+	// ledger, spool or audit_sink.
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
 	// Object is what it is about, as Provider openai, by its kind and name. It is empty where there is no such object.

@@ -20,7 +20,7 @@ func TestATokenOfTheDataFolderGoesNowhereElse(t *testing.T) {
 	}))
 	t.Cleanup(stranger.Close)
 	for _, command := range []string{"config list providers", "key list", "key create --name n", "status", "usage",
-		"audit", "audit verify", "quotas", "dashboard link", "check", "explain x.json"} {
+		"audit", "audit verify", "audit sinks", "quotas", "dashboard link", "check", "explain x.json"} {
 		_, errOut := c.run(t, exitFailed, append(strings.Fields(command), "--server", stranger.URL)...)
 		require.Contains(t, errOut, "the admin token in data is not for "+stranger.URL, command)
 	}

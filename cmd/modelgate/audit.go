@@ -15,6 +15,7 @@ import (
 type auditCmd struct {
 	Show   auditShowCmd   `cmd:"" default:"withargs" help:"Show the entries, newest first."`
 	Verify auditVerifyCmd `cmd:"" help:"Check that no entry was changed, removed or inserted."`
+	Sinks  auditSinksCmd  `cmd:"" help:"Show how far the audit log was delivered to each AuditSink."`
 }
 
 type auditShowCmd struct {

@@ -25,6 +25,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/alerts"
+	"github.com/modelgate/modelgate/controlplane/auditship"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"
@@ -218,7 +219,7 @@ type controlPlaneOptions struct {
 	systemCA    string                           // on Envoy's machine
 	allowed     *allowed.List                    // what objects may name
 	vault       *vault.Follower                  // nil: there is none
-	// alertNetworks are private, and receivers of alerts may be in them.
+	// alertNetworks are private, and receivers of alerts and of the audit log may be in them.
 	alertNetworks []netip.Prefix
 	root          *secret.Root
 	adminToken    secret.Value
@@ -241,6 +242,7 @@ type controlPlane struct {
 	audit   *admin.AuditLog
 	alerts  *alerts.Service
 	people  *identity.Service
+	sinks   *auditship.Service
 	admin   http.Handler
 }
 
@@ -249,6 +251,7 @@ func (c *controlPlane) start(p *parts) {
 	p.serve("audit log", c.audit.Run)
 	p.serve("kept bodies", c.bodies.Run)
 	p.serve("alerts", c.alerts.Run)
+	p.serve("audit sinks", c.sinks.Run)
 }
 
 func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
@@ -277,13 +280,13 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
-	audit := admin.NewAuditLog(o.etcd, o.ledger, o.ledger, log)
-	if err := errors.Join(audit.Register(o.telemetry.Registry), o.ledger.Register(o.telemetry.Registry)); err != nil {
+	audit, sinks, err := newAuditLog(o, server, log)
+	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
 	people := identity.New(identity.Config{Providers: identity.ProvidersOf(store), Secret: server.ClientSecret})
 	config := adminConfig(o, store, server, people)
-	config.Audit, config.Bodies = audit, kept
+	config.Audit, config.Sinks, config.Bodies = audit, sinks, kept
 	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: admin.Facts(config), Ledger: o.ledger, Plane: server,
 		Networks: o.alertNetworks, Log: log.Named("alerts")})
 	if err != nil {
@@ -291,7 +294,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	}
 	config.Alerts = watch
 	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
-		people: people, admin: admin.New(config)}, nil
+		people: people, sinks: sinks, admin: admin.New(config)}, nil
 }
 
 // adminConfig returns what the admin API works with, but for what has state of its own.
@@ -317,6 +320,19 @@ func adminConfig(o controlPlaneOptions, store *configstore.Store, server *contro
 		Version:   version(),
 		Log:       o.log.Named("admin"),
 	}
+}
+
+// newAuditLog returns the audit log, and what delivers it. The metrics of the ledger are registered with theirs.
+func newAuditLog(o controlPlaneOptions, server *controlplane.Server, log *zap.Logger) (*admin.AuditLog,
+	*auditship.Service, error) {
+	audit := admin.NewAuditLog(o.etcd, o.ledger, o.ledger, log)
+	sinks, err := auditship.New(auditship.Options{Etcd: o.etcd, Ledger: o.ledger, Chain: audit, Plane: server,
+		Allowed: o.allowed, Networks: o.alertNetworks, Log: log.Named("auditsinks")})
+	if err != nil {
+		return nil, nil, err
+	}
+	registry := o.telemetry.Registry
+	return audit, sinks, errors.Join(audit.Register(registry), o.ledger.Register(registry), sinks.Register(registry))
 }
 
 // plane returns the control plane, with the archive of jobs and Vault.

@@ -12,11 +12,13 @@ import (
 	"github.com/modelgate/modelgate/internal/allowed"
 )
 
-// credentialFlags say which variables, files and secrets in Vault the configuration may name.
+// credentialFlags say which variables, files and secrets in Vault the configuration may name, to be read or to be
+// written.
 type credentialFlags struct {
 	CredentialEnv   []string `sep:"none" placeholder:"NAME=HOST,..." help:"Environment variable that objects may name as a credential, and the hosts to which it may be sent: api.example.com, *.example.com, api.example.com:8443, http://127.0.0.1:8000 or unix:///path. Without hosts, it is for certificates. Default: each vendor's own variable, for the vendor's own hosts. A flag for such a variable replaces these hosts. May be given more than once."`
 	CredentialFile  []string `sep:"none" default:"/etc/modelgate/" placeholder:"PATH=HOST,..." help:"The same for a file, or, with a trailing slash, for a folder and everything below it. May be given more than once."`
 	CredentialVault []string `sep:"none" placeholder:"PATH=HOST,..." help:"The same for a secret in Vault or OpenBao, by its path below /v1/ such as secret/data/openai, or, with a trailing slash or *, for all paths that begin so. May be given more than once."`
+	AuditFile       []string `sep:"none" placeholder:"PATH" help:"File to which an AuditSink may append the audit log. May be given more than once."`
 
 	Vault vaultFlags `embed:"" prefix:"vault-"`
 }
@@ -29,6 +31,9 @@ func (f credentialFlags) allowed() (*allowed.List, error) {
 		return nil, err
 	}
 	list, err := allowed.New(vendors(), f.CredentialEnv, f.CredentialFile, f.CredentialVault)
+	if err == nil {
+		list, err = list.WithAuditFiles(f.AuditFile)
+	}
 	if err != nil {
 		return nil, admincli.Misused("%w", err)
 	}

@@ -31,6 +31,7 @@ type fakeAdmin struct {
 	consumption map[string]adminapi.Consumption
 	audit       []adminapi.AuditEntry
 	verified    adminapi.AuditVerification
+	sinks       adminapi.AuditSinks
 	requests    []adminapi.Exchange
 	attention   []adminapi.Attention
 	usage       map[string]string // JSON, by resource
@@ -108,6 +109,7 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	})
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })
+	answer("GET /admin/v1/audit/sinks", func(*http.Request) (any, int) { return f.sinks, 200 })
 	answer("GET /admin/v1/audit/verify", func(*http.Request) (any, int) { return f.verified, 200 })
 	answer("GET /admin/v1/requests", func(r *http.Request) (any, int) { return page(f.requests, r), 200 })
 	answer("GET /admin/v1/requests/{id}", func(r *http.Request) (any, int) {

@@ -45,6 +45,9 @@ func endpoints() []struct {
 		{"DELETE", "/admin/v1/bodies?key=x", ``, admin.BodiesDelete},
 		{"GET", "/admin/v1/audit", ``, admin.AuditRead},
 		{"GET", "/admin/v1/audit/verify", ``, admin.AuditRead},
+		{"GET", "/admin/v1/audit/sinks", ``, admin.AuditRead},
+		{"POST", "/admin/v1/apply", `{"kind":"AuditSink","name":"x"}`, admin.Everything},
+		{"POST", "/admin/v1/rollback/auditsinks/x?revision=1", ``, admin.Everything},
 		{"POST", "/admin/v1/rollback?revision=1", ``, admin.ConfigWrite},
 		{"POST", "/admin/v1/rollback/providers/x?revision=1", ``, admin.ConfigWrite},
 		{"POST", "/admin/v1/rollback/keys/x?revision=1", ``, admin.KeysWrite},
@@ -70,6 +73,8 @@ func endpoints() []struct {
 			read, write = admin.KeysRead, admin.KeysWrite
 		case "Account", "AdminToken", "IdentityProvider", "TokenIssuer":
 			read, write = admin.AdminsRead, admin.AdminsWrite
+		case "AuditSink":
+			write = admin.Everything
 		}
 		path := "/admin/v1/" + k.Plural
 		all = append(all, endpoint{"GET", path, "", read}, endpoint{"GET", path + "/x", "", read},

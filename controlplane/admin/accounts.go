@@ -111,6 +111,8 @@ func rightsOf(o configv1.Object) []Scope {
 			scopes = append(scopes, Scope(s))
 		}
 		return scopes
+	case *configv1.AuditSink: // it gets what everybody does, and is evidence against everybody
+		return []Scope{Everything}
 	}
 	return nil
 }

@@ -73,6 +73,8 @@ type Config struct {
 	Bodies Bodies
 	// Alerts may be nil: what asks for them is then a 404.
 	Alerts Alerts
+	// Sinks are those of the audit log. Nil: there are none.
+	Sinks Sinks
 	// Version of this control plane.
 	Version string
 	Log     *zap.Logger

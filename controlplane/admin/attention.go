@@ -82,6 +82,12 @@ func (s *server) facts(ctx context.Context) (attention.Facts, error) {
 	slices.SortFunc(f.Objects, func(a, b attention.ObjectError) int {
 		return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name)
 	})
+	if s.config.Sinks != nil {
+		var err error
+		if f.Sinks, err = s.config.Sinks.Sinks(ctx); err != nil {
+			return f, err
+		}
+	}
 	s.spendingFacts(ctx, &f)
 	return f, nil
 }

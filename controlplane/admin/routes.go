@@ -83,6 +83,7 @@ func (s *server) routes() []route {
 		{pattern: "GET /admin/v1/audit/verify", scope: AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
 		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: AdminsWrite, handler: s.testIdentity,
 			timeout: 20 * time.Second},
+		{pattern: "GET /admin/v1/audit/sinks", scope: AuditRead, handler: s.auditSinks},
 		{pattern: "POST /admin/v1/admintokens", scope: AdminsWrite, handler: s.createToken},
 	}
 }
@@ -160,6 +161,8 @@ func WriteScope(kind configv1.Kind) Scope {
 		return KeysWrite
 	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.TokenIssuer:
 		return AdminsWrite
+	case *configv1.AuditSink: // it gets what everybody does
+		return Everything
 	}
 	return ConfigWrite
 }

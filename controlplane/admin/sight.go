@@ -193,6 +193,17 @@ func looksOfAlerts() map[string]look {
 		"AlertEmail.username": {decides, "whose password it is"},
 		"AlertEmail.from":     {decides, "in whose name messages are sent with it"},
 		"AlertEmail.to":       {decides, "who gets messages that are sent with it"},
+
+		"AuditSink.name":     {unseen, "the same as for a Provider"},
+		"AuditSink.from_now": {rights, "only users who have all rights can change it"},
+		"AuditSink.disabled": {rights, "only users who have all rights can change it"},
+		"AuditWebhook.url": {decides,
+			"who receives the audit log signed with the secret, and could present it elsewhere"},
+		"AuditOtlp.endpoint":  {decides, "where the credential and the audit log are sent"},
+		"AuditSyslog.address": {decides, "who receives the audit log"},
+		"AuditSyslog.tls":     {decides, "whether others can read it"},
+		"AuditSyslog.ca":      {decides, "who is trusted as the receiver"},
+		"AuditFile.path":      {decides, "the file that is written; it needs the flag"},
 	}
 }
 
@@ -303,7 +314,7 @@ func credentialsOf(o configv1.Object) map[string]*configv1.Credential {
 func beyond(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
 	for _, judged := range []string{"vendor", "endpoint", "region", "project", "url", "webhook.url",
-		"slack.host", "email.host", "email.port", "email.tls", "issuer"} {
+		"slack.host", "email.host", "email.port", "email.tls", "issuer", "otlp.endpoint"} {
 		delete(rest, judged)
 	}
 	return rest

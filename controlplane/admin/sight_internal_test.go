@@ -37,7 +37,7 @@ func reached() map[protoreflect.Name]protoreflect.MessageDescriptor {
 
 func TestEveryFieldOfEveryKindIsLookedAt(t *testing.T) {
 	rows, used := looks(), map[string]bool{}
-	require.Len(t, configv1.Kinds(), 20)
+	require.Len(t, configv1.Kinds(), 21)
 	for name, m := range reached() {
 		// Of what has a credential, or is trusted with one, each field is a row of its own: a new one is not let pass.
 		fields := m.Fields()
@@ -60,7 +60,8 @@ func TestEveryFieldOfEveryKindIsLookedAt(t *testing.T) {
 		require.True(t, used[row], "%s is no field", row)
 	}
 	for _, whole := range []string{"Provider", "Webhook", "Certificate", "JobService", "Account", "AdminToken",
-		"AlertReceiver", "AlertWebhook", "AlertSlack", "AlertEmail"} {
+		"AlertReceiver", "AlertWebhook", "AlertSlack", "AlertEmail", "AuditSink", "AuditWebhook", "AuditSyslog", "AuditOtlp",
+		"AuditFile"} {
 		require.NotContains(t, rows, whole+".*", "a new field of it needs an answer of its own")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -131,14 +132,19 @@ func (a *AuditLog) settledHead(ctx context.Context) (head chainHead, revision in
 		if r.Responses[1].GetResponseRange().GetCount() > 0 {
 			continue
 		}
-		for _, kv := range r.Responses[0].GetResponseRange().GetKvs() {
-			head.value = string(kv.Value)
-			if json.Unmarshal(kv.Value, &head.Head) != nil {
-				head.Head = auditchain.Head{}
-			}
-		}
-		return head, r.Header.Revision, nil
+		return headOf(r.Responses[0].GetResponseRange().GetKvs()), r.Header.Revision, nil
 	}
+}
+
+// headOf reads the head as it is in etcd. One that cannot be read is none.
+func headOf(kvs []*mvccpb.KeyValue) (head chainHead) {
+	for _, kv := range kvs {
+		head.value = string(kv.Value)
+		if json.Unmarshal(kv.Value, &head.Head) != nil {
+			head.Head = auditchain.Head{}
+		}
+	}
+	return head
 }
 
 // verifyStore reads what is in the store. All of it is what is to be read first; later, what came to the chain since.

@@ -2,7 +2,6 @@ package alerts
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -125,19 +124,4 @@ func kindOf(r *configv1.AlertReceiver) string {
 		return "email"
 	}
 	return "webhook"
-}
-
-// said returns what a receiver of HTTP did, for people.
-func said(r webhook.Result) string {
-	switch r.Outcome {
-	case webhook.Refused, webhook.Gone:
-		return fmt.Sprintf("it answered with status %d", r.Status)
-	case webhook.Blocked:
-		return "its address is not allowed (--alert-network)"
-	case webhook.TimedOut:
-		return "it did not answer in time"
-	case webhook.Unsigned:
-		return "its URL or its secret is invalid"
-	}
-	return "it cannot be reached"
 }

@@ -114,7 +114,7 @@ func failed(err error, password secret.Value) result {
 	outcome := webhook.Reason(err)
 	switch outcome {
 	case webhook.Blocked, webhook.TimedOut:
-		return result{outcome: outcome, says: said(webhook.Result{Outcome: outcome})}
+		return result{outcome: outcome, says: webhook.Result{Outcome: outcome}.Says(networkFlag)}
 	}
 	text := err.Error()
 	if p := password.Reveal(); p != "" {

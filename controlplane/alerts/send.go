@@ -16,6 +16,9 @@ import (
 	"github.com/modelgate/modelgate/internal/webhook"
 )
 
+// networkFlag is that which allows private networks.
+const networkFlag = "--alert-network"
+
 // A result is what came of an attempt. Says is for people and has no secret.
 type result struct {
 	outcome string
@@ -59,7 +62,7 @@ func (s *sender) send(ctx context.Context, r *configv1.AlertReceiver, e adminapi
 		Secret: credential.Reveal(), Signed: true}, time.Now()))
 }
 
-func posted(r webhook.Result) result { return result{r.Outcome, said(r), r.After} }
+func posted(r webhook.Result) result { return result{r.Outcome, r.Says(networkFlag), r.After} }
 
 // webhookBody returns the body for a webhook, which is the same at each attempt.
 func webhookBody(e adminapi.AlertEvent) []byte {

@@ -22,6 +22,8 @@ const (
 	BudgetPercent = 80
 	// ExpiresWithin is how long before a key expires it needs attention.
 	ExpiresWithin = 7 * 24 * time.Hour
+	// SinkFailsFor is how long a sink of the audit log fails before it needs attention.
+	SinkFailsFor = 15 * time.Minute
 	// most is how many of one kind are told. The others are counted.
 	most = 20
 )
@@ -40,6 +42,8 @@ type Facts struct {
 	Objects []ObjectError
 	Plane   []adminapi.DataPlaneClient
 	Spools  []SpoolTrouble
+	// Sinks are those of the audit log.
+	Sinks []adminapi.AuditSinkStatus
 	// Ledger is why usage is not known; empty where it is.
 	Ledger string
 }
@@ -62,7 +66,8 @@ type ObjectError struct{ Kind, Name, Error string }
 
 // Of returns what needs attention, the worst first.
 func Of(f Facts) []adminapi.Attention {
-	all := slices.Concat(ledger(f), spools(f), providers(f), rejected(f), plane(f), objects(f), budgets(f), keys(f))
+	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), rejected(f), plane(f), objects(f), budgets(f),
+		keys(f))
 	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
 	return all
 }
@@ -86,6 +91,20 @@ func spools(f Facts) []adminapi.Attention {
 		all = append(all, a)
 	}
 	return bounded(all, "spools have trouble", "/data-plane")
+}
+
+func sinks(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, s := range f.Sinks {
+		if s.Disabled || s.FailingSince == nil || f.Now.Sub(*s.FailingSince) < SinkFailsFor {
+			continue
+		}
+		all = append(all, adminapi.Attention{Kind: adminapi.AttentionAuditSink, Severity: adminapi.SeverityError,
+			Object: "AuditSink " + s.Name, Path: PathOf("AuditSink", s.Name),
+			Message: fmt.Sprintf("The sink has not taken the audit log since %s UTC: %s. %d entries wait in the ledger.",
+				s.FailingSince.UTC().Format("2006-01-02 15:04"), s.Error, s.Backlog)})
+	}
+	return bounded(all, "sinks of the audit log fail", "/objects")
 }
 
 func providers(f Facts) []adminapi.Attention {

@@ -21,6 +21,7 @@ func key(name string, expires time.Duration) *configv1.Key {
 
 func TestWhatNeedsAttention(t *testing.T) {
 	until := now.Add(time.Minute)
+	recent, long := now.Add(-14*time.Minute), now.Add(-15*time.Minute)
 	month := func(scope, spent string) adminapi.BudgetUse {
 		return adminapi.BudgetUse{Scope: scope, Unit: "month", USD: "10", Spent: spent, Resets: now.AddDate(0, 0, 11)}
 	}
@@ -49,6 +50,13 @@ func TestWhatNeedsAttention(t *testing.T) {
 			{Kind: "provider_cooling", Severity: "warning", Object: "Provider a", Path: "/providers/a",
 				Message: "The provider is cooling until 12:01:00 UTC: 429."},
 		}},
+		{"a sink of the audit log fails", attention.Facts{Sinks: []adminapi.AuditSinkStatus{
+			{Name: "well"}, {Name: "new", FailingSince: &recent, Error: "x"},
+			{Name: "off", Disabled: true, FailingSince: &long},
+			{Name: "ops", FailingSince: &long, Error: "it cannot be reached", Backlog: 7},
+		}}, []adminapi.Attention{{Kind: "audit_sink", Severity: "error", Object: "AuditSink ops",
+			Path:    "/objects/AuditSink/ops",
+			Message: "The sink has not taken the audit log since 2026-05-20 11:45 UTC: it cannot be reached. 7 entries wait in the ledger."}}},
 		{"a credential is refused", attention.Facts{Rejected: []attention.Rejection{{Provider: "a", Times: 1, Last: now}}},
 			[]adminapi.Attention{{Kind: "credential_rejected", Severity: "error", Object: "Provider a", Path: "/providers/a",
 				Message: "The provider has refused the credential once in the last 15 minutes, the last time at 12:00:00 UTC."}}},

@@ -242,6 +242,7 @@ func TestWhatMustNotBeRestoredIsRefusedAndChangesNothing(t *testing.T) {
 		put(t, into, configstore.Replicas+"a", "[]")
 		put(t, into, configstore.Taken+"a", "1")
 		put(t, into, configstore.Untaken+"a", "[]")
+		put(t, into, configstore.Turns+"auditsinks/1", "")
 		put(t, into, configstore.AuditHeadKey, "{}") // somebody has tried to sign in
 		put(t, into, configstore.AlertsLeader+"/a", "")
 		_, _, err := Restore(t.Context(), path, Target{Etcd: into, Ledger: empty, Root: root})

@@ -22,6 +22,7 @@ type List struct {
 	variables map[string][]destination // by name
 	files     map[string][]destination // by path, that of a folder with a slash at its end
 	secrets   map[string][]destination // in Vault, by path; a prefix has a star at its end
+	audit     map[string]bool          // files that the audit log may be written to, by path
 }
 
 // New returns the list of the vendors' own variables, each to its vendor's own hosts, and of what the flags allow, in
@@ -91,6 +92,19 @@ func secretPath(name string, err error) (string, error) {
 	return begin, nil
 }
 
+// WithAuditFiles returns the list with files that the audit log may be written to.
+func (l *List) WithAuditFiles(paths []string) (*List, error) {
+	with := *l
+	with.audit = map[string]bool{}
+	for _, name := range paths {
+		if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
+			return nil, fmt.Errorf("--audit-file %s: %q is not the plain absolute path of a file", name, name)
+		}
+		with.audit[name] = true
+	}
+	return &with, nil
+}
+
 func ofVendor(v provider.Provider) ([]destination, error) {
 	var hosts []destination
 	if v.DefaultEndpoint != "" {
@@ -146,6 +160,12 @@ func (l *List) Check(o configv1.Object) error {
 	case *configv1.JobService:
 		if file := o.GetTls().GetCaFile(); file != "" {
 			refuse("tls.ca_file", l.unnamed("file", file))
+		}
+	case *configv1.AuditSink:
+		if file := o.GetFile().GetPath(); file != "" && (l == nil || !l.audit[file]) {
+			refuse("file.path", fmt.Sprintf(
+				"%s is not among the files that the audit log may be written to. Start the control plane with --audit-file %s",
+				file, file))
 		}
 	}
 	for _, c := range configv1.Credentials(o) {

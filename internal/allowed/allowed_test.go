@@ -200,3 +200,22 @@ func TestFlagsSayWhereASecretInVaultGoes(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, none.Check(to("", inVault("secret/data/openai"))), "not among the secrets in Vault")
 }
+
+func TestTheAuditLogIsWrittenToFilesOfTheFlagAlone(t *testing.T) {
+	l := newList(t, nil, []string{"/var/log/"})
+	sink := &configv1.AuditSink{Name: "s", File: &configv1.AuditFile{Path: "/var/log/audit.jsonl"}}
+	require.ErrorContains(t, l.Check(sink), "--audit-file /var/log/audit.jsonl", "a file that may be read is none to write to")
+	require.Error(t, (*allowed.List)(nil).Check(sink))
+	with, err := l.WithAuditFiles([]string{"/var/log/audit.jsonl"})
+	require.NoError(t, err)
+	require.NoError(t, with.Check(sink))
+	sink.File.Path = "/var/log/audit.jsonl/../x"
+	require.Error(t, with.Check(sink))
+	for _, bad := range []string{"audit.jsonl", "/", "/var/log/", "/var/../log", ""} {
+		_, err := l.WithAuditFiles([]string{bad})
+		require.ErrorContains(t, err, "--audit-file", bad)
+	}
+	hook := &configv1.AuditSink{Name: "w", Webhook: &configv1.AuditWebhook{Url: "https://evil.example/"},
+		Credential: env("OPENAI_API_KEY")}
+	require.ErrorContains(t, with.Check(hook), "--credential-env OPENAI_API_KEY=evil.example")
+}

@@ -47,8 +47,11 @@ const (
 	Taken = "/modelgate/replicas.taken/"
 	// Untaken is what the keys begin with, likewise, by which they tell what of it is refused.
 	Untaken = "/modelgate/replicas.untaken/"
-	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read
-	// before it is gone, or claimed.
+	// Turns is what the keys begin with, likewise, by which one of them alone does something. They are among the keys
+	// that an etcd may have into which a backup is restored.
+	Turns = "/modelgate/replicas.turn/"
+	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read before
+	// it is gone, or claimed.
 	RestoringKey = prefix + "restoring"
 )
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -33,6 +34,23 @@ type Result struct {
 	Outcome string
 	Status  int           // of the answer; may be 0
 	After   time.Duration // the receiver's retry-after
+}
+
+// Says tells people what the receiver did, without its address. Flag is that which allows private networks.
+func (r Result) Says(flag string) string {
+	switch r.Outcome {
+	case Delivered:
+		return "it has taken the message"
+	case Refused, Gone:
+		return fmt.Sprintf("it answered with status %d", r.Status)
+	case Blocked:
+		return "its address is not allowed (" + flag + ")"
+	case TimedOut:
+		return "it did not answer in time"
+	case Unsigned:
+		return "its URL or its secret is invalid"
+	}
+	return "it cannot be reached"
 }
 
 // A Message is a JSON body. With a secret it is signed, and ID identifies it over all attempts.

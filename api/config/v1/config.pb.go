@@ -4911,6 +4911,313 @@ func (x *AlertEmail) GetTo() []string {
 	return nil
 }
 
+// An AuditSink gets the entries of the audit log, each at least once and in the order of the chain. It is one of webhook,
+// syslog, otlp and file. See docs/audit.md.
+type AuditSink struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Webhook *AuditWebhook          `protobuf:"bytes,2,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Syslog  *AuditSyslog           `protobuf:"bytes,3,opt,name=syslog,proto3" json:"syslog,omitempty"`
+	Otlp    *AuditOtlp             `protobuf:"bytes,4,opt,name=otlp,proto3" json:"otlp,omitempty"`
+	File    *AuditFile             `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	// Webhook: the secret that signs, as Standard Webhooks writes it. Otlp: the value of the header Authorization, if the
+	// collector wants one. The others have none.
+	Credential *Credential `protobuf:"bytes,6,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Begin with the entries of now. Default: with the oldest entry that there is.
+	FromNow       bool `protobuf:"varint,7,opt,name=from_now,json=fromNow,proto3" json:"from_now,omitempty"`
+	Disabled      bool `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditSink) Reset() {
+	*x = AuditSink{}
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditSink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditSink) ProtoMessage() {}
+
+func (x *AuditSink) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditSink.ProtoReflect.Descriptor instead.
+func (*AuditSink) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *AuditSink) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AuditSink) GetWebhook() *AuditWebhook {
+	if x != nil {
+		return x.Webhook
+	}
+	return nil
+}
+
+func (x *AuditSink) GetSyslog() *AuditSyslog {
+	if x != nil {
+		return x.Syslog
+	}
+	return nil
+}
+
+func (x *AuditSink) GetOtlp() *AuditOtlp {
+	if x != nil {
+		return x.Otlp
+	}
+	return nil
+}
+
+func (x *AuditSink) GetFile() *AuditFile {
+	if x != nil {
+		return x.File
+	}
+	return nil
+}
+
+func (x *AuditSink) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+func (x *AuditSink) GetFromNow() bool {
+	if x != nil {
+		return x.FromNow
+	}
+	return false
+}
+
+func (x *AuditSink) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// An AuditWebhook gets signed JSON by POST (Standard Webhooks).
+type AuditWebhook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// HTTPS; an address within a private network only where the control plane allows it.
+	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditWebhook) Reset() {
+	*x = AuditWebhook{}
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditWebhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditWebhook) ProtoMessage() {}
+
+func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditWebhook.ProtoReflect.Descriptor instead.
+func (*AuditWebhook) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *AuditWebhook) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+// An AuditSyslog gets messages of RFC 5424 over TCP, counted in octets (RFC 6587).
+type AuditSyslog struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Host and port, such as logs.example.com:6514.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Required, except within a network that the control plane allows.
+	Tls bool `protobuf:"varint,2,opt,name=tls,proto3" json:"tls,omitempty"`
+	// Certificate authorities (PEM) to trust instead of the system's.
+	Ca            string `protobuf:"bytes,3,opt,name=ca,proto3" json:"ca,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditSyslog) Reset() {
+	*x = AuditSyslog{}
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditSyslog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditSyslog) ProtoMessage() {}
+
+func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditSyslog.ProtoReflect.Descriptor instead.
+func (*AuditSyslog) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *AuditSyslog) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AuditSyslog) GetTls() bool {
+	if x != nil {
+		return x.Tls
+	}
+	return false
+}
+
+func (x *AuditSyslog) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+// An AuditOtlp gets log records over OTLP/HTTP.
+type AuditOtlp struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Base URL of the collector, such as https://otel.example.com:4318. Records go to its path /v1/logs.
+	Endpoint      string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditOtlp) Reset() {
+	*x = AuditOtlp{}
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditOtlp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditOtlp) ProtoMessage() {}
+
+func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditOtlp.ProtoReflect.Descriptor instead.
+func (*AuditOtlp) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *AuditOtlp) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+// An AuditFile is a file on the machine of the control plane, which gets lines of JSON.
+type AuditFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of those that --audit-file of the control plane allows.
+	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditFile) Reset() {
+	*x = AuditFile{}
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditFile) ProtoMessage() {}
+
+func (x *AuditFile) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditFile.ProtoReflect.Descriptor instead.
+func (*AuditFile) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *AuditFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
 // A Listing is what a provider says of its models. Written by the job service, which asks providers in the background.
 type Listing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4923,7 +5230,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4935,7 +5242,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4948,7 +5255,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Listing) GetName() string {
@@ -4978,7 +5285,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4990,7 +5297,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5003,7 +5310,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListedModel) GetId() string {
@@ -5049,7 +5356,7 @@ type Guardrail struct {
 
 func (x *Guardrail) Reset() {
 	*x = Guardrail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5368,7 @@ func (x *Guardrail) String() string {
 func (*Guardrail) ProtoMessage() {}
 
 func (x *Guardrail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5381,7 @@ func (x *Guardrail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
 func (*Guardrail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Guardrail) GetName() string {
@@ -5157,7 +5464,7 @@ type GuardRule struct {
 
 func (x *GuardRule) Reset() {
 	*x = GuardRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +5476,7 @@ func (x *GuardRule) String() string {
 func (*GuardRule) ProtoMessage() {}
 
 func (x *GuardRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +5489,7 @@ func (x *GuardRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
 func (*GuardRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GuardRule) GetName() string {
@@ -5266,7 +5573,7 @@ type TokenIssuer struct {
 
 func (x *TokenIssuer) Reset() {
 	*x = TokenIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5278,7 +5585,7 @@ func (x *TokenIssuer) String() string {
 func (*TokenIssuer) ProtoMessage() {}
 
 func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5291,7 +5598,7 @@ func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
 func (*TokenIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TokenIssuer) GetName() string {
@@ -5364,7 +5671,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5376,7 +5683,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5389,7 +5696,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TokenBinding) GetKey() string {
@@ -5818,7 +6125,28 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsR\x03tls\x12\x1a\n" +
 	"\busername\x18\x04 \x01(\tR\busername\x12\x12\n" +
 	"\x04from\x18\x05 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\x06 \x03(\tR\x02to\"W\n" +
+	"\x02to\x18\x06 \x03(\tR\x02to\"\xf6\x02\n" +
+	"\tAuditSink\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
+	"\awebhook\x18\x02 \x01(\v2!.modelgate.config.v1.AuditWebhookR\awebhook\x128\n" +
+	"\x06syslog\x18\x03 \x01(\v2 .modelgate.config.v1.AuditSyslogR\x06syslog\x122\n" +
+	"\x04otlp\x18\x04 \x01(\v2\x1e.modelgate.config.v1.AuditOtlpR\x04otlp\x122\n" +
+	"\x04file\x18\x05 \x01(\v2\x1e.modelgate.config.v1.AuditFileR\x04file\x12?\n" +
+	"\n" +
+	"credential\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
+	"credential\x12\x19\n" +
+	"\bfrom_now\x18\a \x01(\bR\afromNow\x12\x1a\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled\" \n" +
+	"\fAuditWebhook\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"I\n" +
+	"\vAuditSyslog\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
+	"\x03tls\x18\x02 \x01(\bR\x03tls\x12\x0e\n" +
+	"\x02ca\x18\x03 \x01(\tR\x02ca\"'\n" +
+	"\tAuditOtlp\x12\x1a\n" +
+	"\bendpoint\x18\x01 \x01(\tR\bendpoint\"\x1f\n" +
+	"\tAuditFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"W\n" +
 	"\aListing\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
 	"\x06models\x18\x02 \x03(\v2 .modelgate.config.v1.ListedModelR\x06models\"R\n" +
@@ -5952,7 +6280,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -6012,109 +6340,119 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*AlertWebhook)(nil),          // 55: modelgate.config.v1.AlertWebhook
 	(*AlertSlack)(nil),            // 56: modelgate.config.v1.AlertSlack
 	(*AlertEmail)(nil),            // 57: modelgate.config.v1.AlertEmail
-	(*Listing)(nil),               // 58: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 59: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 60: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 61: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 62: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 63: modelgate.config.v1.TokenBinding
-	nil,                           // 64: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 65: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 66: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 67: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 68: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
+	(*AuditSink)(nil),             // 58: modelgate.config.v1.AuditSink
+	(*AuditWebhook)(nil),          // 59: modelgate.config.v1.AuditWebhook
+	(*AuditSyslog)(nil),           // 60: modelgate.config.v1.AuditSyslog
+	(*AuditOtlp)(nil),             // 61: modelgate.config.v1.AuditOtlp
+	(*AuditFile)(nil),             // 62: modelgate.config.v1.AuditFile
+	(*Listing)(nil),               // 63: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 64: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 65: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 66: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 67: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 68: modelgate.config.v1.TokenBinding
+	nil,                           // 69: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 70: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 71: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 72: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 73: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	12, // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	64, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	69, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	14, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	15, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	11, // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	68, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	73, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
 	13, // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
-	68, // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	68, // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	68, // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	73, // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	73, // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	73, // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	18, // 11: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	19, // 12: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	14, // 13: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	69, // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	74, // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	17, // 15: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	69, // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	69, // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	74, // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	74, // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	22, // 18: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	23, // 19: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	65, // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	70, // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	21, // 21: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	26, // 22: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	69, // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	74, // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 24: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 25: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	22, // 26: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	23, // 27: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	69, // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	74, // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	28, // 29: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	26, // 30: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	22, // 31: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	23, // 32: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	69, // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	74, // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	28, // 34: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	26, // 35: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	27, // 36: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	68, // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	73, // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	30, // 38: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	31, // 39: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	30, // 40: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 41: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 42: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	69, // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	74, // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	33, // 44: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
 	12, // 45: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
 	35, // 46: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	2,  // 47: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	68, // 48: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	73, // 48: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	2,  // 49: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	69, // 50: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	69, // 51: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	74, // 50: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	74, // 51: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	39, // 52: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
 	38, // 53: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	68, // 54: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	73, // 54: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
 	12, // 55: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
 	43, // 56: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
 	44, // 57: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
 	45, // 58: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,  // 59: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,  // 60: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	66, // 61: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	71, // 61: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
 	48, // 62: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
 	46, // 63: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
 	47, // 64: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
 	51, // 65: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
 	50, // 66: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	68, // 67: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	73, // 67: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
 	12, // 68: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
 	5,  // 69: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	68, // 70: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	68, // 71: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	73, // 70: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	73, // 71: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
 	55, // 72: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
 	56, // 73: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
 	57, // 74: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
 	12, // 75: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
 	6,  // 76: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	59, // 77: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	61, // 78: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	7,  // 79: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	8,  // 80: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	9,  // 81: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	63, // 82: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	67, // 83: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	84, // [84:84] is the sub-list for method output_type
-	84, // [84:84] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	59, // 77: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
+	60, // 78: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
+	61, // 79: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
+	62, // 80: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
+	12, // 81: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
+	64, // 82: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	66, // 83: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	7,  // 84: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	8,  // 85: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	9,  // 86: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	68, // 87: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	72, // 88: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	89, // [89:89] is the sub-list for method output_type
+	89, // [89:89] is the sub-list for method input_type
+	89, // [89:89] is the sub-list for extension type_name
+	89, // [89:89] is the sub-list for extension extendee
+	0,  // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -6139,7 +6477,7 @@ func file_api_config_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   58,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -85,6 +85,14 @@ func (r *AlertReceiver) Endpoint() (Endpoint, error) {
 	return webhookEndpoint(r.GetWebhook().GetUrl())
 }
 
+// Endpoint returns where a sink is told, which is where its credential may be sent. Syslog and files have none.
+func (s *AuditSink) Endpoint() (Endpoint, error) {
+	if s.GetOtlp() != nil {
+		return webhookEndpoint(s.GetOtlp().GetEndpoint())
+	}
+	return webhookEndpoint(s.GetWebhook().GetUrl())
+}
+
 // webhookEndpoint reads the URL of a webhook.
 func webhookEndpoint(text string) (Endpoint, error) {
 	u, err := url.Parse(text)

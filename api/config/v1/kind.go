@@ -48,6 +48,7 @@ func Kinds() []Kind {
 		newKind("tokenissuers", (*validator).tokenIssuer),
 		newKind("alertrules", (*validator).alertRule),
 		newKind("alertreceivers", (*validator).alertReceiver),
+		newKind("auditsinks", (*validator).auditSink),
 	}
 }
 

@@ -52,6 +52,8 @@ func requiredFields() map[string][]string {
 		"TokenIssuer": {"name", "issuer", "audiences", "bindings"}, "TokenBinding": {"key"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
 		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"}, "VaultSecret": {"path", "field"},
+		"AuditSink": {"name"}, "AuditWebhook": {"url"}, "AuditSyslog": {"address"}, "AuditOtlp": {"endpoint"},
+		"AuditFile": {"path"},
 	}
 }
 
