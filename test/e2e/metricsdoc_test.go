@@ -85,15 +85,17 @@ func TestMetricsAreDocumented(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, `{"error":{"message":"no"}}`)
 	})
+	signing := &configv1.Credential{Source: &configv1.Credential_Value{Value: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}
 	g.Apply(t,
+		&configv1.AuditSink{Name: "nowhere", Webhook: &configv1.AuditWebhook{Url: "https://127.0.0.1:1/"},
+			Credential: signing},
 		&configv1.Provider{Name: "busy", Vendor: "openai", Endpoint: busy.URL + "/v1",
 			Concurrency: &configv1.Concurrency{MaxRequests: 9}},
 		&configv1.Model{Name: "falls-back", Targets: []*configv1.Target{{Provider: "busy", Model: "m"},
 			{Provider: "echo", Model: "echo", Priority: 1}}},
 		&configv1.Guardrail{Name: "g", Models: []string{"falls-back"}, Rules: []*configv1.GuardRule{{Name: "r",
 			Mode: configv1.GuardMode_OBSERVE, Words: []string{"hi"}}}},
-		&configv1.Webhook{Name: "hook", Url: "https://127.0.0.1:1/",
-			Secret: &configv1.Credential{Source: &configv1.Credential_Value{Value: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}})
+		&configv1.Webhook{Name: "hook", Url: "https://127.0.0.1:1/", Secret: signing})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("falls-back") })
 	c := g.As(g.Key)
 	chat := func(model, more string) string {
