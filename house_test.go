@@ -104,7 +104,8 @@ var table = []rule{
 	{"internal/...", []string{"internal/...", "api/...", "envoy"}, nil},
 
 	{"api/openai", []string{"internal/jsonwalk"}, []string{"github.com/go-json-experiment/json/..."}},
-	{"api/config/...", []string{"api/config/..."}, []string{"google.golang.org/protobuf/...", "sigs.k8s.io/yaml",
+	{"api/config/...", []string{"api/config/..."}, []string{"cel.dev/cel-go/cel",
+		"google.golang.org/protobuf/...", "sigs.k8s.io/yaml",
 		"go.yaml.in/yaml/v3"}},
 	{"api/ledger/...", none, append([]string{"google.golang.org/grpc/..."}, protobuf...)},
 	{"api/...", []string{"api/..."}, protobuf},

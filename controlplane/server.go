@@ -337,7 +337,8 @@ func (s *Server) follow(ctx context.Context) error {
 func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
 	issuers, unread := s.keySets.of(configstore.All[*configv1.TokenIssuer](state))
-	in.Settings, in.Responses = s.settings.of(in.JobServices, configstore.All[*configv1.Guardrail](state), issuers)
+	in.Settings, in.Responses = s.settings.of(in.JobServices, &configv1.Settings{Issuers: issuers,
+		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: configstore.All[*configv1.Policy](state)})
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
 		chains[c.GetName()] = []byte(c.GetChain())

@@ -11,8 +11,8 @@ import (
 )
 
 // settings are the secrets that the ext_proc service and the job service need once, with the decision whether
-// responses are stored, the guardrails, and the issuers of tokens. What has not changed is the same message, so that
-// it is not published again.
+// responses are stored, guardrails, policies, and the issuers of tokens. What has not changed is the same message, so
+// that it is not published again.
 type settings struct {
 	key       []byte // under which responses are sealed
 	last      *configv1.Settings
@@ -23,17 +23,18 @@ func newSettings(root *secret.Root) *settings {
 	return &settings{key: root.ResponseKey(), last: &configv1.Settings{Name: "default", KeyPepper: root.KeyPepper()}}
 }
 
-// of returns the settings under a configuration's JobServices and Guardrails and the issuers whose keys are known, and
-// what the job service is told about stored responses: nil if there are none.
-func (s *settings) of(services []*configv1.JobService, guardrails []*configv1.Guardrail,
-	issuers []*configv1.ResolvedIssuer) (*configv1.Settings, *configv1.ResponseStore) {
+// of returns the settings under a configuration's JobServices, with what else they have, and what the job service is
+// told about stored responses: nil if there are none.
+func (s *settings) of(services []*configv1.JobService, with *configv1.Settings) (*configv1.Settings,
+	*configv1.ResponseStore) {
 	var stored *configv1.ResponseStore
 	if len(services) > 0 && services[0].GetStoredResponses() != nil { // there is at most one
 		stored = s.stored(services[0].GetStoredResponses().KeptFor())
 	}
-	s.last = unchanged(s.last, &configv1.Settings{Name: s.last.GetName(), KeyPepper: s.last.GetKeyPepper(),
-		StoresResponses: stored != nil, Issuers: issuers,
-		Guardrails: slices.DeleteFunc(slices.Clone(guardrails), (*configv1.Guardrail).GetDisabled)})
+	with.Name, with.KeyPepper, with.StoresResponses = s.last.GetName(), s.last.GetKeyPepper(), stored != nil
+	with.Guardrails = slices.DeleteFunc(with.Guardrails, (*configv1.Guardrail).GetDisabled)
+	with.Policies = slices.DeleteFunc(with.Policies, (*configv1.Policy).GetDisabled)
+	s.last = unchanged(s.last, with)
 	return s.last, stored
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/jwtauth"
+	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
@@ -58,6 +59,9 @@ func (c *configClient) settings() *xdsclient.Type {
 			c.building.StoresResponses = s.GetStoresResponses()
 			var err error
 			if c.building.Rails, err = guard.Compile(s.GetGuardrails()); err != nil {
+				return err
+			}
+			if c.building.Policies, err = policy.Compile(s.GetPolicies()); err != nil {
 				return err
 			}
 			c.building.Tokens, err = jwtauth.New(s.GetIssuers())

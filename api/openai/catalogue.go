@@ -154,6 +154,8 @@ var theKey = []Entry{
 		"Use an allowed address, or ask the operator to add yours. If a proxy is in front of Envoy, the operator must set `trusted_hops` of the Gateway."},
 	{CodeModelNotFound, []int{404}, clients,
 		"The model does not exist, or the key does not allow it. The error does not say which. It can also come from the provider.", "Correct the name: `GET /v1/models` lists the models that your key may use. An operator can run `modelgate explain` to find the cause."},
+	{CodePolicyDenied, []int{403}, clients, "A [policy](policies.md) of the gateway refuses the request.",
+		"The message says what the operator wants you to know. An operator finds the rule in the request log."},
 	{CodeRouteNotAllowed, []int{403}, clients,
 		"The key is restricted to certain models, and the gateway forwards this path to a provider unchanged.",
 		"Use the API path of the model, or ask for a key without a model restriction."},

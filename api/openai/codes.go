@@ -89,6 +89,7 @@ const (
 	CodeOverloaded                 = "overloaded"
 	CodePartContentMissing         = "part_content_missing"
 	CodePermissionDenied           = "permission_denied"
+	CodePolicyDenied               = "policy_denied"
 	CodePreconditionFailed         = "precondition_failed"
 	CodePreviousResponseNotFound   = "previous_response_not_found"
 	CodePropertyNameAboveMaxLength = "property_name_above_max_length"

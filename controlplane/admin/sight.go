@@ -121,6 +121,8 @@ func looksOfTraffic() map[string]look {
 		"RateLimit.*":           {unseen, "how much"},
 		"Guardrail.*":           {unseen, "what is masked or refused; a provider sees no more than without"},
 		"GuardRule.*":           {unseen, "likewise"},
+		"Policy.*":              {unseen, "what is refused"},
+		"PolicyRule.*":          {unseen, "likewise"},
 		"RateLimitDescriptor.*": {unseen, "whose requests count"},
 		"RateLimitPolicy.*":     {unseen, "how much"},
 		"Catalog.*":             {unseen, "facts about models"},

@@ -58,6 +58,7 @@ func kindText(plural string) string {
 		"jobservices":       "Address of the service for files, batches and fine-tuning",
 		"webhooks":          "Receivers of notifications about finished jobs",
 		"tokenissuers":      "Issuers whose tokens act as keys",
+		"policies":          "Expressions that refuse requests",
 		"guardrails":        "What is masked or refused in requests and answers",
 		"listings":          "Models that providers report",
 		"identityproviders": "Sign-in with accounts elsewhere, by OpenID Connect",

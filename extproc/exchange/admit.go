@@ -15,6 +15,7 @@ import (
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey),
 		Authorization: x.authorization(h), Address: h.Get(envoy.HeaderAddress), Path: path}
+	x.address = caller.Address
 	d := x.config.Directory
 	var e *openai.Error
 	if x.key, e = d.Admit(&caller, x.record.Start); x.key != nil {

@@ -4,6 +4,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/policy"
 )
 
 // A Config is everything that decisions about exchanges depend on. It is immutable: a change of the configuration
@@ -11,8 +12,9 @@ import (
 type Config struct {
 	access.Directory
 	routing.Table
-	Routes routing.Routes
-	Rails  guard.Rails
+	Routes   routing.Routes
+	Rails    guard.Rails
+	Policies policy.Policies
 	// StoresResponses means that the job service stores responses, for requests that need it.
 	StoresResponses bool
 }

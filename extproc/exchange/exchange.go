@@ -89,6 +89,7 @@ type Exchange struct {
 	noRoom         bool              // there is no room for the answer
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	guarded        guarded
+	address        string         // the client's, in Envoy's format
 	watch          metering.Watch // in inPassed
 	scrubber       *scrubber      // in inScrubbed
 	session        *live          // of the Realtime API; nil: the request is for something else

@@ -25,8 +25,12 @@ func (x *Exchange) guardClient() guard.Client {
 	return guard.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}
 }
 
-// guardRequest looks at the texts of a request, and returns its body and what is parsed of it: without what is masked.
+// guardRequest has policies decide on a request and guardrails look at its texts, and returns its body and what is
+// parsed of it: without what is masked.
 func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound.Request, error) {
+	if e := x.decide(r, body); e != nil {
+		return nil, r, e
+	}
 	set := x.config.Rails.For(x.guardClient(), r.Model)
 	if set == nil {
 		return body, r, nil
@@ -38,7 +42,9 @@ func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound
 		}
 		return body, r, nil
 	}
-	x.record.Guards = looked.Findings
+	for of, n := range looked.Findings {
+		x.found(of, n)
+	}
 	if looked.Blocked != "" {
 		x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
 		x.record.RefusedBy = "guardrail " + looked.Blocked
@@ -85,6 +91,6 @@ func (x *Exchange) noteGuard() {
 		return
 	}
 	for of, n := range x.guarded.answer.Findings {
-		x.record.Guards[of] += n
+		x.found(of, n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/policy"
 )
 
 // guarded returns a gateway with one guardrail.
@@ -132,6 +133,41 @@ func TestResponsesComeAsEventsBehindAGuardrail(t *testing.T) {
 	require.Equal(t, "/v1/responses", sent.Set.Get(":path"))
 	_, reply := m.ask("/v1/responses/compact", `{"model":"a/m-1","input":"hi ann@x.example"}`)
 	require.Equal(t, "not_guarded", gjson.GetBytes(reply.Immediate.Body, "error.code").Str)
+}
+
+func TestAPolicyRefusesARequest(t *testing.T) {
+	m := newMeter(t, fullKey())
+	var err error
+	rules := []*configv1.PolicyRule{
+		{Name: "seen", Deny: `model.startsWith("a/")`, Observe: true},
+		{Name: "tools", Deny: `tools.exists(t, t == "drop") || operation == "route" || size > 5000`, Message: "Not here."},
+		{Name: "users", Deny: `user == "eve" || address == "10.0.0.9"`}}
+	m.config.Policies, err = policy.Compile([]*configv1.Policy{{Name: "p", Organization: "acme", Rules: rules}})
+	require.NoError(t, err)
+	x, reply := m.chat(ask40)
+	require.Nil(t, reply.Immediate)
+	x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "500"}}, exchange.Facts{}, true)
+	require.Equal(t, []string{"observe policy p/seen in the request: 1"}, x.Close().Guards.Texts())
+
+	for name, c := range map[string]struct{ path, body, says, by string }{
+		"a tool": {"/v1/chat/completions",
+			strings.Replace(ask40, "{", `{"tools":[{"type":"function","function":{"name":"drop"}}],`, 1), "Not here.",
+			"policy p/tools"},
+		"a tool of Anthropic's clients": {"/v1/messages",
+			strings.Replace(ask40, "{", `{"tools":[{"name":"drop","input_schema":{"type":"object"}}],`, 1), "Not here.",
+			"policy p/tools"},
+		"a user": {"/v1/chat/completions", strings.Replace(ask40, "{", `{"user":"eve",`, 1), "policy 'p/users'",
+			"policy p/users"},
+		"a Route": {"/r/messages", `{}`, "Not here.", "policy p/tools"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, reply := m.ask(c.path, c.body)
+			require.Equal(t, 403, reply.Immediate.Status)
+			require.Contains(t, string(reply.Immediate.Body), c.says)
+			require.Equal(t, c.by, x.Close().RefusedBy)
+		})
+	}
+	require.Len(t, m.begun, 1, "nothing else was sent")
 }
 
 // What no guardrail can look at is refused, unless it would only be counted.

@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/tokens"
@@ -139,6 +140,9 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 				"' as they are."}, "mg_no_plan")
 	}
 	if e := x.unguarded(); e != nil {
+		return x.reject(e, "mg_guarded")
+	}
+	if e := x.decide(inbound.Request{}, nil); e != nil {
 		return x.reject(e, "mg_guarded")
 	}
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {

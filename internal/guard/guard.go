@@ -204,6 +204,9 @@ type Finding struct {
 	Side string // request or answer
 }
 
+// ModeObserve is the mode of rules that only count.
+const ModeObserve = "observe"
+
 // Sides of a Finding.
 const (
 	SideRequest = "request"

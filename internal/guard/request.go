@@ -182,7 +182,7 @@ func (w *walk) tools(raw []byte) error {
 	if len(rules) == 0 {
 		return nil
 	}
-	for _, name := range toolNames(raw) {
+	for _, name := range ToolNames(raw) {
 		for _, r := range rules {
 			if slices.ContainsFunc(r.config.GetAllowedTools(), func(p string) bool { return configv1.Matches(p, name) }) {
 				continue

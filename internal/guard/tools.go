@@ -6,9 +6,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// toolNames returns the names of tools, in the dialect of any client. A tool that a vendor runs has its type as its
+// ToolNames returns the names of tools, in the dialect of any client. A tool that a vendor runs has its type as its
 // name, if it has no other.
-func toolNames(raw []byte) []string {
+func ToolNames(raw []byte) []string {
 	var names []string
 	list := gjson.ParseBytes(raw)
 	list.ForEach(func(_, tool gjson.Result) bool {

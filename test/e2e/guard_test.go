@@ -112,4 +112,13 @@ func TestGuardrails(t *testing.T) {
 		return nil
 	})
 	require.NotContains(t, g.Output(), "ann@example.com", "no log has what was found")
+
+	harness.Must(t, "kind: Policy\nname: p\nrules:\n- {name: models, deny: 'model.startsWith(\"parrot/\") && stream', message: Not streamed.}\n",
+		"config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "the policy in force", func() error {
+		if status, body := ask(`"hi"`); status != http.StatusForbidden || !strings.Contains(body, "Not streamed.") {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
 }

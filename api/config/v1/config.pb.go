@@ -5713,6 +5713,166 @@ func (x *TokenBinding) GetClaims() map[string]string {
 	return nil
 }
 
+// A Policy refuses requests by expressions over what is known of them before they are planned.
+type Policy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whose requests: those of an organization, of a project of it, or of a key. Empty: everybody's.
+	Organization  string        `protobuf:"bytes,2,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project       string        `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	Key           string        `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Rules         []*PolicyRule `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
+	Disabled      bool          `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Policy) Reset() {
+	*x = Policy{}
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Policy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Policy) ProtoMessage() {}
+
+func (x *Policy) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Policy.ProtoReflect.Descriptor instead.
+func (*Policy) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *Policy) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Policy) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *Policy) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Policy) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Policy) GetRules() []*PolicyRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *Policy) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// A PolicyRule refuses a request.
+type PolicyRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name within the policy.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Expression in CEL (https://cel.dev) that is true for requests that are refused. It can use key, user, model,
+	// operation, stream, tools, size, address and now. A request for which it fails is refused too.
+	Deny string `protobuf:"bytes,2,opt,name=deny,proto3" json:"deny,omitempty"`
+	// What the client is told. Default: the name of the rule.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// The rule refuses nothing: what it would refuse is counted and logged.
+	Observe       bool `protobuf:"varint,4,opt,name=observe,proto3" json:"observe,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyRule) Reset() {
+	*x = PolicyRule{}
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyRule) ProtoMessage() {}
+
+func (x *PolicyRule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
+func (*PolicyRule) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *PolicyRule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PolicyRule) GetDeny() string {
+	if x != nil {
+		return x.Deny
+	}
+	return ""
+}
+
+func (x *PolicyRule) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PolicyRule) GetObserve() bool {
+	if x != nil {
+		return x.Observe
+	}
+	return false
+}
+
 var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
@@ -6187,7 +6347,20 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06claims\x18\x02 \x03(\v2-.modelgate.config.v1.TokenBinding.ClaimsEntryR\x06claims\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*U\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbf\x01\n" +
+	"\x06Policy\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x125\n" +
+	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleR\x05rules\x12\x1a\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled\"h\n" +
+	"\n" +
+	"PolicyRule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04deny\x18\x02 \x01(\tR\x04deny\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
+	"\aobserve\x18\x04 \x01(\bR\aobserve*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -6280,7 +6453,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -6351,86 +6524,88 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*GuardRule)(nil),             // 66: modelgate.config.v1.GuardRule
 	(*TokenIssuer)(nil),           // 67: modelgate.config.v1.TokenIssuer
 	(*TokenBinding)(nil),          // 68: modelgate.config.v1.TokenBinding
-	nil,                           // 69: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 70: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 71: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 72: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 73: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
+	(*Policy)(nil),                // 69: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 70: modelgate.config.v1.PolicyRule
+	nil,                           // 71: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 72: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 73: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 74: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 75: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 76: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	12, // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	69, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	71, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	14, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	15, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	11, // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	73, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	75, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
 	13, // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
-	73, // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	73, // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	73, // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	75, // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	75, // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	75, // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	18, // 11: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	19, // 12: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	14, // 13: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	74, // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	76, // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	17, // 15: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	74, // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	74, // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	76, // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	76, // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	22, // 18: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	23, // 19: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	70, // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	72, // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	21, // 21: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	26, // 22: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	74, // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	76, // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 24: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 25: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	22, // 26: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	23, // 27: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	74, // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	76, // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	28, // 29: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	26, // 30: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	22, // 31: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	23, // 32: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	74, // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	76, // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	28, // 34: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	26, // 35: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	27, // 36: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	73, // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	75, // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	30, // 38: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	31, // 39: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	30, // 40: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 41: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 42: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	74, // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	76, // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	33, // 44: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
 	12, // 45: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
 	35, // 46: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	2,  // 47: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	73, // 48: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	75, // 48: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	2,  // 49: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	74, // 50: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	74, // 51: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	76, // 50: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	76, // 51: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	39, // 52: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
 	38, // 53: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	73, // 54: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	75, // 54: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
 	12, // 55: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
 	43, // 56: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
 	44, // 57: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
 	45, // 58: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,  // 59: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,  // 60: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	71, // 61: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	73, // 61: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
 	48, // 62: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
 	46, // 63: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
 	47, // 64: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
 	51, // 65: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
 	50, // 66: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	73, // 67: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	75, // 67: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
 	12, // 68: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
 	5,  // 69: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	73, // 70: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	73, // 71: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	75, // 70: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	75, // 71: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
 	55, // 72: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
 	56, // 73: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
 	57, // 74: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
@@ -6447,12 +6622,13 @@ var file_api_config_v1_config_proto_depIdxs = []int32{
 	8,  // 85: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
 	9,  // 86: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
 	68, // 87: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	72, // 88: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	89, // [89:89] is the sub-list for method output_type
-	89, // [89:89] is the sub-list for method input_type
-	89, // [89:89] is the sub-list for extension type_name
-	89, // [89:89] is the sub-list for extension extendee
-	0,  // [0:89] is the sub-list for field type_name
+	74, // 88: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	70, // 89: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	90, // [90:90] is the sub-list for method output_type
+	90, // [90:90] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -6477,7 +6653,7 @@ func file_api_config_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   63,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

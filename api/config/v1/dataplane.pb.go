@@ -119,7 +119,9 @@ type Settings struct {
 	// service serves requests before it has them.
 	Guardrails []*Guardrail `protobuf:"bytes,4,rep,name=guardrails,proto3" json:"guardrails,omitempty"`
 	// All TokenIssuers that are not disabled and whose keys are known, by name.
-	Issuers       []*ResolvedIssuer `protobuf:"bytes,5,rep,name=issuers,proto3" json:"issuers,omitempty"`
+	Issuers []*ResolvedIssuer `protobuf:"bytes,5,rep,name=issuers,proto3" json:"issuers,omitempty"`
+	// All Policies that are not disabled, by name.
+	Policies      []*Policy `protobuf:"bytes,6,rep,name=policies,proto3" json:"policies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,6 +187,13 @@ func (x *Settings) GetGuardrails() []*Guardrail {
 func (x *Settings) GetIssuers() []*ResolvedIssuer {
 	if x != nil {
 		return x.Issuers
+	}
+	return nil
+}
+
+func (x *Settings) GetPolicies() []*Policy {
+	if x != nil {
+		return x.Policies
 	}
 	return nil
 }
@@ -318,7 +327,7 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"credential\x18\x03 \x01(\tR\n" +
 	"credential\x12\x14\n" +
 	"\x05place\x18\x04 \x01(\tR\x05place\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xe7\x01\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xa0\x02\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -327,7 +336,8 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"\n" +
 	"guardrails\x18\x04 \x03(\v2\x1e.modelgate.config.v1.GuardrailR\n" +
 	"guardrails\x12=\n" +
-	"\aissuers\x18\x05 \x03(\v2#.modelgate.config.v1.ResolvedIssuerR\aissuers\"^\n" +
+	"\aissuers\x18\x05 \x03(\v2#.modelgate.config.v1.ResolvedIssuerR\aissuers\x127\n" +
+	"\bpolicies\x18\x06 \x03(\v2\x1b.modelgate.config.v1.PolicyR\bpolicies\"^\n" +
 	"\x0eResolvedIssuer\x128\n" +
 	"\x06issuer\x18\x01 \x01(\v2 .modelgate.config.v1.TokenIssuerR\x06issuer\x12\x12\n" +
 	"\x04jwks\x18\x02 \x01(\tR\x04jwks\"n\n" +
@@ -356,20 +366,22 @@ var file_api_config_v1_dataplane_proto_goTypes = []any{
 	(*ResponseStore)(nil),       // 3: modelgate.config.v1.ResponseStore
 	(*Provider)(nil),            // 4: modelgate.config.v1.Provider
 	(*Guardrail)(nil),           // 5: modelgate.config.v1.Guardrail
-	(*TokenIssuer)(nil),         // 6: modelgate.config.v1.TokenIssuer
-	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*Policy)(nil),              // 6: modelgate.config.v1.Policy
+	(*TokenIssuer)(nil),         // 7: modelgate.config.v1.TokenIssuer
+	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
 }
 var file_api_config_v1_dataplane_proto_depIdxs = []int32{
 	4, // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
 	5, // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
 	2, // 2: modelgate.config.v1.Settings.issuers:type_name -> modelgate.config.v1.ResolvedIssuer
-	6, // 3: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
-	7, // 4: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6, // 3: modelgate.config.v1.Settings.policies:type_name -> modelgate.config.v1.Policy
+	7, // 4: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
+	8, // 5: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_dataplane_proto_init() }

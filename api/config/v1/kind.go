@@ -42,6 +42,7 @@ func Kinds() []Kind {
 		newKind("projects", (*validator).project),
 		newKind("ratelimits", (*validator).rateLimit),
 		newKind("guardrails", (*validator).guardrail),
+		newKind("policies", (*validator).policy),
 		newKind("accounts", (*validator).account),
 		newKind("admintokens", (*validator).adminToken),
 		newKind("identityproviders", (*validator).identityProvider),

@@ -49,6 +49,7 @@ func requiredFields() map[string][]string {
 		"Listing": {"name"}, "Organization": {"name"}, "Project": {"name"}, "RateLimit": {"name", "domain", "descriptors"},
 		"Account": {"name"}, "AdminToken": {"name"},
 		"Guardrail": {"name", "rules"}, "GuardRule": {"name", "mode"},
+		"Policy": {"name", "rules"}, "PolicyRule": {"name", "deny"},
 		"TokenIssuer": {"name", "issuer", "audiences", "bindings"}, "TokenBinding": {"key"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
 		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"}, "VaultSecret": {"path", "field"},

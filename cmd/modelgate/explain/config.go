@@ -22,6 +22,7 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/translate"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -67,15 +68,10 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 	if err != nil {
 		return err
 	}
-	guardrails, err := allOf[*configv1.Guardrail](ctx, client)
-	if err != nil {
+	if err := e.readRules(ctx, client); err != nil {
 		return err
 	}
 	c := &e.config
-	on := slices.DeleteFunc(slices.Collect(maps.Values(guardrails)), (*configv1.Guardrail).GetDisabled)
-	if c.Rails, err = guard.Compile(on); err != nil {
-		return err
-	}
 	if c.Models, err = allOf[*configv1.Model](ctx, client); err != nil {
 		return err
 	}
@@ -103,6 +99,26 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 		}
 	}
 	return nil
+}
+
+// readRules reads the guardrails and the policies.
+func (e *Explainer) readRules(ctx context.Context, client *adminapi.Client) error {
+	guardrails, err := allOf[*configv1.Guardrail](ctx, client)
+	if err != nil {
+		return err
+	}
+	on := slices.DeleteFunc(slices.Collect(maps.Values(guardrails)), (*configv1.Guardrail).GetDisabled)
+	if e.config.Rails, err = guard.Compile(on); err != nil {
+		return err
+	}
+	policies, err := allOf[*configv1.Policy](ctx, client)
+	if err != nil {
+		return err
+	}
+	ruling := slices.DeleteFunc(slices.Collect(maps.Values(policies)), (*configv1.Policy).GetDisabled)
+	slices.SortFunc(ruling, func(a, b *configv1.Policy) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	e.config.Policies, err = policy.Compile(ruling)
+	return err
 }
 
 // readProviders returns the providers that have effect, and notes why others have none.
