@@ -92,7 +92,7 @@ func TestWhosePolicyItIs(t *testing.T) {
 func TestWrongExpressions(t *testing.T) {
 	for deny, says := range map[string]string{
 		``: "Syntax error", `model`: "must be true or false", `model == 1`: "no matching overload",
-		`modle == "a"`: "undeclared reference to 'modle'", `model.startsWith(`: "Syntax error", `1 +`: "Syntax error",
+		`models == "a"`: "undeclared reference to 'models'", `model.startsWith(`: "Syntax error", `1 +`: "Syntax error",
 	} {
 		p := &configv1.Policy{Name: "p", Rules: []*configv1.PolicyRule{{Name: "r", Deny: deny}}}
 		err := configv1.Validate(p, nil).Err()
