@@ -56,7 +56,7 @@ export async function elsewhere() {
   equal((await login.done).code, 0, "login");
   equal((await command("key", "list").done).code, 0, "with the sign-in");
   const refused = await command("account", "list").done;
-  equal(refused.code !== 0 && refused.printed.includes("admins:write"), true, "a viewer");
+  equal(refused.code !== 0 && refused.printed.includes("admins:read"), true, "a viewer");
   equal((await command("logout").done).code, 0, "logout");
   equal((await command("key", "list").done).code !== 0, true, "without");
 
