@@ -9,7 +9,6 @@ package alerts
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"unicode"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -26,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/leader"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/webhook"
 )
@@ -33,11 +32,7 @@ import (
 const (
 	evaluateEvery = 30 * time.Second
 	deliverEvery  = time.Second
-	// lockTTL is how long, in seconds, a control plane that died keeps others from taking over.
-	lockTTL = 15
-	// lockRetry is the pause after the lock was lost.
-	lockRetry = 2 * time.Second
-	timeout   = 10 * time.Second
+	timeout       = 10 * time.Second
 )
 
 // A Ledger is asked for what happened.
@@ -99,45 +94,19 @@ func New(o Options) (*Service, error) {
 
 // Run evaluates and delivers until ctx ends, whenever this control plane holds the lock.
 func (s *Service) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := s.lead(ctx); err != nil && ctx.Err() == nil {
-			s.options.Log.Warn("alerts pause", zap.Error(err))
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lockRetry):
-		}
-	}
-	return ctx.Err()
+	return leader.Turn{Etcd: s.options.Etcd, Key: configstore.AlertsLeader, What: "alerts",
+		Log: s.options.Log, Do: s.lead}.Run(ctx)
 }
 
-// lead waits for the lock and works while it is held.
-func (s *Service) lead(ctx context.Context) error {
-	session, err := concurrency.NewSession(s.options.Etcd, concurrency.WithTTL(lockTTL), concurrency.WithContext(ctx))
-	if err != nil {
-		return fmt.Errorf("asking for the lock of alerts: %w", err)
-	}
-	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-		defer cancel()
-		_, _ = s.options.Etcd.Revoke(end, session.Lease()) // else it ends by itself
-	}()
-	mutex := concurrency.NewMutex(session, configstore.AlertsLeader)
-	if err := mutex.Lock(ctx); err != nil {
-		return fmt.Errorf("waiting for the lock of alerts: %w", err)
-	}
-	held, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(session.Ctx(), cancel)
-	defer stop()
+// lead works while the lock is held.
+func (s *Service) lead(ctx context.Context, held clientv3.Cmp, _ func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.deliver(held, mutex.IsOwner())
+		s.deliver(ctx, held)
 	}()
-	s.evaluateUntil(held, mutex.IsOwner())
+	s.evaluateUntil(ctx, held)
 	<-done
-	return errors.New("the lock of alerts is lost")
 }
 
 func (s *Service) evaluateUntil(ctx context.Context, lead clientv3.Cmp) {

@@ -17,24 +17,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/leader"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
 const (
 	// followEvery is how often new entries are looked for.
 	followEvery = 5 * time.Second
-	// lockTTL is how long, in seconds, a control plane that died keeps others from taking over.
-	lockTTL = 15
-	// lockRetry is the pause after the lock was lost.
-	lockRetry = 2 * time.Second
-	timeout   = 10 * time.Second
+	timeout     = 10 * time.Second
 )
 
 // A Ledger is where the entries are.
@@ -116,39 +112,7 @@ func (s *Service) Register(r prometheus.Registerer) error {
 
 // Run delivers until ctx ends, whenever this control plane holds the lock.
 func (s *Service) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := s.lead(ctx); err != nil && ctx.Err() == nil {
-			s.options.Log.Warn("the delivery of the audit log pauses", zap.Error(err))
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lockRetry):
-		}
-	}
-	return ctx.Err()
-}
-
-// lead waits for the lock and delivers while it is held.
-func (s *Service) lead(ctx context.Context) error {
-	session, err := concurrency.NewSession(s.options.Etcd, concurrency.WithTTL(lockTTL), concurrency.WithContext(ctx))
-	if err != nil {
-		return fmt.Errorf("asking for the lock of audit sinks: %w", err)
-	}
-	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-		defer cancel()
-		_, _ = s.options.Etcd.Revoke(end, session.Lease()) // else it ends by itself
-	}()
-	mutex := concurrency.NewMutex(session, leader)
-	if err := mutex.Lock(ctx); err != nil {
-		return fmt.Errorf("waiting for the lock of audit sinks: %w", err)
-	}
-	held, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(session.Ctx(), cancel)
-	defer stop()
-	s.deliver(held, mutex.IsOwner(), cancel)
-	return errors.New("the lock of audit sinks is lost")
+	return leader.Turn{Etcd: s.options.Etcd, Key: turn, What: "audit sinks", Log: s.options.Log, Do: s.deliver}.Run(ctx)
 }
 
 // deliver has a follower for each sink until ctx ends. One that finds that lead does not hold any more calls resign.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/leader"
 	"github.com/modelgate/modelgate/internal/testenv"
 )
 
@@ -63,6 +64,6 @@ func TestAControlPlaneThatIsKilledIsReplacedWhenItsLeaseEnds(t *testing.T) {
 	w.run(s)
 	require.NoError(t, own.Close()) // it can tell nobody, and keeps no lease alive
 	w.write(5)
-	require.Eventually(t, func() bool { return w.status(s, "ops").Sequence == 10 }, 3*lockTTL*time.Second, 10*tick)
+	require.Eventually(t, func() bool { return w.status(s, "ops").Sequence == 10 }, 3*leader.TTL*time.Second, 10*tick)
 	w.requireAll(&k)
 }

@@ -130,7 +130,7 @@ func TestOnlyWhoLeadsDelivers(t *testing.T) {
 	w.delivered(second, "ops")
 	require.Len(t, k.taken(), 6, "nothing is delivered twice")
 
-	lost := clientv3.Compare(clientv3.Version(leader), ">", 1000)
+	lost := clientv3.Compare(clientv3.Version(turn), ">", 1000)
 	resigned := false
 	f := &follower{Service: second, lead: lost, resign: func() { resigned = true }, name: "ops"}
 	w.write(1)

@@ -16,7 +16,7 @@ import (
 
 // Keys in etcd.
 const (
-	leader    = configstore.Turns + "auditsinks"
+	turn      = configstore.Turns + "auditsinks"
 	positions = "/modelgate/auditsinks/" // and the name of a sink
 )
 
