@@ -2,11 +2,8 @@ package blobstore_test
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,33 +13,11 @@ import (
 	"github.com/modelgate/modelgate/internal/testenv"
 )
 
-// smallDisk is where the child process mounts a file system of 1 MB.
-const smallDisk = "MODELGATE_TEST_SMALL_DISK"
-
 func TestAFullDisk(t *testing.T) {
-	if os.Getenv(smallDisk) != "" {
-		fillDisk(t, os.Getenv(smallDisk))
-		return
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAFullDisk$", "-test.v")
-	cmd.Env = append(os.Environ(), smallDisk+"="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	if _, ran := errors.AsType[*exec.ExitError](err); err != nil && !ran {
-		testenv.Missing(t, "a mount namespace, for a small disk: "+err.Error(), "")
-	}
-	require.NoError(t, err, "%s", out)
-	t.Logf("%s", out)
+	testenv.OnDisk(t, "tmpfs", "size=1m", fillDisk)
 }
 
 func fillDisk(t *testing.T, dir string) {
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		testenv.Missing(t, "the right to mount a small disk: "+err.Error(), "")
-	}
 	b, err := blobstore.Open(t.Context(), "file://"+filepath.ToSlash(dir))
 	require.NoError(t, err)
 	require.NoError(t, b.WriteAll(t.Context(), "files/small", make([]byte, 100<<10), nil))

@@ -1,10 +1,8 @@
 package usage_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -20,14 +18,11 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// smallDisk is where the child process mounts a file system of 1 MB.
-const smallDisk = "MODELGATE_TEST_SPOOL_DISK"
-
-func TestAFullDisk(t *testing.T) { onDisk(t, "tmpfs", "size=1m", fillDisk) }
+func TestAFullDisk(t *testing.T) { testenv.OnDisk(t, "tmpfs", "size=1m", fillDisk) }
 
 // A file system that reserves no room, as ramfs, is written with calls.
 func TestADiskThatReservesNothing(t *testing.T) {
-	onDisk(t, "ramfs", "", func(t *testing.T, dir string) {
+	testenv.OnDisk(t, "ramfs", "", func(t *testing.T, dir string) {
 		o, k := options(filepath.Join(dir, "spool")), newKeeper()
 		s := open(t, o)
 		s.Begin(rec("a", 1))
@@ -40,30 +35,6 @@ func TestADiskThatReservesNothing(t *testing.T) {
 		require.Equal(t, "interrupted", k.kept["a"].GetOutcome())
 		require.Equal(t, "finished", k.kept["b"].GetOutcome())
 	})
-}
-
-// onDisk runs a test in a process of its own, with a file system of its own.
-func onDisk(t *testing.T, kind, mount string, test func(t *testing.T, dir string)) {
-	if dir := os.Getenv(smallDisk); dir != "" {
-		if err := syscall.Mount(kind, dir, kind, 0, mount); err != nil {
-			testenv.Missing(t, "the right to mount a small disk: "+err.Error(), "")
-		}
-		test(t, dir)
-		return
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), smallDisk+"="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	if _, ran := errors.AsType[*exec.ExitError](err); err != nil && !ran {
-		testenv.Missing(t, "a mount namespace, for a small disk: "+err.Error(), "")
-	}
-	require.NoError(t, err, "%s", out)
-	t.Logf("%s", out)
 }
 
 func fillDisk(t *testing.T, dir string) {
