@@ -12,6 +12,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/oauth2"
 )
 
 const (
@@ -118,8 +119,7 @@ func (g *grants) take(ctx context.Context, given, verifier string) (*grant, erro
 
 // answers reports whether a verifier is that of a challenge (RFC 7636, S256).
 func answers(verifier, challenge string) bool {
-	sum := sha256.Sum256([]byte(verifier))
-	is := base64.RawURLEncoding.EncodeToString(sum[:])
+	is := oauth2.S256ChallengeFromVerifier(verifier)
 	return subtle.ConstantTimeCompare([]byte(is), []byte(challenge)) == 1
 }
 
