@@ -35,6 +35,7 @@ type resolver struct {
 	certificates map[string]*configv1.Certificate      // last good ones
 	jobServices  map[string]*configv1.JobService       // last good ones
 	webhooks     map[string]*configv1.Webhook          // last good ones
+	checkers     map[string]*configv1.Checker          // last good ones
 	ready        map[string]bool                       // providers whose last token may still be served
 	files        map[string]stamp                      // files that were read for the last configuration
 }
@@ -58,6 +59,7 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 		certificates: map[string]*configv1.Certificate{},
 		jobServices:  map[string]*configv1.JobService{},
 		webhooks:     map[string]*configv1.Webhook{},
+		checkers:     map[string]*configv1.Checker{},
 		ready:        map[string]bool{},
 		files:        map[string]stamp{},
 	}
@@ -193,6 +195,25 @@ func (r *resolver) waiting(resolved *configv1.ResolvedProvider, err error) *conf
 // exchanges reports whether the provider's credential is exchanged for another.
 func (r *resolver) exchanges(p *configv1.Provider) bool {
 	return !p.GetDisabled() && p.GetCredential() != nil && r.vendors[p.GetVendor()].Exchange != nil
+}
+
+// checkersOf returns the checkers with their credentials as values, and what is wrong with these.
+func (r *resolver) checkersOf(all []*configv1.Checker) ([]*configv1.Checker, []xds.ObjectError) {
+	return resolveAll(r.checkers, all, func(c *configv1.Checker) (*configv1.Checker, error) {
+		if c.GetCredential() == nil {
+			return c, nil
+		}
+		if err := r.mayName(c); err != nil {
+			return nil, err
+		}
+		v, err := r.secret(configv1.KindOf(c).Name, c.GetName(), "credential", c.GetCredential())
+		if err != nil {
+			return nil, err
+		}
+		resolved := proto.CloneOf(c)
+		resolved.Credential = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
+		return resolved, nil
+	})
 }
 
 func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {

@@ -337,15 +337,17 @@ func (s *Server) follow(ctx context.Context) error {
 func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
 	issuers, unread := s.keySets.of(configstore.All[*configv1.TokenIssuer](state))
+	checkers, away := s.resolver.checkersOf(configstore.All[*configv1.Checker](state))
 	in.Settings, in.Responses = s.settings.of(in.JobServices, &configv1.Settings{Issuers: issuers,
-		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: configstore.All[*configv1.Policy](state)})
+		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: configstore.All[*configv1.Policy](state),
+		ResponseCaches: configstore.All[*configv1.ResponseCache](state), Checkers: checkers})
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
 		chains[c.GetName()] = []byte(c.GetChain())
 	}
 	s.chains.Store(&chains)
 	objects, errs := s.builder.Build(in)
-	errs = append(append(errs, unresolved...), unread...)
+	errs = append(append(append(errs, unresolved...), unread...), away...)
 	keys, wrong := s.keys.changes(state)
 	errs = append(errs, wrong...)
 	for ref, err := range state.Errors {

@@ -11,8 +11,8 @@ import (
 )
 
 // settings are the secrets that the ext_proc service and the job service need once, with the decision whether
-// responses are stored, guardrails, policies, and the issuers of tokens. What has not changed is the same message, so
-// that it is not published again.
+// responses are stored, guardrails and their checkers, policies, caches, and the issuers of tokens. What has not
+// changed is the same message, so that it is not published again.
 type settings struct {
 	key       []byte // under which responses are sealed
 	last      *configv1.Settings
@@ -34,6 +34,7 @@ func (s *settings) of(services []*configv1.JobService, with *configv1.Settings) 
 	with.Name, with.KeyPepper, with.StoresResponses = s.last.GetName(), s.last.GetKeyPepper(), stored != nil
 	with.Guardrails = slices.DeleteFunc(with.Guardrails, (*configv1.Guardrail).GetDisabled)
 	with.Policies = slices.DeleteFunc(with.Policies, (*configv1.Policy).GetDisabled)
+	with.ResponseCaches = slices.DeleteFunc(with.ResponseCaches, (*configv1.ResponseCache).GetDisabled)
 	s.last = unchanged(s.last, with)
 	return s.last, stored
 }

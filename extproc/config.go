@@ -14,10 +14,12 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/contentcheck"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/jwtauth"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
 
@@ -25,6 +27,7 @@ import (
 type configClient struct {
 	xds     *xdsclient.Client
 	vendors map[string]provider.Provider
+	answers *respcache.Redis // nil: answers are kept in memory
 	log     *zap.Logger
 
 	current atomic.Pointer[exchange.Config] // nil until every type has been received once
@@ -36,7 +39,8 @@ type configClient struct {
 }
 
 func newConfigClient(o Options) *configClient {
-	c := &configClient{vendors: o.Vendors, log: o.Logger.Named("config"), keysChanged: map[string]*configv1.Key{}}
+	c := &configClient{vendors: o.Vendors, answers: o.Answers, log: o.Logger.Named("config"),
+		keysChanged: map[string]*configv1.Key{}}
 	c.building.Catalog = catalog.New(nil)
 	c.xds = xdsclient.New(xdsclient.Options{
 		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleExtProc, Logger: c.log, Registerer: o.Registerer, Publish: c.publish,
@@ -64,7 +68,15 @@ func (c *configClient) settings() *xdsclient.Type {
 			if c.building.Policies, err = policy.Compile(s.GetPolicies()); err != nil {
 				return err
 			}
-			c.building.Tokens, err = jwtauth.New(s.GetIssuers())
+			c.building.Checkers, err = contentcheck.New(s.GetCheckers(), c.building.Checkers, c.log)
+			if err != nil {
+				return err
+			}
+			if c.building.Tokens, err = jwtauth.New(s.GetIssuers()); err != nil {
+				return err
+			}
+			c.building.Caches, err = respcache.Compile(s.GetResponseCaches(), s.GetKeyPepper(), s.GetGuardrails(),
+				c.answers, c.building.Caches)
 			return err
 		},
 	})

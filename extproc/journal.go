@@ -432,6 +432,8 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	}
 	addKnown(e, "refused_by", l.RefusedBy)
 	addKnown(e, "guards", strings.Join(l.Guards.Texts(), ", "))
+	addKnown(e, "policy", l.Policy)
+	addKnown(e, "cache", l.Cache.Text())
 	addKnown(e, "key_hint", l.KeyHint)
 	return nil
 }

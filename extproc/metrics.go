@@ -27,6 +27,8 @@ type metrics struct {
 	cost     *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	guards   *prometheus.CounterVec
+	cached   *prometheus.CounterVec
+	saved    *prometheus.CounterVec
 	degraded prometheus.Counter
 	shed     *prometheus.CounterVec
 	genai    *telemetry.GenAI
@@ -60,6 +62,11 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 		guards: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_guard_findings_total",
 			Help: "What rules of guardrails have found, by rule, mode (observe, mask, block) and side (request, answer)."},
 			[]string{"rule", "mode", "side"}),
+		cached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cache_requests_total",
+			Help: "Requests that a response cache is for, by cache and result: hit, shared, miss, bypass."},
+			[]string{"cache", "result"}),
+		saved: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cache_saved_usd_total",
+			Help: "What the answers of response caches have cost before, in US dollars, by cache."}, []string{"cache"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_limit_refusals_total",
 			Help: "Requests that a limit or a budget refused, by what it counts and whose it is."},
 			[]string{"domain", "scope"}),
@@ -71,7 +78,8 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 	for _, why := range []string{"memory", "bytes", "key_bytes"} { // so that rates are visible from the start
 		m.shed.WithLabelValues(why)
 	}
-	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.guards, m.degraded)
+	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.guards, m.degraded,
+		m.cached, m.saved)
 	return m
 }
 
@@ -174,6 +182,10 @@ func (m *metrics) observe(r *metering.Record) {
 	s.requests.Inc()
 	for of, n := range r.Guards {
 		m.guards.WithLabelValues(of.Rule, of.Mode, of.Side).Add(float64(n))
+	}
+	if c := r.Cache; c != nil {
+		m.cached.WithLabelValues(c.Name, string(c.Result)).Inc()
+		m.saved.WithLabelValues(c.Name).Add(float64(c.Saved) / float64(usage.Dollar))
 	}
 	if r.Provider == "" {
 		return

@@ -28,6 +28,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -61,6 +62,8 @@ type Options struct {
 	// Ledger is the control plane's ledger. If it is nil, records stay in the spool, and the spending of others is
 	// unknown.
 	Ledger ledgerv1.LedgerClient
+	// Answers keeps the answers of response caches, for all processes; nil: each keeps its own in memory.
+	Answers *respcache.Redis
 	// Keeper stores bodies that are to be kept. If it is nil, none are kept.
 	Keeper ledgerv1.BodiesClient
 
@@ -130,7 +133,7 @@ func New(o Options) *Server {
 	if o.Ledger != nil {
 		s.env.Ledger = o.Ledger
 	}
-	o.Registerer.MustRegister(newProviderCollector(s), s.refusals, newBodyGauge(o.Bytes))
+	o.Registerer.MustRegister(newProviderCollector(s), newAnswerCollector(s), s.refusals, newBodyGauge(o.Bytes))
 	s.limitsWait = o.LimitsWait
 	if s.transport = s.lean(); o.GRPC {
 		s.transport = s.grpc()

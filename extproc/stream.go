@@ -140,6 +140,9 @@ func (c *carrier) turn() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reply := c.exchange.Turn(ctx)
+	for reply.Queue {
+		reply = c.exchange.Turn(ctx)
+	}
 	return c.reply(wire.RequestBody, &reply)
 }
 

@@ -26,8 +26,16 @@ type Client struct {
 	token string
 	http  *http.Client
 
+	tenant  string // see Acting
 	wait    string // query of changes, or empty
 	pending func(who string)
+}
+
+// Acting returns a client that acts for one of an account's tenants: see [HeaderTenant].
+func (c *Client) Acting(tenant string) *Client {
+	acting := *c
+	acting.tenant = tenant
+	return &acting
 }
 
 // NewClient returns a client of the API at base, the URL without /admin/v1. It follows no redirect, whatever client
@@ -183,6 +191,9 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 		req.URL.RawQuery = strings.TrimPrefix(req.URL.RawQuery+"&"+c.wait, "&")
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
+	if c.tenant != "" {
+		req.Header.Set(HeaderTenant, c.tenant)
+	}
 	if len(r.body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}

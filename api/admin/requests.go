@@ -15,6 +15,10 @@ type ExchangeDetail struct {
 	Limits []LimitHeld `json:"limits,omitempty"`
 	// Guards is what guardrails have found, such as "mask pii/email in the request: 2".
 	Guards []string `json:"guards,omitempty"`
+	// Cache is what a response cache did, such as "hit faq (90 s old, 0.0012 USD saved)".
+	Cache string `json:"cache,omitempty"`
+	// Policy is the rule that chose the model, such as "office/cheap instead of gpt-5".
+	Policy string `json:"policy,omitempty"`
 	// Dropped, Adjusted and UpstreamID are headers that the client got.
 	Dropped    string `json:"dropped,omitempty"`
 	Adjusted   string `json:"adjusted,omitempty"`

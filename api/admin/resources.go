@@ -17,6 +17,11 @@ type TokenRequest struct {
 	DisplayName string     `json:"display_name"`
 	Scopes      []string   `json:"scopes"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	// IdentityProvider is the one whose SCIM client the token is for. It goes with the scope scim.
+	IdentityProvider string `json:"identity_provider,omitempty"`
+	// Organization and Project restrict the token to a tenant; they may be empty.
+	Organization string `json:"organization,omitempty"`
+	Project      string `json:"project,omitempty"`
 }
 
 // A NewToken is a token at the only time at which it is shown.

@@ -99,6 +99,10 @@ type Change struct {
 // is not there where everybody has.
 const HeaderPending = "X-Modelgate-Pending"
 
+// HeaderTenant names the organization, or the project as "organization/project", under whose membership an account
+// acts that is signed in. Without it, the first membership counts.
+const HeaderTenant = "X-Modelgate-Tenant"
+
 // MaxWait is how long a change may be waited for at most.
 const MaxWait = 60 * time.Second
 

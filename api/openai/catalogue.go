@@ -154,6 +154,9 @@ var theKey = []Entry{
 		"Use an allowed address, or ask the operator to add yours. If a proxy is in front of Envoy, the operator must set `trusted_hops` of the Gateway."},
 	{CodeModelNotFound, []int{404}, clients,
 		"The model does not exist, or the key does not allow it. The error does not say which. It can also come from the provider.", "Correct the name: `GET /v1/models` lists the models that your key may use. An operator can run `modelgate explain` to find the cause."},
+	{CodeNotCached, []int{504}, clients,
+		"The request has `cache-control: only-if-cached`, and no [kept answer](response-cache.md) is equal to it.",
+		"Leave the header out to have the provider asked."},
 	{CodePolicyDenied, []int{403}, clients, "A [policy](policies.md) of the gateway refuses the request.",
 		"The message says what the operator wants you to know. An operator finds the rule in the request log."},
 	{CodeRouteNotAllowed, []int{403}, clients,
@@ -162,6 +165,9 @@ var theKey = []Entry{
 }
 
 var theLimits = []Entry{
+	{CodeCheckerUnavailable, []int{503}, ours,
+		"A [guardrail](guardrails.md) requires a checker to judge the request, and the checker does not answer.",
+		"Retry after the time in `retry-after`. An operator finds the cause in the log."},
 	{CodeInsufficientQuota, []int{429}, []string{TypeInsufficientQuota},
 		"A budget or a quota is used up, or the provider's account has no credit.",
 		"Do not repeat it: `x-should-retry` is `false`. The message says what is used up and when it resets. An operator can raise it, or pay the provider."},

@@ -33,6 +33,8 @@ type adminFlags struct {
 	TokenFile string `env:"MODELGATE_TOKEN_FILE" placeholder:"FILE" help:"File that contains the admin token, if --token is not given."`
 
 	CA string `env:"MODELGATE_CA" placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
+
+	Tenant string `env:"MODELGATE_TENANT" placeholder:"NAME" help:"Organization, or ORGANIZATION/PROJECT, to act for, if you are signed in and have several memberships. Default: the first."`
 }
 
 func (f adminFlags) client() (*adminapi.Client, error) {
@@ -40,7 +42,7 @@ func (f adminFlags) client() (*adminapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adminapi.NewClient(c.Server, c.Token, c.HTTP), nil
+	return adminapi.NewClient(c.Server, c.Token, c.HTTP).Acting(f.Tenant), nil
 }
 
 func (f adminFlags) connect() (admincli.Conn, error) {

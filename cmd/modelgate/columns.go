@@ -62,6 +62,9 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 	case *configv1.Account:
 		return []string{"LABEL", "ROLE"}, func(o configv1.Object) []string {
 			a := o.(*configv1.Account)
+			if a.GetRole() == configv1.Role_ROLE_UNSPECIFIED {
+				return []string{a.GetDisplayName(), "none"}
+			}
 			return []string{a.GetDisplayName(), strings.ToLower(a.GetRole().String())}
 		}
 	case *configv1.AdminToken:
@@ -98,6 +101,9 @@ func whenever(t *timestamppb.Timestamp) string {
 func stateOf(i adminapi.Item, now time.Time) string {
 	if i.Status.Error != "" {
 		return "error: " + i.Status.Error
+	}
+	if a, ok := i.Object.(*configv1.Account); ok && a.Barred() {
+		return "disabled"
 	}
 	if d, ok := i.Object.(interface{ GetDisabled() bool }); ok && d.GetDisabled() {
 		return "disabled"

@@ -248,6 +248,7 @@ type controlPlane struct {
 
 func (c *controlPlane) start(p *parts) {
 	p.serve("control plane", c.Run)
+	p.serve("retention of the ledger", c.maintainLedger)
 	p.serve("audit log", c.audit.Run)
 	p.serve("kept bodies", c.bodies.Run)
 	p.serve("alerts", c.alerts.Run)

@@ -80,6 +80,26 @@ func TestExplainFindsAModelWithoutItsProvider(t *testing.T) {
 	require.Empty(t, x.Get("targets").Array())
 }
 
+func TestExplainFollowsThePolicyThatChoosesTheModel(t *testing.T) {
+	f, c := explainable(t)
+	policy := &configv1.Policy{Name: "p", Rules: []*configv1.PolicyRule{{Name: "cheap", When: `model == "smart"`,
+		UseModel: "other"}}}
+	f.objects = append(f.objects, policy, &configv1.Provider{Name: "one", Vendor: "echo", Endpoint: "http://e.test"},
+		&configv1.Model{Name: "other", Targets: []*configv1.Target{{Provider: "one", Model: "small"}}})
+	x := explained(t, c, exitOK, "smart")
+	require.Equal(t, "p/cheap instead of smart", x.Get("policy").Str)
+	require.Equal(t, "other", x.Get("model").Str)
+	require.Equal(t, `["one"]`, x.Get("targets.#.provider").Raw)
+	require.Equal(t, "small", x.Get("targets.0.request.body.model").Str)
+	c.stdin(t, `{"model":"smart","messages":[{"role":"user","content":"hi"}]}`)
+	out, _ := c.run(t, exitOK, "explain", "-")
+	require.Contains(t, out, "Model chosen by policy: p/cheap instead of smart\n")
+
+	f.objects = append(f.objects, &configv1.Key{Name: "key_smart", Models: []string{"smart"}})
+	x = explained(t, c, exitRefused, "smart", "--key-id", "key_smart")
+	require.Contains(t, x.Get("refused.body.error.message").Str, "the model 'other', which this key may not use")
+}
+
 func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 	_, c := explainable(t)
 	x := explained(t, c, exitOK, "smart")

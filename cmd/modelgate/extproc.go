@@ -32,10 +32,11 @@ type extprocCmd struct {
 
 	Transport transportFlags `embed:""`
 
-	Bodies bodyFlags          `embed:""`
-	Limits limitStoreFlags    `embed:""`
-	XDS    xdsFlags           `embed:"" prefix:"xds-"`
-	TLS    extprocServerFlags `embed:"" prefix:"tls-"`
+	Bodies  bodyFlags          `embed:""`
+	Limits  limitStoreFlags    `embed:""`
+	Answers answerFlags        `embed:""`
+	XDS     xdsFlags           `embed:"" prefix:"xds-"`
+	TLS     extprocServerFlags `embed:"" prefix:"tls-"`
 }
 
 // Run serves until ctx ends.
@@ -76,8 +77,9 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 	memory := startMemory(p, aloneShare, measured, log)
 	bytes := c.Bodies.bound(memory)
 	server, err := startExtProc(p, extProcOptions{
-		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, spoolBytes: c.SpoolBytes,
-		memory: memory, bytes: bytes, log: log, telemetry: measured, transport: c.Transport,
+		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, answers: c.Answers,
+		spool: c.Spool, spoolBytes: c.SpoolBytes, memory: memory, bytes: bytes, log: log, telemetry: measured,
+		transport: c.Transport,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -104,6 +106,7 @@ type extProcOptions struct {
 	node       string
 	grace      time.Duration
 	limits     limitStoreFlags
+	answers    answerFlags
 	spool      string
 	spoolBytes int64 // 0: the default
 	memory     *memlimit.Watch
@@ -115,6 +118,10 @@ type extProcOptions struct {
 // startExtProc starts the ext_proc service as a part.
 func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 	limits, err := o.limits.open(p, o.log)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := o.answers.open(p, o.telemetry.Registry, o.log)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +141,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		Limits:     limits,
 		LimitsWait: o.limits.Store != "memory",
 		GRPC:       o.transport.Name == "grpc",
+		Answers:    answers,
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.xds),
 		Keeper:     ledgerv1.NewBodiesClient(o.xds),

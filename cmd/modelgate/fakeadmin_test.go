@@ -40,6 +40,7 @@ type fakeAdmin struct {
 	metrics     string
 	pending     string // who has not taken a change
 	applied     adminapi.ApplyAnswer
+	trial       adminapi.PolicyTrial
 
 	url   string
 	mu    sync.Mutex // held while a request is answered
@@ -93,6 +94,7 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	answer("PUT /admin/v1/{kind}/{name...}", func(r *http.Request) (any, int) { return f.put(t, r), 200 })
 	answer("DELETE /admin/v1/{kind}/{name...}", func(*http.Request) (any, int) { return struct{}{}, 200 })
 	answer("POST /admin/v1/apply", func(*http.Request) (any, int) { return f.applied, 200 })
+	answer("POST /admin/v1/policies/test", func(*http.Request) (any, int) { return f.trial, 200 })
 	answer("POST /admin/v1/keys", func(*http.Request) (any, int) {
 		return adminapi.NewKey{ID: "key_new", Key: "sk-mg-new"}, 201
 	})

@@ -17,6 +17,7 @@ type keyCmd struct {
 	List    keyListCmd    `cmd:"" help:"List the keys."`
 	Get     keyGetCmd     `cmd:"" help:"Print the settings of a key, but not the key itself."`
 	Rotate  keyRotateCmd  `cmd:"" help:"Replace a key with a new one that has the same id, settings and usage. The old one can stay valid for a limited time."`
+	Renew   keyRenewCmd   `cmd:"" help:"Rotate a key in a file when it is due, for a workload that reads the file."`
 	Disable keyDisableCmd `cmd:"" help:"Disable a key. The gateway refuses it until you enable it."`
 	Enable  keyEnableCmd  `cmd:"" help:"Enable a disabled key."`
 	Revoke  keyRevokeCmd  `cmd:"" help:"Delete a key. It stops working immediately, and this cannot be undone. To pause a key, disable it."`

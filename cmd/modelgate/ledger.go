@@ -3,39 +3,67 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/scim"
+	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // fileLedger holds, in the data folder, what was used and what it cost.
 const fileLedger = "ledger.db"
 
-// openLedger opens the ledger and has it kept up with p.
+// openLedger opens the ledger, and has p close it.
 func openLedger(ctx context.Context, p *parts, dsn string, log *zap.Logger) (*ledger.Ledger, error) {
 	l, err := ledger.Open(ctx, dsn, log.Named("ledger"))
 	if err != nil {
 		return nil, err
 	}
 	p.add("ledger", func(context.Context) error { return l.Close() })
-	p.serve("retention of the ledger", func(ctx context.Context) error {
-		l.Maintain(ctx, ledger.Retention{})
-		return ctx.Err()
-	})
 	return l, nil
+}
+
+// maintainLedger prunes the ledger as the configuration says.
+func (c *controlPlane) maintainLedger(ctx context.Context) error {
+	c.options.ledger.Maintain(ctx, retentionIn(c.store))
+	return ctx.Err()
+}
+
+// retentionIn reads how long the ledger keeps what from the configuration.
+func retentionIn(store *configstore.Store) func(context.Context) (ledger.Retention, error) {
+	return func(ctx context.Context) (ledger.Retention, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		entries, err := store.List(ctx, configv1.KindOf((*configv1.Retention)(nil)))
+		if err != nil {
+			return ledger.Retention{}, err
+		}
+		var said *configv1.Retention
+		for _, e := range entries {
+			if e.Err != nil {
+				return ledger.Retention{}, fmt.Errorf("the Retention cannot be read: %w", e.Err)
+			}
+			said, _ = e.Object.(*configv1.Retention)
+		}
+		return ledger.Retention{Exchanges: said.KeepRequests(), Refused: said.KeepRefused(), Aggregates: said.KeepUsage(),
+			Audit: said.KeepAudit()}, nil
+	}
 }
 
 // openNamedLedger is openLedger for one that a flag names: where that cannot be a file, the flag is wrong.
@@ -86,6 +114,7 @@ func (c *controlPlane) withDashboard(base string, gateway playground) (http.Hand
 	mux := http.NewServeMux()
 	mux.Handle("/admin/v1/", c.admin)
 	mux.Handle("/v1/organization/", c.admin)
+	mux.Handle(scim.Path, c.admin)
 	mux.Handle("/", d)
 	return httpapi.Spare(c.options.memory.Shedding, isExport, mux), d
 }

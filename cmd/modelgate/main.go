@@ -55,12 +55,14 @@ type commands struct {
 	Quotas       quotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
 	Usage        usageCmd        `cmd:"" help:"Show usage and cost."`
 	Requests     requestsCmd     `cmd:"" help:"Show the request log, or what happened to one request."`
+	Erase        eraseCmd        `cmd:"" help:"Erase what is recorded of a user. This cannot be undone."`
 	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
 	Alerts       alertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
 	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes, and check that it is whole."`
 	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
 	Guard        guardCmd        `cmd:"" help:"Try guardrails on examples."`
+	Policy       policyCmd       `cmd:"" help:"Try policies on past requests."`
 	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
 	Completion   completionCmd   `cmd:"" help:"Print a shell completion script."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`

@@ -69,18 +69,22 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 
 // address returns the URL with the password that is elsewhere.
 func (f limitStoreFlags) address() (string, error) {
-	password := f.Password
-	if f.PasswordFile != "" {
-		text, err := os.ReadFile(f.PasswordFile)
+	return redisURL(f.Store, f.PasswordFile, f.Password)
+}
+
+// redisURL returns a URL of Redis with the password that is in a file, or given by itself.
+func redisURL(address, file, password string) (string, error) {
+	if file != "" {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("reading the password: %w", err)
 		}
 		password = strings.TrimSpace(string(text))
 	}
 	if password == "" {
-		return f.Store, nil
+		return address, nil
 	}
-	u, err := url.Parse(f.Store)
+	u, err := url.Parse(address)
 	if err != nil {
 		return "", admincli.Misused("must be memory or a URL of Redis") // the reason would tell a password that is in it
 	}

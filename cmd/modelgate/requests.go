@@ -148,6 +148,7 @@ func describeRequest(w io.Writer, e *adminapi.Exchange) error {
 		{"Key", keyOf(e)}, {"Organization", e.Organization}, {"Project", e.Project}, {"User", e.User},
 		{"Operation", e.Operation}, {"Model", e.Model}, {"Result", resultOf(e)}, {"Refused by", e.RefusedBy},
 		{"Plan", strings.Join(detail.Plan, ", ")}, {"Guardrails", strings.Join(detail.Guards, ", ")},
+		{"Cache", detail.Cache}, {"Policy", detail.Policy},
 		{"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
 		{"Provider's id", detail.UpstreamID},
 	} {

@@ -64,6 +64,7 @@ type runCmd struct {
 	EtcdQuota int64 `default:"2147483648" placeholder:"BYTES" help:"Maximum size of the embedded etcd database in bytes. Above 8 GB, etcd starts slowly."`
 
 	Limits      limitStoreFlags `embed:""`
+	Answers     answerFlags     `embed:""`
 	Jobs        jobFlags        `embed:""`
 	Credentials credentialFlags `embed:""`
 	Alerts      alertFlags      `embed:""`
@@ -281,8 +282,9 @@ func (g *gateway) startExtProc() error {
 		return err
 	}
 	g.extProc, err = startExtProc(g.parts, extProcOptions{
-		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, spool: g.data.file(dirSpool),
-		memory: g.memory, bytes: g.bytes, log: g.log, telemetry: g.telemetry, transport: g.Transport,
+		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, answers: g.Answers,
+		spool: g.data.file(dirSpool), memory: g.memory, bytes: g.bytes, log: g.log, telemetry: g.telemetry,
+		transport: g.Transport,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())

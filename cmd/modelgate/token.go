@@ -19,9 +19,12 @@ type tokenCmd struct {
 type tokenCreateCmd struct {
 	adminFlags
 	outputFlags
-	Name    string   `required:"" help:"Display name of the token."`
-	Scopes  []string `required:"" placeholder:"SCOPE" predictor:"scopes" help:"Scopes, separated by commas: config:read, config:write, keys:read, keys:write, usage:read, jobs:read, jobs:write, audit:read, status:read, admins:read, admins:write, playground, bodies:read, bodies:delete, or * for everything but bodies:read."`
-	Expires string   `placeholder:"WHEN" help:"When the token expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
+	Name             string   `required:"" help:"Display name of the token."`
+	Scopes           []string `required:"" placeholder:"SCOPE" predictor:"scopes" help:"Scopes, separated by commas: config:read, config:write, keys:read, keys:write, usage:read, jobs:read, jobs:write, audit:read, status:read, admins:read, admins:write, playground, bodies:read, bodies:delete, scim, or * for everything but bodies:read."`
+	IdentityProvider string   `name:"identity-provider" placeholder:"NAME" help:"IdentityProvider whose SCIM client the token is for. It goes with the scope scim, which stands alone."`
+	Organization     string   `placeholder:"NAME" help:"Restrict the token to an organization. It can then have the scopes config, keys, usage, jobs and admins."`
+	Project          string   `placeholder:"NAME" help:"Restrict the token to a project of the organization."`
+	Expires          string   `placeholder:"WHEN" help:"When the token expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
 }
 
 // Help is shown below the flags' summary.
@@ -40,7 +43,7 @@ func (c tokenCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	token, err := client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes,
-		ExpiresAt: expires})
+		ExpiresAt: expires, IdentityProvider: c.IdentityProvider, Organization: c.Organization, Project: c.Project})
 	if err != nil {
 		return admincli.Said(err)
 	}

@@ -96,13 +96,21 @@ func places(o configv1.Object) map[string]string {
 func rightsOf(o configv1.Object) []Scope {
 	switch o := o.(type) {
 	case *configv1.Account:
-		return ScopesOfAccount(o)
+		scopes := ScopesOfAccount(o)
+		for _, m := range o.GetMemberships() {
+			scopes = append(scopes, TenantScopesOf(m.GetRole())...)
+		}
+		return scopes
 	case *configv1.TokenIssuer: // it lets tokens act as keys
 		return []Scope{KeysWrite}
 	case *configv1.IdentityProvider:
 		scopes := ScopesOf(o.GetDefaultRole())
 		for _, r := range o.GetRoles() {
-			scopes = append(scopes, ScopesOf(r.GetRole())...)
+			if r.GetOrganization() != "" {
+				scopes = append(scopes, TenantScopesOf(r.GetRole())...)
+			} else {
+				scopes = append(scopes, ScopesOf(r.GetRole())...)
+			}
 		}
 		return scopes
 	case *configv1.AdminToken:
@@ -111,6 +119,10 @@ func rightsOf(o configv1.Object) []Scope {
 			scopes = append(scopes, Scope(s))
 		}
 		return scopes
+	case *configv1.IdentityGroup: // its name decides roles, also of who comes into it later
+		return []Scope{Everything}
+	case *configv1.Retention: // it deletes the audit log
+		return []Scope{Everything}
 	case *configv1.AuditSink: // it gets what everybody does, and is evidence against everybody
 		return []Scope{Everything}
 	}
@@ -146,7 +158,7 @@ func hashPassword(o configv1.Object) error {
 func (p *plan) checkOwners() error {
 	isOwner := func(o configv1.Object) bool {
 		a, ok := o.(*configv1.Account)
-		return ok && a.GetRole() == configv1.Role_OWNER && !a.GetDisabled() && a.GetPasswordHash() != ""
+		return ok && a.GetRole() == configv1.Role_OWNER && !a.Barred() && a.GetPasswordHash() != ""
 	}
 	if !slices.ContainsFunc(p.objects(nil), isOwner) || slices.ContainsFunc(p.objects(p.writes), isOwner) {
 		return nil

@@ -25,6 +25,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -92,8 +93,8 @@ type server struct {
 	streams   *semaphore.Weighted // of maxStreams: whoever has the request log exported
 }
 
-// New returns the handler of every path below /admin/v1/, and of OpenAI's below /v1/organization/. A request whose
-// context has a [Principal] is that principal's; any other needs a bearer token.
+// New returns the handler of every path below /admin/v1/ and /scim/v2/, and of OpenAI's below /v1/organization/. A
+// request whose context has a [Principal] is that principal's; any other needs a bearer token.
 func New(c Config) http.Handler {
 	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
 		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1),
@@ -107,6 +108,7 @@ func New(c Config) http.Handler {
 	}
 	open := http.NewServeMux()
 	open.Handle("GET /admin/v1/openapi.json", httpapi.Handler(c.Log, describe))
+	open.Handle(scim.Path, s.provisioning())
 	open.Handle("/", s.authenticated(httpapi.Mux(mux)))
 	return httpapi.Recover(c.Log, limited(unredirected(open)))
 }

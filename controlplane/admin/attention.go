@@ -74,7 +74,7 @@ func (s *server) facts(ctx context.Context) (attention.Facts, error) {
 			return f, err
 		}
 		for _, e := range entries {
-			if status := s.item(e).Status; status.Error != "" {
+			if status := s.item(ctx, e).Status; status.Error != "" {
 				f.Objects = append(f.Objects, attention.ObjectError{Kind: kind.Name, Name: e.Name, Error: status.Error})
 			}
 		}

@@ -87,10 +87,10 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 	// Hashes have one length, so that the time taken says nothing about the token's.
 	sum := sha256.Sum256([]byte(token))
 	if given && !s.config.Token.IsZero() && subtle.ConstantTimeCompare(sum[:], s.root[:]) == 1 {
-		return Principal{Name: "root", Role: "owner", Scopes: []Scope{Everything}, Address: address}, nil
+		return Principal{Name: nameRoot, Role: "owner", Scopes: []Scope{Everything}, Address: address}, nil
 	}
 	if given {
-		p, err := s.ofBearer(r.Context(), token)
+		p, err := s.ofBearer(r, token)
 		if err == nil || !errors.Is(err, configstore.ErrNotFound) {
 			p.Address = address
 			return p, err
@@ -109,11 +109,11 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 
 // ofBearer returns the principal of a token, or of the session of a command line. The error is ErrNotFound where there
 // is none, or not any more.
-func (s *server) ofBearer(ctx context.Context, token string) (Principal, error) {
+func (s *server) ofBearer(r *http.Request, token string) (Principal, error) {
 	if s.config.Terminals == nil || !strings.HasPrefix(token, adminapi.SessionPrefix) {
-		return s.ofToken(ctx, token)
+		return s.ofToken(r.Context(), token)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	account, err := s.config.Terminals(ctx, token)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *server) ofBearer(ctx context.Context, token string) (Principal, error) 
 	if account == nil {
 		return Principal{}, configstore.ErrNotFound
 	}
-	return PrincipalOfAccount(account, ""), nil
+	return PrincipalOfAccount(account, r.Header.Get(adminapi.HeaderTenant), ""), nil
 }
 
 // ofToken returns the principal of a token. The error is ErrNotFound where there is no such token, or not any more.
@@ -143,7 +143,8 @@ func (s *server) ofToken(ctx context.Context, token string) (Principal, error) {
 	if !ok || expired || subtle.ConstantTimeCompare(hash[:], stored.GetHash()) != 1 {
 		return Principal{}, configstore.ErrNotFound
 	}
-	p := Principal{Name: name, Role: "token"}
+	p := Principal{Name: name, Role: roleToken, Tenant: Tenant{stored.GetOrganization(), stored.GetProject()},
+		Provider: stored.GetIdentityProvider()}
 	for _, scope := range stored.GetScopes() {
 		p.Scopes = append(p.Scopes, Scope(scope))
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -24,7 +26,7 @@ const (
 
 // batch answers with a batch. Its cost is absent if the ledger is unavailable.
 func (s *server) batch(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.config.Batch.Batch(r.Context(), r.PathValue("id"))
+	found, err := s.findBatch(r)
 	if err != nil {
 		return err
 	}
@@ -44,6 +46,15 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, details)
 }
 
+// findBatch returns the batch of a path, if the caller may see it.
+func (s *server) findBatch(r *http.Request) (adminapi.TenantObject, error) {
+	found, err := s.config.Batch.Batch(r.Context(), r.PathValue("id"))
+	if err == nil && !seesTenant(r.Context(), found.Organization, found.Project) {
+		err = fmt.Errorf("%s %s: %w", kindBatch, r.PathValue("id"), configstore.ErrNotFound)
+	}
+	return found, err
+}
+
 func (s *server) batchFailures(w http.ResponseWriter, r *http.Request) error {
 	failures, err := s.config.Batch.BatchFailures(r.Context(), r.PathValue("id"), maxFailures)
 	if err != nil {
@@ -56,7 +67,7 @@ func (s *server) batchFailures(w http.ResponseWriter, r *http.Request) error {
 // entry.
 func (s *server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	if _, err := s.config.Batch.Batch(r.Context(), id); err != nil {
+	if _, err := s.findBatch(r); err != nil {
 		return err
 	}
 	if err := s.note(r.Context(), actionCancel, kindBatch, id, ""); err != nil {

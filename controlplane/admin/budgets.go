@@ -26,7 +26,7 @@ func (s *server) budgets(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return ledgerError(err)
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(b adminapi.BudgetUse) bool { return !maySee(r.Context(), b.Scope) })
+	all = slices.DeleteFunc(slices.Clone(all), func(b adminapi.BudgetUse) bool { return !s.maySee(r.Context(), b.Scope) })
 	slices.SortFunc(all, func(a, b adminapi.BudgetUse) int {
 		return cmp.Or(cmp.Compare(b.Percent(b.Spent), a.Percent(a.Spent)),
 			cmp.Compare(b.Percent(b.Forecast), a.Percent(a.Forecast)), strings.Compare(a.Scope, b.Scope))
@@ -37,11 +37,15 @@ func (s *server) budgets(w http.ResponseWriter, r *http.Request) error {
 }
 
 // maySee reports whether the caller may read the owner of a budget.
-func maySee(ctx context.Context, scope string) bool {
-	if strings.HasPrefix(scope, "key/") {
-		return needs(ctx, KeysRead) == nil
+func (s *server) maySee(ctx context.Context, scope string) bool {
+	kind, name, _ := strings.Cut(scope, "/")
+	if kind == "key" {
+		_, keys := s.config.Plane.Keys()
+		caller, _ := PrincipalOf(ctx)
+		return needs(ctx, KeysRead) == nil && caller.sees(keys[name])
 	}
-	return needs(ctx, ConfigRead) == nil
+	organization, project := splitProject(name)
+	return needs(ctx, ConfigRead) == nil && seesTenant(ctx, organization, project)
 }
 
 // An owned is what of an owner is read for its budgets.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -20,6 +21,10 @@ func (s *server) keyConsumption(w http.ResponseWriter, r *http.Request) error {
 	entry, err := s.config.Store.Get(r.Context(), configv1.KeyKind(), r.PathValue("id"))
 	if err != nil {
 		return err
+	}
+	caller, _ := PrincipalOf(r.Context())
+	if !caller.sees(entry.Object) {
+		return fmt.Errorf("%s %s: %w", entry.Kind.Name, entry.Name, configstore.ErrNotFound)
 	}
 	key, ok := entry.Object.(*configv1.Key)
 	if !ok {
@@ -51,7 +56,7 @@ func (c *consumption) of(ctx context.Context, key *configv1.Key) error {
 	if err := c.add(ctx, "key/"+key.GetName(), ledger.Restriction{Key: key.GetName()}, key); err != nil {
 		return err
 	}
-	if organization != "" {
+	if organization != "" && seesTenant(ctx, organization, "") {
 		if err := c.addShared(ctx, configv1.KindOf((*configv1.Organization)(nil)), organization,
 			ledger.Restriction{Organization: organization}); err != nil {
 			return err

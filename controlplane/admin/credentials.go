@@ -34,7 +34,7 @@ func inheritHash(o, stored configv1.Object) error {
 		if !ok {
 			missing = "create a key with POST /admin/v1/keys or modelgate key create"
 		}
-		o.Hash, o.Hint = was.GetHash(), was.GetHint()
+		o.Hash, o.Hint, o.Owner = was.GetHash(), was.GetHint(), was.GetOwner()
 		if o.GetRetired() != nil { // left out, it is not good any more
 			o.Retired = was.GetRetired()
 		}

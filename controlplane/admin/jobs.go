@@ -3,10 +3,12 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -54,6 +56,9 @@ func (s *server) fineTuningJob(w http.ResponseWriter, r *http.Request) error {
 	job, err := s.config.Jobs.FineTuningJob(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
+	}
+	if !seesTenant(r.Context(), job.Organization, job.Project) {
+		return fmt.Errorf("%s: %w", r.PathValue("id"), configstore.ErrNotFound)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, job)
 }

@@ -33,6 +33,8 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	asked.Name = id.New("key")
+	caller, _ := PrincipalOf(r.Context())
+	asked.Owner = caller.owner()
 	key := auth.Generate()
 	s.setKey(asked, key)
 	missing, err := boolOf(r, "create_missing")
@@ -103,7 +105,7 @@ func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	of := ref{configv1.KeyKind(), r.PathValue("id")}
 	key := auth.Generate()
 	done, err := s.write(r.Context(), change{refs: []ref{of}, dryRun: dryRun, action: "rotate"}, func(p *plan) error {
-		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
+		if err := precondition(r, p.visible(of)); err != nil {
 			return err
 		}
 		stored, err := p.existing(of)

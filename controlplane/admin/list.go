@@ -32,7 +32,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := needs(r.Context(), ReadScope(kind)); err != nil {
+	if err := needsKind(r.Context(), kind, ReadScope(kind)); err != nil {
 		return err
 	}
 	asked, err := optionsOf(r)
@@ -41,7 +41,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	var entries []configstore.Entry
 	page := adminapi.ItemPage{Items: []adminapi.Item{}}
-	if wanted := wantedOf(kind, asked); wanted != nil {
+	if wanted := seen(r.Context(), wantedOf(kind, asked)); wanted != nil {
 		entries, page.Next, err = s.search(r.Context(), kind, asked, wanted)
 	} else {
 		entries, page.Next, err = s.page(r.Context(), kind, asked)
@@ -50,9 +50,18 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, e := range entries {
-		page.Items = append(page.Items, s.item(e))
+		page.Items = append(page.Items, s.item(r.Context(), e))
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, page)
+}
+
+// seen restricts what is wanted, which is nil for all, to what the caller may see.
+func seen(ctx context.Context, wanted func(found) bool) func(found) bool {
+	p, _ := PrincipalOf(ctx)
+	if p.Tenant.IsAll() {
+		return wanted
+	}
+	return func(f found) bool { return p.sees(f.object) && (wanted == nil || wanted(f)) }
 }
 
 // page returns a page of all objects of a kind, and after which one the next begins.

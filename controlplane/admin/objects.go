@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,7 +33,7 @@ func objectOf(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
 	if err != nil {
 		return ref{}, err
 	}
-	if err := needs(r.Context(), scope(kind)); err != nil {
+	if err := needsKind(r.Context(), kind, scope(kind)); err != nil {
 		return ref{}, err
 	}
 	if r.PathValue("name") == "" {
@@ -51,12 +53,16 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	p, _ := PrincipalOf(r.Context())
+	if !p.sees(entry.Object) {
+		return fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
+	}
 	if tags := r.Header.Get("If-None-Match"); tags != "" && matches(tags, &entry) {
 		w.Header().Set("ETag", etag(entry.Revision))
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return s.writeEntry(w, http.StatusOK, entry)
+	return s.writeEntry(w, r, http.StatusOK, entry)
 }
 
 // post creates an object. Keys and tokens of administration have handlers of their own.
@@ -65,7 +71,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := needs(r.Context(), WriteScope(kind)); err != nil {
+	if err := needsKind(r.Context(), kind, WriteScope(kind)); err != nil {
 		return err
 	}
 	object, err := s.body(w, r, kind)
@@ -74,6 +80,9 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	}
 	of := ref{kind, object.GetName()}
 	return s.store(w, r, change{refs: []ref{of}}, func(p *plan) error {
+		if !p.caller.sees(object) {
+			return notForTenant(p.caller.Tenant)
+		}
 		if p.before.Find(kind, of.name) != nil {
 			return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeAlreadyExists,
 				Param:   "name",
@@ -101,7 +110,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 		c.reads = tenantsOf(k)
 	}
 	return s.store(w, r, c, func(p *plan) error {
-		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
+		if err := precondition(r, p.visible(of)); err != nil {
 			return err
 		}
 		return p.put(object)
@@ -137,7 +146,7 @@ func (s *server) store(w http.ResponseWriter, r *http.Request, c change, decide 
 		w.Header().Set("Location", locationOf(of))
 	}
 	// It is shown as this request stored it, also where another has changed it since.
-	return s.writeEntry(w, status, *done.entry(of.kind, of.name))
+	return s.writeEntry(w, r, status, *done.entry(of.kind, of.name))
 }
 
 func locationOf(of ref) string {
@@ -154,7 +163,7 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	done, err := s.write(r.Context(), change{refs: []ref{of}, dryRun: dryRun}, func(p *plan) error {
-		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
+		if err := precondition(r, p.visible(of)); err != nil {
 			return err
 		}
 		if err := p.remove(of); err != nil {
@@ -204,16 +213,17 @@ func matches(tags string, stored *configstore.Entry) bool {
 
 func etag(revision int64) string { return strconv.Quote(strconv.FormatInt(revision, 10)) }
 
-func (s *server) writeEntry(w http.ResponseWriter, status int, e configstore.Entry) error {
+func (s *server) writeEntry(w http.ResponseWriter, r *http.Request, status int, e configstore.Entry) error {
 	w.Header().Set("ETag", etag(e.Revision))
-	return httpapi.WriteJSON(w, status, s.item(e))
+	return httpapi.WriteJSON(w, status, s.item(r.Context(), e))
 }
 
-// item is what the API shows of what is stored.
-func (s *server) item(e configstore.Entry) adminapi.Item {
+// item is what the API shows the caller of what is stored.
+func (s *server) item(ctx context.Context, e configstore.Entry) adminapi.Item {
 	item := adminapi.Item{Kind: e.Kind, Name: e.Name, Status: adminapi.Status{Revision: e.Revision}}
 	if e.Object != nil {
-		item.Object = redacted(e.Object)
+		p, _ := PrincipalOf(ctx)
+		item.Object = redacted(p.shown(e.Object))
 	}
 	item.Status.Error = s.config.Plane.ObjectError(e.Kind.Name, e.Name)
 	if e.Err != nil {

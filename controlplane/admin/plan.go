@@ -35,7 +35,10 @@ func (p *plan) put(written configv1.Object) error {
 	if p.planned(kind, written.GetName()) {
 		return configv1.Errors{{Object: configv1.Label(written), Message: "is given twice"}}
 	}
-	stored := p.stored(kind, written.GetName())
+	var stored configv1.Object
+	if e := p.visible(ref{kind, written.GetName()}); e != nil {
+		stored = e.Object
+	}
 	object := proto.Clone(written).(configv1.Object)
 	if err := inherit(object, stored); err != nil {
 		return err
@@ -64,6 +67,9 @@ func (p *plan) put(written configv1.Object) error {
 
 // store plans to store an object that is complete. Shown is how it is shown.
 func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) error {
+	if err := p.mayTouch(kind, object.GetName(), object, stored); err != nil {
+		return err
+	}
 	change := adminapi.Change{Kind: kind.Name, Name: object.GetName(), Action: adminapi.Updated}
 	switch {
 	case stored != nil && proto.Equal(stored, object):
@@ -89,6 +95,9 @@ func (p *plan) remove(of ref) error {
 	if entry == nil {
 		return fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
 	}
+	if err := p.mayTouch(of.kind, of.name, nil, entry.Object); err != nil {
+		return err
+	}
 	removed := adminapi.Change{Kind: of.kind.Name, Name: of.name, Action: adminapi.Deleted}
 	if entry.Object != nil {
 		if err := p.mayWrite(nil, entry.Object); err != nil {
@@ -107,7 +116,7 @@ func (p *plan) remove(of ref) error {
 
 // existing returns an object that is there and can be read.
 func (p *plan) existing(of ref) (configv1.Object, error) {
-	entry := p.before.Find(of.kind, of.name)
+	entry := p.visible(of)
 	if entry == nil {
 		return nil, fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
 	}
@@ -148,6 +157,9 @@ func (p *plan) stored(kind configv1.Kind, name string) configv1.Object {
 // check returns what is wrong between objects after the plan that was not wrong before: what others broke does not
 // keep anyone from working.
 func (p *plan) check() error {
+	if err := p.followGroups(); err != nil {
+		return err
+	}
 	already := configv1.ValidateSet(p.objects(nil))
 	var errs configv1.Errors
 	for _, e := range configv1.ValidateSet(p.objects(p.writes)) {

@@ -28,7 +28,9 @@ const (
 	// BodiesRead shows kept bodies. Neither a role nor Everything includes it.
 	BodiesRead   Scope = "bodies:read"
 	BodiesDelete Scope = "bodies:delete"
-	Everything   Scope = "*"
+	// Provision is of the SCIM client of one identity provider. No role but the owner's includes it.
+	Provision  Scope = "scim"
+	Everything Scope = "*"
 )
 
 // ScopesOf returns what a role may do.
@@ -69,13 +71,38 @@ type Principal struct {
 	// Role is that of the account in lower case, "token", or "identity provider".
 	Role    string
 	Scopes  []Scope
+	Tenant  Tenant // to which the scopes are restricted
+	OwnKeys bool   // of keys, only those that the principal has made may be changed
 	Address string // that the call came from
+	// Provider is the IdentityProvider whose SCIM client it is.
+	Provider string
 }
 
-// PrincipalOfAccount returns the principal of an account that is signed in.
-func PrincipalOfAccount(a *configv1.Account, address string) Principal {
-	return Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()), Scopes: ScopesOfAccount(a),
+// PrincipalOfAccount returns the principal of an account that is signed in. An account without a role acts under one
+// of its memberships: that of the tenant which is asked for, as "organization" or "organization/project", or else the
+// first.
+func PrincipalOfAccount(a *configv1.Account, tenant, address string) Principal {
+	p := Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()), Scopes: ScopesOfAccount(a),
 		Address: address}
+	if a.GetRole() != configv1.Role_ROLE_UNSPECIFIED && tenant == "" {
+		return p
+	}
+	m := membershipOf(a, tenant)
+	if m == nil {
+		return Principal{Name: a.GetName(), Tenant: nobodys, Address: address}
+	}
+	p.Tenant = Tenant{m.GetOrganization(), m.GetProject()}
+	p.Role, p.Scopes = strings.ToLower(m.GetRole().String())+" of "+p.Tenant.String(), TenantScopesOf(m.GetRole())
+	p.OwnKeys = m.GetRole() == configv1.Role_MEMBER
+	return p
+}
+
+// owner returns the name under which the principal owns keys: that of an account.
+func (p Principal) owner() string {
+	if p.Role == roleToken || p.Name == nameRoot {
+		return ""
+	}
+	return p.Name
 }
 
 // May reports whether the principal may do something.
@@ -83,6 +110,12 @@ func (p Principal) May(s Scope) bool {
 	return slices.Contains(p.Scopes, s) || s == AdminsRead && slices.Contains(p.Scopes, AdminsWrite) ||
 		s != BodiesRead && slices.Contains(p.Scopes, Everything)
 }
+
+// roleToken is the role of a token, and nameRoot the name of that of the data directory.
+const (
+	roleToken = "token"
+	nameRoot  = "root"
+)
 
 type principalKey struct{}
 

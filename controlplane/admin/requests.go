@@ -58,8 +58,9 @@ func (s *server) searchOf(r *http.Request) (adminapi.ListOptions, error) {
 		return asked, nil
 	}
 	var ids []string
+	caller, _ := PrincipalOf(r.Context())
 	for _, key := range s.keys.of(s.config.Plane.Keys()) {
-		if !containsAll(key.text, words) {
+		if !containsAll(key.text, words) || !caller.sees(key.object) {
 			continue
 		}
 		if ids = append(ids, key.name); len(ids) > maxNamed {
@@ -108,7 +109,7 @@ func (s *server) request(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return ledgerError(err)
-	case !found:
+	case !found || !seesTenant(r.Context(), e.Organization, e.Project):
 		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
 			Message: fmt.Sprintf("There is no exchange %q in the request log.", r.PathValue("id"))}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -26,54 +27,83 @@ type route struct {
 	handler httpapi.HandlerFunc
 	timeout time.Duration // 0: requestTimeout
 	writes  bool          // the change may be waited for, for adminapi.MaxWait longer
+	tenants tenantRule    // what it does for principals who are restricted to a tenant
 }
 
 // routes is the one table of what is served and who may use it.
 func (s *server) routes() []route {
+	return slices.Concat(s.objectRoutes(), s.ledgerRoutes(), s.stateRoutes())
+}
+
+// objectRoutes are of the configuration.
+func (s *server) objectRoutes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/{kind}", handler: s.list},
-		{pattern: "POST /admin/v1/{kind}", handler: s.post, writes: true},
-		{pattern: "GET /admin/v1/{kind}/{name...}", handler: s.get},
-		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: s.put, writes: true},
-		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: s.delete, writes: true},
+		{pattern: "GET /admin/v1/{kind}", handler: s.list, tenants: checked},
+		{pattern: "POST /admin/v1/{kind}", handler: s.post, writes: true, tenants: checked},
+		{pattern: "GET /admin/v1/{kind}/{name...}", handler: s.get, tenants: checked},
+		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: s.put, writes: true, tenants: checked},
+		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: s.delete, writes: true, tenants: checked},
 		{pattern: "POST /admin/v1/apply", handler: s.apply, timeout: applyTimeout, writes: true},
 		{pattern: "GET /admin/v1/export", scope: ConfigRead, handler: s.exportAll, timeout: exportTimeout},
-		{pattern: "GET /admin/v1/history/{kind}/{name...}", handler: s.history},
+		{pattern: "GET /admin/v1/history/{kind}/{name...}", scope: AuditRead, handler: s.history},
 		{pattern: "POST /admin/v1/rollback/{kind}/{name...}", handler: s.rollbackOne, timeout: applyTimeout, writes: true},
 		{pattern: "POST /admin/v1/rollback", scope: ConfigWrite, handler: s.rollbackAll, timeout: applyTimeout,
 			writes: true},
-		{pattern: "POST /admin/v1/keys", scope: KeysWrite, handler: s.createKey, writes: true},
-		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: KeysWrite, handler: s.rotateKey, writes: true},
-		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: KeysRead, handler: s.asked(s.keyConsumption)},
+		{pattern: "POST /admin/v1/keys", scope: KeysWrite, handler: s.createKey, writes: true, tenants: checked},
+		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: KeysWrite, handler: s.rotateKey, writes: true, tenants: checked},
+		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: KeysRead, handler: s.asked(s.keyConsumption),
+			tenants: checked},
 		{pattern: "POST /admin/v1/providers/{name}/test", scope: ConfigWrite, handler: s.testProvider,
 			timeout: 15 * time.Second},
-		{pattern: "GET /admin/v1/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout},
-		{pattern: "GET /v1/organization/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage),
+	}
+}
+
+// ledgerRoutes are of what was used, and of what went through the gateway.
+func (s *server) ledgerRoutes() []route {
+	return []route{
+		{pattern: "POST /admin/v1/policies/test", scope: UsageRead, handler: s.asked(s.testPolicies),
 			timeout: exportTimeout},
-		{pattern: "GET /v1/organization/costs", scope: UsageRead, handler: s.asked(s.costs), timeout: exportTimeout},
-		{pattern: "GET /admin/v1/summary", scope: UsageRead, handler: s.asked(s.summary), timeout: exportTimeout},
-		{pattern: "GET /admin/v1/series", scope: UsageRead, handler: s.asked(s.series), timeout: exportTimeout},
-		{pattern: "GET /admin/v1/budgets", scope: UsageRead, handler: s.asked(s.budgets)},
+		{pattern: "GET /admin/v1/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout,
+			tenants: checked},
+		{pattern: "GET /v1/organization/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage),
+			timeout: exportTimeout, tenants: checked},
+		{pattern: "GET /v1/organization/costs", scope: UsageRead, handler: s.asked(s.costs), timeout: exportTimeout,
+			tenants: checked},
+		{pattern: "GET /admin/v1/summary", scope: UsageRead, handler: s.asked(s.summary), timeout: exportTimeout,
+			tenants: queried},
+		{pattern: "GET /admin/v1/series", scope: UsageRead, handler: s.asked(s.series), timeout: exportTimeout,
+			tenants: queried},
+		{pattern: "GET /admin/v1/budgets", scope: UsageRead, handler: s.asked(s.budgets), tenants: checked},
 		{pattern: "GET /admin/v1/attention", scope: StatusRead, handler: s.attention},
-		{pattern: "GET /admin/v1/exchanges", scope: UsageRead, handler: s.asked(s.requests), timeout: streamTimeout},
-		{pattern: "GET /admin/v1/exchanges/{id}", scope: UsageRead, handler: s.asked(s.request)},
-		{pattern: "GET /admin/v1/requests", scope: UsageRead, handler: s.asked(s.requests), timeout: streamTimeout},
-		{pattern: "GET /admin/v1/requests/{id}", scope: UsageRead, handler: s.asked(s.request)},
-		{pattern: "GET /admin/v1/outcomes", scope: UsageRead, handler: s.asked(s.outcomes), timeout: exportTimeout},
+		{pattern: "GET /admin/v1/exchanges", scope: UsageRead, handler: s.asked(s.requests), timeout: streamTimeout,
+			tenants: queried},
+		{pattern: "GET /admin/v1/exchanges/{id}", scope: UsageRead, handler: s.asked(s.request), tenants: checked},
+		{pattern: "GET /admin/v1/requests", scope: UsageRead, handler: s.asked(s.requests), timeout: streamTimeout,
+			tenants: queried},
+		{pattern: "GET /admin/v1/requests/{id}", scope: UsageRead, handler: s.asked(s.request), tenants: checked},
+		{pattern: "GET /admin/v1/outcomes", scope: UsageRead, handler: s.asked(s.outcomes), timeout: exportTimeout,
+			tenants: queried},
 		{pattern: "GET /admin/v1/exchanges/{id}/bodies", scope: BodiesRead, handler: s.readBodies},
 		{pattern: "DELETE /admin/v1/exchanges/{id}/bodies", scope: BodiesDelete, handler: s.deleteBodiesOf},
 		{pattern: "DELETE /admin/v1/bodies", scope: BodiesDelete, handler: s.deleteBodies, timeout: applyTimeout},
+		{pattern: "POST /admin/v1/erasures", scope: Everything, handler: s.asked(s.eraseUser), timeout: applyTimeout},
+	}
+}
+
+// stateRoutes are of the data plane, of jobs, alerts and the audit log.
+func (s *server) stateRoutes() []route {
+	return []route{
 		{pattern: "GET /admin/v1/health", scope: StatusRead, handler: s.asked(s.health)},
 		{pattern: "GET /admin/v1/dataplane", scope: StatusRead, handler: s.dataPlane},
-		{pattern: "GET /admin/v1/batches", scope: JobsRead, handler: s.batches},
-		{pattern: "GET /admin/v1/batches/{id}", scope: JobsRead, handler: s.batch},
+		{pattern: "GET /admin/v1/batches", scope: JobsRead, handler: s.batches, tenants: queried},
+		{pattern: "GET /admin/v1/batches/{id}", scope: JobsRead, handler: s.batch, tenants: checked},
 		{pattern: "GET /admin/v1/batches/{id}/failures", scope: JobsRead, handler: s.batchFailures},
 		{pattern: "GET /admin/v1/batches/{id}/files/{which}", scope: BodiesRead, handler: s.batchFile,
 			timeout: fileTimeout},
-		{pattern: "POST /admin/v1/batches/{id}/cancel", scope: JobsWrite, handler: s.cancelBatch},
-		{pattern: "GET /admin/v1/quotas", scope: JobsRead, handler: s.quotas},
-		{pattern: "GET /admin/v1/fine_tuning/jobs", scope: JobsRead, handler: s.fineTuningJobs},
-		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}", scope: JobsRead, handler: s.fineTuningJob},
+		{pattern: "POST /admin/v1/batches/{id}/cancel", scope: JobsWrite, handler: s.cancelBatch, tenants: checked},
+		{pattern: "GET /admin/v1/quotas", scope: JobsRead, handler: s.quotas, tenants: queried},
+		{pattern: "GET /admin/v1/fine_tuning/jobs", scope: JobsRead, handler: s.fineTuningJobs, tenants: queried},
+		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}", scope: JobsRead, handler: s.fineTuningJob, tenants: checked},
 		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}/events", scope: JobsRead, handler: s.fineTuningEvents},
 		{pattern: "GET /admin/v1/alerts", scope: StatusRead, handler: s.withAlerts(s.alerts)},
 		{pattern: "GET /admin/v1/alerts/history", scope: StatusRead, handler: s.withAlerts(s.alertHistory)},
@@ -101,6 +131,11 @@ func (s *server) guarded(r route) httpapi.HandlerFunc {
 			if err := needs(req.Context(), r.scope); err != nil {
 				return err
 			}
+		}
+		p, _ := PrincipalOf(req.Context())
+		req, err := r.tenants.within(req, p)
+		if err != nil {
+			return err
 		}
 		if r.writes {
 			if _, _, err := waitOf(req); err != nil {
@@ -133,6 +168,17 @@ func needs(ctx context.Context, scope Scope) error {
 		Message: fmt.Sprintf("You have insufficient permissions for this operation. Missing scopes: %s.", scope)}
 }
 
+// needsKind is needs of a scope for objects of a kind.
+func needsKind(ctx context.Context, kind configv1.Kind, scope Scope) error {
+	if err := needs(ctx, scope); err != nil {
+		return err
+	}
+	if p, _ := PrincipalOf(ctx); !p.Tenant.IsAll() && !tenantKind(kind, scope) {
+		return notForTenant(p.Tenant)
+	}
+	return nil
+}
+
 // needsAny is needs of the first scope, unless the principal has one of the others.
 func needsAny(ctx context.Context, scopes ...Scope) error {
 	for _, s := range scopes[1:] {
@@ -148,7 +194,8 @@ func ReadScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysRead
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.TokenIssuer:
+	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
+		*configv1.TokenIssuer:
 		return AdminsRead
 	}
 	return ConfigRead
@@ -159,9 +206,10 @@ func WriteScope(kind configv1.Kind) Scope {
 	switch kind.New().(type) {
 	case *configv1.Key:
 		return KeysWrite
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.TokenIssuer:
+	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
+		*configv1.TokenIssuer:
 		return AdminsWrite
-	case *configv1.AuditSink: // it gets what everybody does
+	case *configv1.AuditSink, *configv1.Retention: // one gets what everybody does, the other deletes it
 		return Everything
 	}
 	return ConfigWrite

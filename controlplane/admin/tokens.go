@@ -18,7 +18,8 @@ func (s *server) createToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	asked := object.(*configv1.AdminToken)
-	if err := onlyChosen(asked, "display_name", "scopes", "expires_at"); err != nil {
+	if err := onlyChosen(asked, "display_name", "scopes", "expires_at", "identity_provider", "organization",
+		"project"); err != nil {
 		return err
 	}
 	if err := named(asked.GetDisplayName(), asked.GetExpiresAt(), time.Now()); err != nil {

@@ -10,7 +10,6 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -36,9 +35,10 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, resource string)
 		}
 		defer leave()
 	}
+	caller, _ := PrincipalOf(r.Context())
 	t := table{}
 	for {
-		text, err := s.config.Ledger.Usage(r.Context(), resource, query.Encode(), ledger.Restriction{})
+		text, err := s.config.Ledger.Usage(r.Context(), resource, query.Encode(), caller.Tenant.restriction())
 		if err != nil {
 			return ledgerError(err)
 		}

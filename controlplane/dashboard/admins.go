@@ -31,24 +31,34 @@ type accountData struct {
 }
 
 func (v *visit) newAccount(w http.ResponseWriter, _ *http.Request) error {
-	return v.render(w, "account", "New account", accountData{Person: &configv1.Account{Role: configv1.Role_VIEWER},
-		New: true})
+	person := &configv1.Account{Role: configv1.Role_VIEWER}
+	if t := v.principal.Tenant; !t.IsAll() {
+		person = &configv1.Account{Memberships: []*configv1.Membership{{Organization: t.Organization, Project: t.Project,
+			Role: configv1.Role_MEMBER}}}
+	}
+	return v.render(w, "account", "New account", accountData{Person: person, New: true})
 }
 
 // readAccount puts what a form says into an account. Without a password the one that is stored stays.
-func readAccount(f url.Values, a *configv1.Account) {
+func readAccount(f url.Values, a *configv1.Account) (err error) {
 	a.DisplayName, a.Disabled = strings.TrimSpace(f.Get("display_name")), f.Get("disabled") != ""
 	a.ReadBodies, a.BreakGlass = f.Get("read_bodies") != "", f.Get("break_glass") != ""
-	a.Role = configv1.Role(configv1.Role_value[f.Get("role")])
+	if a.GetProvisioning() == nil { // else the groups of the person decide
+		a.Role = configv1.Role(configv1.Role_value[f.Get("role")])
+	}
 	if p := f.Get("password"); p != "" {
 		a.Password, a.PasswordHash = p, ""
 	}
+	a.Memberships, err = membershipsOf(f.Get("memberships"))
+	return err
 }
 
 func (v *visit) createAccount(w http.ResponseWriter, r *http.Request) error {
 	data := accountData{Person: &configv1.Account{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true}
-	readAccount(r.PostForm, data.Person)
-	err := v.create(r, data.Person)
+	err := readAccount(r.PostForm, data.Person)
+	if err == nil {
+		err = v.create(r, data.Person)
+	}
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "account", "New account", data, message)
 	}
@@ -68,8 +78,9 @@ func (v *visit) changeAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	readAccount(r.PostForm, person)
-	_, err = v.api.Put(r.Context(), person, revisionOf(r))
+	if err = readAccount(r.PostForm, person); err == nil {
+		_, err = v.api.Put(r.Context(), person, revisionOf(r))
+	}
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "account", "Account "+person.GetName(),
 			accountData{Person: person, Status: status}, message)
@@ -88,6 +99,7 @@ func (v *visit) tokens(w http.ResponseWriter, r *http.Request) error {
 // A tokenData is what the form of a new token shows.
 type tokenData struct {
 	DisplayName, ExpiresAt string
+	IdentityProvider       string
 	Scopes                 []scopeChoice
 	New                    *adminapi.NewToken // at the only time at which it is shown
 }
@@ -112,6 +124,7 @@ func scopeChoices(chosen []string) []scopeChoice {
 		{Name: string(admin.AdminsWrite), Does: "manage them"},
 		{Name: string(admin.BodiesRead), Does: "see kept requests and answers"},
 		{Name: string(admin.BodiesDelete), Does: "delete kept requests and answers"},
+		{Name: string(admin.Provision), Does: "provision accounts and groups, for the SCIM client of an identity provider"},
 		{Name: string(admin.Everything), Does: "everything except seeing kept requests and answers"},
 	}
 	for i := range list {
@@ -130,10 +143,11 @@ func (v *visit) newToken(w http.ResponseWriter, _ *http.Request) error {
 func (v *visit) createToken(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	data := tokenData{DisplayName: strings.TrimSpace(f.Get("display_name")), ExpiresAt: f.Get("expires_at"),
-		Scopes: scopeChoices(f["scope"])}
+		IdentityProvider: strings.TrimSpace(f.Get("identity_provider")), Scopes: scopeChoices(f["scope"])}
 	expires, err := timeOf(data.ExpiresAt)
 	if err == nil {
-		asked := adminapi.TokenRequest{DisplayName: data.DisplayName, Scopes: f["scope"]}
+		asked := adminapi.TokenRequest{DisplayName: data.DisplayName, Scopes: f["scope"],
+			IdentityProvider: data.IdentityProvider}
 		if expires != nil {
 			at := expires.AsTime()
 			asked.ExpiresAt = &at

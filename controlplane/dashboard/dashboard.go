@@ -154,7 +154,7 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, err
 		return v, nil
 	}
 	v.session, v.account, v.csrf = s, account, formToken(id)
-	v.principal = admin.PrincipalOfAccount(account, v.principal.Address)
+	v.principal = admin.PrincipalOfAccount(account, actsFor(r, account), v.principal.Address)
 	v.api = admin.InProcess(d.config.API, v.principal).Waiting(takenWithin, func(string) { v.pending = true })
 	return v, nil
 }
@@ -173,7 +173,7 @@ func (d *Dashboard) resume(ctx context.Context, id string, used bool) (*session,
 	if err != nil {
 		return nil, nil, err
 	}
-	if account == nil || account.GetDisabled() || fingerprint(account) != s.Fingerprint {
+	if account == nil || account.Barred() || fingerprint(account) != s.Fingerprint {
 		return nil, nil, d.sessions.end(ctx, id)
 	}
 	return s, account, nil

@@ -81,7 +81,47 @@ func TestSignInAtAnIdentityProvider(t *testing.T) {
 	p = b.browser(t).signInAt(i, "grace", "/")
 	require.Equal(t, 403, p.status)
 	require.Contains(t, text(p.body), "no group that may use this gateway")
-	require.Equal(t, []string{"sign_in", "sign_in", "sign_in"}, b.actions())
+	require.Equal(t, []string{"sign_in", "sign_in", "sign_in", "sign_in_failed"}, b.actions())
+}
+
+func TestSignInOfSomebodyWhoIsProvisioned(t *testing.T) {
+	b := newBench(t)
+	i := b.withProvider(t, func(p *configv1.IdentityProvider) { p.ProvisionedOnly = true })
+	i.Add("grace", "admins")
+	p := b.browser(t).signInAt(i, "grace", "/")
+	require.Equal(t, 403, p.status)
+	require.Contains(t, text(p.body), "has not provisioned an account for you")
+
+	b.put(t, &configv1.IdentityGroup{Name: "grp_1", DisplayName: "ops", Provider: "corp"})
+	grace := &configv1.Account{Name: "grace@example.com", DisplayName: "Grace", Role: configv1.Role_OPERATOR,
+		Identity: &configv1.Identity{Issuer: i.URL},
+		Provisioning: &configv1.Provisioning{Provider: "corp", Id: "usr_1", UserName: "Grace@example.com",
+			Groups: []string{"grp_1"}}}
+	b.put(t, grace)
+	w := b.browser(t)
+	require.Equal(t, 303, w.signInAt(i, "grace", "/").status)
+	signedIn := b.account(t, "grace@example.com")
+	require.Equal(t, "id-of-grace", signedIn.GetIdentity().GetSubject())
+	require.Equal(t, configv1.Role_OPERATOR, signedIn.GetRole(), "not that of the claims")
+	require.Equal(t, "Grace", signedIn.GetDisplayName())
+	owner := b.owner(t)
+	require.Contains(t, text(owner.get("/accounts/grace@example.com").body), "The identity provider corp provisions")
+	require.NotContains(t, owner.get("/accounts/grace@example.com").body, `name="role"`)
+	require.Contains(t, owner.get("/accounts").body, "provisioned")
+
+	grace = signedIn
+	grace.Provisioning.Inactive = true
+	b.put(t, grace)
+	require.Equal(t, 303, w.get("/account").status, "the session has ended")
+	p = b.browser(t).signInAt(i, "grace", "/")
+	require.Equal(t, 403, p.status)
+	require.Contains(t, text(p.body), "has deactivated your account")
+	grace.Provisioning.Inactive = false
+	b.put(t, grace)
+	require.Equal(t, 303, w.signInAt(i, "grace", "/").status)
+	b.put(t, &configv1.IdentityGroup{Name: "grp_1", DisplayName: "staff", Provider: "corp"})
+	require.Equal(t, 303, w.get("/account").status, "a change of the role ends it too")
+	require.Equal(t, configv1.Role_VIEWER, b.account(t, "grace@example.com").GetRole())
 }
 
 func TestAnIdentityTakesOverNoAccount(t *testing.T) {

@@ -109,7 +109,7 @@ func (d *Dashboard) owned(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("look for an owner: %w", err)
 	}
 	for _, item := range accounts {
-		if a, ok := item.Object.(*configv1.Account); ok && a.GetRole() == configv1.Role_OWNER && !a.GetDisabled() {
+		if a, ok := item.Object.(*configv1.Account); ok && a.GetRole() == configv1.Role_OWNER && !a.Barred() {
 			return true, nil
 		}
 	}

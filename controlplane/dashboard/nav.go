@@ -59,12 +59,16 @@ func navigation() []navGroup {
 	}
 }
 
+// tenantPaths are what of the navigation is for people who are restricted to a tenant.
+var tenantPaths = []string{"/", "/usage", "/requests", "/keys", "/organizations", "/projects", "/batches",
+	"/fine-tuning", "/accounts", "/account"}
+
 // navFor returns what of the navigation somebody may see.
 func navFor(p admin.Principal) []navGroup {
 	groups := navigation()
 	for i := range groups {
 		groups[i].Items = slices.DeleteFunc(groups[i].Items, func(n navItem) bool {
-			return n.scope != "" && !p.May(n.scope)
+			return n.scope != "" && !p.May(n.scope) || !p.Tenant.IsAll() && !slices.Contains(tenantPaths, n.Path)
 		})
 	}
 	return slices.DeleteFunc(groups, func(g navGroup) bool { return len(g.Items) == 0 })
@@ -114,6 +118,7 @@ func accessPages() []route {
 		{"GET /find", "", (*visit).find},
 		{"GET /account", "", (*visit).profile},
 		{"POST /account", "", (*visit).changePassword},
+		{"POST /tenant", "", (*visit).setTenant},
 
 		{"GET /keys", admin.KeysRead, (*visit).keys},
 		{"POST /keys", admin.KeysWrite, (*visit).createKey},

@@ -47,7 +47,8 @@ func TestEveryPageForEveryRole(t *testing.T) {
 			w.get("/account")
 			p := ask(w)
 			may := admin.Principal{Scopes: admin.ScopesOf(role)}.May(route.Scope) || route.Scope == ""
-			if method == http.MethodPost && role == configv1.Role_VIEWER && pattern != "/account" {
+			if method == http.MethodPost && role == configv1.Role_VIEWER && pattern != "/account" &&
+				pattern != "/tenant" {
 				require.NotEqual(t, 303, p.status, "%s as viewer", route.Pattern)
 				require.GreaterOrEqual(t, p.status, 400, "%s as viewer", route.Pattern)
 			}
@@ -62,6 +63,54 @@ func TestEveryPageForEveryRole(t *testing.T) {
 				require.Equal(t, 403, p.status, "%s as %s", route.Pattern, role)
 			}
 		}
+	}
+}
+
+// Every page × role within a tenant: nobody sees anything of another tenant, on no page, and no page fails.
+func TestEveryPageForEveryRoleOfATenant(t *testing.T) {
+	b := newBench(t)
+	owner := b.owner(t)
+	fill(t, b, owner)
+	for _, name := range []string{"mine", "secretcorp"} {
+		require.Equal(t, 303, owner.post("/organizations", "name", name, "display_name", name).status)
+		require.Equal(t, 303, owner.post("/projects", "organization", name, "name", "web", "display_name", name).status)
+		require.Equal(t, 200, owner.post("/keys", "display_name", name+"-key", "organization", name, "project",
+			"web").status)
+	}
+	for _, role := range configv1.TenantRoles() {
+		name := "t" + strings.ToLower(role.String())
+		owner.get("/new/account")
+		p := owner.post("/accounts", "name", name, "role", "ROLE_UNSPECIFIED", "password", goodPassword, "memberships",
+			"mine "+role.String()+"\nmine/web VIEWER")
+		require.Equal(t, 303, p.status, text(p.body))
+		w := b.browser(t)
+		require.Equal(t, 303, w.signIn(name, goodPassword).status)
+		nav := w.get("/account").body
+		for path, shown := range map[string]bool{"/keys": true, "/projects": true, "/usage": true,
+			"/accounts": role == configv1.Role_ADMIN, "/providers": false, "/models": false, "/rate-limits": false,
+			"/audit": false, "/objects": false, "/data-plane": false} {
+			require.Equal(t, shown, strings.Contains(nav, `<a href="`+path+`"`), "%s %s", role, path)
+		}
+		for _, path := range []string{"/", "/keys", "/projects", "/organizations", "/usage", "/requests", "/batches",
+			"/projects/mine/web", "/organizations/mine"} {
+			p := w.get(path)
+			require.Equal(t, 200, p.status, "%s %s: %s", role, path, text(p.body))
+			require.NotContains(t, p.body, "secretcorp", "%s %s", role, path)
+			require.NotContains(t, p.body, "acme", "%s %s", role, path)
+		}
+		require.Contains(t, w.get("/keys").body, "mine-key")
+		require.Equal(t, 404, w.get("/projects/secretcorp/web").status)
+		require.Equal(t, 404, w.get("/organizations/secretcorp").status)
+		for _, path := range []string{"/providers", "/models", "/rate-limits", "/objects/Provider"} {
+			require.Equal(t, 403, w.get(path).status, "%s %s", role, path)
+		}
+		made := w.post("/keys", "display_name", "my own", "organization", "mine", "project", "web")
+		require.Equal(t, map[bool]int{true: 403, false: 200}[role == configv1.Role_VIEWER], made.status, text(made.body))
+		require.Equal(t, 303, w.post("/tenant", "tenant", "mine/web").status)
+		require.Contains(t, w.get("/account").body, "viewer of mine/web")
+		require.Equal(t, 403, w.post("/keys", "display_name", "no", "organization", "mine", "project", "web").status)
+		require.Equal(t, 303, w.post("/tenant", "tenant", "secretcorp").status)
+		require.Contains(t, w.get("/account").body, strings.ToLower(role.String())+" of mine<", "an unknown one is none")
 	}
 }
 

@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/admin"
 )
 
 const (
@@ -25,6 +27,7 @@ const (
 	sessionCookie = "__Host-modelgate"
 	formCookie    = "__Host-modelgate-form"
 	themeCookie   = "__Host-modelgate-theme"
+	tenantCookie  = "__Host-modelgate-tenant"
 
 	sessionIdle = 12 * time.Hour
 	sessionLife = 7 * 24 * time.Hour
@@ -67,6 +70,9 @@ func fingerprint(a *configv1.Account) string {
 	of := fmt.Appendf(nil, "%q %q %d", a.GetName(), a.GetPasswordHash(), a.GetRole())
 	if id := a.GetIdentity(); id != nil {
 		of = fmt.Appendf(of, " %q %q", id.GetIssuer(), id.GetSubject())
+	}
+	for _, m := range a.GetMemberships() {
+		of = fmt.Appendf(of, " %q %q %d", m.GetOrganization(), m.GetProject(), m.GetRole())
 	}
 	sum := sha256.Sum256(of)
 	return hex.EncodeToString(sum[:16])
@@ -169,6 +175,18 @@ func formCookieOf(w http.ResponseWriter, r *http.Request) string {
 	value := rand.Text()
 	setCookie(w, formCookie, value, 0)
 	return value
+}
+
+// actsFor returns under which membership somebody wants to act, as [admin.PrincipalOfAccount] takes it. One that the
+// account does not have any more is none.
+func actsFor(r *http.Request, a *configv1.Account) string {
+	c, err := r.Cookie(tenantCookie)
+	if err != nil || !slices.ContainsFunc(a.GetMemberships(), func(m *configv1.Membership) bool {
+		return admin.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String() == c.Value
+	}) {
+		return ""
+	}
+	return c.Value
 }
 
 func themeOf(r *http.Request) string {

@@ -69,7 +69,7 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	// It takes as long where there is no such account.
 	good := password.Verify(account.GetPasswordHash(), r.PostForm.Get("password"))
-	if account == nil || account.GetDisabled() || !good || data.Replaced() && !account.GetBreakGlass() {
+	if account == nil || account.Barred() || !good || data.Replaced() && !account.GetBreakGlass() {
 		known := ""
 		if account != nil { // what is typed there by mistake may be a password
 			known = account.GetName()
@@ -91,7 +91,7 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.
 		return err
 	}
 	setCookie(w, sessionCookie, session, sessionLife)
-	p := admin.PrincipalOfAccount(account, v.principal.Address)
+	p := admin.PrincipalOfAccount(account, "", v.principal.Address)
 	v.audit(r.Context(), p, "sign_in", p.Name)
 	return v.goTo(w, r, next, "")
 }
@@ -287,6 +287,12 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return v.enterByName(w, r, v.account.GetName(), "/account?done=password")
+}
+
+// setTenant has somebody act under one of their memberships.
+func (v *visit) setTenant(w http.ResponseWriter, r *http.Request) error {
+	setCookie(w, tenantCookie, r.PostForm.Get("tenant"), 365*24*time.Hour)
+	return v.goTo(w, r, "/", "")
 }
 
 func (v *visit) setTheme(w http.ResponseWriter, r *http.Request) error {

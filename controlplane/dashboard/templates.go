@@ -79,10 +79,13 @@ func functions() template.FuncMap {
 		"scope":      scopeText,
 		"kinds":      configv1.Kinds,
 		"roles": func() []choice {
-			return []choice{{"VIEWER", "viewer: reads"}, {"AUDITOR", "auditor: reads accounts too"},
+			return []choice{{"ROLE_UNSPECIFIED", "none: only memberships"}, {"VIEWER", "viewer: reads"},
+				{"AUDITOR", "auditor: reads accounts too"},
 				{"OPERATOR", "operator: changes everything except accounts"}, {"ADMIN", "admin: manages accounts too"},
 				{"OWNER", "owner: everything"}}
 		},
+		"memberships": membershipLines,
+		"tenantName":  nameOfTenant,
 		"outcomes": func() []string {
 			return []string{"served", "error", "finished", "rejected", "failed", "truncated", "cancelled", "gateway",
 				"interrupted"}

@@ -157,14 +157,14 @@ func (d *Dashboard) redeem(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if account == nil || account.GetDisabled() || fingerprint(account) != found.Session.Fingerprint {
+	if account == nil || account.Barred() || fingerprint(account) != found.Session.Fingerprint {
 		return errNotAllowed
 	}
 	id, err := d.sessions.begin(r.Context(), account, found.Session)
 	if err != nil {
 		return err
 	}
-	p := admin.PrincipalOfAccount(account, addressOf(r))
+	p := admin.PrincipalOfAccount(account, "", addressOf(r))
 	d.audit(r.Context(), p, "sign_in_terminal", p.Name)
 	return httpapi.WriteJSON(w, http.StatusOK, adminapi.TerminalSession{Token: adminapi.SessionPrefix + id,
 		Account: p.Name, Role: p.Role, ExpiresAt: found.Session.Ends})
@@ -185,7 +185,7 @@ func (d *Dashboard) endTerminal(w http.ResponseWriter, r *http.Request) error {
 		if err := d.sessions.end(r.Context(), id); err != nil {
 			return err
 		}
-		p := admin.PrincipalOfAccount(account, addressOf(r))
+		p := admin.PrincipalOfAccount(account, "", addressOf(r))
 		d.audit(r.Context(), p, "sign_out_terminal", p.Name)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, struct{}{})

@@ -70,6 +70,9 @@ type view struct {
 // May reports whether the visitor has a scope.
 func (v view) May(scope string) bool { return v.principal.May(admin.Scope(scope)) }
 
+// Tenant returns to what the visitor's rights are restricted; empty: nothing.
+func (v view) Tenant() string { return v.principal.Tenant.String() }
+
 // render answers with a page.
 func (v *visit) render(w http.ResponseWriter, name, title string, data any) error {
 	return v.renderStatus(w, http.StatusOK, name, title, data, "")

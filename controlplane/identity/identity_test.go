@@ -205,6 +205,9 @@ func TestTokens(t *testing.T) {
 			f := newForger(t)
 			c.change(t, f)
 			p, err := f.signIn(t, service(f.provider()), nil)
+			if err == nil {
+				_, err = p.Account(nil)
+			}
 			if c.fails != "" {
 				require.ErrorContains(t, err, c.fails)
 				var shown *openai.Error
@@ -283,6 +286,15 @@ func TestClaims(t *testing.T) {
 	_, err = f.signIn(t, service(p), nil)
 	require.NoError(t, err)
 	p.GroupsClaim = "a.b.c"
-	_, err = f.signIn(t, service(p), nil)
+	who, err = f.signIn(t, service(p), nil)
+	require.NoError(t, err)
+	_, err = who.Account(nil)
 	require.ErrorContains(t, err, "no group")
+	memberships := []*configv1.Membership{{Organization: "acme", Role: configv1.Role_MEMBER}}
+	member, err := who.Account(&configv1.Account{Name: who.Name, Memberships: memberships,
+		Identity: &configv1.Identity{Issuer: who.Identity.GetIssuer()}})
+	require.NoError(t, err, "a membership is enough")
+	require.Equal(t, who.Identity.GetSubject(), member.GetIdentity().GetSubject())
+	require.Len(t, member.GetMemberships(), 1)
+	require.Zero(t, member.GetRole())
 }

@@ -20,8 +20,9 @@ type Person struct {
 	Provider    *configv1.IdentityProvider
 	Name        string // of the account
 	DisplayName string
-	Role        configv1.Role
+	Role        configv1.Role // that the claims give; unspecified where they give none
 	Identity    *configv1.Identity
+	Memberships []*configv1.Membership // that the person's groups give
 	IDToken     string
 }
 
@@ -40,19 +41,26 @@ func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
 	if len(display) > maxDisplay || strings.ContainsFunc(display, unicode.IsControl) {
 		display = "" // a name that cannot be shown keeps nobody out
 	}
-	role := p.RoleOf(got.all.Texts(p.GroupsFrom()))
-	if role == configv1.Role_ROLE_UNSPECIFIED {
-		return nil, forbidden("Your account at %s has no group that may use this gateway.", p.GetName())
-	}
-	return &Person{Provider: p, Name: strings.ToLower(name), DisplayName: display, Role: role, IDToken: got.token,
+	groups := got.all.Texts(p.GroupsFrom())
+	return &Person{Provider: p, Name: strings.ToLower(name), DisplayName: display,
+		Role: p.RoleOf(groups), Memberships: p.MembershipsOf(groups), IDToken: got.token,
 		Identity: &configv1.Identity{Issuer: p.GetIssuer(), Subject: got.subject}}, nil
 }
 
 // Account returns the account of a person as it is to be stored: the stored one, which may be nil, with the person's
-// role. An account of somebody else who has the same name is not taken over.
+// role. The role of an account that is provisioned stays, and so do memberships, which are enough without a role. An
+// account of somebody else who has the same name is not
+// taken over.
 func (p *Person) Account(stored *configv1.Account) (*configv1.Account, error) {
-	if stored == nil {
-		return &configv1.Account{Name: p.Name, DisplayName: p.DisplayName, Role: p.Role, Identity: p.Identity}, nil
+	provisioned := stored.GetProvisioning() != nil
+	switch {
+	case !provisioned && p.Provider.GetProvisionedOnly():
+		return nil, forbidden("%s has not provisioned an account for you here.", p.Provider.GetName())
+	case !provisioned && p.Role == configv1.Role_ROLE_UNSPECIFIED && len(p.memberships(stored)) == 0:
+		return nil, forbidden("Your account at %s has no group that may use this gateway.", p.Provider.GetName())
+	case stored == nil:
+		return &configv1.Account{Name: p.Name, DisplayName: p.DisplayName, Role: p.Role, Identity: p.Identity,
+			Memberships: p.Memberships}, nil
 	}
 	is := stored.GetIdentity()
 	switch {
@@ -61,13 +69,28 @@ func (p *Person) Account(stored *configv1.Account) (*configv1.Account, error) {
 			"or set its identity.", p.Name)
 	case stored.GetDisabled():
 		return nil, forbidden("Your account is disabled. An owner can change that.")
+	case stored.Barred():
+		return nil, forbidden("%s has deactivated your account here, or you are in no group that may use this gateway.",
+			p.Provider.GetName())
 	}
 	account := proto.CloneOf(stored)
-	account.Role, account.Identity = p.Role, p.Identity
+	account.Identity = p.Identity
+	if provisioned {
+		return account, nil
+	}
+	account.Role, account.Memberships = p.Role, p.memberships(stored)
 	if p.DisplayName != "" {
 		account.DisplayName = p.DisplayName
 	}
 	return account, nil
+}
+
+// memberships returns the memberships of a person: those of their groups, if groups give any, or else the stored ones.
+func (p *Person) memberships(stored *configv1.Account) []*configv1.Membership {
+	if p.Provider.GivesMemberships() {
+		return p.Memberships
+	}
+	return stored.GetMemberships()
 }
 
 // isTrue reports whether a claim is true. Some issuers write it as a text.

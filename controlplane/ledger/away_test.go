@@ -54,7 +54,7 @@ func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	var maintaining sync.WaitGroup
-	maintaining.Go(func() { l.Maintain(ctx, ledger.Retention{}) })
+	maintaining.Go(func() { l.Maintain(ctx, usual) })
 	defer maintaining.Wait()
 	defer stop()
 	forward(t, address, filepath.Join(folder, ".s.PGSQL.5432"))
@@ -102,7 +102,7 @@ func TestADamagedFileIsUsedOnceItIsMended(t *testing.T) {
 			require.NoError(t, os.Rename(path, path+".away"))
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
-			go func() { defer close(done); l.Maintain(ctx, ledger.Retention{}) }()
+			go func() { defer close(done); l.Maintain(ctx, usual) }()
 			require.Eventually(t, func() bool { return l.Ready() == nil }, time.Minute, 50*time.Millisecond)
 			cancel()
 			<-done
@@ -111,3 +111,5 @@ func TestADamagedFileIsUsedOnceItIsMended(t *testing.T) {
 		})
 	}
 }
+
+func usual(context.Context) (ledger.Retention, error) { return ledger.Retention{}, nil }

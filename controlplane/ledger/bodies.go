@@ -22,6 +22,7 @@ type KeptBodies struct {
 // A BodiesQuery selects kept bodies: those that fulfil all that is set.
 type BodiesQuery struct {
 	ID, Key, Organization, Project string
+	User                           string    // of the exchange, as long as the ledger has it
 	Expired                        time.Time // those that expire until then
 }
 
@@ -44,6 +45,9 @@ func (l *Ledger) FindBodies(ctx context.Context, q BodiesQuery, limit int) (foun
 	s.equal("key", text(q.Key))
 	s.equal("organization", text(q.Organization))
 	s.equal("project", text(q.Project))
+	if q.User != "" {
+		s.bodiesOfUser(q.User)
+	}
 	if !q.Expired.IsZero() {
 		s.and("expires", "<=", q.Expired.Unix())
 	}

@@ -26,7 +26,8 @@ func detailsText(d *ledgerv1.Details) string {
 		return ""
 	}
 	kept := adminapi.ExchangeDetail{Dropped: longText(d.GetDropped()), Adjusted: longText(d.GetAdjusted()),
-		UpstreamID: text(d.GetUpstreamId()), HourWriteTokens: max(d.GetHourWriteTokens(), 0)}
+		UpstreamID: text(d.GetUpstreamId()), Cache: text(d.GetCache()), Policy: text(d.GetPolicy()),
+		HourWriteTokens: max(d.GetHourWriteTokens(), 0)}
 	if id := d.GetTraceId(); len(id) == 16 {
 		kept.TraceID = hex.EncodeToString(id)
 	}

@@ -152,3 +152,44 @@ func TestTheAuditLogKeepsAnEntryOnce(t *testing.T) {
 		require.Error(t, err)
 	})
 }
+
+func TestAUserIsErasedFromExchangesAndSums(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		seed(t, l)
+		before, err := l.UserData(t.Context(), "u2")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), before.Exchanges)
+		require.Positive(t, before.Sums)
+		requests, cost := requireSums(t, l)
+		erased, err := l.EraseUser(t.Context(), "u2")
+		require.NoError(t, err)
+		require.Equal(t, before, erased)
+		left, err := l.UserData(t.Context(), "u2")
+		require.NoError(t, err)
+		require.Zero(t, left)
+		again, err := l.EraseUser(t.Context(), "u2")
+		require.NoError(t, err)
+		require.Zero(t, again)
+		other, err := l.UserData(t.Context(), "u1")
+		require.NoError(t, err)
+		require.Positive(t, other.Exchanges, "others stay")
+		sameRequests, sameCost := requireSums(t, l)
+		require.Equal(t, []int64{requests, cost}, []int64{sameRequests, sameCost}, "what was used and paid stays")
+	})
+}
+
+func TestManyExchangesOfAUserAreErasedInPieces(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		var records []*ledgerv1.Record
+		for i := range 2500 {
+			records = append(records, rec(fmt.Sprintf("r%d", i)))
+		}
+		keep(t, l, records...)
+		erased, err := l.EraseUser(t.Context(), "u1")
+		require.NoError(t, err)
+		require.Equal(t, int64(2500), erased.Exchanges)
+		require.False(t, erased.More)
+	})
+}

@@ -161,13 +161,17 @@ func (l *Ledger) pruneTable(ctx context.Context, table string, condition func(*s
 }
 
 // Maintain brings the tables up to date, where that could not be done when the ledger was opened, and prunes once an
-// hour until ctx ends.
-func (l *Ledger) Maintain(ctx context.Context, keep Retention) {
+// hour until ctx ends. While it is not known how long things are to be kept, nothing is deleted.
+func (l *Ledger) Maintain(ctx context.Context, retention func(context.Context) (Retention, error)) {
 	l.catchUp(ctx)
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
 	for {
-		n, err := l.Prune(ctx, keep)
+		var n int64
+		keep, err := retention(ctx)
+		if err == nil {
+			n, err = l.Prune(ctx, keep)
+		}
 		switch {
 		case err != nil && ctx.Err() == nil:
 			l.log.Warn("pruning the ledger", zap.Error(err))

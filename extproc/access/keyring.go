@@ -15,6 +15,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/jwtauth"
 )
 
 // A Client is the part of a key that exchanges use. It is immutable and shares its fields with other clients.
@@ -29,8 +30,24 @@ type Client struct {
 	Limits    []*configv1.Limit
 	Budgets   []*configv1.Budget
 	Bodies    *configv1.Bodies
-	// User of the token that acts as the key; empty: the request names one, or nobody.
-	User string
+	// Token that acts as the key; nil: none does.
+	Token *jwtauth.Principal
+}
+
+// User returns the user of the token that acts as the key; empty: the request names one, or nobody.
+func (k *Client) User() string {
+	if k.Token == nil {
+		return ""
+	}
+	return k.Token.User
+}
+
+// Claims returns the claims of that token that policies see; nil: there are none. They must not be modified.
+func (k *Client) Claims() map[string][]string {
+	if k.Token == nil {
+		return nil
+	}
+	return k.Token.Claims
 }
 
 // shards is the number of parts of a Keyring. A change copies only the parts that it affects.

@@ -31,6 +31,9 @@ func (b *Rules) Only(measures ...limit.Measure) *Rules {
 	for i := range b.Rules {
 		if slices.Contains(measures, b.Rules[i].Measure) {
 			some.add(b.Scopes[i], b.Rules[i])
+			if i < len(b.Names) {
+				some.Names = append(some.Names, b.Names[i])
+			}
 		}
 	}
 	return some

@@ -27,12 +27,14 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/vendors/gemini"
 	"github.com/modelgate/modelgate/internal/provider/vendors/groq"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
+	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // BenchmarkChat is all that is decided about a chat completion of 200 bytes that is not streamed: for a key without
 // limits and without a ledger, and with limits of requests, tokens and concurrency, budgets of the key and its
-// organization, and a record on disk; and without them about one of 20 KB, and with the bodies kept.
+// organization, and a record on disk; and without them about one of 20 KB, with the bodies kept, and with a response
+// cache that has the answer or does not keep it.
 func BenchmarkChat(b *testing.B) {
 	b.Run("nothing", func(b *testing.B) {
 		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
@@ -50,6 +52,21 @@ func BenchmarkChat(b *testing.B) {
 		go keeper.Run(ctx)
 		benchmarkChat(b, &exchange.Env{Bodies: keeper}, &configv1.Key{Name: "k", Bodies: &configv1.Bodies{Share: 1}}, nil, 1)
 	})
+	for name, config := range map[string]*configv1.ResponseCache{
+		"cache hit": {Name: "c", MaxTemperature: 1}, "cache bypass": {Name: "c"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			ask, c := chatExchange(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
+			caches, err := respcache.Compile([]*configv1.ResponseCache{config}, nil, nil, nil, nil)
+			require.NoError(b, err)
+			c.Caches = caches
+			ask()
+			b.ReportAllocs()
+			for b.Loop() {
+				ask()
+			}
+		})
+	}
 	b.Run("everything", func(b *testing.B) {
 		spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: b.TempDir(), Log: zap.NewNop()})
 		require.NoError(b, err)
@@ -166,13 +183,13 @@ func benchmarkStream(b *testing.B, of streamedAnswer, path, ask string) {
 }
 
 func TestMemoryOfARequestInProportion(t *testing.T) {
-	ask := chatExchange(t, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
+	ask, _ := chatExchange(t, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
 	require.LessOrEqual(t, testing.AllocsPerRun(100, ask), 23.0)
 }
 
 func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization,
 	times int, others ...provider.Provider) {
-	ask := chatExchange(b, env, k, organizations, times, others...)
+	ask, _ := chatExchange(b, env, k, organizations, times, others...)
 	b.ReportAllocs()
 	for b.Loop() {
 		ask()
@@ -181,7 +198,7 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 
 // chatExchange returns a function that takes a chat completion from its headers to its record.
 func chatExchange(b testing.TB, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization,
-	times int, others ...provider.Provider) func() {
+	times int, others ...provider.Provider) (ask func(), c *exchange.Config) {
 	model := &configv1.Model{Name: "a/gpt-4.1"}
 	providers := map[string]*routing.Provider{}
 	for i, v := range append([]provider.Provider{openai.Provider()}, others...) {
@@ -193,7 +210,7 @@ func chatExchange(b testing.TB, env *exchange.Env, k *configv1.Key, organization
 		model.Targets = append(model.Targets, &configv1.Target{Provider: name, Model: "gpt-4.1", Priority: uint32(i)})
 	}
 	key := auth.Generate().Reveal()
-	c := &exchange.Config{
+	c = &exchange.Config{
 		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: organizations},
 		Table:     routing.Table{Providers: providers, Catalog: catalog.New(nil)},
 	}
@@ -229,5 +246,5 @@ func chatExchange(b testing.TB, env *exchange.Env, k *configv1.Key, organization
 		if r := x.Close(); r.Outcome != metering.OutcomeFinished {
 			b.Fatal(r.Outcome, r.Error)
 		}
-	}
+	}, c
 }

@@ -89,6 +89,8 @@ type Exchange struct {
 	noRoom         bool              // there is no room for the answer
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	guarded        guarded
+	cached         *cached        // nil: no cache is configured
+	waiting        *waiting       // nil: nothing is checked or looked up
 	address        string         // the client's, in Envoy's format
 	watch          metering.Watch // in inPassed
 	scrubber       *scrubber      // in inScrubbed
@@ -109,6 +111,8 @@ type state uint8
 const (
 	awaitRequest state = iota
 	awaitBody
+	awaitChecks
+	awaitCached
 	awaitTurn
 	awaitResponse
 	inStream   // a stream that is translated piece by piece
@@ -151,6 +155,7 @@ func (x *Exchange) Close() metering.Record {
 		x.endDrain()
 	}
 	defer x.endKept()
+	defer x.closeCached()
 	switch x.state {
 	case ended:
 		return x.record
@@ -191,6 +196,7 @@ func (x *Exchange) finish() {
 	}
 	x.settle()
 	x.leave()
+	x.endCached()
 }
 
 // reject ends the exchange with an error that the client or a limit of the gateway has caused.

@@ -14,12 +14,17 @@ type guarded struct {
 	set    *guard.Set
 	masks  *guard.Masks
 	answer *guard.Answer // of the answer that is written; nil: nothing is looked at
+	checks []guard.Check // that checkers have to judge before the request is sent
+	texts  []string      // for them
 }
 
 // looksAtAnswer reports whether the answer must come as events, of which the client's own texts are restored.
 func (g *guarded) looksAtAnswer() bool {
 	return g.set != nil && (g.set.Answers() || !g.masks.IsEmpty())
 }
+
+// hasBlocked reports whether a rule has ended the answer.
+func (g *guarded) hasBlocked() bool { return g.answer != nil && g.answer.Blocked != "" }
 
 func (x *Exchange) guardClient() guard.Client {
 	return guard.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}
@@ -28,9 +33,11 @@ func (x *Exchange) guardClient() guard.Client {
 // guardRequest has policies decide on a request and guardrails look at its texts, and returns its body and what is
 // parsed of it: without what is masked.
 func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound.Request, error) {
-	if e := x.decide(r, body); e != nil {
+	model, e := x.decide(r, body)
+	if e != nil {
 		return nil, r, e
 	}
+	r.Model = model
 	set := x.config.Rails.For(x.guardClient(), r.Model)
 	if set == nil {
 		return body, r, nil
@@ -51,6 +58,9 @@ func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound
 		return nil, r, contentBlocked(looked.Blocked)
 	}
 	x.guarded = guarded{set: set, masks: looked.Masks}
+	if len(looked.Texts) > 0 {
+		x.guarded.checks, x.guarded.texts = set.Checks(), looked.Texts
+	}
 	if looked.Masks.IsEmpty() {
 		return body, r, nil
 	}
@@ -60,7 +70,7 @@ func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound
 }
 
 // contentBlocked is the error of a request that a rule refuses. It does not say what was found.
-func contentBlocked(rule string) error {
+func contentBlocked(rule string) *openai.Error {
 	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeContentBlocked,
 		Message: "The guardrail '" + rule + "' does not allow the content of this request.", NoRetry: true}
 }

@@ -195,3 +195,52 @@ func TestWhatCannotBeGuarded(t *testing.T) {
 		Rules: []*configv1.GuardRule{emails(configv1.GuardMode_BLOCK)}}})
 	require.Zero(t, ask(m, "/r/messages", "application/json", `{}`), "of another organization")
 }
+
+func TestAPolicyChoosesTheModel(t *testing.T) {
+	use := func(name, when, model string) *configv1.PolicyRule {
+		return &configv1.PolicyRule{Name: name, When: when, UseModel: model}
+	}
+	for name, c := range map[string]struct {
+		models    []string // of the key
+		rule      *configv1.PolicyRule
+		path      string
+		says      string // the error; empty: it is sent
+		model, by string
+		refused   string
+		sentTo    string
+	}{
+		"another":            {rule: use("r", `size > 10`, "a/m-2"), model: "a/m-2", by: "p/r instead of a/m-1", sentTo: "m-2"},
+		"the same":           {rule: use("r", `size > 10`, "a/m-1"), model: "a/m-1", sentTo: "m-1"},
+		"not this request's": {rule: use("r", `size < 10`, "a/m-2"), model: "a/m-1", sentTo: "m-1"},
+		"one that the key may not use": {models: []string{"a/m-1"}, rule: use("r", `size > 10`, "a/m-2"), model: "a/m-1",
+			says: "The policy 'p/r' chooses the model 'a/m-2', which this key may not use.", refused: "policy p/r"},
+		"none": {rule: use("r", "true", "nothing"), model: "a/m-1", refused: "policy p/r",
+			says: "The policy 'p/r' chooses the model 'nothing', which does not exist or is not unique."},
+		"a Route's": {rule: use("r", "true", "a/m-2"), path: "/r/messages", refused: "policy p/r",
+			says: "The policy 'p/r' chooses the model of this request, and cannot do so for this path."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := fullKey()
+			key.Models = c.models
+			m := newMeter(t, key)
+			var err error
+			m.config.Policies, err = policy.Compile([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{c.rule}}})
+			require.NoError(t, err)
+			path := chats
+			if c.path != "" {
+				path = c.path
+			}
+			x, reply := m.ask(path, ask40)
+			if c.says != "" {
+				require.Equal(t, 403, reply.Immediate.Status)
+				require.Equal(t, "policy_denied", gjson.GetBytes(reply.Immediate.Body, "error.code").Str)
+				require.Equal(t, c.says, gjson.GetBytes(reply.Immediate.Body, "error.message").Str)
+			} else {
+				require.Nil(t, reply.Immediate)
+				require.Equal(t, c.sentTo, gjson.GetBytes(reply.Body, "model").Str)
+			}
+			record := x.Close()
+			require.Equal(t, []string{c.model, c.by, c.refused}, []string{record.Model, record.Policy, record.RefusedBy})
+		})
+	}
+}

@@ -21,6 +21,9 @@ func (x *Exchange) sent(piece []byte) {
 	if x.kept != nil {
 		x.kept.Answer(piece)
 	}
+	if x.cached != nil {
+		x.collect(piece)
+	}
 }
 
 // endKept hands the bodies over, under the id that the exchange has in the ledger.

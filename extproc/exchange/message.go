@@ -56,7 +56,7 @@ type Reply struct {
 	Piece bool
 	End   bool
 	Head  *Reply
-	// Queue replaces the reply to a request's body: the caller then calls Turn, which returns the reply.
+	// Queue replaces the reply to a request's body: the caller then calls Turn, which returns the reply, or Queue again.
 	Queue bool
 	// PassRequest, in the reply to request headers, passes the request's body without showing it. In a later reply it
 	// means that the body passes.

@@ -30,7 +30,9 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	default:
 		x.passUnseen(&reply)
 		reply.ResponseBody = None
+		return reply
 	}
+	x.collects(h.Get("content-type"))
 	return reply
 }
 
@@ -142,7 +144,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	if e := x.unguarded(); e != nil {
 		return x.reject(e, "mg_guarded")
 	}
-	if e := x.decide(inbound.Request{}, nil); e != nil {
+	if _, e := x.decide(inbound.Request{}, nil); e != nil {
 		return x.reject(e, "mg_guarded")
 	}
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {

@@ -12,15 +12,16 @@ import (
 	"github.com/modelgate/modelgate/internal/policy"
 )
 
-// decide returns the error of a request that a policy refuses. Its body may be nil: that of a Route or a session is
-// not seen.
-func (x *Exchange) decide(r inbound.Request, body []byte) *openai.Error {
+// decide returns the model of a request, which a policy may have chosen, or the error of a request that a policy
+// refuses. Its body may be nil: that of a Route or a session is not seen.
+func (x *Exchange) decide(r inbound.Request, body []byte) (model string, e *openai.Error) {
 	if len(x.config.Policies) == 0 {
-		return nil
+		return r.Model, nil
 	}
 	f := policy.Facts{Key: x.key.Name, KeyName: x.key.DisplayName, Organization: x.key.Organization,
-		Project: x.key.Project, User: x.key.User, Model: r.Model, Operation: x.record.Operation, Stream: r.Stream,
-		Tools: []string{}, Size: len(body), Address: x.address, Now: x.record.Start}
+		Project: x.key.Project, User: x.key.User(), Token: x.key.Claims(), Model: r.Model, Operation: x.record.Operation,
+		Stream: r.Stream,
+		Tools:  []string{}, Size: len(body), Address: x.address, Now: x.record.Start}
 	if body != nil {
 		said := gjson.GetManyBytes(body, "user", "metadata.user_id", "tools")
 		f.User = cmp.Or(f.User, said[0].Str, said[1].Str)
@@ -30,13 +31,49 @@ func (x *Exchange) decide(r inbound.Request, body []byte) *openai.Error {
 	for _, name := range d.Observed {
 		x.found(guard.Finding{Rule: "policy " + name, Mode: guard.ModeObserve, Side: guard.SideRequest}, 1)
 	}
-	if d.Denied == "" {
-		return nil
+	switch {
+	case d.Denied != "":
+		return "", x.deny(r.Model, d.Denied, d.Message)
+	case d.Chosen != "":
+		return x.choose(r.Model, &d)
 	}
-	x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
-	x.record.RefusedBy = "policy " + d.Denied
+	return r.Model, nil
+}
+
+// deny returns the error of a request that a rule of a policy refuses.
+func (x *Exchange) deny(model, rule, message string) *openai.Error {
+	x.record.Model, x.record.Label = model, x.config.Label(model)
+	x.record.RefusedBy = "policy " + rule
 	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodePolicyDenied,
-		Message: d.Message, NoRetry: true}
+		Message: message, NoRetry: true}
+}
+
+// choose returns the model that a rule has chosen, or an error. The rule gives no rights: a model that the key may not
+// use stays forbidden. A request for which it cannot be chosen does not pass as if there were no rule.
+func (x *Exchange) choose(asked string, d *policy.Decision) (model string, e *openai.Error) {
+	rule := "The policy '" + d.Chosen + "' chooses the model"
+	if asked == "" {
+		return "", x.deny(asked, d.Chosen, rule+" of this request, and cannot do so for this path.")
+	}
+	model, err := x.config.Resolve(x.key, d.Model)
+	switch {
+	case err != nil && x.config.Withholder(x.key, d.Model) != "":
+		return "", x.deny(asked, d.Chosen, rule+" '"+d.Model+"', which this key may not use.")
+	case err != nil:
+		return "", x.deny(asked, d.Chosen, rule+" '"+d.Model+"', which does not exist or is not unique.")
+	case model != asked:
+		x.record.Policy = d.Chosen + " instead of " + asked
+	}
+	return model, nil
+}
+
+// Chosen returns which rule of a policy has chosen the model, instead of which one, and the model. Both are empty if
+// none has.
+func (x *Exchange) Chosen() (policy, model string) {
+	if x.record.Policy == "" {
+		return "", ""
+	}
+	return x.record.Policy, x.record.Model
 }
 
 // found notes findings in the record.

@@ -110,7 +110,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
-	if e := x.decide(inbound.Request{Model: model, Stream: true}, nil); e != nil {
+	if model, e = x.decide(inbound.Request{Model: model, Stream: true}, nil); e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
 	_, free, err := x.plan(ctx, inbound.Request{Model: model, Stream: true, Encoder: session{}})

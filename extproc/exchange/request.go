@@ -158,6 +158,9 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 		return x.reject(e, "mg_no_room")
 	}
 	x.charging.wantsCost = h.Get(headerTellCost) == "true"
+	if len(x.config.Caches) > 0 {
+		x.cached = &cached{wants: parseCacheControl(h.Get("cache-control"))}
+	}
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
 	if !op.Dialect.OpenAIErrors {
 		reply.Dialect = op.Dialect.Name
@@ -207,9 +210,27 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
+	given := body
 	if body, r, err = x.guardRequest(body, r); err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
 	}
+	if len(x.guarded.checks) > 0 {
+		x.waiting, x.state = &waiting{given, body, r}, awaitChecks
+		return Reply{Queue: true}
+	}
+	return x.afterGuards(ctx, given, body, r)
+}
+
+// afterGuards goes on with a request that guardrails let pass.
+func (x *Exchange) afterGuards(ctx context.Context, given, body []byte, r inbound.Request) Reply {
+	if reply, done := x.recall(ctx, given, body, r); done {
+		return reply
+	}
+	return x.goOn(ctx, body, r)
+}
+
+// goOn plans the attempts of a request that is to be sent.
+func (x *Exchange) goOn(ctx context.Context, body []byte, r inbound.Request) Reply {
 	first, free, err := x.plan(ctx, r)
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
 		return x.countHere(ctx, here, body)

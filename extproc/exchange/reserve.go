@@ -38,8 +38,8 @@ type charging struct {
 // reserve reserves the expected usage of the request, or returns the refusal.
 func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error {
 	c, targets := &x.charging, x.active.Targets
-	if x.key != nil && x.key.User != "" { // a verified one goes before what the request says
-		d.User = x.key.User
+	if x.key != nil && x.key.User() != "" { // a verified one goes before what the request says
+		d.User = x.key.User()
 	}
 	c.demand, c.in = d, x.env.derived(x.config)
 	x.record.User = d.User

@@ -96,6 +96,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	x.open(x.operation.Document)
 	x.state, reply.ResponseBody = inUnary, Buffered
+	x.collects(contentTypeJSON)
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeJSON})
 	return reply
 }
@@ -148,8 +149,10 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	x.state, reply.ResponseBody = inStream, Streamed
 	x.open(x.operation.Stream)
 	reply.Remove = append(reply.Remove, "content-length")
-	reply.Set = append(reply.Set, Header{Name: "content-type", Value: cmp.Or(x.operation.StreamType, contentTypeSSE)},
+	media := cmp.Or(x.operation.StreamType, contentTypeSSE)
+	reply.Set = append(reply.Set, Header{Name: "content-type", Value: media},
 		Header{Name: "cache-control", Value: "no-cache"})
+	x.collects(media)
 	return reply
 }
 
@@ -175,6 +178,9 @@ func (x *Exchange) providerHeaders(h Headers) Headers {
 	}
 	if x.record.Attempts > 1 {
 		own = append(own, Header{Name: headerAttempts, Value: strconv.Itoa(x.record.Attempts)})
+	}
+	if r.Cache != nil {
+		own = append(own, Header{Name: headerCache, Value: string(r.Cache.Result)})
 	}
 	r.Dropped, r.Adjusted = joined(x.answer.Dropped), joined(x.answer.Adjusted)
 	return appendKnown(appendKnown(own, headerDropped, r.Dropped), headerAdjusted, r.Adjusted)

@@ -240,6 +240,7 @@ func (x *Exchange) part(c *metering.Charge) metering.Record {
 		Model: x.record.Model, Label: x.record.Label, Provider: x.record.Provider, Vendor: x.record.Vendor,
 		Upstream: x.record.Upstream, Attempts: 1, Stream: true, Status: x.record.Status, Answered: x.record.Answered,
 		Dispatched: true, SentAt: s.since, Usage: c.Used, Estimated: c.Estimated, Outcome: metering.OutcomeFinished,
+		Policy: x.record.Policy,
 	}
 	s.since = now
 	if c.Failed {

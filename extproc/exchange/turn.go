@@ -14,9 +14,16 @@ import (
 // Load returns the active and the waiting requests of a provider.
 func (e *Env) Load(provider string) (active, waiting int, ok bool) { return e.gates.Load(provider) }
 
-// Turn is called after a reply to the request's body with Queue. It waits until the provider of the first attempt
-// takes another request, and returns the reply. The context ends when the client leaves.
+// Turn is called after a reply with Queue. It waits for checkers, then for an answer from the cache, then until the
+// provider of the first attempt takes another request, and returns the reply, or Queue for the next of these. The
+// context ends when the client leaves.
 func (x *Exchange) Turn(ctx context.Context) Reply {
+	switch x.state {
+	case awaitChecks:
+		return x.check(ctx)
+	case awaitCached:
+		return x.awaitCached(ctx)
+	}
 	reply := x.queued
 	x.queued = Reply{}
 	switch err := x.active.Wait(ctx); {

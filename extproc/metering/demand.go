@@ -79,6 +79,9 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 // count converts a number to a count.
 func count(v gjson.Result) int64 { return min(max(v.Int(), 0), math.MaxInt32) }
 
+// UserOf returns the user that the body of a request names, at most maxUser bytes of it.
+func UserOf(body []byte) string { return userOf(gjson.GetBytes(body, "user").Str) }
+
 // userOf returns the stored form of a user's name.
 func userOf(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxUser)], "")

@@ -104,9 +104,9 @@ func (r *Record) detail(to *entry) *ledgerv1.Details {
 	d := &to.details
 	d.Rules, d.Plan, d.Dropped, d.Adjusted, d.UpstreamId = r.Rules, r.Plan, r.Dropped, r.Adjusted, r.UpstreamID
 	d.HourWriteTokens, d.FeesNanoUsd = r.Usage.HourWriteTokens, int64(r.Fees)
-	d.Guards = r.Guards.Texts()
-	some := len(d.Guards) > 0 || len(d.Rules) > 0 || len(d.Plan) > 0 || d.Dropped != "" || d.Adjusted != "" ||
-		d.UpstreamId != "" || d.HourWriteTokens > 0 || d.FeesNanoUsd > 0
+	d.Guards, d.Cache, d.Policy = r.Guards.Texts(), r.Cache.Text(), r.Policy
+	some := len(d.Guards) > 0 || d.Cache != "" || d.Policy != "" || len(d.Rules) > 0 || len(d.Plan) > 0 ||
+		d.Dropped != "" || d.Adjusted != "" || d.UpstreamId != "" || d.HourWriteTokens > 0 || d.FeesNanoUsd > 0
 	if len(d.Rules) > 0 {
 		d.Reserved, d.Settled = fill(&to.reserved, &r.Reserved), fill(&to.settled, &r.Settled)
 	}

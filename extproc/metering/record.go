@@ -84,6 +84,8 @@ type Record struct {
 	Adjusted     string
 	UpstreamID   string
 	Guards       guard.Findings // what guardrails have found; nil: nothing was looked for
+	Cache        *Cache         // what the response cache did; nil: none is for the request
+	Policy       string         // the rule that chose the model
 	Fees         usage.Nano     // the part of Cost for tools of the vendor
 	Span         trace.Span     // ends with the record; may be nil
 }

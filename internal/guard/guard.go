@@ -138,6 +138,40 @@ func (s *Set) Answers() bool {
 	})
 }
 
+// A Check is a rule that has a checker judge the texts of requests.
+type Check struct {
+	Rule, Checker string
+	Categories    []string
+	Threshold     float64
+	Blocks        bool
+	PassOnFailure bool
+}
+
+// Checks returns the rules that have a checker judge.
+func (s *Set) Checks() []Check {
+	var all []Check
+	for _, r := range s.rules {
+		if c := r.config; c.GetChecker() != "" {
+			blocks := c.GetMode() == configv1.GuardMode_BLOCK
+			all = append(all, Check{Rule: r.name, Checker: c.GetChecker(), Categories: c.GetCategories(),
+				Threshold: c.GetThreshold(), Blocks: blocks, PassOnFailure: c.GetPassOnFailure() || !blocks})
+		}
+	}
+	return all
+}
+
+// Finding returns what is noted if the check finds something.
+func (c *Check) Finding() Finding {
+	mode := ModeObserve
+	if c.Blocks {
+		mode = ModeBlock
+	}
+	return Finding{Rule: c.Rule, Mode: mode, Side: SideRequest}
+}
+
+// Failure returns what is noted if the checker is away.
+func (c *Check) Failure() Finding { return Finding{Rule: c.Rule, Mode: ModeFailed, Side: SideRequest} }
+
 // A span is a part of a text that a rule has found.
 type span struct {
 	from, to int
@@ -200,12 +234,16 @@ func (f *finder) add(all []span, text string, r *rule) []span {
 // A Finding is a rule that has found something. Its values are bounded by the configuration.
 type Finding struct {
 	Rule string // "<guardrail>/<rule>"
-	Mode string // observe, mask or block
+	Mode string // observe, mask, block or failed
 	Side string // request or answer
 }
 
-// ModeObserve is the mode of rules that only count.
-const ModeObserve = "observe"
+// Modes of a Finding, besides mask. ModeFailed is of a rule whose checker was away.
+const (
+	ModeObserve = "observe"
+	ModeBlock   = "block"
+	ModeFailed  = "failed"
+)
 
 // Sides of a Finding.
 const (

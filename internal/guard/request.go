@@ -19,6 +19,8 @@ type Request struct {
 	Masks    *Masks
 	Findings Findings
 	Blocked  string // the rule that refuses it, or ""
+	// Texts are those for the model, with placeholders, if there are Checks.
+	Texts []string
 }
 
 // errUnread means that a body cannot be looked at. It must not pass then.
@@ -45,12 +47,14 @@ var wholly = map[string]bool{"input": true, "args": true, "response": true, "arg
 
 // Request looks at the texts of a request, whose body is JSON in the dialect of any client.
 func (s *Set) Request(body []byte) (Request, error) {
-	w := &walk{set: s, body: body, dec: jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true),
-		jsontext.AllowInvalidUTF8(true)), result: Request{Body: body, Masks: &Masks{}, Findings: Findings{}}}
+	w := &walk{set: s, body: body, gathers: slices.ContainsFunc(s.rules, (*rule).hasChecker),
+		dec: jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true),
+			jsontext.AllowInvalidUTF8(true)), result: Request{Body: body, Masks: &Masks{}, Findings: Findings{}}}
 	if err := w.value("", true, false); err != nil && !errors.Is(err, errBlocked) {
 		return Request{}, errUnread
 	}
 	w.bounds()
+	w.result.Texts = w.texts
 	if w.result.Blocked == "" && w.masked {
 		w.result.Body = append(w.out, body[w.copied:]...)
 	}
@@ -66,6 +70,8 @@ type walk struct {
 	copied     int    // how much of the body is in out
 	masked     bool
 	characters uint64
+	gathers    bool // texts are gathered, for checkers
+	texts      []string
 	result     Request
 }
 
@@ -162,13 +168,23 @@ func (w *walk) text(raw []byte, at int) error {
 		}
 	}
 	if replaced == nil {
+		w.gather(text)
 		return nil
 	}
 	replaced = append(replaced, text[from:]...)
+	w.gather(string(replaced))
 	w.out = append(w.out, w.body[w.copied:at]...)
 	w.out = openai.AppendString(w.out, string(replaced))
 	w.copied, w.masked = at+len(raw), true
 	return nil
+}
+
+func (r *rule) hasChecker() bool { return r.config.GetChecker() != "" }
+
+func (w *walk) gather(text string) {
+	if w.gathers && text != "" {
+		w.texts = append(w.texts, text)
+	}
 }
 
 // tools looks at the names of the tools that a request offers.

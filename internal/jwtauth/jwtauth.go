@@ -25,7 +25,8 @@ const (
 	leeway = 30 * time.Second
 	// remembered tokens are not checked again. They take about 200 bytes each.
 	remembered = 50_000
-	maxUser    = 256 // bytes
+	maxUser    = 256     // bytes
+	maxClaims  = 2 << 10 // bytes of the claims that policies see
 )
 
 // algorithms are those with public keys. HMAC and "none" are not among them, whatever a token says.
@@ -49,7 +50,8 @@ type Principal struct {
 	Key     string // the key as which it acts
 	User    string
 	Expires time.Time
-	from    time.Time // it is not valid before
+	Claims  map[string][]string // that policies see; it must not be modified. Nil: they see none
+	from    time.Time           // it is not valid before
 }
 
 // New returns a verifier. The error names the issuer that is wrong.
@@ -106,6 +108,7 @@ var (
 	errExpired   = errors.New("it has expired")
 	errEarly     = errors.New("it is not valid yet")
 	errUnbounded = errors.New("it has no expiry")
+	errClaims    = errors.New("the claims that policies see have more than 2 KiB")
 	errUnbound   = errors.New("its claims fit no binding to a key")
 )
 
@@ -203,10 +206,29 @@ func (i *issuer) principal(c claims.Claims) (Principal, error) {
 	for _, b := range i.config.GetBindings() {
 		if fits(b, c) {
 			p.Key = b.GetKey()
-			return p, nil
+			return p, i.addClaims(&p, c)
 		}
 	}
 	return p, errUnbound
+}
+
+// addClaims adds the claims that policies see. None is shortened: a policy that refuses members of a group would let
+// them pass.
+func (i *issuer) addClaims(p *Principal, c claims.Claims) error {
+	size := 0
+	for _, name := range i.config.GetPolicyClaims() {
+		if p.Claims == nil {
+			p.Claims = map[string][]string{}
+		}
+		texts := c.Texts(name)
+		for _, t := range texts {
+			if size += len(t) + 16; size > maxClaims {
+				return errClaims
+			}
+		}
+		p.Claims[name] = texts
+	}
+	return nil
 }
 
 func fits(b *configv1.TokenBinding, c claims.Claims) bool {

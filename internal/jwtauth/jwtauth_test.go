@@ -160,6 +160,31 @@ func TestATokenIsTheBindingsOwner(t *testing.T) {
 	require.Equal(t, "key_all", p.Key, "without claims every token fits")
 }
 
+func TestTheClaimsThatPoliciesSee(t *testing.T) {
+	m := newMinter(t)
+	config := &configv1.TokenIssuer{Name: "corp", Issuer: iss, Audiences: []string{"modelgate"},
+		Bindings: []*configv1.TokenBinding{{Key: "key_all"}}, PolicyClaims: []string{"groups", "realm.roles", "dept"}}
+	require.NoError(t, configv1.Validate(config, nil).Err())
+	v, err := jwtauth.New([]*configv1.ResolvedIssuer{{Issuer: config, Jwks: m.keys(t)}})
+	require.NoError(t, err)
+	verify := func(others object) (jwtauth.Principal, error) {
+		return v.Verify(sign(t, jose.RS256, m.rsa, "r", nil, good(others)), now)
+	}
+	p, err := verify(nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string][]string{"groups": {"staff", "ml-core"}, "realm.roles": {"r1"}, "dept": nil}, p.Claims)
+	_, err = verify(object{"groups": []string{strings.Repeat("x", 3000)}})
+	require.EqualError(t, err, "the claims that policies see have more than 2 KiB", "they are not shortened")
+	_, err = verify(object{"groups": strings.Split(strings.Repeat("x,", 200), ",")})
+	require.Error(t, err, "many short ones")
+
+	plain, err := verifier(t, m.keys(t)).Verify(sign(t, jose.RS256, m.rsa, "r", nil, good(nil)), now)
+	require.NoError(t, err)
+	require.Nil(t, plain.Claims, "none is configured")
+	config.PolicyClaims = strings.Split("a,b,c,d,e,f,g,h,i", ",")
+	require.ErrorContains(t, configv1.Validate(config, nil).Err(), "policy_claims: must be at most 8")
+}
+
 func TestPublicKeys(t *testing.T) {
 	m := newMinter(t)
 	got, err := jwtauth.PublicKeys([]byte(m.keys(t, jose.JSONWebKey{Key: m.rsa, KeyID: "private"},

@@ -1,7 +1,8 @@
-// Package policy decides by the expressions of policies whether a request is refused.
+// Package policy decides by the expressions of policies whether a request is refused, and for which model it is.
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,20 +21,23 @@ type policy struct {
 
 type rule struct {
 	config *configv1.PolicyRule
-	deny   cel.Program
+	name   string      // "<policy>/<rule>"
+	fits   cel.Program // true for the requests that the rule is about
 }
 
 // Compile makes policies ready for use. The error names the one that is wrong.
-func Compile(configs []*configv1.Policy) (Policies, error) {
+func Compile(configs []*configv1.Policy) (Policies, error) { return compile(configs) }
+
+func compile(configs []*configv1.Policy, options ...cel.ProgramOption) (Policies, error) {
 	var all Policies
 	for _, c := range configs {
 		p := &policy{config: c}
 		for _, r := range c.GetRules() {
-			deny, err := r.Program()
+			fits, err := r.Program(options...)
 			if err != nil {
 				return nil, fmt.Errorf("Policy %s: rule %s: %w", c.GetName(), r.GetName(), err)
 			}
-			p.rules = append(p.rules, rule{r, deny})
+			p.rules = append(p.rules, rule{r, c.GetName() + "/" + r.GetName(), fits})
 		}
 		all = append(all, p)
 	}
@@ -44,7 +48,8 @@ func Compile(configs []*configv1.Policy) (Policies, error) {
 type Facts struct {
 	Key, KeyName, Organization, Project string
 	User                                string
-	Model                               string // by the client's name; empty for a Route
+	Token                               map[string][]string // claims of the token that acts as the key; nil: there is none
+	Model                               string              // by the client's name; empty for a Route
 	Operation                           string
 	Stream                              bool
 	Tools                               []string
@@ -56,7 +61,8 @@ type Facts struct {
 func (f *Facts) values() map[string]any {
 	return map[string]any{
 		"key":  map[string]string{"id": f.Key, "name": f.KeyName, "organization": f.Organization, "project": f.Project},
-		"user": f.User, "model": f.Model, "operation": f.Operation, "stream": f.Stream, "tools": f.Tools, "size": f.Size,
+		"user": f.User, "token": f.Token, "model": f.Model, "operation": f.Operation, "stream": f.Stream,
+		"tools": f.Tools, "size": f.Size,
 		"address": f.Address, "now": f.Now,
 	}
 }
@@ -65,10 +71,12 @@ func (f *Facts) values() map[string]any {
 type Decision struct {
 	Denied   string   // the rule that refuses it, "<policy>/<rule>"; empty: none does
 	Message  string   // for the client
-	Observed []string // rules that would refuse it
+	Chosen   string   // the rule that chooses the model; empty: none does
+	Model    string   // that it chooses
+	Observed []string // rules that would refuse it, or choose its model
 }
 
-// Decide evaluates the rules that are for a request, until one refuses it.
+// Decide evaluates the rules that are for a request, until one refuses it. The first one that chooses a model does so.
 func (all Policies) Decide(f *Facts) (d Decision) {
 	var values map[string]any
 	for _, p := range all {
@@ -78,25 +86,32 @@ func (all Policies) Decide(f *Facts) (d Decision) {
 		if values == nil {
 			values = f.values()
 		}
-		for _, r := range p.rules {
-			name := p.config.GetName() + "/" + r.config.GetName()
-			out, _, err := r.deny.Eval(values)
-			if err == nil && out.Value() != true {
-				continue
+		for i := range p.rules {
+			if d.apply(&p.rules[i], values); d.Denied != "" {
+				return d
 			}
-			if r.config.GetObserve() {
-				d.Observed = append(d.Observed, name)
-				continue
-			}
-			d.Denied, d.Message = name, r.config.GetMessage()
-			switch {
-			case err != nil:
-				d.Message = "The policy '" + name + "' could not decide on this request, and so refuses it."
-			case d.Message == "":
-				d.Message = "The policy '" + name + "' does not allow this request."
-			}
-			return d
 		}
 	}
 	return d
+}
+
+// apply applies one rule.
+func (d *Decision) apply(r *rule, values map[string]any) {
+	chooses := r.config.GetUseModel() != ""
+	if chooses && d.Chosen != "" {
+		return
+	}
+	out, _, err := r.fits.Eval(values)
+	switch {
+	case err == nil && out.Value() != true:
+	case r.config.GetObserve():
+		d.Observed = append(d.Observed, r.name)
+	case err != nil:
+		d.Denied, d.Message = r.name, "The policy '"+r.name+"' could not decide on this request, and so refuses it."
+	case chooses:
+		d.Chosen, d.Model = r.name, r.config.GetUseModel()
+	default:
+		d.Denied = r.name
+		d.Message = cmp.Or(r.config.GetMessage(), "The policy '"+r.name+"' does not allow this request.")
+	}
 }

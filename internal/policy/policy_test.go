@@ -13,7 +13,8 @@ import (
 
 func facts() *policy.Facts {
 	return &policy.Facts{Key: "key_1", KeyName: "ci", Organization: "acme", Project: "web", User: "ann",
-		Model: "openai/gpt-5", Operation: "chat/completions", Stream: true, Tools: []string{"get_time", "delete"},
+		Token: map[string][]string{"groups": {"staff", "ml"}, "none": nil}, Model: "openai/gpt-5",
+		Operation: "chat/completions", Stream: true, Tools: []string{"get_time", "delete"},
 		Size: 1000, Address: "10.1.2.3", Now: time.Date(2026, 11, 25, 20, 0, 0, 0, time.UTC)}
 }
 
@@ -39,10 +40,24 @@ func TestExpressions(t *testing.T) {
 		`size > 100000 || operation == "embeddings"`:                             false,
 		`stream && address.startsWith("10.")`:                                    true,
 		`model.matches("gpt-[0-9]+$")`:                                           true,
+		`"staff" in token.groups`:                                                true,
+		`token.groups.exists(g, g.startsWith("ops"))`:                            false,
+		`has(token.dept) && "it" in token.dept`:                                  false,
+		`size(token.none) == 0`:                                                  true,
 		`key["id"] == "key_1"`:                                                   true,
 	} {
 		d := compile(t, &configv1.PolicyRule{Name: "r", Deny: deny}).Decide(facts())
 		require.Equal(t, want, d.Denied == "p/r", deny)
+	}
+}
+
+func TestARequestWithoutATokenHasNoClaims(t *testing.T) {
+	f := facts()
+	f.Token = nil
+	for deny, want := range map[string]bool{`has(token.groups)`: false, `!has(token.groups) || "x" in token.groups`: true,
+		`size(token) == 0`: true, `"groups" in token`: false} {
+		d := compile(t, &configv1.PolicyRule{Name: "r", Deny: deny}).Decide(f)
+		require.Equal(t, want, d.Denied != "", deny)
 	}
 }
 
@@ -56,9 +71,47 @@ func TestWhatIsToldAndObserved(t *testing.T) {
 	require.Equal(t, "The policy 'p/r' does not allow this request.", d.Message)
 }
 
+func TestTheFirstRuleThatFitsChoosesTheModel(t *testing.T) {
+	use := func(name, when, model string) *configv1.PolicyRule {
+		return &configv1.PolicyRule{Name: name, When: when, UseModel: model}
+	}
+	seen := use("seen", "stream", "z")
+	seen.Observe = true
+	for name, c := range map[string]struct {
+		rules []*configv1.PolicyRule
+		want  policy.Decision
+	}{
+		"the first": {[]*configv1.PolicyRule{use("no", "!stream", "a"), use("yes", "stream", "b"), use("late", "true", "c")},
+			policy.Decision{Chosen: "p/yes", Model: "b"}},
+		"one that observes": {[]*configv1.PolicyRule{seen, use("yes", "stream", "b")},
+			policy.Decision{Chosen: "p/yes", Model: "b", Observed: []string{"p/seen"}}},
+		"a later refusal goes by what was asked for": {[]*configv1.PolicyRule{use("yes", "stream", "b"),
+			{Name: "b", Deny: `model == "b"`}, {Name: "no", Deny: `model == "openai/gpt-5"`, Message: "No."}},
+			policy.Decision{Chosen: "p/yes", Model: "b", Denied: "p/no", Message: "No."}},
+		"one that fails": {[]*configv1.PolicyRule{use("bad", `key["nothing"] == "x"`, "b")},
+			policy.Decision{Denied: "p/bad", Message: "The policy 'p/bad' could not decide on this request, and so refuses it."}},
+	} {
+		require.Equal(t, c.want, compile(t, c.rules...).Decide(facts()), name)
+	}
+}
+
+func TestWrongEffects(t *testing.T) {
+	for says, r := range map[string]*configv1.PolicyRule{
+		"rules[0].use_model: needs when":           {Name: "r", Deny: "true", UseModel: "m"},
+		"rules[0].when: cannot be in a rule":       {Name: "r", Deny: "true", When: "true", UseModel: "m"},
+		"rules[0].use_model: must be 1 to":         {Name: "r", When: "true"},
+		"rules[0].message: is only for rules with": {Name: "r", When: "true", UseModel: "m", Message: "x"},
+		"rules[0].when: must be an expression":     {Name: "r", When: "nothing", UseModel: "m"},
+		"rules[0].use_model: must be":              {Name: "r", When: "true", UseModel: "a b\n"},
+	} {
+		require.ErrorContains(t, configv1.Validate(&configv1.Policy{Name: "p", Rules: []*configv1.PolicyRule{r}},
+			nil).Err(), says)
+	}
+}
+
 func TestAnExpressionThatFailsRefuses(t *testing.T) {
 	long := strings.Repeat(`tools.exists(c, a + b + c == "`+strings.Repeat("x", 50)+`") || `, 20)
-	for _, deny := range []string{`key["nothing"] == "x"`, `tools[999] == "x"`,
+	for _, deny := range []string{`key["nothing"] == "x"`, `!("staff" in token.dept)`, `tools[999] == "x"`,
 		`tools.exists(a, tools.exists(b, ` + long + `false))`} {
 		f := facts()
 		for range 200 {
@@ -92,7 +145,8 @@ func TestWhosePolicyItIs(t *testing.T) {
 func TestWrongExpressions(t *testing.T) {
 	for deny, says := range map[string]string{
 		``: "Syntax error", `model`: "must be true or false", `model == 1`: "no matching overload",
-		`models == "a"`: "undeclared reference to 'models'", `model.startsWith(`: "Syntax error", `1 +`: "Syntax error",
+		`token.groups == "a"`: "no matching overload", `models == "a"`: "undeclared reference to 'models'",
+		`model.startsWith(`: "Syntax error", `1 +`: "Syntax error",
 	} {
 		p := &configv1.Policy{Name: "p", Rules: []*configv1.PolicyRule{{Name: "r", Deny: deny}}}
 		err := configv1.Validate(p, nil).Err()

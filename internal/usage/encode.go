@@ -76,6 +76,8 @@ func (e *encoder) details(d *ledgerv1.Details) {
 	e.number(9, uint64(d.GetHourWriteTokens()))
 	e.number(10, uint64(d.GetFeesNanoUsd()))
 	e.texts(11, d.GetGuards())
+	e.text(12, d.GetCache())
+	e.text(13, d.GetPolicy())
 }
 
 func (e *encoder) amounts(a *ledgerv1.Amounts) {

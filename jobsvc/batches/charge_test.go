@@ -231,6 +231,7 @@ func TestABatchThatLimitsHoldForRunsLineByLine(t *testing.T) {
 	shadow := of("key", "")
 	shadow.ShadowMode = true
 	guardRules := []*configv1.GuardRule{{Name: "r", Mode: configv1.GuardMode_MASK, Words: []string{"x"}}}
+	policyRules := []*configv1.PolicyRule{{Name: "r", Deny: "stream"}}
 	for name, c := range map[string]struct {
 		object  configv1.Object
 		limited bool
@@ -247,6 +248,9 @@ func TestABatchThatLimitsHoldForRunsLineByLine(t *testing.T) {
 			Rules: guardRules}, true},
 		"a guardrail for other models":      {&configv1.Guardrail{Name: "g", Models: []string{"n*"}, Rules: guardRules}, false},
 		"a guardrail that is disabled":      {&configv1.Guardrail{Name: "g", Disabled: true, Rules: guardRules}, false},
+		"a policy":                          {&configv1.Policy{Name: "p", Organization: "acme", Rules: policyRules}, true},
+		"a policy of another key":           {&configv1.Policy{Name: "p", Key: "key-2", Rules: policyRules}, false},
+		"a policy that is disabled":         {&configv1.Policy{Name: "p", Disabled: true, Rules: policyRules}, false},
 		"none of the key":                   {&configv1.Key{Name: "key-1"}, false},
 		"another key's":                     {&configv1.Key{Name: "key-2", Budgets: budget}, false},
 		"another project's":                 {&configv1.Project{Name: "acme/p2", Limits: limit}, false},

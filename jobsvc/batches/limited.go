@@ -8,9 +8,9 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// limited reports whether there is a limit, a budget or a guardrail that may hold for the batch, or its key is bound
-// to endpoints. Only the gateway can hold it to them, line by line: what a provider runs by itself is known when it is
-// over.
+// limited reports whether there is a limit, a budget, a guardrail or a policy that may hold for the batch, or its
+// key is bound to endpoints. Only the gateway can hold it to them, line by line: what a provider runs by itself is
+// known when it is over.
 func (w *work) limited(ctx context.Context, model, provider string) (bool, error) {
 	key, tenant := w.rec.Value.Key, w.rec.Tenant
 	entries := map[string]string{"key": key, "organization": tenant.Organization, "model": model, "provider": provider}
@@ -50,7 +50,23 @@ func (w *work) limited(ctx context.Context, model, provider string) (bool, error
 			return true, nil
 		}
 	}
+	if decided, err := w.decided(ctx); decided || err != nil {
+		return decided, err
+	}
 	return w.guarded(ctx, model)
+}
+
+// decided reports whether a policy is for the batch.
+func (w *work) decided(ctx context.Context) (bool, error) {
+	all, err := w.s.Objects.List(ctx, configv1.KindOf((*configv1.Policy)(nil)))
+	key, tenant := w.rec.Value.Key, w.rec.Tenant
+	for _, e := range all {
+		p, ok := e.Object.(*configv1.Policy)
+		if !ok || !p.GetDisabled() && p.IsOf(key, tenant.Organization, tenant.Project) {
+			return true, err // also where the object cannot be read
+		}
+	}
+	return false, err
 }
 
 // guarded reports whether a guardrail is for the batch.

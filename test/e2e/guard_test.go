@@ -113,6 +113,31 @@ func TestGuardrails(t *testing.T) {
 	})
 	require.NotContains(t, g.Output(), "ann@example.com", "no log has what was found")
 
+	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, `{"flagged":%t}`, strings.Contains(gjson.GetBytes(body, "texts").Raw, "politics"))
+	}))
+	t.Cleanup(judge.Close)
+	harness.Must(t, "kind: Checker\nname: judge\ntype: WEBHOOK\nurl: "+judge.URL+
+		"\ncredential: {value: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}\n---\nkind: Guardrail\nname: topics\nrules:\n"+
+		"- {name: politics, mode: BLOCK, in: [REQUESTS], checker: judge}\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "the checker in force", func() error {
+		if status, body := ask(`"about politics"`); status != http.StatusBadRequest || !strings.Contains(body,
+			"topics/politics") {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+	status, body = ask(`"about sport"`)
+	require.Equal(t, 200, status, body)
+	judge.Close()
+	status, body = ask(`"about sport"`)
+	require.Equal(t, 503, status)
+	require.Equal(t, "checker_unavailable", gjson.Get(body, "error.code").Str)
+	explained := harness.Must(t, `{"model":"parrot/m","messages":[{"role":"user","content":"hi"}]}`, "explain", "--data", g.Dir, "-")
+	require.Contains(t, explained, "the checker judge is asked")
+	harness.Must(t, "", "config", "delete", "guardrail", "topics", "--data", g.Dir)
+
 	harness.Must(t, "kind: Policy\nname: p\nrules:\n- {name: models, deny: 'model.startsWith(\"parrot/\") && stream', message: Not streamed.}\n",
 		"config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "the policy in force", func() error {

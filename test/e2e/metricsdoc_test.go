@@ -95,6 +95,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			{Provider: "echo", Model: "echo", Priority: 1}}},
 		&configv1.Guardrail{Name: "g", Models: []string{"falls-back"}, Rules: []*configv1.GuardRule{{Name: "r",
 			Mode: configv1.GuardMode_OBSERVE, Words: []string{"hi"}}}},
+		&configv1.ResponseCache{Name: "c", Models: []string{"falls-back"}},
 		&configv1.Webhook{Name: "hook", Url: "https://127.0.0.1:1/", Secret: signing})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("falls-back") })
 	c := g.As(g.Key)

@@ -144,6 +144,7 @@ const (
 	Role_OWNER            Role = 3 // everything
 	Role_AUDITOR          Role = 4 // reads everything but secrets
 	Role_ADMIN            Role = 5 // what an operator may, and manages accounts and tokens that have no more rights than that
+	Role_MEMBER           Role = 6 // of an organization or project: reads what is there, and manages their own keys
 )
 
 // Enum value maps for Role.
@@ -155,6 +156,7 @@ var (
 		3: "OWNER",
 		4: "AUDITOR",
 		5: "ADMIN",
+		6: "MEMBER",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
@@ -163,6 +165,7 @@ var (
 		"OWNER":            3,
 		"AUDITOR":          4,
 		"ADMIN":            5,
+		"MEMBER":           6,
 	}
 )
 
@@ -602,6 +605,65 @@ func (x SensitiveData) Number() protoreflect.EnumNumber {
 // Deprecated: Use SensitiveData.Descriptor instead.
 func (SensitiveData) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+}
+
+// CheckerType is how a Checker is called.
+type CheckerType int32
+
+const (
+	CheckerType_CHECKER_TYPE_UNSPECIFIED CheckerType = 0
+	CheckerType_WEBHOOK                  CheckerType = 1 // a service of your own
+	CheckerType_MODERATION               CheckerType = 2 // OpenAI's moderation API, or one like it
+	CheckerType_CHAT                     CheckerType = 3 // a chat completion: Llama Guard, or a model with a prompt
+	CheckerType_AZURE_TEXT               CheckerType = 4 // Azure AI Content Safety: harmful text
+	CheckerType_AZURE_SHIELD             CheckerType = 5 // Azure AI Content Safety: prompt shields
+)
+
+// Enum value maps for CheckerType.
+var (
+	CheckerType_name = map[int32]string{
+		0: "CHECKER_TYPE_UNSPECIFIED",
+		1: "WEBHOOK",
+		2: "MODERATION",
+		3: "CHAT",
+		4: "AZURE_TEXT",
+		5: "AZURE_SHIELD",
+	}
+	CheckerType_value = map[string]int32{
+		"CHECKER_TYPE_UNSPECIFIED": 0,
+		"WEBHOOK":                  1,
+		"MODERATION":               2,
+		"CHAT":                     3,
+		"AZURE_TEXT":               4,
+		"AZURE_SHIELD":             5,
+	}
+)
+
+func (x CheckerType) Enum() *CheckerType {
+	p := new(CheckerType)
+	*p = x
+	return p
+}
+
+func (x CheckerType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckerType) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[10].Descriptor()
+}
+
+func (CheckerType) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[10]
+}
+
+func (x CheckerType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckerType.Descriptor instead.
+func (CheckerType) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 // A Provider is an account with a model vendor, or an endpoint that uses a vendor's dialect.
@@ -1526,7 +1588,9 @@ type Key struct {
 	// The key that a rotation replaced, while it is still valid.
 	Retired *RetiredKey `protobuf:"bytes,16,opt,name=retired,proto3" json:"retired,omitempty"`
 	// Which bodies of its requests are kept. Default: as the project says, or else the organization.
-	Bodies        *Bodies `protobuf:"bytes,17,opt,name=bodies,proto3" json:"bodies,omitempty"`
+	Bodies *Bodies `protobuf:"bytes,17,opt,name=bodies,proto3" json:"bodies,omitempty"`
+	// Account that made the key. A MEMBER of a tenant manages only their own keys. Never written by hand.
+	Owner         string `protobuf:"bytes,18,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1678,6 +1742,13 @@ func (x *Key) GetBodies() *Bodies {
 		return x.Bodies
 	}
 	return nil
+}
+
+func (x *Key) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // A RetiredKey was replaced by a rotation.
@@ -2626,7 +2697,11 @@ type Account struct {
 	// Who the person is at an IdentityProvider. The account then takes its role from there at each sign-in.
 	Identity *Identity `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
 	// The password is good also while an IdentityProvider replaces passwords. Accounts that a sign-in link makes have it.
-	BreakGlass    bool `protobuf:"varint,10,opt,name=break_glass,json=breakGlass,proto3" json:"break_glass,omitempty"`
+	BreakGlass bool `protobuf:"varint,10,opt,name=break_glass,json=breakGlass,proto3" json:"break_glass,omitempty"`
+	// What the SCIM client of an IdentityProvider says of the person. The groups then decide the role.
+	Provisioning *Provisioning `protobuf:"bytes,11,opt,name=provisioning,proto3" json:"provisioning,omitempty"`
+	// Roles within organizations and projects, at most 50. An account without a role has only these.
+	Memberships   []*Membership `protobuf:"bytes,12,rep,name=memberships,proto3" json:"memberships,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2731,6 +2806,253 @@ func (x *Account) GetBreakGlass() bool {
 	return false
 }
 
+func (x *Account) GetProvisioning() *Provisioning {
+	if x != nil {
+		return x.Provisioning
+	}
+	return nil
+}
+
+func (x *Account) GetMemberships() []*Membership {
+	if x != nil {
+		return x.Memberships
+	}
+	return nil
+}
+
+// A Provisioning is what the SCIM client of an IdentityProvider says of a person (RFC 7643).
+type Provisioning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// IdentityProvider by name.
+	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Id of the person in SCIM. It stays when the account is renamed.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// The userName as the client writes it. The account has it as its name, in lower case.
+	UserName   string `protobuf:"bytes,3,opt,name=user_name,json=userName,proto3" json:"user_name,omitempty"`
+	ExternalId string `protobuf:"bytes,4,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
+	// The client has deactivated the person, who cannot sign in.
+	Inactive bool `protobuf:"varint,5,opt,name=inactive,proto3" json:"inactive,omitempty"`
+	// IdentityGroups of the person, by name.
+	Groups        []string `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Provisioning) Reset() {
+	*x = Provisioning{}
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Provisioning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Provisioning) ProtoMessage() {}
+
+func (x *Provisioning) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Provisioning.ProtoReflect.Descriptor instead.
+func (*Provisioning) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Provisioning) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *Provisioning) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Provisioning) GetUserName() string {
+	if x != nil {
+		return x.UserName
+	}
+	return ""
+}
+
+func (x *Provisioning) GetExternalId() string {
+	if x != nil {
+		return x.ExternalId
+	}
+	return ""
+}
+
+func (x *Provisioning) GetInactive() bool {
+	if x != nil {
+		return x.Inactive
+	}
+	return false
+}
+
+func (x *Provisioning) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+// An IdentityGroup is a group at an IdentityProvider, as its SCIM client says. Accounts name the groups that they are
+// in.
+type IdentityGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id, such as grp_01JD....
+	Name        string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// IdentityProvider by name.
+	Provider      string                 `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
+	ExternalId    string                 `protobuf:"bytes,4,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IdentityGroup) Reset() {
+	*x = IdentityGroup{}
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IdentityGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IdentityGroup) ProtoMessage() {}
+
+func (x *IdentityGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IdentityGroup.ProtoReflect.Descriptor instead.
+func (*IdentityGroup) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *IdentityGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *IdentityGroup) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *IdentityGroup) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *IdentityGroup) GetExternalId() string {
+	if x != nil {
+		return x.ExternalId
+	}
+	return ""
+}
+
+func (x *IdentityGroup) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// A Membership is a role within an organization, or within a project of it.
+type Membership struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Organization string                 `protobuf:"bytes,1,opt,name=organization,proto3" json:"organization,omitempty"`
+	// Empty: the whole organization.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// ADMIN, MEMBER or VIEWER.
+	Role          Role `protobuf:"varint,3,opt,name=role,proto3,enum=modelgate.config.v1.Role" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Membership) Reset() {
+	*x = Membership{}
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Membership) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Membership) ProtoMessage() {}
+
+func (x *Membership) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Membership.ProtoReflect.Descriptor instead.
+func (*Membership) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Membership) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *Membership) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Membership) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_ROLE_UNSPECIFIED
+}
+
 // An Identity is a person at an issuer of OpenID Connect.
 type Identity struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -2743,7 +3065,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +3077,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +3090,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Identity) GetIssuer() string {
@@ -2816,13 +3138,15 @@ type IdentityProvider struct {
 	// While this is in force, passwords are good only for accounts with break_glass.
 	ReplacesPasswords bool `protobuf:"varint,13,opt,name=replaces_passwords,json=replacesPasswords,proto3" json:"replaces_passwords,omitempty"`
 	Disabled          bool `protobuf:"varint,14,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Only people whom the provider's SCIM client has provisioned can sign in. A sign-in makes no account.
+	ProvisionedOnly bool `protobuf:"varint,15,opt,name=provisioned_only,json=provisionedOnly,proto3" json:"provisioned_only,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *IdentityProvider) Reset() {
 	*x = IdentityProvider{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +3158,7 @@ func (x *IdentityProvider) String() string {
 func (*IdentityProvider) ProtoMessage() {}
 
 func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +3171,7 @@ func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdentityProvider.ProtoReflect.Descriptor instead.
 func (*IdentityProvider) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IdentityProvider) GetName() string {
@@ -2948,18 +3272,29 @@ func (x *IdentityProvider) GetDisabled() bool {
 	return false
 }
 
-// A GroupRole is the role of a group.
+func (x *IdentityProvider) GetProvisionedOnly() bool {
+	if x != nil {
+		return x.ProvisionedOnly
+	}
+	return false
+}
+
+// A GroupRole is the role of a group, or its role within an organization or a project.
 type GroupRole struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	Role          Role                   `protobuf:"varint,2,opt,name=role,proto3,enum=modelgate.config.v1.Role" json:"role,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Role  Role                   `protobuf:"varint,2,opt,name=role,proto3,enum=modelgate.config.v1.Role" json:"role,omitempty"`
+	// The group gives a membership in the organization, and no role of the account. If any group does, memberships are
+	// those of a person's groups alone.
+	Organization  string `protobuf:"bytes,3,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project       string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GroupRole) Reset() {
 	*x = GroupRole{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3306,7 @@ func (x *GroupRole) String() string {
 func (*GroupRole) ProtoMessage() {}
 
 func (x *GroupRole) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3319,7 @@ func (x *GroupRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRole.ProtoReflect.Descriptor instead.
 func (*GroupRole) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GroupRole) GetGroup() string {
@@ -3001,6 +3336,101 @@ func (x *GroupRole) GetRole() Role {
 	return Role_ROLE_UNSPECIFIED
 }
 
+func (x *GroupRole) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *GroupRole) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+// A Retention says how long the ledger keeps what. There is one, named default.
+type Retention struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The request log. Default 2592000s (30 days), 3 to 400 days.
+	Requests *durationpb.Duration `protobuf:"bytes,2,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Requests that the gateway has refused. Default 604800s (7 days), 1 hour to 400 days, and no longer than requests.
+	RefusedRequests *durationpb.Duration `protobuf:"bytes,3,opt,name=refused_requests,json=refusedRequests,proto3" json:"refused_requests,omitempty"`
+	// Sums of usage. Default 34560000s (400 days), 62 days to 10 years.
+	Usage *durationpb.Duration `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	// The audit log, and versions of objects. Default 34560000s (400 days), 30 days to 10 years.
+	Audit         *durationpb.Duration `protobuf:"bytes,5,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Retention) Reset() {
+	*x = Retention{}
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Retention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Retention) ProtoMessage() {}
+
+func (x *Retention) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Retention.ProtoReflect.Descriptor instead.
+func (*Retention) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Retention) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Retention) GetRequests() *durationpb.Duration {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Retention) GetRefusedRequests() *durationpb.Duration {
+	if x != nil {
+		return x.RefusedRequests
+	}
+	return nil
+}
+
+func (x *Retention) GetUsage() *durationpb.Duration {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *Retention) GetAudit() *durationpb.Duration {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
 // An AdminToken authenticates a program at the admin API.
 type AdminToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3011,16 +3441,21 @@ type AdminToken struct {
 	Hash []byte `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
 	Hint string `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`
 	// Scopes of the admin API that it has, such as config:read, or "*".
-	Scopes        []string               `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Scopes    []string               `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// IdentityProvider whose SCIM client has the token. It goes with the scope scim, which stands alone.
+	IdentityProvider string `protobuf:"bytes,8,opt,name=identity_provider,json=identityProvider,proto3" json:"identity_provider,omitempty"`
+	// Restricts the token to an organization, or to a project of it.
+	Organization  string `protobuf:"bytes,9,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project       string `protobuf:"bytes,10,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminToken) Reset() {
 	*x = AdminToken{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3467,7 @@ func (x *AdminToken) String() string {
 func (*AdminToken) ProtoMessage() {}
 
 func (x *AdminToken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3480,7 @@ func (x *AdminToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
 func (*AdminToken) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AdminToken) GetName() string {
@@ -3097,6 +3532,27 @@ func (x *AdminToken) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *AdminToken) GetIdentityProvider() string {
+	if x != nil {
+		return x.IdentityProvider
+	}
+	return ""
+}
+
+func (x *AdminToken) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *AdminToken) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
 // A Gateway is an HTTPS listener of Envoy.
 type Gateway struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3124,7 +3580,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3136,7 +3592,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3149,7 +3605,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Gateway) GetName() string {
@@ -3234,7 +3690,7 @@ type Cors struct {
 
 func (x *Cors) Reset() {
 	*x = Cors{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3702,7 @@ func (x *Cors) String() string {
 func (*Cors) ProtoMessage() {}
 
 func (x *Cors) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3715,7 @@ func (x *Cors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cors.ProtoReflect.Descriptor instead.
 func (*Cors) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Cors) GetOrigins() []string {
@@ -3305,7 +3761,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3773,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3786,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -3371,7 +3827,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3839,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3852,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Certificate) GetName() string {
@@ -3445,7 +3901,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +3913,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +3926,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Route) GetName() string {
@@ -3516,7 +3972,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3984,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3997,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Catalog) GetName() string {
@@ -3581,7 +4037,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +4049,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +4062,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -3679,7 +4135,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3691,7 +4147,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3704,7 +4160,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -3858,7 +4314,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +4326,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +4339,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Price) GetInput() string {
@@ -3995,7 +4451,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4007,7 +4463,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4020,7 +4476,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -4084,7 +4540,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4096,7 +4552,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4109,7 +4565,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -4141,7 +4597,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4153,7 +4609,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4166,7 +4622,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -4231,7 +4687,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4699,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4712,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *JobService) GetName() string {
@@ -4305,7 +4761,7 @@ type StoredResponses struct {
 
 func (x *StoredResponses) Reset() {
 	*x = StoredResponses{}
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4773,7 @@ func (x *StoredResponses) String() string {
 func (*StoredResponses) ProtoMessage() {}
 
 func (x *StoredResponses) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4786,7 @@ func (x *StoredResponses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
 func (*StoredResponses) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StoredResponses) GetRetention() *durationpb.Duration {
@@ -4356,7 +4812,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4368,7 +4824,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4381,7 +4837,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -4432,7 +4888,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4900,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4913,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Webhook) GetName() string {
@@ -4538,7 +4994,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4550,7 +5006,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4563,7 +5019,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AlertRule) GetName() string {
@@ -4660,7 +5116,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +5128,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +5141,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -4741,7 +5197,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4753,7 +5209,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4766,7 +5222,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -4787,7 +5243,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4799,7 +5255,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4812,7 +5268,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -4841,7 +5297,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4853,7 +5309,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4866,7 +5322,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -4932,7 +5388,7 @@ type AuditSink struct {
 
 func (x *AuditSink) Reset() {
 	*x = AuditSink{}
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4944,7 +5400,7 @@ func (x *AuditSink) String() string {
 func (*AuditSink) ProtoMessage() {}
 
 func (x *AuditSink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4957,7 +5413,7 @@ func (x *AuditSink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSink.ProtoReflect.Descriptor instead.
 func (*AuditSink) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AuditSink) GetName() string {
@@ -5027,7 +5483,7 @@ type AuditWebhook struct {
 
 func (x *AuditWebhook) Reset() {
 	*x = AuditWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5039,7 +5495,7 @@ func (x *AuditWebhook) String() string {
 func (*AuditWebhook) ProtoMessage() {}
 
 func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5052,7 +5508,7 @@ func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWebhook.ProtoReflect.Descriptor instead.
 func (*AuditWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AuditWebhook) GetUrl() string {
@@ -5077,7 +5533,7 @@ type AuditSyslog struct {
 
 func (x *AuditSyslog) Reset() {
 	*x = AuditSyslog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5545,7 @@ func (x *AuditSyslog) String() string {
 func (*AuditSyslog) ProtoMessage() {}
 
 func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5558,7 @@ func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSyslog.ProtoReflect.Descriptor instead.
 func (*AuditSyslog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AuditSyslog) GetAddress() string {
@@ -5137,7 +5593,7 @@ type AuditOtlp struct {
 
 func (x *AuditOtlp) Reset() {
 	*x = AuditOtlp{}
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5149,7 +5605,7 @@ func (x *AuditOtlp) String() string {
 func (*AuditOtlp) ProtoMessage() {}
 
 func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5162,7 +5618,7 @@ func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditOtlp.ProtoReflect.Descriptor instead.
 func (*AuditOtlp) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditOtlp) GetEndpoint() string {
@@ -5183,7 +5639,7 @@ type AuditFile struct {
 
 func (x *AuditFile) Reset() {
 	*x = AuditFile{}
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5195,7 +5651,7 @@ func (x *AuditFile) String() string {
 func (*AuditFile) ProtoMessage() {}
 
 func (x *AuditFile) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5208,7 +5664,7 @@ func (x *AuditFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFile.ProtoReflect.Descriptor instead.
 func (*AuditFile) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditFile) GetPath() string {
@@ -5230,7 +5686,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5242,7 +5698,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5255,7 +5711,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Listing) GetName() string {
@@ -5285,7 +5741,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5297,7 +5753,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5310,7 +5766,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListedModel) GetId() string {
@@ -5356,7 +5812,7 @@ type Guardrail struct {
 
 func (x *Guardrail) Reset() {
 	*x = Guardrail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5368,7 +5824,7 @@ func (x *Guardrail) String() string {
 func (*Guardrail) ProtoMessage() {}
 
 func (x *Guardrail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5381,7 +5837,7 @@ func (x *Guardrail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
 func (*Guardrail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Guardrail) GetName() string {
@@ -5458,13 +5914,21 @@ type GuardRule struct {
 	AllowedTools []string `protobuf:"bytes,7,rep,name=allowed_tools,json=allowedTools,proto3" json:"allowed_tools,omitempty"`
 	// Most characters of all texts of a request together. More are found.
 	MaxCharacters uint64 `protobuf:"varint,8,opt,name=max_characters,json=maxCharacters,proto3" json:"max_characters,omitempty"`
+	// A Checker that looks at the texts of requests, by name. The mode must be OBSERVE or BLOCK.
+	Checker string `protobuf:"bytes,9,opt,name=checker,proto3" json:"checker,omitempty"`
+	// Categories of the checker that are found. Empty: whatever the checker flags.
+	Categories []string `protobuf:"bytes,10,rep,name=categories,proto3" json:"categories,omitempty"`
+	// Lowest score of these categories that is found, as the checker scores. Default: what the checker flags.
+	Threshold float64 `protobuf:"fixed64,11,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// Requests pass while the checker is away. Default: a rule that blocks refuses them.
+	PassOnFailure bool `protobuf:"varint,12,opt,name=pass_on_failure,json=passOnFailure,proto3" json:"pass_on_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GuardRule) Reset() {
 	*x = GuardRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5476,7 +5940,7 @@ func (x *GuardRule) String() string {
 func (*GuardRule) ProtoMessage() {}
 
 func (x *GuardRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5489,7 +5953,7 @@ func (x *GuardRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
 func (*GuardRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GuardRule) GetName() string {
@@ -5548,6 +6012,34 @@ func (x *GuardRule) GetMaxCharacters() uint64 {
 	return 0
 }
 
+func (x *GuardRule) GetChecker() string {
+	if x != nil {
+		return x.Checker
+	}
+	return ""
+}
+
+func (x *GuardRule) GetCategories() []string {
+	if x != nil {
+		return x.Categories
+	}
+	return nil
+}
+
+func (x *GuardRule) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *GuardRule) GetPassOnFailure() bool {
+	if x != nil {
+		return x.PassOnFailure
+	}
+	return false
+}
+
 // A TokenIssuer lets clients use JSON Web Tokens (RFC 7519) in place of keys. A token acts as one of the keys of the
 // configuration, with its models, limits, budgets and place in the ledger.
 type TokenIssuer struct {
@@ -5565,15 +6057,18 @@ type TokenIssuer struct {
 	// Claim that names the user, in place of the "user" of requests. Default "sub".
 	UserClaim string `protobuf:"bytes,6,opt,name=user_claim,json=userClaim,proto3" json:"user_claim,omitempty"`
 	// As which key a token acts: the first binding that fits. A token that fits none is refused.
-	Bindings      []*TokenBinding `protobuf:"bytes,7,rep,name=bindings,proto3" json:"bindings,omitempty"`
-	Disabled      bool            `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	Bindings []*TokenBinding `protobuf:"bytes,7,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	Disabled bool            `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Claims that policies see as the variable token, at most 8. Dots in names lead into objects. A token is refused if
+	// these claims have more than 2 KiB.
+	PolicyClaims  []string `protobuf:"bytes,9,rep,name=policy_claims,json=policyClaims,proto3" json:"policy_claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenIssuer) Reset() {
 	*x = TokenIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5585,7 +6080,7 @@ func (x *TokenIssuer) String() string {
 func (*TokenIssuer) ProtoMessage() {}
 
 func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5598,7 +6093,7 @@ func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
 func (*TokenIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *TokenIssuer) GetName() string {
@@ -5657,6 +6152,13 @@ func (x *TokenIssuer) GetDisabled() bool {
 	return false
 }
 
+func (x *TokenIssuer) GetPolicyClaims() []string {
+	if x != nil {
+		return x.PolicyClaims
+	}
+	return nil
+}
+
 // A TokenBinding says which tokens act as a key.
 type TokenBinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5671,7 +6173,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5683,7 +6185,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5696,7 +6198,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TokenBinding) GetKey() string {
@@ -5713,7 +6215,8 @@ func (x *TokenBinding) GetClaims() map[string]string {
 	return nil
 }
 
-// A Policy refuses requests by expressions over what is known of them before they are planned.
+// A Policy refuses requests, or chooses their models, by expressions over what is known of them before they are
+// planned.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -5729,7 +6232,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5741,7 +6244,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5754,7 +6257,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Policy) GetName() string {
@@ -5799,25 +6302,30 @@ func (x *Policy) GetDisabled() bool {
 	return false
 }
 
-// A PolicyRule refuses a request.
+// A PolicyRule refuses requests, or chooses their model.
 type PolicyRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name within the policy.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Expression in CEL (https://cel.dev) that is true for requests that are refused. It can use key, user, model,
-	// operation, stream, tools, size, address and now. A request for which it fails is refused too.
+	// Expression in CEL (https://cel.dev) that is true for requests that are refused. It can use key, user,
+	// token, model, operation, stream, tools, size, address and now. A request for which it fails is refused too. A rule
+	// has either deny or when.
 	Deny string `protobuf:"bytes,2,opt,name=deny,proto3" json:"deny,omitempty"`
 	// What the client is told. Default: the name of the rule.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// The rule refuses nothing: what it would refuse is counted and logged.
-	Observe       bool `protobuf:"varint,4,opt,name=observe,proto3" json:"observe,omitempty"`
+	// The rule does nothing: what it would refuse or choose is counted and logged.
+	Observe bool `protobuf:"varint,4,opt,name=observe,proto3" json:"observe,omitempty"`
+	// Expression that is true for requests whose model the rule chooses.
+	When string `protobuf:"bytes,5,opt,name=when,proto3" json:"when,omitempty"`
+	// Model that these requests use, by the clients' name. The key must be allowed to use it.
+	UseModel      string `protobuf:"bytes,6,opt,name=use_model,json=useModel,proto3" json:"use_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5829,7 +6337,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5842,7 +6350,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PolicyRule) GetName() string {
@@ -5871,6 +6379,262 @@ func (x *PolicyRule) GetObserve() bool {
 		return x.Observe
 	}
 	return false
+}
+
+func (x *PolicyRule) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
+}
+
+func (x *PolicyRule) GetUseModel() string {
+	if x != nil {
+		return x.UseModel
+	}
+	return ""
+}
+
+// A ResponseCache keeps answers, and gives them to equal requests without asking a provider again.
+type ResponseCache struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whose requests: those of an organization, of a project of it, or of a key. Empty: everybody's. Answers are shared
+	// within it, and never between organizations, or between keys without one.
+	Organization string `protobuf:"bytes,2,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project      string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	Key          string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// Models by the clients' names; a "*" stands for any characters. Empty: all.
+	Models   []string `protobuf:"bytes,5,rep,name=models,proto3" json:"models,omitempty"`
+	Disabled bool     `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// How long an answer is kept. Default 1 hour, at most 30 days.
+	Ttl *durationpb.Duration `protobuf:"bytes,7,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Most bytes of answers that each ext_proc service keeps in its memory. Default 32 MiB. Redis has its own bound.
+	MaxBytes uint64 `protobuf:"varint,8,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// Highest temperature of requests whose answers are kept, from 0 to 2. A request without a temperature has 1.
+	// Default 0.
+	MaxTemperature float64 `protobuf:"fixed64,9,opt,name=max_temperature,json=maxTemperature,proto3" json:"max_temperature,omitempty"`
+	// Answers to requests that offer tools are kept, too.
+	Tools bool `protobuf:"varint,10,opt,name=tools,proto3" json:"tools,omitempty"`
+	// A text that is a part of what makes requests equal. A change empties the cache.
+	Version       string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResponseCache) Reset() {
+	*x = ResponseCache{}
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResponseCache) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResponseCache) ProtoMessage() {}
+
+func (x *ResponseCache) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResponseCache.ProtoReflect.Descriptor instead.
+func (*ResponseCache) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ResponseCache) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResponseCache) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *ResponseCache) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ResponseCache) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ResponseCache) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *ResponseCache) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *ResponseCache) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *ResponseCache) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *ResponseCache) GetMaxTemperature() float64 {
+	if x != nil {
+		return x.MaxTemperature
+	}
+	return 0
+}
+
+func (x *ResponseCache) GetTools() bool {
+	if x != nil {
+		return x.Tools
+	}
+	return false
+}
+
+func (x *ResponseCache) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// A Checker is a service that judges texts, for rules of Guardrails.
+type Checker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type  CheckerType            `protobuf:"varint,2,opt,name=type,proto3,enum=modelgate.config.v1.CheckerType" json:"type,omitempty"`
+	// Where it is: the whole URL that is called. For Azure, the endpoint of the resource.
+	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	// Key of the service, or the secret with which calls of a webhook are signed (Standard Webhooks, whsec_...).
+	Credential *Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Model of MODERATION and CHAT.
+	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	// Instructions of CHAT. The model must answer "safe", or "unsafe" and on the next line categories. Default: none, for
+	// models that are made to judge texts.
+	Prompt string `protobuf:"bytes,6,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// Longest wait for an answer, up to 30s. Default 2s.
+	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Certificate authorities (PEM) to trust instead of the system's.
+	Ca            string `protobuf:"bytes,8,opt,name=ca,proto3" json:"ca,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checker) Reset() {
+	*x = Checker{}
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checker) ProtoMessage() {}
+
+func (x *Checker) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checker.ProtoReflect.Descriptor instead.
+func (*Checker) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *Checker) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Checker) GetType() CheckerType {
+	if x != nil {
+		return x.Type
+	}
+	return CheckerType_CHECKER_TYPE_UNSPECIFIED
+}
+
+func (x *Checker) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Checker) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+func (x *Checker) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Checker) GetPrompt() string {
+	if x != nil {
+		return x.Prompt
+	}
+	return ""
+}
+
+func (x *Checker) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *Checker) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
 }
 
 var File_api_config_v1_config_proto protoreflect.FileDescriptor
@@ -5954,7 +6718,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\rR\bpriority\"M\n" +
 	"\x05Retry\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\rR\vmaxAttempts\x12!\n" +
-	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xe4\x05\n" +
+	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xfa\x05\n" +
 	"\x03Key\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
@@ -5975,7 +6739,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\abudgets\x18\x0e \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12B\n" +
 	"\bmetadata\x18\x0f \x03(\v2&.modelgate.config.v1.Key.MetadataEntryR\bmetadata\x129\n" +
 	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyR\aretired\x123\n" +
-	"\x06bodies\x18\x11 \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x1a;\n" +
+	"\x06bodies\x18\x11 \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12\x14\n" +
+	"\x05owner\x18\x12 \x01(\tR\x05owner\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +
@@ -6055,7 +6820,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"shadowMode\"l\n" +
 	"\x0fRateLimitPolicy\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
-	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\x84\x03\n" +
+	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\x8e\x04\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12-\n" +
@@ -6070,10 +6835,33 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bidentity\x18\t \x01(\v2\x1d.modelgate.config.v1.IdentityR\bidentity\x12\x1f\n" +
 	"\vbreak_glass\x18\n" +
 	" \x01(\bR\n" +
-	"breakGlass\"<\n" +
+	"breakGlass\x12E\n" +
+	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12A\n" +
+	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipR\vmemberships\"\xac\x01\n" +
+	"\fProvisioning\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1b\n" +
+	"\tuser_name\x18\x03 \x01(\tR\buserName\x12\x1f\n" +
+	"\vexternal_id\x18\x04 \x01(\tR\n" +
+	"externalId\x12\x1a\n" +
+	"\binactive\x18\x05 \x01(\bR\binactive\x12\x16\n" +
+	"\x06groups\x18\x06 \x03(\tR\x06groups\"\xbe\x01\n" +
+	"\rIdentityGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1a\n" +
+	"\bprovider\x18\x03 \x01(\tR\bprovider\x12\x1f\n" +
+	"\vexternal_id\x18\x04 \x01(\tR\n" +
+	"externalId\x129\n" +
+	"\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"y\n" +
+	"\n" +
+	"Membership\x12\"\n" +
+	"\forganization\x18\x01 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x02 \x01(\tR\aproject\x12-\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\"<\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
-	"\asubject\x18\x02 \x01(\tR\asubject\"\xa2\x04\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\"\xcd\x04\n" +
 	"\x10IdentityProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x16\n" +
@@ -6090,10 +6878,19 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\asession\x18\v \x01(\v2\x19.google.protobuf.DurationR\asession\x12\x0e\n" +
 	"\x02ca\x18\f \x01(\tR\x02ca\x12-\n" +
 	"\x12replaces_passwords\x18\r \x01(\bR\x11replacesPasswords\x12\x1a\n" +
-	"\bdisabled\x18\x0e \x01(\bR\bdisabled\"P\n" +
+	"\bdisabled\x18\x0e \x01(\bR\bdisabled\x12)\n" +
+	"\x10provisioned_only\x18\x0f \x01(\bR\x0fprovisionedOnly\"\x8e\x01\n" +
 	"\tGroupRole\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12-\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\"\xf9\x01\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\x12\"\n" +
+	"\forganization\x18\x03 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x04 \x01(\tR\aproject\"\xfe\x01\n" +
+	"\tRetention\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\brequests\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\brequests\x12D\n" +
+	"\x10refused_requests\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0frefusedRequests\x12/\n" +
+	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05usage\x12/\n" +
+	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05audit\"\xe4\x02\n" +
 	"\n" +
 	"AdminToken\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -6104,7 +6901,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xdb\x02\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12+\n" +
+	"\x11identity_provider\x18\b \x01(\tR\x10identityProvider\x12\"\n" +
+	"\forganization\x18\t \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\n" +
+	" \x01(\tR\aproject\"\xdb\x02\n" +
 	"\aGateway\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -6322,7 +7123,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06models\x18\x05 \x03(\tR\x06models\x124\n" +
 	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleR\x05rules\x12\x1a\n" +
 	"\bdisabled\x18\a \x01(\bR\bdisabled\x12\x16\n" +
-	"\x06window\x18\b \x01(\rR\x06window\"\xb9\x02\n" +
+	"\x06window\x18\b \x01(\rR\x06window\"\xb9\x03\n" +
 	"\tGuardRule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeR\x04mode\x12.\n" +
@@ -6331,7 +7132,14 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bpatterns\x18\x05 \x03(\tR\bpatterns\x12\x14\n" +
 	"\x05words\x18\x06 \x03(\tR\x05words\x12#\n" +
 	"\rallowed_tools\x18\a \x03(\tR\fallowedTools\x12%\n" +
-	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters\"\xfc\x01\n" +
+	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters\x12\x18\n" +
+	"\achecker\x18\t \x01(\tR\achecker\x12\x1e\n" +
+	"\n" +
+	"categories\x18\n" +
+	" \x03(\tR\n" +
+	"categories\x12\x1c\n" +
+	"\tthreshold\x18\v \x01(\x01R\tthreshold\x12&\n" +
+	"\x0fpass_on_failure\x18\f \x01(\bR\rpassOnFailure\"\xa1\x02\n" +
 	"\vTokenIssuer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x1c\n" +
@@ -6341,7 +7149,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"user_claim\x18\x06 \x01(\tR\tuserClaim\x12=\n" +
 	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingR\bbindings\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabled\"\xa2\x01\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled\x12#\n" +
+	"\rpolicy_claims\x18\t \x03(\tR\fpolicyClaims\"\xa2\x01\n" +
 	"\fTokenBinding\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12E\n" +
 	"\x06claims\x18\x02 \x03(\v2-.modelgate.config.v1.TokenBinding.ClaimsEntryR\x06claims\x1a9\n" +
@@ -6354,13 +7163,39 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x125\n" +
 	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleR\x05rules\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled\"h\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled\"\x99\x01\n" +
 	"\n" +
 	"PolicyRule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04deny\x18\x02 \x01(\tR\x04deny\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
-	"\aobserve\x18\x04 \x01(\bR\aobserve*U\n" +
+	"\aobserve\x18\x04 \x01(\bR\aobserve\x12\x12\n" +
+	"\x04when\x18\x05 \x01(\tR\x04when\x12\x1b\n" +
+	"\tuse_model\x18\x06 \x01(\tR\buseModel\"\xca\x02\n" +
+	"\rResponseCache\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x16\n" +
+	"\x06models\x18\x05 \x03(\tR\x06models\x12\x1a\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled\x12+\n" +
+	"\x03ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x1b\n" +
+	"\tmax_bytes\x18\b \x01(\x04R\bmaxBytes\x12'\n" +
+	"\x0fmax_temperature\x18\t \x01(\x01R\x0emaxTemperature\x12\x14\n" +
+	"\x05tools\x18\n" +
+	" \x01(\bR\x05tools\x12\x18\n" +
+	"\aversion\x18\v \x01(\tR\aversion\"\x99\x02\n" +
+	"\aChecker\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
+	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeR\x04type\x12\x10\n" +
+	"\x03url\x18\x03 \x01(\tR\x03url\x12?\n" +
+	"\n" +
+	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
+	"credential\x12\x14\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\x12\x16\n" +
+	"\x06prompt\x18\x06 \x01(\tR\x06prompt\x123\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x0e\n" +
+	"\x02ca\x18\b \x01(\tR\x02ca*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -6374,7 +7209,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06MINUTE\x10\x02\x12\b\n" +
 	"\x04HOUR\x10\x03\x12\a\n" +
 	"\x03DAY\x10\x04\x12\t\n" +
-	"\x05MONTH\x10\x05*Y\n" +
+	"\x05MONTH\x10\x05*e\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -6382,7 +7217,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bOPERATOR\x10\x02\x12\t\n" +
 	"\x05OWNER\x10\x03\x12\v\n" +
 	"\aAUDITOR\x10\x04\x12\t\n" +
-	"\x05ADMIN\x10\x05*D\n" +
+	"\x05ADMIN\x10\x05\x12\n" +
+	"\n" +
+	"\x06MEMBER\x10\x06*D\n" +
 	"\bSampling\x12\x18\n" +
 	"\x14SAMPLING_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOTH\x10\x01\x12\a\n" +
@@ -6438,7 +7275,16 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"IP_ADDRESS\x10\x06\x12\n" +
 	"\n" +
-	"\x06SECRET\x10\aB7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"\x06SECRET\x10\a*t\n" +
+	"\vCheckerType\x12\x1c\n" +
+	"\x18CHECKER_TYPE_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aWEBHOOK\x10\x01\x12\x0e\n" +
+	"\n" +
+	"MODERATION\x10\x02\x12\b\n" +
+	"\x04CHAT\x10\x03\x12\x0e\n" +
+	"\n" +
+	"AZURE_TEXT\x10\x04\x12\x10\n" +
+	"\fAZURE_SHIELD\x10\x05B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_config_proto_rawDescOnce sync.Once
@@ -6452,8 +7298,8 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -6465,170 +7311,189 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(GuardMode)(0),                // 7: modelgate.config.v1.GuardMode
 	(GuardSide)(0),                // 8: modelgate.config.v1.GuardSide
 	(SensitiveData)(0),            // 9: modelgate.config.v1.SensitiveData
-	(*Provider)(nil),              // 10: modelgate.config.v1.Provider
-	(*Concurrency)(nil),           // 11: modelgate.config.v1.Concurrency
-	(*Credential)(nil),            // 12: modelgate.config.v1.Credential
-	(*VaultSecret)(nil),           // 13: modelgate.config.v1.VaultSecret
-	(*Timeouts)(nil),              // 14: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 15: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 16: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 17: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 18: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 19: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 20: modelgate.config.v1.Key
-	(*RetiredKey)(nil),            // 21: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 22: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 23: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 24: modelgate.config.v1.Organization
-	(*Project)(nil),               // 25: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 26: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 27: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 28: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 29: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 30: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 31: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 32: modelgate.config.v1.Account
-	(*Identity)(nil),              // 33: modelgate.config.v1.Identity
-	(*IdentityProvider)(nil),      // 34: modelgate.config.v1.IdentityProvider
-	(*GroupRole)(nil),             // 35: modelgate.config.v1.GroupRole
-	(*AdminToken)(nil),            // 36: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 37: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 38: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 39: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 40: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 41: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 42: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 43: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 44: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 45: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 46: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 47: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 48: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 49: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 50: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 51: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 52: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 53: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 54: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 55: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 56: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 57: modelgate.config.v1.AlertEmail
-	(*AuditSink)(nil),             // 58: modelgate.config.v1.AuditSink
-	(*AuditWebhook)(nil),          // 59: modelgate.config.v1.AuditWebhook
-	(*AuditSyslog)(nil),           // 60: modelgate.config.v1.AuditSyslog
-	(*AuditOtlp)(nil),             // 61: modelgate.config.v1.AuditOtlp
-	(*AuditFile)(nil),             // 62: modelgate.config.v1.AuditFile
-	(*Listing)(nil),               // 63: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 64: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 65: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 66: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 67: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 68: modelgate.config.v1.TokenBinding
-	(*Policy)(nil),                // 69: modelgate.config.v1.Policy
-	(*PolicyRule)(nil),            // 70: modelgate.config.v1.PolicyRule
-	nil,                           // 71: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 72: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 73: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 74: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 75: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 76: google.protobuf.Timestamp
+	(CheckerType)(0),              // 10: modelgate.config.v1.CheckerType
+	(*Provider)(nil),              // 11: modelgate.config.v1.Provider
+	(*Concurrency)(nil),           // 12: modelgate.config.v1.Concurrency
+	(*Credential)(nil),            // 13: modelgate.config.v1.Credential
+	(*VaultSecret)(nil),           // 14: modelgate.config.v1.VaultSecret
+	(*Timeouts)(nil),              // 15: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 16: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 17: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 18: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 19: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 20: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 21: modelgate.config.v1.Key
+	(*RetiredKey)(nil),            // 22: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 23: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 24: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 25: modelgate.config.v1.Organization
+	(*Project)(nil),               // 26: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 27: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 28: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 29: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 30: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 31: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 32: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 33: modelgate.config.v1.Account
+	(*Provisioning)(nil),          // 34: modelgate.config.v1.Provisioning
+	(*IdentityGroup)(nil),         // 35: modelgate.config.v1.IdentityGroup
+	(*Membership)(nil),            // 36: modelgate.config.v1.Membership
+	(*Identity)(nil),              // 37: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 38: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 39: modelgate.config.v1.GroupRole
+	(*Retention)(nil),             // 40: modelgate.config.v1.Retention
+	(*AdminToken)(nil),            // 41: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 42: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 43: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 44: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 45: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 46: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 47: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 48: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 49: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 50: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 51: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 52: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 53: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 54: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 55: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 56: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 57: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 58: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 59: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 60: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 61: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 62: modelgate.config.v1.AlertEmail
+	(*AuditSink)(nil),             // 63: modelgate.config.v1.AuditSink
+	(*AuditWebhook)(nil),          // 64: modelgate.config.v1.AuditWebhook
+	(*AuditSyslog)(nil),           // 65: modelgate.config.v1.AuditSyslog
+	(*AuditOtlp)(nil),             // 66: modelgate.config.v1.AuditOtlp
+	(*AuditFile)(nil),             // 67: modelgate.config.v1.AuditFile
+	(*Listing)(nil),               // 68: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 69: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 70: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 71: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 72: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 73: modelgate.config.v1.TokenBinding
+	(*Policy)(nil),                // 74: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 75: modelgate.config.v1.PolicyRule
+	(*ResponseCache)(nil),         // 76: modelgate.config.v1.ResponseCache
+	(*Checker)(nil),               // 77: modelgate.config.v1.Checker
+	nil,                           // 78: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 79: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 80: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 81: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 83: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	12, // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	71, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	14, // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	15, // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
-	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	11, // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	75, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	13, // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
-	75, // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	75, // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	75, // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	18, // 11: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	19, // 12: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	14, // 13: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	76, // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	17, // 15: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	76, // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	76, // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	22, // 18: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	23, // 19: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	72, // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	21, // 21: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	26, // 22: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	76, // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 24: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
-	1,  // 25: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	22, // 26: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	23, // 27: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	76, // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	28, // 29: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	26, // 30: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
-	22, // 31: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	23, // 32: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	76, // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	28, // 34: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	26, // 35: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	27, // 36: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	75, // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	30, // 38: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	31, // 39: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	30, // 40: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	1,  // 41: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
-	2,  // 42: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	76, // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	33, // 44: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
-	12, // 45: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
-	35, // 46: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
-	2,  // 47: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	75, // 48: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
-	2,  // 49: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	76, // 50: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	76, // 51: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	39, // 52: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	38, // 53: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	75, // 54: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	12, // 55: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	43, // 56: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	44, // 57: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	45, // 58: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,  // 59: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,  // 60: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	73, // 61: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	48, // 62: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	46, // 63: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	47, // 64: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	51, // 65: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	50, // 66: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	75, // 67: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	12, // 68: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	5,  // 69: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	75, // 70: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	75, // 71: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	55, // 72: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	56, // 73: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	57, // 74: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	12, // 75: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	6,  // 76: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	59, // 77: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
-	60, // 78: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
-	61, // 79: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
-	62, // 80: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
-	12, // 81: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
-	64, // 82: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	66, // 83: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	7,  // 84: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	8,  // 85: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	9,  // 86: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	68, // 87: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	74, // 88: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	70, // 89: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	90, // [90:90] is the sub-list for method output_type
-	90, // [90:90] is the sub-list for method input_type
-	90, // [90:90] is the sub-list for extension type_name
-	90, // [90:90] is the sub-list for extension extendee
-	0,  // [0:90] is the sub-list for field type_name
+	13,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	78,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	15,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	16,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
+	12,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
+	82,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	14,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
+	82,  // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	82,  // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	82,  // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	19,  // 11: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	20,  // 12: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	15,  // 13: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	83,  // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	18,  // 15: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	83,  // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	83,  // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	23,  // 18: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	24,  // 19: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	79,  // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	22,  // 21: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	27,  // 22: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	83,  // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,   // 24: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
+	1,   // 25: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
+	23,  // 26: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	24,  // 27: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	83,  // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	29,  // 29: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	27,  // 30: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	23,  // 31: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	24,  // 32: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	83,  // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	29,  // 34: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	27,  // 35: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	28,  // 36: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	82,  // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	31,  // 38: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	32,  // 39: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	31,  // 40: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	1,   // 41: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
+	2,   // 42: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
+	83,  // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	37,  // 44: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	34,  // 45: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
+	36,  // 46: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
+	83,  // 47: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	2,   // 48: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
+	13,  // 49: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	39,  // 50: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	2,   // 51: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
+	82,  // 52: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	2,   // 53: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
+	82,  // 54: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	82,  // 55: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	82,  // 56: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	82,  // 57: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	83,  // 58: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	83,  // 59: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	44,  // 60: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	43,  // 61: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	82,  // 62: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	13,  // 63: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	48,  // 64: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	49,  // 65: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	50,  // 66: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,   // 67: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,   // 68: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	80,  // 69: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	53,  // 70: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	51,  // 71: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	52,  // 72: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	56,  // 73: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	55,  // 74: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	82,  // 75: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	13,  // 76: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	5,   // 77: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	82,  // 78: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	82,  // 79: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	60,  // 80: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	61,  // 81: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	62,  // 82: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	13,  // 83: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	6,   // 84: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	64,  // 85: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
+	65,  // 86: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
+	66,  // 87: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
+	67,  // 88: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
+	13,  // 89: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
+	69,  // 90: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	71,  // 91: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	7,   // 92: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	8,   // 93: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	9,   // 94: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	73,  // 95: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	81,  // 96: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	75,  // 97: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	82,  // 98: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	10,  // 99: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	13,  // 100: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	82,  // 101: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	102, // [102:102] is the sub-list for method output_type
+	102, // [102:102] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -6644,16 +7509,16 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Sealed)(nil),
 		(*Credential_Vault)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[31].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[34].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[43].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[35].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[38].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      10,
-			NumMessages:   65,
+			NumEnums:      11,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -121,7 +121,11 @@ type Settings struct {
 	// All TokenIssuers that are not disabled and whose keys are known, by name.
 	Issuers []*ResolvedIssuer `protobuf:"bytes,5,rep,name=issuers,proto3" json:"issuers,omitempty"`
 	// All Policies that are not disabled, by name.
-	Policies      []*Policy `protobuf:"bytes,6,rep,name=policies,proto3" json:"policies,omitempty"`
+	Policies []*Policy `protobuf:"bytes,6,rep,name=policies,proto3" json:"policies,omitempty"`
+	// All ResponseCaches that are not disabled, by name.
+	ResponseCaches []*ResponseCache `protobuf:"bytes,7,rep,name=response_caches,json=responseCaches,proto3" json:"response_caches,omitempty"`
+	// All Checkers whose credential is known, by name, with the credential as value.
+	Checkers      []*Checker `protobuf:"bytes,8,rep,name=checkers,proto3" json:"checkers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +198,20 @@ func (x *Settings) GetIssuers() []*ResolvedIssuer {
 func (x *Settings) GetPolicies() []*Policy {
 	if x != nil {
 		return x.Policies
+	}
+	return nil
+}
+
+func (x *Settings) GetResponseCaches() []*ResponseCache {
+	if x != nil {
+		return x.ResponseCaches
+	}
+	return nil
+}
+
+func (x *Settings) GetCheckers() []*Checker {
+	if x != nil {
+		return x.Checkers
 	}
 	return nil
 }
@@ -327,7 +345,7 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"credential\x18\x03 \x01(\tR\n" +
 	"credential\x12\x14\n" +
 	"\x05place\x18\x04 \x01(\tR\x05place\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xa0\x02\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xa7\x03\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -337,7 +355,9 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"guardrails\x18\x04 \x03(\v2\x1e.modelgate.config.v1.GuardrailR\n" +
 	"guardrails\x12=\n" +
 	"\aissuers\x18\x05 \x03(\v2#.modelgate.config.v1.ResolvedIssuerR\aissuers\x127\n" +
-	"\bpolicies\x18\x06 \x03(\v2\x1b.modelgate.config.v1.PolicyR\bpolicies\"^\n" +
+	"\bpolicies\x18\x06 \x03(\v2\x1b.modelgate.config.v1.PolicyR\bpolicies\x12K\n" +
+	"\x0fresponse_caches\x18\a \x03(\v2\".modelgate.config.v1.ResponseCacheR\x0eresponseCaches\x128\n" +
+	"\bcheckers\x18\b \x03(\v2\x1c.modelgate.config.v1.CheckerR\bcheckers\"^\n" +
 	"\x0eResolvedIssuer\x128\n" +
 	"\x06issuer\x18\x01 \x01(\v2 .modelgate.config.v1.TokenIssuerR\x06issuer\x12\x12\n" +
 	"\x04jwks\x18\x02 \x01(\tR\x04jwks\"n\n" +
@@ -367,21 +387,25 @@ var file_api_config_v1_dataplane_proto_goTypes = []any{
 	(*Provider)(nil),            // 4: modelgate.config.v1.Provider
 	(*Guardrail)(nil),           // 5: modelgate.config.v1.Guardrail
 	(*Policy)(nil),              // 6: modelgate.config.v1.Policy
-	(*TokenIssuer)(nil),         // 7: modelgate.config.v1.TokenIssuer
-	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
+	(*ResponseCache)(nil),       // 7: modelgate.config.v1.ResponseCache
+	(*Checker)(nil),             // 8: modelgate.config.v1.Checker
+	(*TokenIssuer)(nil),         // 9: modelgate.config.v1.TokenIssuer
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
 }
 var file_api_config_v1_dataplane_proto_depIdxs = []int32{
-	4, // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
-	5, // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
-	2, // 2: modelgate.config.v1.Settings.issuers:type_name -> modelgate.config.v1.ResolvedIssuer
-	6, // 3: modelgate.config.v1.Settings.policies:type_name -> modelgate.config.v1.Policy
-	7, // 4: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
-	8, // 5: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4,  // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
+	5,  // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
+	2,  // 2: modelgate.config.v1.Settings.issuers:type_name -> modelgate.config.v1.ResolvedIssuer
+	6,  // 3: modelgate.config.v1.Settings.policies:type_name -> modelgate.config.v1.Policy
+	7,  // 4: modelgate.config.v1.Settings.response_caches:type_name -> modelgate.config.v1.ResponseCache
+	8,  // 5: modelgate.config.v1.Settings.checkers:type_name -> modelgate.config.v1.Checker
+	9,  // 6: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
+	10, // 7: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_dataplane_proto_init() }

@@ -85,6 +85,9 @@ func (r *AlertReceiver) Endpoint() (Endpoint, error) {
 	return webhookEndpoint(r.GetWebhook().GetUrl())
 }
 
+// Endpoint returns where a checker is, which is where its credential may be sent.
+func (c *Checker) Endpoint() (Endpoint, error) { return webhookEndpoint(c.GetUrl()) }
+
 // Endpoint returns where a sink is told, which is where its credential may be sent. Syslog and files have none.
 func (s *AuditSink) Endpoint() (Endpoint, error) {
 	if s.GetOtlp() != nil {

@@ -9,6 +9,8 @@ import (
 const (
 	maxPolicyRules = 100
 	maxExpression  = 4096 // bytes
+	// maxPolicyClaims is how many claims of a token policies may see.
+	maxPolicyClaims = 8
 	// maxCost bounds the work of an expression, in CEL's units: about a millisecond.
 	maxCost = 20_000
 )
@@ -18,6 +20,7 @@ var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("key", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("user", cel.StringType),
+		cel.Variable("token", cel.MapType(cel.StringType, cel.ListType(cel.StringType))),
 		cel.Variable("model", cel.StringType),
 		cel.Variable("operation", cel.StringType),
 		cel.Variable("stream", cel.BoolType),
@@ -28,18 +31,27 @@ var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
+// Expression returns the rule's expression, and the field that has it.
+func (r *PolicyRule) Expression() (field, text string) {
+	if r.GetWhen() != "" {
+		return "when", r.GetWhen()
+	}
+	return "deny", r.GetDeny()
+}
+
 // Program returns the rule's expression, ready to be evaluated. The error says where it is wrong.
-func (r *PolicyRule) Program() (cel.Program, error) {
+func (r *PolicyRule) Program(options ...cel.ProgramOption) (cel.Program, error) {
 	env, err := policyEnv()
 	if err != nil {
 		return nil, err
 	}
-	ast, issues := env.Compile(r.GetDeny())
+	_, text := r.Expression()
+	ast, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
 		return nil, err
 	}
 	if ast.OutputType() != cel.BoolType {
 		return nil, errNotBool
 	}
-	return env.Program(ast, cel.CostLimit(maxCost))
+	return env.Program(ast, append(options, cel.CostLimit(maxCost))...)
 }

@@ -9,6 +9,8 @@ const (
 	minPassword = 12  // characters
 	maxPassword = 512 // bytes
 	maxAccount  = 128
+
+	maxMemberships = 50
 )
 
 var (
@@ -21,7 +23,8 @@ var (
 func Scopes() []string {
 	return []string{
 		"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "jobs:write",
-		"audit:read", "status:read", "admins:read", "admins:write", "playground", "bodies:read", "bodies:delete", "*",
+		"audit:read", "status:read", "admins:read", "admins:write", "playground", "bodies:read", "bodies:delete",
+		"scim", "*",
 	}
 }
 
@@ -30,7 +33,11 @@ func (v *validator) account(a *Account) {
 		v.fail("name", "must be 1 to %d lower-case letters, digits and ._%%+@-, such as an address of e-mail", maxAccount)
 	}
 	v.text("display_name", a.GetDisplayName())
-	v.role("role", a.GetRole())
+	if a.GetRole() != Role_ROLE_UNSPECIFIED || len(a.GetMemberships()) == 0 && a.GetProvisioning() == nil {
+		v.role("role", a.GetRole())
+	}
+	v.provisioning(a)
+	v.memberships(a.GetMemberships())
 	if id := a.GetIdentity(); id != nil {
 		v.issuer("identity.issuer", id.GetIssuer())
 		v.text("identity.subject", id.GetSubject())
@@ -50,7 +57,49 @@ func (v *validator) account(a *Account) {
 	v.time("created_at", a.GetCreatedAt())
 }
 
+// TenantRoles returns the roles within an organization or a project, from the lowest to the highest.
+func TenantRoles() []Role { return []Role{Role_VIEWER, Role_MEMBER, Role_ADMIN} }
+
+func (v *validator) memberships(all []*Membership) {
+	if len(all) > maxMemberships {
+		v.fail("memberships", "must be at most %d", maxMemberships)
+	}
+	names := make([]string, 0, len(all))
+	for i, m := range all {
+		at := element("memberships", i)
+		v.id(at+".organization", m.GetOrganization())
+		v.optionalID(at+".project", m.GetProject())
+		v.tenantRole(at+".role", m.GetRole())
+		names = append(names, m.GetOrganization()+"/"+m.GetProject())
+	}
+	v.distinct("memberships", names)
+}
+
+func (v *validator) tenantRole(field string, r Role) {
+	if !slices.Contains(TenantRoles(), r) {
+		v.fail(field, "must be one of VIEWER, MEMBER and ADMIN")
+	}
+}
+
+// TenantScopes returns the scopes that a token can have that is restricted to an organization or a project.
+func TenantScopes() []string {
+	return []string{"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "jobs:write",
+		"admins:read", "admins:write"}
+}
+
 func (v *validator) adminToken(t *AdminToken) {
+	v.optionalID("organization", t.GetOrganization())
+	v.optionalID("project", t.GetProject())
+	switch {
+	case t.GetProject() != "" && t.GetOrganization() == "":
+		v.fail("project", "needs an organization")
+	case t.GetOrganization() != "":
+		v.list("scopes", t.GetScopes(), func(field, s string) {
+			if !slices.Contains(TenantScopes(), s) {
+				v.fail(field, "cannot be restricted to an organization; the scopes that can are %s", listing(TenantScopes()))
+			}
+		})
+	}
 	v.id("name", t.GetName())
 	v.text("display_name", t.GetDisplayName())
 	v.hash("hash", t.GetHash())
@@ -63,6 +112,14 @@ func (v *validator) adminToken(t *AdminToken) {
 			v.fail(field, "must be one of %s", listing(Scopes()))
 		}
 	})
+	switch scim := slices.Contains(t.GetScopes(), "scim"); {
+	case scim && len(t.GetScopes()) > 1:
+		v.fail("scopes", "scim stands alone: the client of an identity provider may do nothing else")
+	case scim:
+		v.label("identity_provider", t.GetIdentityProvider())
+	case t.GetIdentityProvider() != "":
+		v.fail("identity_provider", "goes with the scope scim")
+	}
 	v.time("expires_at", t.GetExpiresAt())
 	v.time("created_at", t.GetCreatedAt())
 }

@@ -38,11 +38,36 @@ func Roles() []Role { return []Role{Role_VIEWER, Role_AUDITOR, Role_OPERATOR, Ro
 func (p *IdentityProvider) RoleOf(groups []string) Role {
 	role := p.GetDefaultRole()
 	for _, r := range p.GetRoles() {
-		if slices.Contains(groups, r.GetGroup()) {
+		if r.GetOrganization() == "" && slices.Contains(groups, r.GetGroup()) {
 			role = higher(role, r.GetRole())
 		}
 	}
 	return role
+}
+
+// GivesMemberships reports whether groups give memberships.
+func (p *IdentityProvider) GivesMemberships() bool {
+	return slices.ContainsFunc(p.GetRoles(), func(r *GroupRole) bool { return r.GetOrganization() != "" })
+}
+
+// MembershipsOf returns the memberships of somebody's groups: in each organization and project the highest role.
+func (p *IdentityProvider) MembershipsOf(groups []string) []*Membership {
+	var all []*Membership
+	for _, r := range p.GetRoles() {
+		if r.GetOrganization() == "" || !slices.Contains(groups, r.GetGroup()) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(m *Membership) bool {
+			return m.GetOrganization() == r.GetOrganization() && m.GetProject() == r.GetProject()
+		})
+		switch {
+		case i < 0 && len(all) < maxMemberships:
+			all = append(all, &Membership{Organization: r.GetOrganization(), Project: r.GetProject(), Role: r.GetRole()})
+		case i >= 0 && slices.Index(TenantRoles(), r.GetRole()) > slices.Index(TenantRoles(), all[i].GetRole()):
+			all[i].Role = r.GetRole()
+		}
+	}
+	return all
 }
 
 func higher(a, b Role) Role {
@@ -74,8 +99,7 @@ func (v *validator) identityProvider(p *IdentityProvider) {
 		v.fail("roles", "must be at most %d", maxRoles)
 	}
 	for i, r := range p.GetRoles() {
-		v.required(element("roles", i)+".group", r.GetGroup())
-		v.role(element("roles", i)+".role", r.GetRole())
+		v.groupRole(element("roles", i), r)
 	}
 	if p.GetDefaultRole() != Role_ROLE_UNSPECIFIED {
 		v.role("default_role", p.GetDefaultRole())
@@ -88,6 +112,20 @@ func (v *validator) identityProvider(p *IdentityProvider) {
 	}
 	if p.GetCa() != "" {
 		v.pemCertificates("ca", p.GetCa())
+	}
+}
+
+func (v *validator) groupRole(at string, r *GroupRole) {
+	v.required(at+".group", r.GetGroup())
+	v.optionalID(at+".organization", r.GetOrganization())
+	v.optionalID(at+".project", r.GetProject())
+	switch {
+	case r.GetOrganization() != "":
+		v.tenantRole(at+".role", r.GetRole())
+	case r.GetProject() != "":
+		v.fail(at+".project", "needs an organization")
+	default:
+		v.role(at+".role", r.GetRole())
 	}
 }
 

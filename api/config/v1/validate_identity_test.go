@@ -59,3 +59,27 @@ func TestTheHighestRoleOfSomebodysGroups(t *testing.T) {
 	require.Equal(t, configv1.Role_OPERATOR, p.RoleOf([]string{"a", "b"}), "the number of a role is not its rank")
 	require.Equal(t, configv1.Role_AUDITOR, p.RoleOf([]string{"b"}))
 }
+
+func TestTheMembershipsOfSomebodysGroups(t *testing.T) {
+	p := &configv1.IdentityProvider{Name: "p", Issuer: "https://i.example", ClientId: "c", Roles: []*configv1.GroupRole{
+		{Group: "a", Organization: "acme", Role: configv1.Role_VIEWER},
+		{Group: "b", Organization: "acme", Role: configv1.Role_ADMIN},
+		{Group: "a", Organization: "acme", Project: "web", Role: configv1.Role_MEMBER},
+		{Group: "c", Role: configv1.Role_OWNER}}}
+	require.True(t, p.GivesMemberships())
+	require.Empty(t, p.MembershipsOf([]string{"c", "d"}))
+	require.Equal(t, configv1.Role_ROLE_UNSPECIFIED, p.RoleOf([]string{"a", "b"}))
+	all := p.MembershipsOf([]string{"b", "a"})
+	require.Len(t, all, 2)
+	require.Equal(t, configv1.Role_ADMIN, all[0].GetRole(), "the highest")
+	require.Equal(t, "web", all[1].GetProject())
+	require.Empty(t, configv1.Validate(p, nil))
+	for says, wrong := range map[string]*configv1.GroupRole{
+		"VIEWER, MEMBER and ADMIN": {Group: "a", Organization: "acme", Role: configv1.Role_OWNER},
+		"needs an organization":    {Group: "a", Project: "web", Role: configv1.Role_VIEWER},
+		"VIEWER, AUDITOR":          {Group: "a", Role: configv1.Role_MEMBER},
+	} {
+		p.Roles = []*configv1.GroupRole{wrong}
+		require.ErrorContains(t, configv1.Validate(p, nil), says)
+	}
+}

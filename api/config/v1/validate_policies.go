@@ -30,16 +30,35 @@ func (v *validator) policy(p *Policy) {
 		at := element("rules", i)
 		v.label(at+".name", r.GetName())
 		v.text(at+".message", r.GetMessage())
+		v.policyEffect(at, r)
 		names = append(names, r.GetName())
-		if len(r.GetDeny()) > maxExpression {
-			v.fail(at+".deny", "must have at most %d bytes", maxExpression)
+		field, text := r.Expression()
+		if len(text) > maxExpression {
+			v.fail(at+"."+field, "must have at most %d bytes", maxExpression)
 			continue
 		}
 		if _, err := r.Program(); err != nil {
-			v.fail(at+".deny", "must be an expression in CEL: %s", firstLine(err.Error()))
+			v.fail(at+"."+field, "must be an expression in CEL: %s", firstLine(err.Error()))
 		}
 	}
 	v.distinct("rules", names)
+}
+
+// policyEffect checks what a rule does: it refuses, or it chooses a model.
+func (v *validator) policyEffect(at string, r *PolicyRule) {
+	if r.GetWhen() == "" {
+		if r.GetUseModel() != "" {
+			v.fail(at+".use_model", "needs when, and not deny")
+		}
+		return
+	}
+	if r.GetDeny() != "" {
+		v.fail(at+".when", "cannot be in a rule with deny")
+	}
+	if r.GetMessage() != "" {
+		v.fail(at+".message", "is only for rules with deny")
+	}
+	v.modelName(at+".use_model", r.GetUseModel())
 }
 
 // firstLine returns the first line of a message. The others repeat the expression.

@@ -91,8 +91,12 @@ func (c claim) overlaps(o claim) bool {
 func validateReferences(objects []Object) Errors {
 	var errs Errors
 	exists := map[string]bool{}
+	checkers := map[string]*Checker{}
 	for _, o := range objects {
 		exists[Label(o)] = true
+		if c, ok := o.(*Checker); ok {
+			checkers[c.GetName()] = c
+		}
 	}
 	refer := func(from Object, field string, to Object) {
 		if !exists[Label(to)] {
@@ -113,6 +117,12 @@ func validateReferences(objects []Object) Errors {
 			for i, r := range o.GetReceivers() {
 				refer(o, element("receivers", i), &AlertReceiver{Name: r})
 			}
+		case *AdminToken:
+			if o.GetIdentityProvider() != "" {
+				refer(o, "identity_provider", &IdentityProvider{Name: o.GetIdentityProvider()})
+			}
+		case *Guardrail:
+			errs = append(errs, checkerRules(o, checkers, refer)...)
 		case *JobService:
 			if t := o.GetTls(); t != nil {
 				refer(o, "tls.certificate", &Certificate{Name: t.GetCertificate()})

@@ -24,6 +24,10 @@ func (v *validator) tokenIssuer(t *TokenIssuer) {
 		v.pemCertificates("ca", t.GetCa())
 	}
 	v.text("user_claim", t.GetUserClaim())
+	if len(t.GetPolicyClaims()) > maxPolicyClaims {
+		v.fail("policy_claims", "must be at most %d", maxPolicyClaims)
+	}
+	v.list("policy_claims", t.GetPolicyClaims(), v.required)
 	if n := len(t.GetBindings()); n == 0 || n > maxBindings {
 		v.fail("bindings", "must be 1 to %d", maxBindings)
 	}

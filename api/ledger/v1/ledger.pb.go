@@ -394,7 +394,11 @@ type Details struct {
 	// The part of the cost that is of tools that the vendor ran.
 	FeesNanoUsd int64 `protobuf:"varint,10,opt,name=fees_nano_usd,json=feesNanoUsd,proto3" json:"fees_nano_usd,omitempty"`
 	// What guardrails have found, such as "mask pii/email in the request: 2", at most 16.
-	Guards        []string `protobuf:"bytes,11,rep,name=guards,proto3" json:"guards,omitempty"`
+	Guards []string `protobuf:"bytes,11,rep,name=guards,proto3" json:"guards,omitempty"`
+	// What a response cache did, such as "hit faq (90 s old, 0.0012 USD saved)"; empty: none is for the request.
+	Cache string `protobuf:"bytes,12,opt,name=cache,proto3" json:"cache,omitempty"`
+	// The rule of a policy that chose the model, such as "office/cheap instead of gpt-5"; empty: none did.
+	Policy        string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +508,20 @@ func (x *Details) GetGuards() []string {
 		return x.Guards
 	}
 	return nil
+}
+
+func (x *Details) GetCache() string {
+	if x != nil {
+		return x.Cache
+	}
+	return ""
+}
+
+func (x *Details) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
 }
 
 // Amounts are what rules count.
@@ -1428,7 +1446,7 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\n" +
 	"refused_by\x18\" \x01(\tR\trefusedBy\x12\x19\n" +
 	"\bkey_hint\x18# \x01(\tR\akeyHint\x126\n" +
-	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\"\xff\x02\n" +
+	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\"\xad\x03\n" +
 	"\aDetails\x12\x19\n" +
 	"\btrace_id\x18\x01 \x01(\fR\atraceId\x12\x14\n" +
 	"\x05rules\x18\x02 \x03(\tR\x05rules\x128\n" +
@@ -1442,7 +1460,9 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x11hour_write_tokens\x18\t \x01(\x03R\x0fhourWriteTokens\x12\"\n" +
 	"\rfees_nano_usd\x18\n" +
 	" \x01(\x03R\vfeesNanoUsd\x12\x16\n" +
-	"\x06guards\x18\v \x03(\tR\x06guards\"\xa9\x01\n" +
+	"\x06guards\x18\v \x03(\tR\x06guards\x12\x14\n" +
+	"\x05cache\x18\f \x01(\tR\x05cache\x12\x16\n" +
+	"\x06policy\x18\r \x01(\tR\x06policy\"\xa9\x01\n" +
 	"\aAmounts\x12\x1a\n" +
 	"\brequests\x18\x01 \x01(\x03R\brequests\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12!\n" +

@@ -24,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider/all"
+	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/translate"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -101,13 +102,20 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 	return nil
 }
 
-// readRules reads the guardrails and the policies.
+// readRules reads the guardrails, the policies and the response caches.
 func (e *Explainer) readRules(ctx context.Context, client *adminapi.Client) error {
 	guardrails, err := allOf[*configv1.Guardrail](ctx, client)
 	if err != nil {
 		return err
 	}
 	on := slices.DeleteFunc(slices.Collect(maps.Values(guardrails)), (*configv1.Guardrail).GetDisabled)
+	if e.rails, err = guard.Compile(on); err != nil {
+		return err
+	}
+	for i, g := range on { // which are not called
+		on[i] = proto.CloneOf(g)
+		on[i].Rules = slices.DeleteFunc(on[i].GetRules(), func(r *configv1.GuardRule) bool { return r.GetChecker() != "" })
+	}
 	if e.config.Rails, err = guard.Compile(on); err != nil {
 		return err
 	}
@@ -117,7 +125,15 @@ func (e *Explainer) readRules(ctx context.Context, client *adminapi.Client) erro
 	}
 	ruling := slices.DeleteFunc(slices.Collect(maps.Values(policies)), (*configv1.Policy).GetDisabled)
 	slices.SortFunc(ruling, func(a, b *configv1.Policy) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	e.config.Policies, err = policy.Compile(ruling)
+	if e.config.Policies, err = policy.Compile(ruling); err != nil {
+		return err
+	}
+	caches, err := allOf[*configv1.ResponseCache](ctx, client)
+	if err != nil {
+		return err
+	}
+	keeping := slices.DeleteFunc(slices.Collect(maps.Values(caches)), (*configv1.ResponseCache).GetDisabled)
+	e.caches, err = respcache.Compile(keeping, nil, nil, nil, nil)
 	return err
 }
 

@@ -23,8 +23,12 @@ type Explanation struct {
 	Refused *refusedRequest `json:"refused,omitempty"`
 	Key     *explainedKey   `json:"key,omitempty"`
 	Plan    *explainedPlan  `json:"plan,omitempty"`
+	// Policy is the rule of a policy that chooses the model, such as "office/cheap instead of gpt-5".
+	Policy string `json:"policy,omitempty"`
 	// Guards is what guardrails find in the request. The targets' requests have placeholders for what is masked.
-	Guards  []string           `json:"guards,omitempty"`
+	Guards []string `json:"guards,omitempty"`
+	// Cache is the response cache that is for the request, and why it does not keep the answer; empty: there is none.
+	Cache   string             `json:"cache,omitempty"`
 	Targets []*explainedTarget `json:"targets"`
 	Limits  []explainedLimit   `json:"limits"`
 	// Unknown is why it is not known what of the limits is used; empty where it is.
@@ -115,8 +119,14 @@ func (x *Explanation) Table(w io.Writer) error {
 			k.ID, admincli.OneLine(k.Label), k.State,
 			orDash(k.Organization), orDash(k.Project), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
 	}
+	if x.Policy != "" {
+		fmt.Fprintf(b, "\nModel chosen by policy: %s\n", x.Policy)
+	}
 	for _, found := range x.Guards {
 		fmt.Fprintf(b, "\nGuardrails: %s\n", found)
+	}
+	if x.Cache != "" {
+		fmt.Fprintf(b, "\nResponse cache: %s\n", x.Cache)
 	}
 	if p := x.Plan; p != nil {
 		fmt.Fprintf(b,

@@ -22,8 +22,10 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/translate"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -32,6 +34,8 @@ import (
 // It plays the part of Envoy, and its own limiter that of the store of limits. It is used by one goroutine.
 type Explainer struct {
 	config  exchange.Config // without a keyring
+	caches  respcache.Caches
+	rails   guard.Rails // with the rules that have checkers
 	hasher  *auth.Hasher
 	key     *configv1.Key     // as it is stored; nil: there is none
 	keyErr  string            // why the stored one has no effect
@@ -52,13 +56,17 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 		asked, x.Key = e.key, e.explainedKey()
 	}
 	x.Model, body = e.resolved(asked, x.Model, body)
-	x.Guards = e.guards(asked, x.Model, body)
 	reply, probe := e.ask(ctx, &e.config, asked, operation, body, e.used)
+	given := body
+	if x.Policy = probe.policy; x.Policy != "" {
+		x.Model, body = probe.model, renamed(body, probe.model)
+	}
+	x.Guards, x.Cache = e.guards(asked, x.Model, body), e.cache(asked, x.Model, operation, body)
 	if i := reply.Immediate; i != nil {
 		x.Refused = &refusedRequest{Status: i.Status, Body: i.Body}
 	}
 	// Where the key may not, or a limit is reached, it is of use all the same to know what else would be.
-	free, amounts := e.ask(ctx, &e.config, e.open, operation, body, nil)
+	free, amounts := e.ask(ctx, &e.config, e.open, operation, given, nil)
 	if free.Immediate == nil && (free.Plan == nil || free.Plan.Kind != envoy.KindLLM) {
 		return nil,
 			admincli.Misused(
@@ -79,9 +87,9 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	return x, nil
 }
 
-// guards returns what guardrails find in a request of a key.
+// guards returns what guardrails find in a request of a key, and which checkers would be asked.
 func (e *Explainer) guards(key *configv1.Key, model string, body []byte) []string {
-	set := e.config.Rails.For(guard.Client{Key: key.GetName(), Organization: key.GetOrganization(),
+	set := e.rails.For(guard.Client{Key: key.GetName(), Organization: key.GetOrganization(),
 		Project: key.GetProject()}, model)
 	if set == nil {
 		return nil
@@ -90,7 +98,25 @@ func (e *Explainer) guards(key *configv1.Key, model string, body []byte) []strin
 	if err != nil {
 		return nil // the refusal says so
 	}
-	return looked.Findings.Texts()
+	all := looked.Findings.Texts()
+	for _, c := range set.Checks() {
+		all = append(all, "the checker "+c.Checker+" is asked for the rule "+c.Rule+", but not here")
+	}
+	return all
+}
+
+// cache returns which response cache is for a request of a key, and why it would not keep the answer.
+func (e *Explainer) cache(key *configv1.Key, model, operation string, body []byte) string {
+	c := e.caches.For(respcache.Client{Key: key.GetName(), Organization: key.GetOrganization(),
+		Project: key.GetProject()}, model)
+	op := dialects.Find("/v1/"+operation, "")
+	if c == nil || op == nil || !exchange.MayBeKept(op) {
+		return ""
+	}
+	if reason := c.Refuses(body, op.TextAnswer); reason != "" {
+		return c.Name() + " does not keep the answer, because of the request's " + reason
+	}
+	return c.Name()
 }
 
 // resolved puts the name of a model by which it is planned for a key, or for one that may do everything, in the place
@@ -103,8 +129,13 @@ func (e *Explainer) resolved(key *configv1.Key, model string, body []byte) (name
 	if err != nil || name == model {
 		return model, body
 	}
+	return name, renamed(body, name)
+}
+
+// renamed returns a request for another model.
+func renamed(body []byte, model string) []byte {
 	at := gjson.GetBytes(body, "model")
-	return name, slices.Concat(body[:at.Index], openai.AppendString(nil, name), body[at.Index+len(at.Raw):])
+	return slices.Concat(body[:at.Index], openai.AppendString(nil, model), body[at.Index+len(at.Raw):])
 }
 
 // ask has a request decided for a key, with counters that have counted what is used already.
@@ -134,15 +165,17 @@ func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *confi
 	if reply.Immediate == nil && reply.Plan == nil && len(body) > 0 {
 		reply = x.RequestBody(ctx, body)
 	}
+	limiter.policy, limiter.model = x.Chosen()
 	return reply, limiter
 }
 
-// A probe is a limiter that keeps what it is asked.
+// A probe is a limiter that keeps what it is asked, and which model a policy has chosen.
 type probe struct {
 	limit.Limiter
-	used   map[string]int64 // by counter
-	asked  bool
-	demand limit.Demand
+	policy, model string
+	used          map[string]int64 // by counter
+	asked         bool
+	demand        limit.Demand
 }
 
 // Reserve counts what is used already, and then decides.

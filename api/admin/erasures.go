@@ -1,0 +1,35 @@
+package admin
+
+import "context"
+
+// An ErasureRequest asks for the erasure of what the gateway has recorded of a user.
+type ErasureRequest struct {
+	// User as clients named it in requests.
+	User string `json:"user"`
+	// DryRun counts, and erases nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// UserData counts what there is of a user, or what of it was erased.
+type UserData struct {
+	// Exchanges of the request log. They stay, without the user.
+	Exchanges int64 `json:"exchanges"`
+	// Sums of usage by user.
+	Sums int64 `json:"sums"`
+	// Bodies counts the exchanges whose bodies are kept.
+	Bodies int64 `json:"bodies"`
+	// More says that there is more to erase: ask again.
+	More bool `json:"more"`
+}
+
+// An Erasure is the answer to an ErasureRequest.
+type Erasure struct {
+	// ID of the erasure in the audit log, which does not name the user. Empty after a dry run.
+	ID string `json:"id,omitempty"`
+	UserData
+}
+
+// Erase erases what is recorded of a user, or a part of it.
+func (c *Client) Erase(ctx context.Context, r ErasureRequest) (Erasure, error) {
+	return post[Erasure](ctx, c, "erasures", r)
+}

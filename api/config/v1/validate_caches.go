@@ -1,0 +1,73 @@
+package configv1
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	defaultCacheTTL   = time.Hour
+	maxCacheTTL       = 30 * 24 * time.Hour
+	defaultCacheBytes = 32 << 20
+	maxCacheBytes     = 1 << 30
+	maxTemperature    = 2
+)
+
+// A tenancy says whose requests an object is for.
+type tenancy interface {
+	GetOrganization() string
+	GetProject() string
+	GetKey() string
+}
+
+// isOf reports whether an object is for the requests of a key.
+func isOf(t tenancy, key, organization, project string) bool {
+	return (t.GetKey() == "" || t.GetKey() == key) &&
+		(t.GetOrganization() == "" || t.GetOrganization() == organization) &&
+		(t.GetProject() == "" || t.GetProject() == project)
+}
+
+// covers reports whether patterns of models are for a model.
+func covers(patterns []string, model string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, model) })
+}
+
+// IsOf reports whether a cache is for the requests of a key, whatever the model is.
+func (c *ResponseCache) IsOf(key, organization, project string) bool {
+	return isOf(c, key, organization, project)
+}
+
+// Covers reports whether a cache is for the requests to a model.
+func (c *ResponseCache) Covers(model string) bool { return covers(c.GetModels(), model) }
+
+// KeptFor returns how long an answer is kept.
+func (c *ResponseCache) KeptFor() time.Duration { return orDefault(c.GetTtl(), defaultCacheTTL) }
+
+// Bytes returns the most bytes of answers that each process keeps in memory.
+func (c *ResponseCache) Bytes() int {
+	if c.GetMaxBytes() == 0 {
+		return defaultCacheBytes
+	}
+	return int(c.GetMaxBytes())
+}
+
+func (v *validator) responseCache(c *ResponseCache) {
+	v.label("name", c.GetName())
+	v.optionalID("organization", c.GetOrganization())
+	v.optionalID("project", c.GetProject())
+	v.optionalID("key", c.GetKey())
+	if c.GetProject() != "" && c.GetOrganization() == "" {
+		v.fail("project", "needs an organization")
+	}
+	v.list("models", c.GetModels(), v.required)
+	if ttl := c.KeptFor(); ttl < time.Second || ttl > maxCacheTTL {
+		v.fail("ttl", "must be from 1 s to %d h", int(maxCacheTTL.Hours()))
+	}
+	if c.GetMaxBytes() > maxCacheBytes {
+		v.fail("max_bytes", "must be at most %d", maxCacheBytes)
+	}
+	if t := c.GetMaxTemperature(); !(t >= 0 && t <= maxTemperature) { // also for one that is not a number
+		v.fail("max_temperature", "must be from 0 to %d", maxTemperature)
+	}
+	v.text("version", c.GetVersion())
+}

@@ -1,0 +1,104 @@
+package configv1
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	defaultCheckTime = 2 * time.Second
+	maxCheckTime     = 30 * time.Second
+	maxPrompt        = 16 << 10 // bytes
+	maxCategories    = 100
+)
+
+// Patience returns how long an answer of the checker is waited for.
+func (c *Checker) Patience() time.Duration { return orDefault(c.GetTimeout(), defaultCheckTime) }
+
+func (v *validator) checker(c *Checker) {
+	v.label("name", c.GetName())
+	if CheckerType_name[int32(c.GetType())] == "" || c.GetType() == CheckerType_CHECKER_TYPE_UNSPECIFIED {
+		v.fail("type", "must be WEBHOOK, MODERATION, CHAT, AZURE_TEXT or AZURE_SHIELD")
+	}
+	if _, err := c.Endpoint(); err != nil {
+		v.fail("url", "%s", err)
+	}
+	if secret := c.GetCredential().GetValue(); c.GetType() == CheckerType_WEBHOOK && secret != "" {
+		if err := CheckWebhookSecret(secret); err != nil {
+			v.fail("credential", "%s", err)
+		}
+	}
+	if c.GetType() == CheckerType_CHAT && c.GetModel() == "" {
+		v.fail("model", "missing: CHAT needs one")
+	}
+	v.text("model", c.GetModel())
+	if len(c.GetPrompt()) > maxPrompt || c.GetPrompt() != "" && c.GetType() != CheckerType_CHAT {
+		v.fail("prompt", "must be at most %d bytes, and is for CHAT only", maxPrompt)
+	}
+	if d := c.Patience(); d < 10*time.Millisecond || d > maxCheckTime {
+		v.fail("timeout", "must be from 0.01 s to %d s", int(maxCheckTime.Seconds()))
+	}
+	if c.GetCa() != "" {
+		v.pemCertificates("ca", c.GetCa())
+	}
+}
+
+// categoriesOf returns the categories of a checker; nil where only the checker knows them.
+func (c *Checker) categoriesOf() []string {
+	switch c.GetType() {
+	case CheckerType_AZURE_TEXT:
+		return []string{"Hate", "SelfHarm", "Sexual", "Violence"}
+	case CheckerType_AZURE_SHIELD:
+		return []string{"attack"}
+	}
+	return nil
+}
+
+// checkerRules returns what is wrong between the rules of a guardrail and the checkers that they name. A rule that can
+// find nothing is an error: it would look as if it guarded.
+func checkerRules(g *Guardrail, checkers map[string]*Checker, refer func(Object, string, Object)) (errs Errors) {
+	for i, r := range g.GetRules() {
+		if r.GetChecker() == "" {
+			continue
+		}
+		at := element("rules", i)
+		c := checkers[r.GetChecker()]
+		if c == nil {
+			refer(g, at+".checker", &Checker{Name: r.GetChecker()})
+			continue
+		}
+		unscored := c.GetType() == CheckerType_CHAT || c.GetType() == CheckerType_AZURE_SHIELD
+		if r.GetThreshold() > 0 && unscored {
+			errs.add(Label(g), at+".threshold", "cannot be given: %s of type %s has no scores", Label(c), c.GetType())
+		}
+		for n, category := range r.GetCategories() {
+			if known := c.categoriesOf(); known != nil && !slices.Contains(known, category) {
+				errs.add(Label(g), element(at+".categories", n), "must be one of %s", listing(known))
+			}
+		}
+	}
+	return errs
+}
+
+// guardCheck checks a rule that has a checker judge.
+func (v *validator) guardCheck(at string, r *GuardRule) {
+	if r.GetChecker() == "" {
+		if len(r.GetCategories()) > 0 || r.GetThreshold() != 0 || r.GetPassOnFailure() {
+			v.fail(at+".checker", "missing: categories, threshold and pass_on_failure are for rules with a checker")
+		}
+		return
+	}
+	v.label(at+".checker", r.GetChecker())
+	if r.GetMode() == GuardMode_MASK {
+		v.fail(at+".mode", "cannot be MASK with a checker, which does not say what to mask")
+	}
+	if !slices.Equal(r.GetIn(), []GuardSide{GuardSide_REQUESTS}) {
+		v.fail(at+".in", "must be [REQUESTS] with a checker: answers are not sent to it")
+	}
+	if len(r.GetCategories()) > maxCategories {
+		v.fail(at+".categories", "must be at most %d", maxCategories)
+	}
+	if t := r.GetThreshold(); !(t >= 0 && t <= 100) { // also for one that is not a number
+		v.fail(at+".threshold", "must be from 0 to 100")
+	}
+}

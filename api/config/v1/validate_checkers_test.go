@@ -1,0 +1,33 @@
+package configv1_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// A rule that can find nothing would look as if it guarded.
+func TestRulesOfCheckersThatCanFindNothing(t *testing.T) {
+	rule := func(checker string, threshold float64, categories ...string) []configv1.Object {
+		return []configv1.Object{
+			&configv1.Checker{Name: "chat", Type: configv1.CheckerType_CHAT}, &configv1.Checker{Name: "azure",
+				Type: configv1.CheckerType_AZURE_TEXT},
+			&configv1.Checker{Name: "shield", Type: configv1.CheckerType_AZURE_SHIELD}, &configv1.Guardrail{Name: "g",
+				Rules: []*configv1.GuardRule{{Name: "r", Checker: checker, Threshold: threshold, Categories: categories}}}}
+	}
+	for says, objects := range map[string][]configv1.Object{
+		"Checker none does not exist":          rule("none", 0),
+		"chat of type CHAT has no scores":      rule("chat", 0.5),
+		"shield of type AZURE_SHIELD has no":   rule("shield", 1),
+		"Hate, SelfHarm, Sexual and Violence":  rule("azure", 0, "Hate", "violence"),
+		"categories[0]: must be one of attack": rule("shield", 0, "jailbreak"),
+	} {
+		require.ErrorContains(t, configv1.ValidateSet(objects), says)
+	}
+	for _, objects := range [][]configv1.Object{rule("chat", 0, "S1"), rule("azure", 4, "Violence"), rule("shield", 0,
+		"attack")} {
+		require.Empty(t, configv1.ValidateSet(objects))
+	}
+}

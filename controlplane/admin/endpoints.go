@@ -1,0 +1,40 @@
+package admin
+
+import (
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// An Endpoint is a row of the table of who may use what.
+type Endpoint struct {
+	Method, Path string
+	Scope        Scope
+	// Tenants means that people of a tenant may use it, if their role there has the scope, for what is the tenant's.
+	Tenants bool
+}
+
+// Endpoints returns the table of who may use what: what the server decides by. Paths of objects stand there for each
+// kind.
+func Endpoints() []Endpoint {
+	var all []Endpoint
+	for _, r := range (&server{}).routes() {
+		method, path, _ := strings.Cut(r.pattern, " ")
+		if !strings.HasPrefix(path, "/admin/v1/{kind}") {
+			all = append(all, Endpoint{method, path, r.scope, r.tenants != closed})
+			continue
+		}
+		for _, k := range configv1.Kinds() {
+			scope := WriteScope(k)
+			if method == "GET" {
+				scope = ReadScope(k)
+			}
+			all = append(all, Endpoint{method, strings.Replace(path, "{kind}", k.Plural, 1), scope,
+				r.tenants != closed && tenantKind(k, scope)})
+		}
+	}
+	return all
+}
+
+// MayUse reports whether somebody may use an endpoint at all.
+func (p Principal) MayUse(e Endpoint) bool { return p.May(e.Scope) && (e.Tenants || p.Tenant.IsAll()) }

@@ -1,0 +1,307 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/policy"
+)
+
+const (
+	// trialTime is how long requests are judged. It is less than the time of the request.
+	trialTime = 20 * time.Second
+	// trialSince is the usual start.
+	trialSince = 24 * time.Hour
+	// maxTrialRules bounds what one request of the log costs.
+	maxTrialRules = 1000
+	// maxTrialNames bounds the memory: clients can invent names of models.
+	maxTrialNames = 10_000
+	// trialRows and trialExamples are how many are shown.
+	trialRows     = 20
+	trialExamples = 5
+)
+
+// testPolicies says what policies would have done with the requests of the log.
+func (s *server) testPolicies(w http.ResponseWriter, r *http.Request) error {
+	if err := needs(r.Context(), ConfigRead); err != nil { // stored policies can be tried
+		return err
+	}
+	asked, err := s.searchOf(r)
+	if err != nil {
+		return err
+	}
+	policies, err := s.triedPolicies(w, r)
+	if err != nil {
+		return err
+	}
+	t, err := newTrial(policies)
+	if err != nil {
+		return err
+	}
+	t.keyName = s.knownKey
+	leave, err := s.export(r.Context()) // one at a time
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := s.judge(r.Context(), t, asked); err != nil {
+		return err
+	}
+	answer := t.result()
+	for i := range answer.Keys {
+		answer.Keys[i].DisplayName = s.keyName(answer.Keys[i].Name)
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, answer)
+}
+
+// triedPolicies returns those of the body. Without any, they are the stored ones that are not disabled.
+func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request) ([]*configv1.Policy, error) {
+	body, err := httpapi.ReadBody(w, r, maxApplied)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := configv1.ParseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	var all []*configv1.Policy
+	var errs configv1.Errors
+	for _, d := range docs {
+		p, ok := d.Object.(*configv1.Policy)
+		if !ok {
+			return nil, openai.BadRequest("", openai.CodeInvalidValue, "Only policies can be tried, not %s.",
+				configv1.Label(d.Object))
+		}
+		errs = append(errs, d.Validate(s.config.Vendors)...)
+		all = append(all, p)
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	if len(docs) == 0 {
+		entries, err := s.config.Store.List(r.Context(), configv1.KindOf((*configv1.Policy)(nil)))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if p, ok := e.Object.(*configv1.Policy); ok && !p.GetDisabled() {
+				all = append(all, p)
+			}
+		}
+	}
+	rules := 0
+	for _, p := range all {
+		rules += len(p.GetRules())
+	}
+	switch {
+	case rules > maxTrialRules:
+		return nil, openai.BadRequest("", openai.CodeInvalidValue, "At most %d rules can be tried at once.", maxTrialRules)
+	case rules == 0:
+		return nil, openai.BadRequest("", openai.CodeInvalidValue,
+			"There is no policy to try: send some, or store one that is not disabled.")
+	}
+	slices.SortStableFunc(all, func(a, b *configv1.Policy) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return all, nil
+}
+
+// judge has a trial judge the requests that are asked for, newest first, until the time is over.
+func (s *server) judge(ctx context.Context, t *trial, asked adminapi.ListOptions) error {
+	now := time.Now()
+	if asked.Filters["start"] == "" {
+		asked.Filters["start"] = strconv.FormatInt(now.Add(-trialSince).Unix(), 10)
+	}
+	start, end := unixTime(asked.Filters["start"]), now.UTC().Truncate(time.Second)
+	if asked.Filters["end"] != "" {
+		end = unixTime(asked.Filters["end"])
+	}
+	t.answer.Start, t.answer.End = start, end
+	asked.Limit = streamPage
+	for {
+		page, err := s.config.Ledger.Exchanges(ctx, asked)
+		if err != nil {
+			return ledgerError(err)
+		}
+		for i := range page.Items {
+			if time.Since(now) > trialTime {
+				t.answer.JudgedFrom = &page.Items[max(i-1, 0)].Start
+				return nil
+			}
+			if err := t.add(&page.Items[i]); err != nil {
+				return err
+			}
+		}
+		if asked.After = page.Next; asked.After == "" {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// unixTime reads what optionsOf has checked.
+func unixTime(s string) time.Time {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return time.Unix(n, 0).UTC()
+}
+
+// knownKey is keyName, and false for a key that is not known.
+func (s *server) knownKey(id string) (string, bool) {
+	_, keys := s.config.Plane.Keys()
+	key, ok := keys[id]
+	return displayName(key), ok
+}
+
+// A trial counts what policies say of requests.
+type trial struct {
+	policies     *policy.Trial
+	keyName      func(id string) (string, bool)
+	answer       adminapi.PolicyTrial
+	rules        map[string]*adminapi.PolicyTrialRule
+	keys, models map[string]int64
+}
+
+func newTrial(policies []*configv1.Policy) (*trial, error) {
+	compiled, err := policy.NewTrial(policies)
+	t := &trial{policies: compiled, rules: map[string]*adminapi.PolicyTrialRule{}, keys: map[string]int64{},
+		models: map[string]int64{}}
+	for _, p := range policies {
+		t.answer.Policies = append(t.answer.Policies, p.GetName())
+		for _, r := range p.GetRules() {
+			name := p.GetName() + "/" + r.GetName()
+			t.answer.Rules = append(t.answer.Rules, adminapi.PolicyTrialRule{Rule: name, Observe: r.GetObserve(),
+				UseModel: r.GetUseModel(), Examples: []string{}})
+		}
+	}
+	for i := range t.answer.Rules {
+		t.rules[t.answer.Rules[i].Rule] = &t.answer.Rules[i]
+	}
+	return t, err
+}
+
+// wasDecided reports whether policies decide on such a request: it has a key, and is for a model or a Route. A
+// vendor's batch has been decided on by its lines, and what is said in a session by its handshake.
+func wasDecided(e *adminapi.Exchange) bool {
+	return e.Key != "" && (e.Model != "" || e.Operation == "route") && e.Requests <= 1 && !e.Batch &&
+		e.Operation != "realtime/transcription"
+}
+
+// factsOf returns what policies know of a request, and names what the request log does not.
+func (t *trial) factsOf(e *adminapi.Exchange) (f *policy.Facts, unknown []string) {
+	f = &policy.Facts{Key: e.Key, Organization: e.Organization, Project: e.Project, User: e.User, Model: e.Model,
+		Operation: e.Operation, Stream: e.Stream, Tools: []string{}, Now: e.Start}
+	unknown = []string{"address", "token"}
+	switch e.Operation {
+	case "route":
+		f.Model = "" // policies do not see it
+	case "realtime", "realtime/response":
+		f.Operation = "realtime"
+	default:
+		unknown = append(unknown, "tools", "size")
+	}
+	name, ok := t.keyName(e.Key)
+	if f.KeyName = name; !ok {
+		unknown = append(unknown, "key.name")
+	}
+	if e.User == "" && e.Attempts == 0 { // it was refused before the user was noted
+		unknown = append(unknown, "user")
+	}
+	return f, unknown
+}
+
+func (t *trial) add(e *adminapi.Exchange) error {
+	if !wasDecided(e) {
+		return nil
+	}
+	verdicts, err := t.policies.Judge(t.factsOf(e))
+	if err != nil {
+		return err
+	}
+	t.answer.Requests++
+	refused, unknown, chosen := false, false, false
+	for _, v := range verdicts {
+		note(t.rules[v.Rule], v, e.ID)
+		sure := !v.Observe && len(v.Unknown) == 0
+		refused, chosen = refused || sure && v.Model == "", chosen || sure && v.Model != ""
+		unknown = unknown || !v.Observe && !sure
+	}
+	switch {
+	case refused:
+		t.answer.Refused++
+		if e.Outcome == "finished" && e.Status < http.StatusBadRequest {
+			t.answer.Served++
+		}
+		count(t.keys, e.Key)
+		count(t.models, e.Model)
+	case unknown:
+		t.answer.Unknown++
+	case chosen:
+		t.answer.Chosen++
+	}
+	return nil
+}
+
+// note adds a verdict to the counts of its rule.
+func note(r *adminapi.PolicyTrialRule, v policy.Verdict, id string) {
+	if len(v.Unknown) > 0 {
+		r.Unknown++
+		r.Missing = append(r.Missing, v.Unknown...)
+		slices.Sort(r.Missing)
+		r.Missing = slices.Compact(r.Missing)
+		return
+	}
+	if v.Model != "" {
+		r.Chosen++
+	} else {
+		r.Refused++
+	}
+	if v.Failed {
+		r.Failed++
+	}
+	if len(r.Examples) < trialExamples {
+		r.Examples = append(r.Examples, id)
+	}
+}
+
+// count counts a name, or all further ones together once there are many.
+func count(names map[string]int64, name string) {
+	if _, ok := names[name]; !ok && len(names) >= maxTrialNames {
+		name = ""
+	}
+	names[name]++
+}
+
+func (t *trial) result() adminapi.PolicyTrial {
+	t.answer.Keys, t.answer.Models = most(t.keys), most(t.models)
+	return t.answer
+}
+
+// most returns the names that were counted most often, and the sum of the others.
+func most(names map[string]int64) []adminapi.PolicyTrialCount {
+	all := []adminapi.PolicyTrialCount{}
+	rest := names[""]
+	for name, n := range names {
+		if name != "" {
+			all = append(all, adminapi.PolicyTrialCount{Name: name, Refused: n})
+		}
+	}
+	slices.SortFunc(all, func(a, b adminapi.PolicyTrialCount) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Name, b.Name))
+	})
+	for len(all) > trialRows {
+		rest += all[len(all)-1].Refused
+		all = all[:len(all)-1]
+	}
+	if rest > 0 {
+		all = append(all, adminapi.PolicyTrialCount{Refused: rest})
+	}
+	return all
+}

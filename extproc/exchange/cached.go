@@ -1,0 +1,261 @@
+package exchange
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/respcache"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+const (
+	headerCache = "x-modelgate-cache" // what the response cache did: one of metering's results
+	// maxFollow bounds the wait for the answer to an equal request, before the request is sent itself.
+	maxFollow = 30 * time.Second
+)
+
+// cached is what a response cache has to do with an exchange.
+type cached struct {
+	wants cacheControl // of the client
+	// The fields below are set if the answer may be kept.
+	cache  *respcache.Cache
+	key    respcache.Key
+	flight *respcache.Flight // that the exchange leads, or waits for; nil: others do not wait for it
+	leads  bool
+	media  string // content-type of the answer; empty: it is not kept
+	answer []byte // so far
+}
+
+// cacheControl is the header of a request, as RFC 9111 defines it.
+type cacheControl struct {
+	noStore, noCache, onlyIfCached bool
+	maxAge                         time.Duration
+}
+
+func parseCacheControl(header string) cacheControl {
+	said := cacheControl{maxAge: 1<<63 - 1}
+	for directive := range strings.SplitSeq(strings.ToLower(header), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		switch name {
+		case "no-store":
+			said.noStore = true
+		case "no-cache":
+			said.noCache = true
+		case "only-if-cached":
+			said.onlyIfCached = true
+		case "max-age":
+			if n, err := strconv.ParseInt(value, 10, 32); err == nil && n >= 0 {
+				said.maxAge = time.Duration(n) * time.Second
+			}
+		}
+	}
+	return said
+}
+
+// MayBeKept reports whether the answers of an operation can be kept: texts, vectors and rankings, but no media.
+func MayBeKept(op *inbound.Operation) bool { return !op.AcceptsForms && !op.Free }
+
+// recall returns the answer of an equal request, or the wait for it, if a cache has one. Given is the client's body,
+// and body what is left of it behind guardrails.
+func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Request) (Reply, bool) {
+	if x.cached == nil || !MayBeKept(x.operation) {
+		return Reply{}, false
+	}
+	client := respcache.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}
+	cache := x.config.Caches.For(client, r.Model)
+	if cache == nil {
+		return Reply{}, false
+	}
+	c, tells := x.cached, &metering.Cache{Name: cache.Name(), Result: metering.CacheBypass}
+	x.record.Model, x.record.Label, x.record.Cache = r.Model, x.config.Label(r.Model), tells
+	if !c.wants.noStore {
+		tells.Reason = cache.Refuses(given, x.operation.TextAnswer)
+	}
+	if c.wants.noStore || tells.Reason != "" {
+		return x.onlyIfCached()
+	}
+	tells.Result, c.cache = metering.CacheMiss, cache
+	c.key = cache.Key(&respcache.Question{Client: client, Operation: x.dialect.Name + " " + x.operation.Name,
+		Path: x.head.Path, Betas: x.head.Betas, Stream: x.wantsStream, Model: r.Model,
+		Served: x.env.derived(x.config).servedBy(r.Model), Body: given})
+	if c.wants.noCache {
+		return x.onlyIfCached()
+	}
+	var answer *respcache.Answer
+	answer, c.flight, c.leads = cache.Ask(c.key, x.env.Now(), c.wants.maxAge)
+	switch {
+	case answer != nil:
+		return x.hit(ctx, answer, metering.CacheHit, body), true
+	case c.leads && !cache.IsRemote():
+		return x.onlyIfCached()
+	}
+	x.waiting, x.state = &waiting{given, body, r}, awaitCached
+	return Reply{Queue: true}, true
+}
+
+// awaitCached waits for the answer in Redis, or to an equal request. Without one, the request is sent.
+func (x *Exchange) awaitCached(ctx context.Context) Reply {
+	c := x.cached
+	patient, cancel := context.WithTimeout(ctx, maxFollow)
+	defer cancel()
+	body, asked := x.waiting.body, x.waiting.request
+	x.waiting = nil
+	for c.flight != nil {
+		var answer *respcache.Answer
+		again, how := false, metering.CacheHit
+		if c.leads {
+			answer = c.cache.Fetch(ctx, c.key, x.env.Now(), c.wants.maxAge)
+		} else {
+			how = metering.CacheShared
+			answer, again = c.flight.Wait(patient)
+		}
+		if answer == nil && again {
+			answer, c.flight, c.leads = c.cache.Ask(c.key, x.env.Now(), c.wants.maxAge)
+		}
+		switch {
+		case answer != nil:
+			return x.hit(ctx, answer, how, body)
+		case c.leads && !again:
+			if reply, refused := x.onlyIfCached(); refused {
+				return reply
+			}
+			return x.goOn(ctx, body, asked)
+		case !again:
+			c.flight = nil
+		}
+	}
+	if ctx.Err() != nil { // the client has left
+		return Reply{Wait: true}
+	}
+	if reply, refused := x.onlyIfCached(); refused {
+		return reply
+	}
+	return x.goOn(ctx, body, asked)
+}
+
+// onlyIfCached refuses a request that wants no other answer than a kept one.
+func (x *Exchange) onlyIfCached() (Reply, bool) {
+	if !x.cached.wants.onlyIfCached {
+		return Reply{}, false
+	}
+	return x.reject(&openai.Error{Status: http.StatusGatewayTimeout, Type: openai.TypeInvalidRequest,
+		Code: openai.CodeNotCached, NoRetry: true,
+		Message: "The request has 'cache-control: only-if-cached', and no answer to it is kept."}, "mg_not_cached"), true
+}
+
+// hit answers with a kept answer. It counts as a request, and uses no tokens and no money.
+func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult, body []byte) Reply {
+	r, c := &x.record, &x.charging
+	x.endFlight(a, false)
+	r.Cache.Result, r.Cache.Saved = how, usage.Nano(a.Cost)
+	r.User = cmp.Or(x.key.User(), metering.UserOf(body))
+	c.in = x.env.derived(x.config)
+	all := c.in.rules.Rules(x.key, r.User, r.Model, "")
+	if set := all.Only(limit.Requests); x.env.Limits != nil && len(set.Rules) > 0 {
+		c.rules, c.counted = set, 1
+		wanted := limit.Amounts{limit.Requests: 1}
+		decided, err := x.take(ctx, wanted)
+		r.Rules, r.Reserved = set.Names, wanted
+		if e := x.refusal(wanted, decided, err); e != nil {
+			return x.reject(e, "mg_limited")
+		}
+	}
+	if c.rules = all; all.Bodies != nil {
+		x.keepRequest(body)
+	}
+	r.Outcome, r.Status, r.Priced = metering.OutcomeFinished, http.StatusOK, true
+	r.Cache.Age = max(x.env.Now().Sub(a.At), 0)
+	x.finish()
+	x.note()
+	own := Headers{{Name: "content-type", Value: a.ContentType}, {Name: headerCache, Value: string(how)},
+		{Name: "age", Value: strconv.Itoa(int(r.Cache.Age.Seconds()))}, {Name: headerProvider, Value: a.Provider}}
+	own = appendKnown(appendKnown(own, headerDropped, a.Dropped), headerAdjusted, a.Adjusted)
+	if c.wantsCost {
+		own = append(own, Header{Name: headerCost, Value: r.Cost.String()})
+	}
+	h := http.Header{}
+	for _, header := range own {
+		h.Set(header.Name, header.Value)
+	}
+	return x.immediate(http.StatusOK, h, a.Body, "mg_cached")
+}
+
+// collects has an answer kept that begins, if it may be.
+func (x *Exchange) collects(media string) {
+	if x.cached != nil && x.cached.cache != nil && x.record.Answered == http.StatusOK {
+		x.cached.media = media
+	}
+}
+
+// collect adds a piece to the answer that is to be kept. The last piece comes after the exchange has ended.
+func (x *Exchange) collect(piece []byte) {
+	c := x.cached
+	if c.media == "" {
+		return
+	}
+	if len(c.answer)+len(piece) > respcache.MaxAnswer || !c.cache.Hold(len(piece)) {
+		x.dropCached()
+		return
+	}
+	c.answer = append(c.answer, piece...)
+	if x.state == ended && x.record.Outcome == metering.OutcomeFinished {
+		x.keepAnswer()
+	}
+}
+
+// keepAnswer keeps the complete answer.
+func (x *Exchange) keepAnswer() {
+	c, r := x.cached, &x.record
+	a := &respcache.Answer{At: r.End, Model: r.Upstream, Provider: r.Provider, ContentType: c.media, Dropped: r.Dropped,
+		Adjusted: r.Adjusted, Cost: int64(r.Cost), Body: bytes.Clone(c.answer)}
+	c.cache.Keep(c.key, a)
+	x.endFlight(a, false)
+	x.dropCached()
+}
+
+// dropCached ends the collecting of an answer. Who waits for it asks for themselves.
+func (x *Exchange) dropCached() {
+	c := x.cached
+	if c.cache != nil {
+		c.cache.Hold(-len(c.answer))
+	}
+	c.answer, c.media = nil, ""
+	x.endFlight(nil, false)
+}
+
+// endFlight ends the flight that the exchange leads.
+func (x *Exchange) endFlight(a *respcache.Answer, again bool) {
+	if c := x.cached; c.leads {
+		c.flight.End(a, again)
+		c.flight, c.leads = nil, false
+	}
+}
+
+// endCached is called when the exchange ends. An answer that is complete is kept with its last piece.
+func (x *Exchange) endCached() {
+	c := x.cached
+	switch {
+	case c == nil || c.cache == nil:
+	case x.record.Outcome != metering.OutcomeFinished:
+		x.endFlight(nil, true) // one of those that wait asks in its place
+		x.dropCached()
+	case c.media == "" || x.guarded.hasBlocked():
+		x.dropCached()
+	}
+}
+
+// closeCached is called after the last piece. An answer that is not kept by then never will be.
+func (x *Exchange) closeCached() {
+	if x.cached != nil {
+		x.dropCached()
+	}
+}

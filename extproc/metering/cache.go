@@ -1,0 +1,41 @@
+package metering
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// A CacheResult is what the response cache did.
+type CacheResult string
+
+// The results of the response cache.
+const (
+	CacheHit    CacheResult = "hit"    // the answer is one that was kept
+	CacheShared CacheResult = "shared" // the answer is that to an equal request, which was under way
+	CacheMiss   CacheResult = "miss"   // the provider was asked
+	CacheBypass CacheResult = "bypass" // likewise, and the answer is not kept
+)
+
+// A Cache is what a response cache did for an exchange.
+type Cache struct {
+	Name   string
+	Result CacheResult
+	Reason string        // why the answer is not kept: a member of the request; empty: the client does not want it
+	Age    time.Duration // of the answer
+	Saved  usage.Nano    // what the answer has cost before
+}
+
+// Text describes what the cache did, or returns "" for nil.
+func (c *Cache) Text() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Result == CacheHit, c.Result == CacheShared:
+		return fmt.Sprintf("%s %s (%d s old, %s USD saved)", c.Result, c.Name, int(c.Age.Seconds()), c.Saved)
+	case c.Reason != "":
+		return fmt.Sprintf("%s %s (%s)", c.Result, c.Name, c.Reason)
+	}
+	return string(c.Result) + " " + c.Name
+}

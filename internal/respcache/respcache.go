@@ -1,0 +1,276 @@
+// Package respcache keeps answers for equal requests. What makes requests equal is in [Question]: whatever a provider
+// could get to see, and whose request it is.
+//
+// A cache is never asked whether a client may use a model, and what content is allowed: that is decided before.
+package respcache
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// MaxAnswer is the largest answer that is kept, in bytes.
+const MaxAnswer = 1 << 20
+
+// Caches are those of a configuration, the most specific first. They are safe for concurrent use.
+type Caches []*Cache
+
+// A Cache is a ResponseCache of the configuration.
+type Cache struct {
+	config *configv1.ResponseCache
+	secret []byte
+	remote *Redis // nil: the answers are in memory
+
+	held atomic.Int64 // bytes of answers that are not complete yet
+
+	mu      sync.Mutex // guards the fields below
+	memory  *memory
+	flights map[Key]*Flight
+}
+
+// Compile makes caches ready for use. They keep what those before them have, where nothing has changed. A change of
+// the guardrails empties all: what an answer may contain is no longer the same. The pepper is secret. If remote is
+// nil, answers are kept in memory.
+func Compile(configs []*configv1.ResponseCache, pepper []byte, rails []*configv1.Guardrail, remote *Redis,
+	before Caches) (Caches, error) {
+	if len(configs) == 0 {
+		return nil, nil
+	}
+	mac := hmac.New(sha256.New, pepper)
+	write(mac, []byte("response cache"))
+	for _, g := range rails {
+		text, err := proto.MarshalOptions{Deterministic: true}.Marshal(g)
+		if err != nil {
+			return nil, err
+		}
+		write(mac, text)
+	}
+	secret := mac.Sum(nil)
+	all := make(Caches, 0, len(configs))
+	for _, c := range configs {
+		i := slices.IndexFunc(before, func(b *Cache) bool {
+			return proto.Equal(b.config, c) && bytes.Equal(b.secret, secret) && b.remote == remote
+		})
+		if i >= 0 {
+			all = append(all, before[i])
+			continue
+		}
+		all = append(all, &Cache{config: c, secret: secret, remote: remote, memory: newMemory(c.Bytes()),
+			flights: map[Key]*Flight{}})
+	}
+	slices.SortStableFunc(all, func(a, b *Cache) int {
+		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(a.Name(), b.Name()))
+	})
+	return all, nil
+}
+
+// rank is higher for caches of fewer requests.
+func (c *Cache) rank() int {
+	switch {
+	case c.config.GetKey() != "":
+		return 3
+	case c.config.GetProject() != "":
+		return 2
+	case c.config.GetOrganization() != "":
+		return 1
+	}
+	return 0
+}
+
+// A Client is whose request it is.
+type Client struct{ Key, Organization, Project string }
+
+// For returns the cache for a client's request to a model: the most specific one; nil where there is none.
+func (all Caches) For(c Client, model string) *Cache {
+	for _, cache := range all {
+		if cache.config.IsOf(c.Key, c.Organization, c.Project) && cache.config.Covers(model) {
+			return cache
+		}
+	}
+	return nil
+}
+
+// Name returns the cache's name.
+func (c *Cache) Name() string { return c.config.GetName() }
+
+// Bytes returns how many bytes of answers are in memory.
+func (c *Cache) Bytes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.memory.bytes
+}
+
+// IsRemote reports whether Fetch may have to wait.
+func (c *Cache) IsRemote() bool { return c.remote != nil }
+
+// A Key stands for equal requests of one tenant. It is secret: answers in Redis are sealed with it.
+type Key [sha256.Size]byte
+
+// A Question is what makes a request equal to another.
+type Question struct {
+	Client
+	Operation string // with the dialect
+	Path      string
+	Betas     string
+	Stream    bool
+	Model     string // by its name in the configuration
+	Served    []byte // identifies who serves the model, and how
+	Body      []byte // valid JSON: an object
+}
+
+// Key returns the key of a question.
+func (c *Cache) Key(q *Question) (k Key) {
+	mac := hmac.New(sha256.New, c.secret)
+	write(mac, []byte(c.config.GetName()))
+	write(mac, []byte(c.config.GetVersion()))
+	write(mac, []byte(c.tenant(q.Client)))
+	write(mac, []byte(q.Operation))
+	write(mac, []byte(q.Path))
+	write(mac, []byte(q.Betas))
+	write(mac, []byte{b2i(q.Stream)})
+	write(mac, []byte(q.Model))
+	write(mac, q.Served)
+	canonical(q.Body, mac)
+	mac.Sum(k[:0])
+	return k
+}
+
+// tenant returns who shares answers.
+func (c *Cache) tenant(of Client) string {
+	switch {
+	case c.config.GetKey() != "" || of.Organization == "":
+		return "key/" + of.Key
+	case c.config.GetProject() != "":
+		return "project/" + of.Organization + "/" + of.Project
+	}
+	return "organization/" + of.Organization
+}
+
+// write adds a field to a hash, so that no two lists of fields are the same.
+func write(h hash.Hash, field []byte) {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(field)))
+	_, _ = h.Write(n[:]) // a hash never fails
+	_, _ = h.Write(field)
+}
+
+func b2i(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// An Answer is a complete answer, as the client got it. It is immutable.
+type Answer struct {
+	At          time.Time // of its end
+	Model       string    // upstream
+	Provider    string
+	ContentType string
+	Dropped     string // values of headers
+	Adjusted    string
+	Cost        int64 // what it has cost, in nano-dollars
+	Body        []byte
+}
+
+// size is about what an answer takes in memory.
+func (a *Answer) size() int { return len(a.Body) + 512 }
+
+// A Flight is a request that is asked for its equals, too. They wait for its answer.
+type Flight struct {
+	cache *Cache
+	key   Key
+	done  chan struct{}
+
+	// The fields below are set before done is closed.
+	answer *Answer // nil: there is none to share
+	again  bool    // one of those that wait should ask in its place
+}
+
+// Ask returns the answer for a key, if it is in memory and not older than maxAge. Otherwise it returns the flight of
+// the equal request that is under way, or a new one, which the caller then leads: it must call End.
+func (c *Cache) Ask(k Key, now time.Time, maxAge time.Duration) (a *Answer, f *Flight, leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a = c.memory.find(k); a != nil && c.isFresh(a, now, maxAge) {
+		return a, nil, false
+	}
+	if f = c.flights[k]; f != nil {
+		return nil, f, false
+	}
+	f = &Flight{cache: c, key: k, done: make(chan struct{})}
+	c.flights[k] = f
+	return nil, f, true
+}
+
+func (c *Cache) isFresh(a *Answer, now time.Time, maxAge time.Duration) bool {
+	return now.Sub(a.At) <= min(maxAge, c.config.KeptFor())
+}
+
+// Fetch returns the answer for a key in Redis; nil if there is none, or if Redis does not answer in time.
+func (c *Cache) Fetch(ctx context.Context, k Key, now time.Time, maxAge time.Duration) *Answer {
+	if c.remote == nil {
+		return nil
+	}
+	if a := c.remote.get(ctx, k); a != nil && c.isFresh(a, now, maxAge) {
+		return a
+	}
+	return nil
+}
+
+// Keep keeps an answer.
+func (c *Cache) Keep(k Key, a *Answer) {
+	if c.remote != nil {
+		c.remote.put(k, a, c.config.KeptFor())
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.memory.keep(k, a)
+}
+
+// End ends the flight, with the answer for those that wait. Without one, either one of them should ask again, because
+// nobody knows the answer, or all should, because it is not for others. Only the first call counts.
+func (f *Flight) End(a *Answer, again bool) {
+	f.cache.mu.Lock()
+	defer f.cache.mu.Unlock()
+	if f.cache.flights[f.key] != f {
+		return
+	}
+	delete(f.cache.flights, f.key)
+	f.answer, f.again = a, again
+	close(f.done)
+}
+
+// Wait waits for the end of the flight, or of ctx. It returns the answer, or whether the caller should call Ask again.
+func (f *Flight) Wait(ctx context.Context) (a *Answer, again bool) {
+	select {
+	case <-f.done:
+		return f.answer, f.again
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// Hold reports whether there is room for n more bytes of an answer that is not complete yet. They are given back by a
+// negative n.
+func (c *Cache) Hold(n int) bool {
+	if held := c.held.Add(int64(n)); n > 0 && held > int64(c.config.Bytes()) {
+		c.held.Add(-int64(n))
+		return false
+	}
+	return true
+}

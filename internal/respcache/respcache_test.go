@@ -1,0 +1,168 @@
+package respcache_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/redistest"
+	"github.com/modelgate/modelgate/internal/respcache"
+)
+
+func compile(t *testing.T, remote *respcache.Redis, configs ...*configv1.ResponseCache) respcache.Caches {
+	t.Helper()
+	all, err := respcache.Compile(configs, []byte("pepper"), nil, remote, nil)
+	require.NoError(t, err)
+	return all
+}
+
+func question(body string) *respcache.Question {
+	return &respcache.Question{Client: respcache.Client{Key: "key_1", Organization: "acme", Project: "web"},
+		Operation: "openai chat/completions", Path: "/v1/chat/completions", Model: "m", Body: []byte(body)}
+}
+
+// TestWhatMakesRequestsEqual changes one thing at a time.
+func TestWhatMakesRequestsEqual(t *testing.T) {
+	config := &configv1.ResponseCache{Name: "c", Organization: "acme"}
+	c := compile(t, nil, config)[0]
+	same := c.Key(question(`{"model":"m","n":1}`))
+	ofOther := question(`{"model":"m","n":1}`)
+	ofOther.Client = respcache.Client{Key: "key_2", Organization: "acme"}
+	for name, q := range map[string]*respcache.Question{
+		"white space": question("{ \"model\" :\n\"m\", \"n\": 1 }"),
+		"order":       question(`{"n":1,"model":"m"}`),
+		"a project":   ofOther,
+	} {
+		require.Equal(t, same, c.Key(q), name)
+	}
+	for name, change := range map[string]func(*respcache.Question){
+		"organization": func(q *respcache.Question) { q.Organization = "evil" },
+		"operation":    func(q *respcache.Question) { q.Operation = "completions" },
+		"path":         func(q *respcache.Question) { q.Path += "/" },
+		"betas":        func(q *respcache.Question) { q.Betas = "x" },
+		"stream":       func(q *respcache.Question) { q.Stream = true },
+		"model":        func(q *respcache.Question) { q.Model = "n" },
+		"served":       func(q *respcache.Question) { q.Served = []byte{1} },
+		"body":         func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":10}`) },
+		"type":         func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":"1"}`) },
+		"a twice":      func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":1,"n":1}`) },
+		"between":      func(q *respcache.Question) { q.Path, q.Betas = q.Path+"a", "" },
+	} {
+		q := question(`{"model":"m","n":1}`)
+		change(q)
+		require.NotEqual(t, same, c.Key(q), name)
+	}
+	for name, other := range map[string]*configv1.ResponseCache{
+		"name":    {Name: "d", Organization: "acme"},
+		"version": {Name: "c", Organization: "acme", Version: "2"},
+		"project": {Name: "c", Organization: "acme", Project: "web"},
+		"key":     {Name: "c", Key: "key_1"},
+	} {
+		require.NotEqual(t, same, compile(t, nil, other)[0].Key(question(`{"model":"m","n":1}`)), name)
+	}
+	for name, other := range map[string]struct {
+		pepper []byte
+		rails  []*configv1.Guardrail
+	}{
+		"the pepper":  {[]byte("salt"), nil},
+		"a guardrail": {[]byte("pepper"), []*configv1.Guardrail{{Name: "g"}}},
+	} {
+		all, err := respcache.Compile([]*configv1.ResponseCache{config}, other.pepper, other.rails, nil, nil)
+		require.NoError(t, err)
+		require.NotEqual(t, same, all[0].Key(question(`{"model":"m","n":1}`)), name)
+	}
+}
+
+func TestAMemoryIsBoundedByBytes(t *testing.T) {
+	c := compile(t, nil, &configv1.ResponseCache{Name: "c", MaxBytes: 10_000})[0]
+	key := func(i int) respcache.Key { return c.Key(question(fmt.Sprintf(`{"n":%d}`, i))) }
+	now := time.Now()
+	for i := range 100 {
+		c.Keep(key(i), &respcache.Answer{At: now, Body: bytes.Repeat([]byte("x"), 500)})
+		require.LessOrEqual(t, c.Bytes(), 10_000)
+		a, f, _ := c.Ask(key(0), now, time.Hour)
+		require.NotNil(t, a, "what is used stays")
+		require.Nil(t, f)
+	}
+	_, f, leads := c.Ask(key(1), now, time.Hour)
+	require.True(t, leads)
+	f.End(nil, false)
+	c.Keep(key(2), &respcache.Answer{At: now, Body: make([]byte, 20_000)})
+	require.LessOrEqual(t, c.Bytes(), 10_000, "what is too large alone is not kept")
+	c.Keep(key(0), &respcache.Answer{At: now, Body: []byte("new")})
+	a, _, _ := c.Ask(key(0), now, time.Hour)
+	require.Equal(t, "new", string(a.Body))
+}
+
+func TestReplicasShareAnswersInRedis(t *testing.T) {
+	server := redistest.Start(t)
+	failed := 0
+	var replicas []*respcache.Cache
+	for range 4 {
+		client, err := limit.OpenRedis(server.URL)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+		remote := respcache.NewRedis(client, respcache.RedisOptions{Prefix: "mg", Timeout: time.Second, Log: zap.NewNop(),
+			Failed: func() { failed++ }})
+		t.Cleanup(func() { _ = remote.Close(context.Background()) })
+		replicas = append(replicas, compile(t, remote, &configv1.ResponseCache{Name: "c", Organization: "acme"})[0])
+	}
+	key := replicas[0].Key(question(`{"n":1}`))
+	now := time.Now()
+	require.Nil(t, replicas[0].Fetch(t.Context(), key, now, time.Hour))
+	kept := &respcache.Answer{At: now.UTC().Truncate(time.Second), Model: "m", Provider: "p",
+		ContentType: "application/json", Cost: 7, Body: []byte("{\"secret\":\n\"words\"}")}
+	replicas[0].Keep(key, kept)
+	for i, r := range replicas {
+		require.Equal(t, key, r.Key(question(`{ "n": 1 }`)))
+		require.Eventually(t, func() bool { return r.Fetch(t.Context(), key, now, time.Hour) != nil }, 5*time.Second,
+			time.Millisecond)
+		require.Equal(t, kept, r.Fetch(t.Context(), key, now, time.Hour), i)
+		require.Nil(t, r.Fetch(t.Context(), key, now.Add(time.Minute), time.Second), "too old for the client")
+	}
+
+	client, err := limit.OpenRedis(server.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	names := client.Keys(t.Context(), "*").Val()
+	require.Len(t, names, 1)
+	sealed := client.Get(t.Context(), names[0]).Val()
+	require.NotContains(t, sealed, "words")
+	require.NotContains(t, names[0], fmt.Sprintf("%x", key[:8]), "the name does not tell the key")
+	require.InDelta(t, time.Hour, client.TTL(t.Context(), names[0]).Val(), float64(time.Minute))
+	for name, bad := range map[string]string{"changed": sealed[:20] + "x" + sealed[21:], "short": sealed[:5],
+		"empty": ""} {
+		require.NoError(t, client.Set(t.Context(), names[0], bad, 0).Err())
+		require.Nil(t, replicas[1].Fetch(t.Context(), key, now, time.Hour), name)
+	}
+	require.Zero(t, failed)
+}
+
+func TestWhileRedisIsAwayThereAreNoAnswers(t *testing.T) {
+	client, err := limit.OpenRedis("redis://127.0.0.1:1")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	failed := make(chan struct{}, 10)
+	remote := respcache.NewRedis(client, respcache.RedisOptions{Prefix: "mg", Log: zap.NewNop(),
+		Failed: func() { failed <- struct{}{} }})
+	c := compile(t, remote, &configv1.ResponseCache{Name: "c"})[0]
+	key := c.Key(question(`{}`))
+	require.Nil(t, c.Fetch(t.Context(), key, time.Now(), time.Hour))
+	<-failed
+	began := time.Now()
+	for range 5 {
+		require.Nil(t, c.Fetch(t.Context(), key, time.Now(), time.Hour))
+		<-failed
+	}
+	c.Keep(key, &respcache.Answer{})
+	<-failed
+	require.Less(t, time.Since(began), 500*time.Millisecond, "nobody waits for it again and again")
+	require.NoError(t, remote.Close(t.Context()))
+}

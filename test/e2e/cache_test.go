@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/redistest"
+	"github.com/modelgate/modelgate/test/harness"
+)
+
+// A slowpoke is a provider that answers the n-th request with n, once it may, and with as much text as it is asked
+// for.
+type slowpoke struct {
+	asked atomic.Int64
+	may   chan struct{} // closed: at once
+}
+
+// ServeHTTP implements http.Handler.
+func (p *slowpoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := p.asked.Add(1)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	select {
+	case <-p.may:
+	case <-r.Context().Done():
+		return
+	}
+	text := fmt.Sprintf("answer-%d ", n) + strings.Repeat("x", int(gjson.GetBytes(body, "seed").Int()))
+	if !gjson.GetBytes(body, "stream").Bool() {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`, text)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, piece := range strings.SplitAfter(text, " ") {
+		_, _ = fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`+"\n\n", piece)
+		w.(http.Flusher).Flush()
+	}
+	_, _ = fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+}
+
+const caches = `kind: ResponseCache
+name: answers
+models: ["slow/*"]
+max_temperature: 1
+`
+
+// cachedChat is a request that may be kept.
+func cachedChat(text string, more string) string {
+	return `{"model":"slow/m","messages":[{"role":"user","content":"` + text + `"}]` + more + `}`
+}
+
+// TestTheResponseCache: equal requests get one answer, complete and streamed, also in a stampede, over Envoy.
+func TestTheResponseCache(t *testing.T) {
+	redis := redistest.Start(t)
+	for name, args := range map[string][]string{"in memory": nil,
+		"in Redis": {"--cache", redis.URL, "--cache-timeout", "5s"}} {
+		t.Run(name, func(t *testing.T) { testTheResponseCache(t, args) })
+	}
+}
+
+func testTheResponseCache(t *testing.T, args []string) {
+	p := &slowpoke{may: make(chan struct{})}
+	vendor := httptest.NewServer(p)
+	t.Cleanup(vendor.Close)
+	g := startRun(t, t.TempDir(), args...)
+	harness.Must(t, "kind: Provider\nname: slow\nvendor: compatible\nendpoint: "+vendor.URL+"/v1\nmodels: [m]\n---\n"+caches,
+		"config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("slow/m") })
+	c := g.As(g.Key)
+
+	const stampede = 500
+	var all sync.WaitGroup
+	results := make(chan string, stampede)
+	for range stampede {
+		all.Go(func() {
+			a := c.Do(t, http.MethodPost, chatPath, cachedChat("hi", `,"stream":true`))
+			results <- fmt.Sprint(a.Status, " ", a.Header.Get("X-Modelgate-Cache"), " ",
+				strings.Count(string(a.Body), "answer-1 "), " ", strings.Count(string(a.Body), "[DONE]"))
+		})
+	}
+	harness.Eventually(t, "the first has reached the provider", func() error {
+		if p.asked.Load() == 0 {
+			return errStill
+		}
+		return nil
+	})
+	close(p.may)
+	all.Wait()
+	close(results)
+	counts := map[string]int{}
+	for r := range results {
+		counts[r]++
+	}
+	require.Equal(t, 1, counts["200 miss 1 1"], counts)
+	require.Equal(t, stampede-1, counts["200 shared 1 1"]+counts["200 hit 1 1"], counts)
+	require.EqualValues(t, 1, p.asked.Load(), "one goes out")
+
+	want := c.Do(t, http.MethodPost, chatPath, cachedChat("large", `,"stream":true,"seed":900000`))
+	require.Equal(t, "miss", want.Header.Get("X-Modelgate-Cache"))
+	harness.Eventually(t, "a large answer is kept", func() error {
+		a := c.Do(t, http.MethodPost, chatPath, cachedChat("large", `,"stream":true,"seed":900000`))
+		require.Equal(t, 200, a.Status)
+		require.Equal(t, string(want.Body), string(a.Body))
+		require.Contains(t, a.Header.Get("Content-Type"), "text/event-stream")
+		if a.Header.Get("X-Modelgate-Cache") != "hit" {
+			return errStill
+		}
+		return nil
+	})
+	a := c.Do(t, http.MethodPost, chatPath, cachedChat("hi", `,"stream":true`), "Cache-Control", "no-store")
+	require.Equal(t, "bypass", a.Header.Get("X-Modelgate-Cache"))
+	require.NotContains(t, string(a.Body), "answer-1 ")
+
+	a = c.Do(t, http.MethodPost, chatPath, cachedChat("hi", `,"stream":true`))
+	require.Equal(t, "hit", a.Header.Get("X-Modelgate-Cache"))
+	harness.Eventually(t, "the hit in the ledger", func() error {
+		out, err := harness.Command(t, "", "requests", "--data", g.Dir, a.Header.Get("X-Request-Id"))
+		if err == nil {
+			require.Contains(t, out, "hit answers (")
+		}
+		return err
+	})
+	g.WaitFor(t, `"cache":"hit answers (`)
+}
