@@ -19,7 +19,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/auditchain"
@@ -69,7 +68,6 @@ type AuditLog struct {
 	versions VersionStore
 	log      *zap.Logger
 	kicked   chan struct{}
-	turn     *semaphore.Weighted // of one: whoever writes an entry alone
 	// backlog counts keys of the outboxes, as this control plane last saw them.
 	backlog prometheus.Gauge
 
@@ -77,13 +75,16 @@ type AuditLog struct {
 	ids  *ulid.MonotonicEntropy // one id after the other, also within a millisecond
 	last string                 // id
 	owed []adminapi.AuditEntry  // which vouch for entries that were written while etcd was full
+	// alone are the entries of no change of an object that wait for the transaction before theirs.
+	alone   []aloneEntry
+	writing bool // somebody writes those in alone
 }
 
 // NewAuditLog returns the log of a gateway. Without a store the entries stay in etcd. Without versions, none are kept.
 func NewAuditLog(etcd *clientv3.Client, store AuditStore, versions VersionStore, log *zap.Logger) *AuditLog {
 	return &AuditLog{
 		etcd: etcd, store: store, versions: versions, log: log, kicked: make(chan struct{}, 1),
-		turn: semaphore.NewWeighted(1), ids: ulid.Monotonic(rand.Reader, 1),
+		ids: ulid.Monotonic(rand.Reader, 1),
 		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_audit_backlog",
 			Help: "Audit log entries that wait in etcd until the ledger stores them."}),
 	}
@@ -100,10 +101,63 @@ func (a *AuditLog) Register(r prometheus.Registerer) error {
 // Audit keeps an entry of something that changes no object, such as that somebody signed in. Its id is set here, and
 // its time where it has none.
 func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
-	entries := []adminapi.AuditEntry{e}
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	kept := make(chan error, 1)
+	a.mu.Lock()
+	a.alone = append(a.alone, aloneEntry{e, kept})
+	idle := !a.writing
+	a.writing = true
+	a.mu.Unlock()
+	if idle {
+		go a.writeAlone(context.WithoutCancel(ctx))
+	}
+	var err error
+	select {
+	case err = <-kept:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("keep an entry of the audit log: %w", err)
+	}
+	return nil
+}
+
+// An aloneEntry is an entry of no change of an object, and where its writer is told.
+type aloneEntry struct {
+	adminapi.AuditEntry
+	kept chan<- error // takes one
+}
+
+// writeAlone writes the waiting entries until there are none. Those that come during one transaction share the next: a
+// process has one such transaction at a time, so that its writers do not take the head from each other.
+func (a *AuditLog) writeAlone(ctx context.Context) {
+	for {
+		a.mu.Lock()
+		some := a.alone[:min(len(a.alone), entriesAtOnce)]
+		a.alone = a.alone[len(some):]
+		a.writing = len(some) > 0
+		a.mu.Unlock()
+		if len(some) == 0 {
+			return
+		}
+		entries := make([]adminapi.AuditEntry, len(some))
+		for i, e := range some {
+			entries[i] = e.AuditEntry
+		}
+		err := a.keep(ctx, entries)
+		for _, e := range some {
+			e.kept <- err
+		}
+	}
+}
+
+// keep writes entries of no change of an object.
+func (a *AuditLog) keep(ctx context.Context, entries []adminapi.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	defer a.takeTurn(ctx)()
 	err := a.enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
 		r, err := a.etcd.Txn(ctx).If(also.If...).Then(append(also.Now, also.With...)...).Commit()
 		if err == nil && !r.Succeeded {
@@ -115,10 +169,7 @@ func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 		a.direct(ctx, entries)
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("keep an entry of the audit log: %w", err)
-	}
-	return nil
+	return err
 }
 
 // direct keeps entries, which have their ids, of what was done though etcd is full, and takes no new head of the

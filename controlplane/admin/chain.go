@@ -28,8 +28,6 @@ const (
 	// are many, the others are made to wait.
 	enterTries   = 20
 	patientTries = 5
-	// turnTimeout is how long a writer waits for others of its process. It goes on without its turn then.
-	turnTimeout = time.Second
 	// recoverTimeout bounds the question to the store where etcd has no head.
 	recoverTimeout = 2 * time.Second
 	// maxOwed bounds the entries outside the chain that are to be vouched for.
@@ -95,17 +93,6 @@ func (a *AuditLog) enter(ctx context.Context, entries []adminapi.AuditEntry,
 			hold = a.hold(ctx)
 		}
 	}
-}
-
-// takeTurn waits for others of this process who write an entry alone, so that they do not take the head from each
-// other. The wait is bounded: the head alone is what keeps the chain in order.
-func (a *AuditLog) takeTurn(ctx context.Context) (leave func()) {
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
-	defer cancel()
-	if a.turn.Acquire(ctx, 1) != nil {
-		return func() {}
-	}
-	return func() { a.turn.Release(1) }
 }
 
 // hold has the others wait. It returns nil where one of them has asked for that first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,8 @@ type meter struct {
 	begun    []*ledgerv1.Record
 	ended    []*ledgerv1.Record
 	refusals []string
-	ids      int
+
+	ids atomic.Int64
 }
 
 // newMeter returns one with two providers, "a" and "b", where m-1 costs 1 and 2 dollars a million tokens, and a key.
@@ -48,7 +50,7 @@ func newMeter(t *testing.T, key *configv1.Key, concurrency ...*configv1.Concurre
 	memory := limit.NewMemory(limit.Options{Clock: func() time.Time { return m.now }})
 	m.env = &exchange.Env{
 		Now: func() time.Time { return m.now }, Random: func(uint32) uint32 { return 0 }, Spool: m, Observer: m,
-		NewID:  func() string { m.ids++; return fmt.Sprint("x-", m.ids) },
+		NewID:  func() string { return fmt.Sprint("x-", m.ids.Add(1)) },
 		Limits: &spyLimiter{memory, m},
 	}
 	price := &configv1.ModelFacts{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", Output: "2"},
@@ -84,16 +86,23 @@ func (m *meter) configure() {
 	m.config = &next
 }
 
-func (m *meter) Begin(r *ledgerv1.Record) { m.begun = append(m.begun, proto.CloneOf(r)) }
-func (m *meter) End(r *ledgerv1.Record)   { m.ended = append(m.ended, proto.CloneOf(r)) }
+func (m *meter) Begin(r *ledgerv1.Record) { noted(m, &m.begun, proto.CloneOf(r)) }
+func (m *meter) End(r *ledgerv1.Record)   { noted(m, &m.ended, proto.CloneOf(r)) }
+
+// noted adds to a list of the meter. Exchanges of one test may run at the same time.
+func noted[T any](m *meter, list *[]T, v T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*list = append(*list, v)
+}
 
 func (m *meter) Run(context.Context, ledgerv1.LedgerClient) {}
 func (m *meter) Close() error                               { return nil }
 
-func (m *meter) Shed(why string)                             { m.refusals = append(m.refusals, why) }
+func (m *meter) Shed(why string)                             { noted(m, &m.refusals, why) }
 func (m *meter) Degraded()                                   {}
 func (m *meter) Chunks(*metering.Record, int, time.Duration) {}
-func (m *meter) Refused(domain, scope string)                { m.refusals = append(m.refusals, scope+" "+domain) }
+func (m *meter) Refused(domain, scope string)                { noted(m, &m.refusals, scope+" "+domain) }
 
 // A spyLimiter tells the meter what is reserved and settled.
 type spyLimiter struct {
@@ -104,7 +113,7 @@ type spyLimiter struct {
 func (l *spyLimiter) Reserve(ctx context.Context, d limit.Demand) (limit.Decision, error) {
 	decided, err := l.Limiter.Reserve(ctx, d)
 	if decided.Reservation != nil {
-		l.m.reserved = append(l.m.reserved, d)
+		noted(l.m, &l.m.reserved, d)
 		decided.Reservation = &spyReservation{decided.Reservation, l.m}
 	}
 	return decided, err
@@ -116,9 +125,7 @@ type spyReservation struct {
 }
 
 func (r *spyReservation) Settle(used limit.Amounts) {
-	r.m.mu.Lock()
-	defer r.m.mu.Unlock()
-	r.m.settled = append(r.m.settled, used)
+	noted(r.m, &r.m.settled, used)
 	r.Reservation.Settle(used)
 }
 

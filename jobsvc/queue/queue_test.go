@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,13 +61,18 @@ func (b *bench) done(ctx context.Context, c *queue.Claim, more ...clientv3.Op) e
 
 // start runs a replica until the test ends or stop is called, which waits for it.
 func (b *bench) start(client *clientv3.Client, n int, handle queue.Handler) (stop func()) {
+	return b.startReady(client, n, func(queue.Item) bool { return true }, handle)
+}
+
+func (b *bench) startReady(client *clientv3.Client, n int, ready func(queue.Item) bool,
+	handle queue.Handler) (stop func()) {
 	b.t.Helper()
 	q := queue.New(queue.Options{Etcd: client, Node: "node", TTL: b.ttl, Log: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		q.Work(ctx, kind, n, func(ctx context.Context, c *queue.Claim) error {
+		q.WorkReady(ctx, kind, n, ready, func(ctx context.Context, c *queue.Claim) error {
 			b.mu.Lock()
 			b.claims = append(b.claims, *c)
 			b.now[c.ID]++
@@ -94,6 +100,14 @@ func (b *bench) claimed() []queue.Claim {
 func (b *bench) eventually(what func() bool) {
 	b.t.Helper()
 	require.Eventually(b.t, what, 15*time.Second, 2*time.Millisecond)
+}
+
+// revision returns etcd's, which counts the writes.
+func (b *bench) revision() int64 {
+	b.t.Helper()
+	r, err := b.etcd.Get(b.t.Context(), "revision", clientv3.WithCountOnly())
+	require.NoError(b.t, err)
+	return r.Header.Revision
 }
 
 // keys returns the keys of the queue or of its claims.
@@ -225,6 +239,25 @@ func TestWhatWasPutOffIsHandledEarlierWhenItIsPutAgain(t *testing.T) {
 	b.put(queue.Item{ID: "a", NotBefore: time.Now().Add(time.Hour).Unix()}, queue.Item{ID: "b"})
 	b.eventually(func() bool { return len(b.keys("queue")) == 1 })
 	b.put(queue.Item{ID: "a"})
+	b.eventually(func() bool { return len(b.keys("queue")) == 0 })
+}
+
+func TestAnItemThatIsNotReadyIsNeitherClaimedNorInTheWayOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var opened atomic.Bool
+	ready := func(i queue.Item) bool { return opened.Load() || string(i.Value) == `"ready"` }
+	b.startReady(b.etcd, 1, ready, b.doneAtOnce)
+	before := b.revision()
+	for i := range 20 {
+		b.put(queue.Item{ID: fmt.Sprint("waits-", i)})
+	}
+	b.put(queue.Item{ID: "goes", Value: json.RawMessage(`"ready"`)})
+	b.eventually(func() bool { return len(b.keys("queue")) == 20 })
+	require.Len(t, b.claimed(), 1)
+	b.eventually(func() bool { return len(b.keys("claims")) == 0 })
+	require.LessOrEqual(t, b.revision()-before, int64(21+3), "the claim, the end and the release of one, and no other write")
+	opened.Store(true)
 	b.eventually(func() bool { return len(b.keys("queue")) == 0 })
 }
 

@@ -24,6 +24,8 @@ const (
 	yield      = 20 * time.Millisecond
 	maxYield   = 200 * time.Millisecond
 	rpcTimeout = 5 * time.Second
+	// askAgain is the time after which an item that was not ready is asked about again.
+	askAgain = time.Second
 )
 
 // Options are the dependencies of a Queue.
@@ -59,10 +61,17 @@ type Handler func(ctx context.Context, c *Claim) error
 
 // Work claims items of a kind and handles at most n at the same time, until ctx ends and all handlers have returned.
 func (q *Queue) Work(ctx context.Context, kind string, n int, handle Handler) {
+	q.WorkReady(ctx, kind, n, func(Item) bool { return true }, handle)
+}
+
+// WorkReady is Work for items that may have to wait for something else than their time, such as a receiver that does
+// not answer. It asks ready before it claims a due item, so that an item that waits costs etcd nothing. Ready must
+// return at once.
+func (q *Queue) WorkReady(ctx context.Context, kind string, n int, ready func(Item) bool, handle Handler) {
 	pause := minPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := q.session(ctx, kind, n, handle)
+		err := q.session(ctx, kind, n, ready, handle)
 		if ctx.Err() != nil {
 			return
 		}
@@ -111,7 +120,7 @@ func wait(ctx context.Context, d time.Duration) {
 var errLost = errors.New("the lease was lost")
 
 // session works under one lease until it is lost.
-func (q *Queue) session(ctx context.Context, kind string, n int, handle Handler) error {
+func (q *Queue) session(ctx context.Context, kind string, n int, ready func(Item) bool, handle Handler) error {
 	grant, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	lease, err := q.Etcd.Grant(grant, int64(q.TTL/time.Second))
@@ -130,7 +139,7 @@ func (q *Queue) session(ctx context.Context, kind string, n int, handle Handler)
 		stop(errLost)
 	})
 	d := &dispatcher{
-		queue: q, kind: kind, free: n, handle: handle, lease: lease.ID,
+		queue: q, kind: kind, free: n, ready: ready, handle: handle, lease: lease.ID,
 		items: map[string]*entry{}, running: map[string]bool{}, changed: map[string]bool{}, ended: make(chan ending),
 	}
 	defer func() {
@@ -150,6 +159,7 @@ type dispatcher struct {
 	queue  *Queue
 	kind   string
 	lease  clientv3.LeaseID
+	ready  func(Item) bool
 	handle Handler
 	free   int // number of handlers that may still be started
 
@@ -322,6 +332,10 @@ func (d *dispatcher) claimDue(ctx context.Context, now time.Time) (time.Duration
 		}
 		if at := e.when(); now.Before(at) {
 			d.due = earlier(d.due, at)
+			continue
+		}
+		if !d.ready(e.item) {
+			d.due = earlier(d.due, now.Add(askAgain))
 			continue
 		}
 		if err := d.start(ctx, e); err != nil {

@@ -3,8 +3,11 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
+	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -27,8 +30,18 @@ func (s *Service) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
-	s.Queue.Work(ctx, kind, s.Limits.Concurrent, s.handle)
+	s.Queue.WorkReady(ctx, kind, s.Limits.Concurrent, s.ready, s.handle)
 }
+
+// ready reports whether an attempt at a delivery may begin. One that is too old may, so that it is dropped.
+func (s *Service) ready(i queue.Item) bool {
+	_, name, _ := strings.Cut(i.ID, ".")
+	return !s.unresponsive.full(name) || s.tooOld(gjson.GetBytes(i.Value, "event.at").Int())
+}
+
+// tooOld reports whether an event of that time, in Unix seconds, is no longer delivered to a webhook that does not
+// answer.
+func (s *Service) tooOld(at int64) bool { return s.Now().Sub(time.Unix(at, 0)) > maxAge }
 
 // handle makes one attempt at a delivery, and records the result.
 func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
@@ -69,7 +82,7 @@ func named(c *config.Config, name string) *configv1.Webhook {
 // record records the result of an attempt: the delivery is done, or will be tried again.
 func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r webhook.Result) error {
 	s.deliveries.WithLabelValues(r.Outcome).Inc()
-	d.Attempts, d.PutOff = d.Attempts+1, 0
+	d.Attempts++
 	log := s.Log.With(zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type),
 		zap.String("outcome", r.Outcome),
 		zap.Int("status", r.Status), zap.Int("attempt", d.Attempts))
@@ -86,18 +99,16 @@ func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r webh
 	return s.later(ctx, c, d, pause)
 }
 
-// putOff delays a delivery to an unresponsive webhook, or drops it if it is too old.
+// putOff delays a delivery to an unresponsive webhook, which was ready as it was claimed, or drops it if it is too old.
 func (s *Service) putOff(ctx context.Context, c *queue.Claim, d delivery) error {
-	if s.Now().Sub(time.Unix(d.Event.At, 0)) > maxAge {
+	if s.tooOld(d.Event.At) {
 		s.deliveries.WithLabelValues(webhook.Unreachable).Inc()
 		s.Log.Warn("an event was not delivered and is given up", zap.String("webhook", d.Webhook),
 			zap.String("event", d.Event.Type),
 			zap.String("outcome", webhook.Unreachable), zap.Int("attempt", d.Attempts))
 		return s.settle(ctx, c, nil)
 	}
-	pause := putOff(d.PutOff)
-	d.PutOff++
-	return s.later(ctx, c, d, pause)
+	return s.later(ctx, c, d, delay/2+rand.N(delay))
 }
 
 // later delays a claimed delivery.

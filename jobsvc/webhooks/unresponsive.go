@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -11,9 +10,8 @@ import (
 const (
 	// maxUnresponsive bounds the concurrent deliveries to a webhook that does not answer.
 	maxUnresponsive = 2
-	// firstDelay and maxDelay are the shortest and longest delay of a delivery to an unresponsive webhook. The delay
-	// doubles each time.
-	firstDelay, maxDelay = 5 * time.Second, 10 * time.Minute
+	// delay is the mean delay of a delivery that was claimed together with others for the last free attempt.
+	delay = 5 * time.Second
 	// maxAge is the age at which a delayed event is dropped: after all attempts of the normal schedule.
 	maxAge = 4 * 24 * time.Hour
 )
@@ -27,11 +25,23 @@ type unresponsive struct {
 	running map[string]int // attempts
 }
 
+// full reports whether no attempt may be made now.
+func (a *unresponsive) full(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.isFull(name)
+}
+
+// isFull is full for callers that hold mu.
+func (a *unresponsive) isFull(name string) bool {
+	return a.silent[name] && a.running[name] >= maxUnresponsive
+}
+
 // enter reports whether an attempt may be made. leave ends it.
 func (a *unresponsive) enter(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.silent[name] && a.running[name] >= maxUnresponsive {
+	if a.isFull(name) {
 		return false
 	}
 	a.running[name]++
@@ -50,10 +60,4 @@ func (a *unresponsive) leave(name, outcome string) {
 	default:
 		delete(a.silent, name)
 	}
-}
-
-// putOff returns the next delay of a delivery that was delayed that many times.
-func putOff(times int) time.Duration {
-	d := min(firstDelay<<min(times, 10), maxDelay)
-	return d/2 + rand.N(d)
 }

@@ -111,7 +111,6 @@ type delivery struct {
 	Event     event  `json:"event"`
 	Webhook   string `json:"webhook,omitempty"`
 	Attempts  int    `json:"attempts,omitempty"` // that have failed
-	PutOff    int    `json:"put_off,omitempty"`  // number of delays since the last attempt
 	NotBefore int64  `json:"-"`                  // of the next attempt, in Unix seconds; 0: at once
 }
 
