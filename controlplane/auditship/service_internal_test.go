@@ -316,7 +316,7 @@ func TestASecondChainIsDeliveredToo(t *testing.T) {
 		}
 	})
 	require.Eventually(t, func() bool { return len(k.taken()) == 7 }, patience, tick)
-	require.EqualValues(t, 2, w.delivered(s, "ops").Sequence)
+	require.Eventually(t, func() bool { return w.delivered(s, "ops").Sequence == 2 }, patience, tick)
 }
 
 func TestWhereANewSinkBegins(t *testing.T) {

@@ -99,7 +99,8 @@ func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r webh
 	return s.later(ctx, c, d, pause)
 }
 
-// putOff delays a delivery to an unresponsive webhook, which was ready as it was claimed, or drops it if it is too old.
+// putOff delays a delivery that was claimed together with others for the last free attempt, or drops it if it is too
+// old.
 func (s *Service) putOff(ctx context.Context, c *queue.Claim, d delivery) error {
 	if s.tooOld(d.Event.At) {
 		s.deliveries.WithLabelValues(webhook.Unreachable).Inc()
