@@ -56,6 +56,7 @@ func TestACheckerJudgesARequest(t *testing.T) {
 	block, observe := configv1.GuardMode_BLOCK, configv1.GuardMode_OBSERVE
 	passes := checks(block, "sport")
 	passes.PassOnFailure = true
+	fails := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	for name, c := range map[string]struct {
 		answer  http.HandlerFunc
 		rule    *configv1.GuardRule
@@ -63,22 +64,18 @@ func TestACheckerJudgesARequest(t *testing.T) {
 		code    string
 		finding string
 	}{
-		"it is found":      {says(sport), checks(block, "sport"), 400, "content_blocked", "block g/topic in the request: 1"},
-		"it is observed":   {says(sport), checks(observe, "sport"), 0, "", "observe g/topic in the request: 1"},
-		"another category": {says(sport), checks(block, "war"), 0, "", ""},
-		"any category":     {says(sport), checks(block), 400, "content_blocked", "block g/topic in the request: 1"},
-		"nothing":          {says(`{"flagged":false}`), checks(block), 0, "", ""},
-		"no verdict":       {says(`{}`), checks(block), 503, "checker_unavailable", "failed g/topic in the request: 1"},
-		"no JSON":          {says(`<html>`), checks(block), 503, "checker_unavailable", "failed g/topic in the request: 1"},
-		"an error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-			checks(block), 503, "checker_unavailable", "failed g/topic in the request: 1"},
-		"an error, and it passes": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-			passes, 0, "", "failed g/topic in the request: 1"},
-		"an error is observed": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-			checks(observe), 0, "", "failed g/topic in the request: 1"},
+		"it is found":             {says(sport), checks(block, "sport"), 400, "content_blocked", "block g/topic in the request: 1"},
+		"it is observed":          {says(sport), checks(observe, "sport"), 0, "", "observe g/topic in the request: 1"},
+		"another category":        {says(sport), checks(block, "war"), 0, "", ""},
+		"any category":            {says(sport), checks(block), 400, "content_blocked", "block g/topic in the request: 1"},
+		"nothing":                 {says(`{"flagged":false}`), checks(block), 0, "", ""},
+		"no verdict":              {says(`{}`), checks(block), 503, "checker_unavailable", "failed g/topic in the request: 1"},
+		"no JSON":                 {says(`<html>`), checks(block), 503, "checker_unavailable", "failed g/topic in the request: 1"},
+		"an error":                {fails, checks(block), 503, "checker_unavailable", "failed g/topic in the request: 1"},
+		"an error, and it passes": {fails, passes, 0, "", "failed g/topic in the request: 1"},
+		"an error is observed":    {fails, checks(observe), 0, "", "failed g/topic in the request: 1"},
 		"another place, which is not followed": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r,
-				"/else", 307)
+			http.Redirect(w, r, "/else", http.StatusTemporaryRedirect)
 		}, checks(block), 503, "checker_unavailable", "failed g/topic in the request: 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
