@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -29,7 +30,7 @@ type resolver struct {
 	vendors   map[string]provider.Provider
 	allowed   *allowed.List
 	exchanger *exchanger
-	vault     *vault.Follower // nil: there is none
+	vault     *secretstore.Follower // nil: there is none
 
 	providers    map[string]*configv1.ResolvedProvider // last good ones
 	certificates map[string]*configv1.Certificate      // last good ones
@@ -47,7 +48,7 @@ type stamp struct {
 }
 
 func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider,
-	a *allowed.List, e *exchanger, v *vault.Follower) *resolver {
+	a *allowed.List, e *exchanger, v *secretstore.Follower) *resolver {
 	return &resolver{
 		sealer:       sealer,
 		lookupEnv:    lookupEnv,
@@ -165,7 +166,7 @@ func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, e
 		if v, lost = r.exchanger.last(p); errors.Is(lost, errExpired) {
 			err = errors.Join(err, errExpired)
 		}
-	case errors.Is(err, vault.ErrUnread) && r.providers[p.GetName()] == nil:
+	case errors.Is(err, secretstore.ErrUnread) && r.providers[p.GetName()] == nil:
 		return r.waiting(resolved, err), err
 	case err != nil:
 		return r.providers[p.GetName()], err
@@ -256,7 +257,9 @@ func (r *resolver) secret(kind, name, field string, c *configv1.Credential) (v s
 	case *configv1.Credential_Sealed:
 		v, err = r.sealer.Open(kind, name, field, source.Sealed)
 	case *configv1.Credential_Vault:
-		v, err = r.vault.Get(source.Vault.GetPath(), source.Vault.GetField())
+		if err = vault.ErrNone; r.vault != nil {
+			v, err = r.vault.Get(source.Vault.GetPath(), source.Vault.GetField())
+		}
 	default:
 		err = errors.New("has no source")
 	}

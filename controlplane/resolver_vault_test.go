@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/controlplane/vault/vaulttest"
 	"github.com/modelgate/modelgate/envoy"
@@ -23,7 +24,7 @@ func fromVault(path, field string) *configv1.Credential {
 }
 
 // reading returns what reads the secrets of a Vault, often.
-func reading(t *testing.T, v *vaulttest.Vault) *vault.Follower {
+func reading(t *testing.T, v *vaulttest.Vault) *secretstore.Follower {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(vaulttest.Token), 0o600))
@@ -151,7 +152,7 @@ func TestProvidersWaitForVault(t *testing.T) {
 	s.await(func() bool { return len(s.has) == 2 })
 	require.True(t, s.has["a"].GetWaiting())
 	require.Empty(t, s.has["a"].GetCredential())
-	p.says("Provider", "a", "secret/data/a: it has not been read from Vault yet: Vault answers 503: Vault is sealed")
+	p.says("Provider", "a", "secret/data/a: it has not been read yet: Vault answers 503: Vault is sealed")
 	v.Answer(nil)
 	s.await(func() bool { return s.has["a"].GetCredential() == "sk-1" })
 	require.False(t, s.has["a"].GetWaiting())

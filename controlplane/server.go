@@ -19,7 +19,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/snapshot"
-	"github.com/modelgate/modelgate/controlplane/vault"
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/certs"
@@ -48,7 +48,7 @@ type Config struct {
 	// Allowed says which variables, files and secrets in Vault objects may name. Nil: none.
 	Allowed *allowed.List
 	// Vault reads secrets. Nil: there is no Vault.
-	Vault *vault.Follower
+	Vault *secretstore.Follower
 	// SystemCA is the path, on Envoy's machine, of the PEM file with the authorities that providers are verified by.
 	// Optional: without it every provider that is reached over TLS has to name its own.
 	SystemCA   string

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/vault"
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -47,7 +47,7 @@ type plane struct {
 
 	vendors map[string]provider.Provider
 	allowed *allowed.List
-	vault   *vault.Follower // nil: there is none
+	vault   *secretstore.Follower // nil: there is none
 }
 
 // anywhere lets variables, and all temporary files, be named and sent to any host.
@@ -69,7 +69,7 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 }
 
 // startPlaneWith starts one with a Vault.
-func startPlaneWith(t *testing.T, v *vault.Follower, objects ...configv1.Object) *plane {
+func startPlaneWith(t *testing.T, v *secretstore.Follower, objects ...configv1.Object) *plane {
 	t.Helper()
 	etcd := etcdtest.New(t)
 	client := etcd.Client(t)

@@ -30,7 +30,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/ledger"
-	"github.com/modelgate/modelgate/controlplane/vault"
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -218,7 +218,7 @@ type controlPlaneOptions struct {
 	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
 	allowed     *allowed.List                    // what objects may name
-	vault       *vault.Follower                  // nil: there is none
+	vault       *secretstore.Follower                  // nil: there is none
 	// alertNetworks are private, and receivers of alerts and of the audit log may be in them.
 	alertNetworks []netip.Prefix
 	root          *secret.Root

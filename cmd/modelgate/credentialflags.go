@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/internal/allowed"
 )
@@ -71,7 +72,7 @@ func (f vaultFlags) check() error {
 }
 
 // follower returns what reads secrets from Vault, or nil where there is none.
-func (f vaultFlags) follower(log *zap.Logger) (*vault.Follower, error) {
+func (f vaultFlags) follower(log *zap.Logger) (*secretstore.Follower, error) {
 	if f.Addr == "" {
 		return nil, nil
 	}

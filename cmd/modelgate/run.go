@@ -27,7 +27,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
-	"github.com/modelgate/modelgate/controlplane/vault"
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/extproc"
@@ -124,7 +124,7 @@ type gateway struct {
 	etcdLevel    zap.AtomicLevel
 	objects      []configv1.Object // of --config
 	mayName      *allowed.List     // what objects may name
-	vault        *vault.Follower   // nil: there is none
+	vault        *secretstore.Follower   // nil: there is none
 	etcd         *clientv3.Client
 	room         *etcdspace.Room
 	controlPlane *controlPlane

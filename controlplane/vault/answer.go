@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -59,21 +59,11 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("Vault answers %d%s: %s", e.status, meaning, e.said)
 }
 
-// A signInError is one of the control plane's own token, and says nothing of a secret.
-type signInError struct{ err error }
-
-func (e *signInError) Error() string { return e.err.Error() }
-
-func (e *signInError) Unwrap() error { return e.err }
-
 // errDeleted is the error for a secret whose newest version is deleted.
 var errDeleted = &statusError{status: http.StatusNotFound, said: "its newest version is deleted"}
 
 // final reports whether an error is what Vault says of a secret, and not that it could not be asked.
 func final(err error) bool {
-	if _, ours := errors.AsType[*signInError](err); ours {
-		return false
-	}
 	e, ok := errors.AsType[*statusError](err)
 	if !ok {
 		return false
@@ -96,47 +86,9 @@ func quoted(texts []string, hidden []secret.Value) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxSaid)], "")
 }
 
-// A lease says for how long something is good.
-type lease struct {
-	of       string // its id, where it is one of its own
-	duration time.Duration
-}
-
-// What was found of a secret.
-type found struct {
-	fields *fields
-	lease  lease
-}
-
-// fields are those of a secret.
-type fields struct {
-	texts  map[string]secret.Value
-	others map[string]bool // that are not texts
-}
-
-func (f *fields) equal(other *fields) bool {
-	if f == nil || other == nil {
-		return f == other
-	}
-	return maps.Equal(f.texts, other.texts) && maps.Equal(f.others, other.others)
-}
-
-func (f *fields) get(path, name string) (secret.Value, error) {
-	v, ok := f.texts[name]
-	switch {
-	case f.others[name]:
-		return secret.Value{}, fmt.Errorf("%s: the field %s is not a text", path, name)
-	case !ok:
-		return secret.Value{}, fmt.Errorf("%s: the secret has no field %s", path, name)
-	case v.IsZero():
-		return secret.Value{}, fmt.Errorf("%s: the field %s is empty", path, name)
-	}
-	return v, nil
-}
-
 // fieldsOf reads a secret of either version of the key/value engine. The data of version 2 is in it with metadata that
 // has the number of a version.
-func fieldsOf(data json.RawMessage) (*fields, error) {
+func fieldsOf(data json.RawMessage) (*secretstore.Fields, error) {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &members); err != nil || members == nil {
 		return nil, errNotVault
@@ -154,14 +106,5 @@ func fieldsOf(data json.RawMessage) (*fields, error) {
 			return nil, errDeleted
 		}
 	}
-	found := &fields{texts: map[string]secret.Value{}, others: map[string]bool{}}
-	for name, raw := range members {
-		var text *string
-		if err := json.Unmarshal(raw, &text); err != nil || text == nil {
-			found.others[name] = true
-			continue
-		}
-		found.texts[name] = secret.New(strings.TrimSpace(*text))
-	}
-	return found, nil
+	return secretstore.FieldsOf(members), nil
 }

@@ -1,3 +1,4 @@
+// Package vault reads secrets from HashiCorp Vault or OpenBao.
 package vault
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -42,6 +44,9 @@ type Options struct {
 	Log      *zap.Logger
 }
 
+// ErrNone is the error where there is no Vault.
+var ErrNone = errors.New("the control plane knows no Vault: start it with --vault-addr")
+
 var (
 	errAddress   = errors.New("it must be an https URL, or http to a loopback address, without user, query and fragment")
 	errTooLarge  = fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
@@ -56,6 +61,15 @@ type client struct {
 	tokens    tokens
 }
 
+// New returns a Follower of secrets in Vault that reads nothing before Run.
+func New(o Options) (*secretstore.Follower, error) {
+	c, err := newClient(o)
+	if err != nil {
+		return nil, err
+	}
+	return secretstore.New(secretstore.Options{Store: c, Interval: o.Interval, Log: o.Log}), nil
+}
+
 func newClient(o Options) (*client, error) {
 	base, err := CheckAddress(o.Address)
 	if err != nil {
@@ -65,7 +79,7 @@ func newClient(o Options) (*client, error) {
 	transport.TLSClientConfig = o.TLS
 	transport.MaxResponseHeaderBytes = 64 << 10
 	c := &client{base: base, namespace: o.Namespace,
-		http: &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: sameHost}}
+		http: &http.Client{Transport: transport, Timeout: secretstore.Timeout, CheckRedirect: sameHost}}
 	if o.Role != "" {
 		c.tokens = &login{client: c, role: o.Role, jwtFile: o.JWTFile, mount: o.Mount, now: time.Now}
 	} else {
@@ -104,25 +118,31 @@ func sameHost(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// read reads a secret. Where the token is refused and there may be a better one, it tries once more.
-func (c *client) read(ctx context.Context, path string) (found, error) {
+// Read reads a secret. Where the token is refused and there may be a better one, it tries once more.
+func (c *client) Read(ctx context.Context, path string) (secretstore.Found, error) {
 	for again := true; ; again = false {
 		token, err := c.tokens.token(ctx)
 		if err != nil {
-			return found{}, &signInError{err}
+			return secretstore.Found{}, err // which says nothing of the secret
 		}
 		a, err := c.do(ctx, request{method: http.MethodGet, path: path, token: token})
 		e, answered := errors.AsType[*statusError](err)
 		if again && answered && e.status == http.StatusForbidden && c.tokens.refused(token) {
 			continue
 		}
-		if err != nil {
-			return found{}, err
+		var fields *secretstore.Fields
+		if err == nil {
+			fields, err = fieldsOf(a.Data)
 		}
-		f, err := fieldsOf(a.Data)
-		return found{fields: f, lease: lease{of: a.LeaseID, duration: seconds(a.Lease)}}, err
+		if final(err) {
+			err = &secretstore.RefusedError{Err: err}
+		}
+		return secretstore.Found{Fields: fields, Lease: secretstore.Lease{Of: a.LeaseID, Duration: seconds(a.Lease)}}, err
 	}
 }
+
+// Tend keeps the token valid.
+func (c *client) Tend(ctx context.Context) bool { return c.tokens.tend(ctx) }
 
 // A request is one of Vault's API.
 type request struct {
@@ -186,7 +206,7 @@ func (c *client) explained(err error) error {
 		err = outer.Err
 	}
 	if timed, ok := errors.AsType[net.Error](err); ok && timed.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("Vault at %s did not answer within %d s", c.base.Host, int(timeout.Seconds()))
+		return fmt.Errorf("Vault at %s did not answer within %d s", c.base.Host, int(secretstore.Timeout.Seconds()))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err

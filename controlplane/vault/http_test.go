@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/controlplane/vault/vaulttest"
 )
 
 // run runs a Follower of secrets of the Vault at an address, until the test ends.
-func run(t *testing.T, address, token string, paths ...string) *vault.Follower {
+func run(t *testing.T, address, token string, paths ...string) *secretstore.Follower {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
@@ -43,7 +44,7 @@ func run(t *testing.T, address, token string, paths ...string) *vault.Follower {
 }
 
 // await returns once a field has a value.
-func await(t *testing.T, f *vault.Follower, path, want string) {
+func await(t *testing.T, f *secretstore.Follower, path, want string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		v, err := f.Get(path, "key")
@@ -79,7 +80,7 @@ func TestAVaultThatIsNotThere(t *testing.T) {
 	f := run(t, "http://127.0.0.1:1", "hvs.x", "secret/data/a")
 	require.Eventually(t, f.Settled, 10*time.Second, 5*time.Millisecond)
 	_, err := f.Get("secret/data/a", "key")
-	require.ErrorIs(t, err, vault.ErrUnread)
-	require.EqualError(t, err, "secret/data/a: it has not been read from Vault yet: asking Vault at 127.0.0.1:1: connect: connection refused")
+	require.ErrorIs(t, err, secretstore.ErrUnread)
+	require.EqualError(t, err, "secret/data/a: it has not been read yet: asking Vault at 127.0.0.1:1: connect: connection refused")
 	require.False(t, strings.Contains(err.Error(), "hvs."))
 }

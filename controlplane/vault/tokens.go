@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -186,6 +187,6 @@ func (l *login) renew(ctx context.Context) error {
 func (l *login) keep(a auth) {
 	l.renewable, l.renewAt, l.expires = a.Renewable, time.Time{}, time.Time{}
 	if d := seconds(a.Lease); d > 0 {
-		l.renewAt, l.expires = l.now().Add(time.Duration(leaseShare*float64(d))), l.now().Add(d)
+		l.renewAt, l.expires = l.now().Add(time.Duration(secretstore.LeaseShare*float64(d))), l.now().Add(d)
 	}
 }

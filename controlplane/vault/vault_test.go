@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/vault/vaulttest"
 )
 
@@ -49,11 +50,12 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A bench is a Follower in a bubble with a clock of its own, and its Vault.
 type bench struct {
-	*Follower
-	t     *testing.T
-	vault *vaulttest.Vault
-	file  string // of the token or JWT
-	logs  *observer.ObservedLogs
+	*secretstore.Follower
+	t      *testing.T
+	vault  *vaulttest.Vault
+	client *client
+	file   string // of the token or JWT
+	logs   *observer.ObservedLogs
 }
 
 // following runs f with a Follower that runs. Options may be changed before.
@@ -69,10 +71,11 @@ func following(t *testing.T, change func(*Options), f func(b *bench)) {
 		if o.Role != "" {
 			o.TokenFile, o.JWTFile, o.Mount = "", b.file, "kubernetes"
 		}
-		var err error
-		b.Follower, err = New(o)
+		c, err := newClient(o)
 		require.NoError(t, err)
-		b.client.http.Transport = inProcess{b.vault}
+		b.client = c
+		c.http.Transport = inProcess{b.vault}
+		b.Follower = secretstore.New(secretstore.Options{Store: c, Log: o.Log})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -98,8 +101,11 @@ func (b *bench) get(path string) (string, string) {
 	b.t.Helper()
 	synctest.Wait()
 	v, err := b.Get(path, "key")
-	require.NotContains(b.t, said(err), "hvs.")
-	return v.Reveal(), said(err)
+	if err == nil {
+		return v.Reveal(), ""
+	}
+	require.NotContains(b.t, err.Error(), "hvs.")
+	return v.Reveal(), err.Error()
 }
 
 func (b *bench) has(path, want string) {
@@ -129,7 +135,7 @@ func TestSecretsOfBothVersionsAreReadAndFollowed(t *testing.T) {
 		b.vault.Put(two, map[string]any{"key": " sk-1\n", "n": 7, "empty": " "})
 		b.vault.Put(one, map[string]any{"key": "sk-one", "data": map[string]any{"x": "y"},
 			"metadata": map[string]any{"owner": "a"}})
-		b.fails(two, "it has not been read from Vault yet")
+		b.fails(two, "it has not been read yet")
 		require.True(t, b.Settled(), "there is nothing to read")
 		b.Follow(follow(two, one))
 		require.False(t, b.Settled())
@@ -145,7 +151,7 @@ func TestSecretsOfBothVersionsAreReadAndFollowed(t *testing.T) {
 			"none": two + ": the secret has no field none", "empty": two + ": the field empty is empty"} {
 			_, err := b.Get(two, field)
 			require.EqualError(t, err, want)
-			require.NotErrorIs(t, err, ErrUnread)
+			require.NotErrorIs(t, err, secretstore.ErrUnread)
 		}
 
 		<-time.After(5 * time.Minute)
@@ -170,9 +176,7 @@ func TestSecretsOfBothVersionsAreReadAndFollowed(t *testing.T) {
 
 // Nobody names a Vault: nothing is asked, and what is named is an error.
 func TestWithoutVault(t *testing.T) {
-	var none *Follower
-	_, err := none.Get(two, "key")
-	require.ErrorIs(t, err, ErrNone)
+	var none *secretstore.Follower
 	none.Follow(follow(two))
 	require.True(t, none.Settled())
 	require.Nil(t, none.Changed())
@@ -256,7 +260,7 @@ func TestVaultIsAwayFromTheStart(t *testing.T) {
 				<-time.After(11 * time.Second)
 				b.fails(two, c.says)
 				_, err := b.Get(two, "key")
-				require.ErrorIs(t, err, ErrUnread)
+				require.ErrorIs(t, err, secretstore.ErrUnread)
 				require.True(t, b.Settled(), "it was tried")
 				require.Len(t, b.Changed(), 1, "the cause is news")
 				<-b.Changed()
@@ -285,7 +289,7 @@ func TestASecretThatIsGoneOrDeniedIsAnError(t *testing.T) {
 		for path, want := range map[string]string{two: "404", one: "404", "kv/denied": "403 (the token is not allowed"} {
 			b.fails(path, want)
 			_, err := b.Get(path, "key")
-			require.NotErrorIs(t, err, ErrUnread)
+			require.NotErrorIs(t, err, secretstore.ErrUnread)
 		}
 		require.Zero(t, b.Stale())
 		require.Empty(t, b.logs.All(), "the object has the error")
@@ -405,7 +409,7 @@ func TestALoginThatFailsIsTriedAgain(t *testing.T) {
 		b.Follow(follow(two))
 		b.fails(two, "signing in to Vault as the role gateway: Vault answers 403")
 		_, err := b.Get(two, "key")
-		require.ErrorIs(t, err, ErrUnread, "it says nothing of the secret")
+		require.ErrorIs(t, err, secretstore.ErrUnread, "it says nothing of the secret")
 		require.Contains(t, err.Error(), "service account not authorized: [redacted]")
 		b.vault.Role("gateway", "hvs.the-jwt", 600, 0)
 		<-time.After(time.Minute)

@@ -1,10 +1,10 @@
-// Package vault reads secrets from HashiCorp Vault or OpenBao, in the background, and keeps the last good ones in
-// memory.
+// Package secretstore follows secrets that are kept elsewhere, such as in Vault or in a cloud's secret manager: it reads
+// them in the background, and keeps the last good ones in memory.
 //
-// Nobody waits for Vault: [Follower.Get] answers at once with what is known, and the channel of [Follower.Changed]
+// Nobody waits for a store: [Follower.Get] answers at once with what is known, and the channel of [Follower.Changed]
 // says when that is different. The most likely mistake is to read on demand instead, in a goroutine that others wait
 // for.
-package vault
+package secretstore
 
 import (
 	"context"
@@ -22,27 +22,62 @@ import (
 
 const (
 	defaultInterval = time.Minute
-	timeout         = 10 * time.Second // of one reading, with the sign-in that it may need
-	firstBackoff    = time.Second      // before a reading that failed is tried again; it doubles
-	lastBackoff     = time.Minute
-	shortestWait    = 5 * time.Second // between two readings, whatever the lease says
-	lookInterval    = 2 * time.Second // at the token and its file
-	atOnce          = 4               // readings
-	// leaseShare is the part of a lease after which what it is for is had again.
-	leaseShare = 2.0 / 3
+	// Timeout is that of one reading, with the sign-in that it may need.
+	Timeout      = 10 * time.Second
+	firstBackoff = time.Second // before a reading that failed is tried again; it doubles
+	lastBackoff  = time.Minute
+	shortestWait = 5 * time.Second // between two readings, whatever the lease says
+	lookInterval = 2 * time.Second // at what the store is signed in with
+	atOnce       = 4               // readings
+	// LeaseShare is the part of a lease after which what it is for is had again.
+	LeaseShare = 2.0 / 3
 )
 
 // ErrUnread is the error for a secret that has never been read. The one that wraps it has the cause.
-var ErrUnread = errors.New("it has not been read from Vault yet")
+var ErrUnread = errors.New("it has not been read yet")
 
-// ErrNone is the error where there is no Vault.
-var ErrNone = errors.New("the control plane knows no Vault: start it with --vault-addr")
+// A RefusedError is what a store says of a secret itself, such as that there is none. Any other error of a store means
+// that it could not be asked.
+type RefusedError struct{ Err error }
 
-// A Follower reads secrets again and again. A nil one has no Vault. It is safe for concurrent use.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the store says.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// A Store is where secrets are. It is safe for concurrent use.
+type Store interface {
+	// Read reads the secret of a path.
+	Read(ctx context.Context, path string) (Found, error)
+	// Tend keeps what the store is signed in with valid, and reports whether that is another than at the last time.
+	Tend(ctx context.Context) bool
+}
+
+// Found is what was read of a secret.
+type Found struct {
+	Fields *Fields
+	Lease  Lease
+}
+
+// A Lease says for how long a secret is good.
+type Lease struct {
+	Of       string // its id, where it is one of its own
+	Duration time.Duration
+}
+
+// Options are of a Follower.
+type Options struct {
+	Store Store
+	// Interval is how often each secret is read. 0: a minute.
+	Interval time.Duration
+	Log      *zap.Logger
+}
+
+// A Follower reads secrets again and again. A nil one has no store. It is safe for concurrent use.
 type Follower struct {
-	client   *client
+	store    Store
 	interval time.Duration
-	look     time.Duration // at the token and its file
+	look     time.Duration // at what the store is signed in with
 	log      *zap.Logger
 	changed  chan struct{}
 	turns    chan struct{} // held while reading
@@ -56,7 +91,7 @@ type Follower struct {
 
 // A followed secret is what is known of one, and the work on it.
 type followed struct {
-	fields *fields // as last read; nil: never, or it is gone
+	fields *Fields // as last read; nil: never, or it is gone
 	err    error   // of the last reading
 	tried  bool
 	again  chan struct{} // buffers one: it is to be read now
@@ -64,17 +99,13 @@ type followed struct {
 }
 
 // New returns a Follower that reads nothing before Run.
-func New(o Options) (*Follower, error) {
-	c, err := newClient(o)
-	if err != nil {
-		return nil, err
-	}
-	f := &Follower{client: c, interval: o.Interval, look: lookInterval, log: o.Log, changed: make(chan struct{}, 1),
+func New(o Options) *Follower {
+	f := &Follower{store: o.Store, interval: o.Interval, look: lookInterval, log: o.Log, changed: make(chan struct{}, 1),
 		turns: make(chan struct{}, atOnce), secrets: map[string]*followed{}}
 	if f.interval == 0 {
 		f.interval = defaultInterval
 	}
-	return f, nil
+	return f
 }
 
 // Run reads until ctx is done, and returns when nothing reads any more.
@@ -101,11 +132,11 @@ func (f *Follower) Run(ctx context.Context) {
 	f.workers.Wait()
 }
 
-// tend keeps the token valid, and reads what could not be read once there is another one.
+// tend keeps the store signed in, and reads what could not be read once that is with something else.
 func (f *Follower) tend(ctx context.Context) {
-	attempt, cancel := context.WithTimeout(ctx, timeout)
+	attempt, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	if !f.client.tokens.tend(attempt) {
+	if !f.store.Tend(attempt) {
 		return
 	}
 	f.mu.Lock()
@@ -144,12 +175,9 @@ func (f *Follower) Follow(paths map[string]bool) {
 	}
 }
 
-// Get returns a field of a secret as it was last read, also while Vault is away. The error of one that was never read
-// is an ErrUnread; any other is what Vault says.
+// Get returns a field of a secret as it was last read, also while the store is away. The error of one that was never
+// read is an ErrUnread; any other is what the store says.
 func (f *Follower) Get(path, field string) (secret.Value, error) {
-	if f == nil {
-		return secret.Value{}, ErrNone
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.secrets[path]
@@ -157,8 +185,8 @@ func (f *Follower) Get(path, field string) (secret.Value, error) {
 	case s == nil || s.fields == nil && s.err == nil:
 		return secret.Value{}, fmt.Errorf("%s: %w", path, ErrUnread)
 	case s.fields != nil:
-		return s.fields.get(path, field)
-	case final(s.err):
+		return s.fields.Get(path, field)
+	case refused(s.err):
 		return secret.Value{}, fmt.Errorf("%s: %w", path, s.err)
 	}
 	return secret.Value{}, fmt.Errorf("%s: %w: %w", path, ErrUnread, s.err)
@@ -228,10 +256,10 @@ func (f *Follower) follow(ctx context.Context, path string, s *followed) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.settle(path, s, found.fields, err)
+		f.settle(path, s, found.Fields, err)
 		wait := backoff
 		if err == nil {
-			wait, backoff = f.next(found.lease), firstBackoff
+			wait, backoff = f.next(found.Lease), firstBackoff
 		} else {
 			backoff = min(2*backoff, lastBackoff)
 		}
@@ -247,12 +275,12 @@ func (f *Follower) follow(ctx context.Context, path string, s *followed) {
 
 // next returns when a secret is read again. One that has a lease of its own is another one each time, and is read when
 // that is about to end; for any other, a lease says how long it may be kept.
-func (f *Follower) next(l lease) time.Duration {
+func (f *Follower) next(l Lease) time.Duration {
 	switch {
-	case l.of != "" && l.duration > 0:
-		return max(time.Duration(leaseShare*float64(l.duration)), shortestWait)
-	case l.duration > 0:
-		return min(f.interval, max(l.duration, shortestWait))
+	case l.Of != "" && l.Duration > 0:
+		return max(time.Duration(LeaseShare*float64(l.Duration)), shortestWait)
+	case l.Duration > 0:
+		return min(f.interval, max(l.Duration, shortestWait))
 	}
 	return f.interval
 }
@@ -262,29 +290,29 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.1*rand.Float64()))
 }
 
-func (f *Follower) read(ctx context.Context, path string) (found, error) {
+func (f *Follower) read(ctx context.Context, path string) (Found, error) {
 	select {
 	case f.turns <- struct{}{}:
 	case <-ctx.Done():
-		return found{}, ctx.Err()
+		return Found{}, ctx.Err()
 	}
 	defer func() { <-f.turns }()
-	attempt, cancel := context.WithTimeout(ctx, timeout)
+	attempt, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	return f.client.read(attempt, path)
+	return f.store.Read(attempt, path)
 }
 
-// settle notes what a reading has found. What Vault says is gone is forgotten; what could not be read stays.
-func (f *Follower) settle(path string, s *followed, now *fields, err error) {
+// settle notes what a reading has found. What the store says is gone is forgotten; what could not be read stays.
+func (f *Follower) settle(path string, s *followed, now *Fields, err error) {
 	if err != nil {
 		f.failures.Add(1)
 	}
 	f.mu.Lock()
 	before, beforeErr, stale := s.fields, s.err, false
 	switch {
-	case err == nil, final(err):
+	case err == nil, refused(err):
 		s.fields, s.err = now, err
-	case s.fields == nil && final(s.err): // what Vault said last stays, too
+	case s.fields == nil && refused(s.err): // what the store said last stays, too
 	default:
 		stale, s.err = s.fields != nil, err
 	}
@@ -293,14 +321,19 @@ func (f *Follower) settle(path string, s *followed, now *fields, err error) {
 	f.mu.Unlock()
 	switch {
 	case stale && said(beforeErr) != said(err):
-		f.log.Warn("a secret cannot be read again from Vault; the last one stays in force", zap.String("path", path),
+		f.log.Warn("a secret cannot be read again; the last one stays in force", zap.String("path", path),
 			zap.Error(err))
 	case err == nil && before != nil && beforeErr != nil:
-		f.log.Info("a secret can be read again from Vault", zap.String("path", path))
+		f.log.Info("a secret can be read again", zap.String("path", path))
 	}
 	if differs {
 		signal(f.changed)
 	}
+}
+
+func refused(err error) bool {
+	_, ok := errors.AsType[*RefusedError](err)
+	return ok
 }
 
 func said(err error) string {
