@@ -6,8 +6,8 @@ import "context"
 type ErasureRequest struct {
 	// User as clients named it in requests.
 	User string `json:"user"`
-	// DryRun counts, and erases nothing.
-	DryRun bool `json:"dry_run,omitempty"`
+	// DryRun counts, and erases nothing. It is a parameter of the URL.
+	DryRun bool `json:"-"`
 }
 
 // UserData counts what there is of a user, or what of it was erased.
@@ -31,5 +31,9 @@ type Erasure struct {
 
 // Erase erases what is recorded of a user, or a part of it.
 func (c *Client) Erase(ctx context.Context, r ErasureRequest) (Erasure, error) {
-	return post[Erasure](ctx, c, "erasures", r)
+	path := "erasures"
+	if r.DryRun {
+		path += "?dry_run=true"
+	}
+	return post[Erasure](ctx, c, path, r)
 }

@@ -25,7 +25,11 @@ func (s *server) eraseUser(w http.ResponseWriter, r *http.Request) error {
 		return openai.BadRequest("user", openai.CodeInvalidValue, "The member user must be a text of 1 to %d bytes.", maxUser)
 	}
 	ctx := r.Context()
-	if asked.DryRun {
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	if dryRun {
 		found, err := s.config.Ledger.UserData(ctx, asked.User)
 		if err != nil {
 			return ledgerError(err)
@@ -38,7 +42,6 @@ func (s *server) eraseUser(w http.ResponseWriter, r *http.Request) error {
 	}
 	var bodies int64
 	if s.config.Bodies != nil {
-		var err error
 		if bodies, err = s.config.Bodies.Erase(ctx, ledger.BodiesQuery{User: asked.User}); err != nil {
 			return bodiesError(err)
 		}
