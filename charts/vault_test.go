@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheControlPlaneIsToldOfVault(t *testing.T) {
+func TestTheControlPlaneIsToldWhereSecretsAre(t *testing.T) {
 	args := func(values map[string]any) []string {
 		for _, p := range processes(t, render(t, values)) {
 			if p.container.Name == "controlplane" {
@@ -28,6 +28,10 @@ func TestTheControlPlaneIsToldOfVault(t *testing.T) {
 	plane["vault"] = map[string]any{"addr": "https://vault.vault:8200", "role": "modelgate",
 		"jwt-file": "/var/run/vault/token"}
 	plane["credentialVault"] = []any{"secret/data/openai=api.openai.com", "secret/data/acme/*=*.acme.example"}
+	plane["credentialSecretManager"] = []any{"aws/eu-central-1/openai=api.openai.com"}
+	plane["credentialIdentity"] = []any{"aws:arn:aws:iam::123456789012:role/models"}
+	require.Subset(t, args(values), []string{"--credential-secret-manager=aws/eu-central-1/openai=api.openai.com",
+		"--credential-identity=aws:arn:aws:iam::123456789012:role/models"})
 	require.Subset(t, args(values), []string{"--vault-addr=https://vault.vault:8200", "--vault-role=modelgate",
 		"--vault-jwt-file=/var/run/vault/token", "--credential-vault=secret/data/openai=api.openai.com",
 		"--credential-vault=secret/data/acme/*=*.acme.example"})

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/cloud"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -32,6 +33,7 @@ var (
 // Nobody waits for it: it works in the background and says when there is something new. It is safe for concurrent use.
 type exchanger struct {
 	now     func() time.Time
+	clouds  *cloud.Clouds // of the process's identities
 	changed chan struct{} // buffers one: a token has come or gone, or an error has
 
 	mu      sync.Mutex // guards what follows
@@ -51,8 +53,8 @@ type token struct {
 	stop    context.CancelFunc
 }
 
-func newExchanger(now func() time.Time) *exchanger {
-	return &exchanger{now: now, changed: make(chan struct{}, 1), tokens: map[string]*token{}}
+func newExchanger(now func() time.Time, clouds *cloud.Clouds) *exchanger {
+	return &exchanger{now: now, clouds: clouds, changed: make(chan struct{}, 1), tokens: map[string]*token{}}
 }
 
 // run lets exchanges happen until ctx is done, and waits for the last one.
@@ -154,6 +156,10 @@ func (e *exchanger) begin(t *token, v provider.Provider, p *configv1.Provider, c
 		e.renew(ctx, t, func() (secret.Value, time.Time, error) {
 			attempt, cancel := context.WithTimeout(ctx, exchangeTimeout)
 			defer cancel()
+			if who := p.GetCredential().GetWorkloadIdentity(); who != nil {
+				return e.clouds.Credential(attempt, cloud.Identity{Cloud: v.Cloud, As: who.GetAs(), Region: p.GetRegion(),
+					Scope: v.CloudScope})
+			}
 			return v.Exchange(attempt, p, credential)
 		})
 	})

@@ -76,9 +76,9 @@ var environment = map[string]string{"A": "credential of A", "B": "credential of 
 func resolving(t *testing.T, v *tokenVendor,
 	f func(t *testing.T, resolve func(objects ...configv1.Object) (string, string))) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newExchanger(time.Now)
+		e := newExchanger(time.Now, nil)
 		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true },
-			map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, anywhere(t, nil, "A", "B", "NONE"), e, nil)
+			map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, anywhere(t, nil, "A", "B", "NONE"), e, nil, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -110,7 +110,7 @@ func resolving(t *testing.T, v *tokenVendor,
 	})
 }
 
-func cloud(env string) *configv1.Provider {
+func cloudProvider(env string) *configv1.Provider {
 	return &configv1.Provider{Name: "a", Vendor: "cloud", Endpoint: "https://cloud.test",
 		Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
 }
@@ -118,22 +118,22 @@ func cloud(env string) *configv1.Provider {
 func TestTokensAreRenewedInGoodTime(t *testing.T) {
 	v := &tokenVendor{life: time.Hour}
 	resolving(t, v, func(t *testing.T, resolve func(...configv1.Object) (string, string)) {
-		got, message := resolve(cloud("A"))
+		got, message := resolve(cloudProvider("A"))
 		require.Empty(t, got, "nobody waits for the first exchange")
 		require.Contains(t, message, "being exchanged")
-		got, message = resolve(cloud("A"))
+		got, message = resolve(cloudProvider("A"))
 		require.Equal(t, "token-1", got)
 		require.Empty(t, message)
 		require.Equal(t, []string{"credential of A"}, v.exchanged())
 
 		<-time.After(47 * time.Minute)
-		got, _ = resolve(cloud("A"))
+		got, _ = resolve(cloudProvider("A"))
 		require.Equal(t, "token-1", got)
 		<-time.After(2 * time.Minute)
-		got, _ = resolve(cloud("A"))
+		got, _ = resolve(cloudProvider("A"))
 		require.Equal(t, "token-2", got, "after 80 % of its life")
 
-		other := cloud("A")
+		other := cloudProvider("A")
 		other.Models = []string{"m"}
 		got, _ = resolve(other)
 		require.Equal(t, "token-2", got)
@@ -149,18 +149,18 @@ func TestTokensAreRenewedInGoodTime(t *testing.T) {
 func TestAnExchangeThatFailsIsTriedAgainAndTheTokenStaysWhileItIsValid(t *testing.T) {
 	v := &tokenVendor{life: time.Hour}
 	resolving(t, v, func(t *testing.T, resolve func(...configv1.Object) (string, string)) {
-		resolve(cloud("A"))
-		resolve(cloud("A"))
+		resolve(cloudProvider("A"))
+		resolve(cloudProvider("A"))
 		v.set(errors.New("the account is locked"), nil)
 		<-time.After(50 * time.Minute)
-		got, message := resolve(cloud("A"))
+		got, message := resolve(cloudProvider("A"))
 		require.Equal(t, "token-1", got)
 		require.Contains(t, message, "credential: the account is locked")
 		calls := len(v.exchanged())
 		require.Less(t, calls, 15, "it backs off")
 
 		<-time.After(11 * time.Minute)
-		got, message = resolve(cloud("A"))
+		got, message = resolve(cloudProvider("A"))
 		require.Empty(t, got)
 		require.Contains(t, message, "has expired")
 		require.Contains(t, message, "the account is locked")
@@ -168,7 +168,7 @@ func TestAnExchangeThatFailsIsTriedAgainAndTheTokenStaysWhileItIsValid(t *testin
 
 		v.set(nil, nil)
 		<-time.After(lastBackoff)
-		got, message = resolve(cloud("A"))
+		got, message = resolve(cloudProvider("A"))
 		require.NotEmpty(t, got)
 		require.Empty(t, message)
 	})
@@ -177,19 +177,19 @@ func TestAnExchangeThatFailsIsTriedAgainAndTheTokenStaysWhileItIsValid(t *testin
 func TestATokenThatExpiresIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &tokenVendor{life: 10 * time.Minute}
-		e := newExchanger(time.Now)
+		e := newExchanger(time.Now, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		go e.run(ctx)
 		synctest.Wait()
 		<-e.changed
-		_, err := e.exchange(v.provider(), cloud("A"), secret.New("c"))
+		_, err := e.exchange(v.provider(), cloudProvider("A"), secret.New("c"))
 		require.ErrorIs(t, err, errPending)
 		<-e.changed
 		v.set(errors.New("no"), nil)
 		start := time.Now()
 		for {
 			<-e.changed
-			if _, err = e.exchange(v.provider(), cloud("A"), secret.New("c")); errors.Is(err, errExpired) {
+			if _, err = e.exchange(v.provider(), cloudProvider("A"), secret.New("c")); errors.Is(err, errExpired) {
 				break
 			}
 		}
@@ -202,9 +202,9 @@ func TestATokenThatExpiresIsWithdrawn(t *testing.T) {
 func TestATokenForEverIsExchangedOnce(t *testing.T) {
 	v := &tokenVendor{}
 	resolving(t, v, func(t *testing.T, resolve func(...configv1.Object) (string, string)) {
-		resolve(cloud("A"))
+		resolve(cloudProvider("A"))
 		<-time.After(1000 * time.Hour)
-		got, _ := resolve(cloud("A"))
+		got, _ := resolve(cloudProvider("A"))
 		require.Equal(t, "token-1", got)
 		require.Equal(t, 1, len(v.exchanged()))
 	})
@@ -213,25 +213,25 @@ func TestATokenForEverIsExchangedOnce(t *testing.T) {
 func TestAnotherCredentialTakesOverOnceItIsExchanged(t *testing.T) {
 	v := &tokenVendor{life: time.Hour}
 	resolving(t, v, func(t *testing.T, resolve func(...configv1.Object) (string, string)) {
-		resolve(cloud("A"))
-		resolve(cloud("A"))
+		resolve(cloudProvider("A"))
+		resolve(cloudProvider("A"))
 		block := make(chan struct{})
 		v.set(nil, block)
 		for range 3 {
-			got, message := resolve(cloud("B"))
+			got, message := resolve(cloudProvider("B"))
 			require.Equal(t, "token-1", got, "the old one is good until then")
 			require.Empty(t, message)
 		}
 		require.Equal(t, []string{"credential of A", "credential of B"}, v.exchanged())
 		close(block)
-		got, _ := resolve(cloud("B"))
+		got, _ := resolve(cloudProvider("B"))
 		require.Equal(t, "token-2", got)
 
-		got, message := resolve(cloud("NONE"))
+		got, message := resolve(cloudProvider("NONE"))
 		require.Equal(t, "token-2", got)
 		require.NotEmpty(t, message)
 		<-time.After(50 * time.Minute)
-		got, _ = resolve(cloud("NONE"))
+		got, _ = resolve(cloudProvider("NONE"))
 		require.Equal(t, "token-3", got, "renewed from the last one that could")
 	})
 }
@@ -243,17 +243,17 @@ func TestAnExchangeThatHangsKeepsNothingElseWaiting(t *testing.T) {
 		v.set(nil, block)
 		start := time.Now()
 		for range 5 {
-			got, message := resolve(cloud("A"), &configv1.Provider{Name: "b", Vendor: "openai"})
+			got, message := resolve(cloudProvider("A"), &configv1.Provider{Name: "b", Vendor: "openai"})
 			require.Empty(t, got)
 			require.NotEmpty(t, message)
 		}
 		require.Zero(t, time.Since(start))
 		<-time.After(exchangeTimeout)
-		_, message := resolve(cloud("A"))
+		_, message := resolve(cloudProvider("A"))
 		require.Contains(t, message, "deadline")
 		v.set(nil, nil)
 		<-time.After(time.Second)
-		got, _ := resolve(cloud("A"))
+		got, _ := resolve(cloudProvider("A"))
 		require.Equal(t, "token-2", got)
 	})
 }
@@ -272,16 +272,16 @@ func TestATokenDoesNotFollowAnotherCredentialElsewhere(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			v.set(nil, nil)
 			resolving(t, v, func(t *testing.T, resolve func(...configv1.Object) (string, string)) {
-				resolve(cloud("A"))
-				token, message := resolve(cloud("A"))
+				resolve(cloudProvider("A"))
+				token, message := resolve(cloudProvider("A"))
 				require.NotEmpty(t, token)
 				require.Empty(t, message)
 				v.set(errors.New("no such account"), nil)
-				rotated := cloud("B")
+				rotated := cloudProvider("B")
 				kept, _ := resolve(rotated)
 				require.Equal(t, token, kept, "where it went already")
 				for _, other := range []string{"B", "A", "NONE"} { // another, its own, and one that is not there
-					stolen := cloud(other)
+					stolen := cloudProvider(other)
 					move(stolen)
 					got, _ := resolve(stolen)
 					require.Empty(t, got, other)
@@ -298,15 +298,16 @@ func TestAProviderWaitsForItsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &tokenVendor{life: time.Hour}
 		v.set(errors.New("no network"), nil)
-		e := newExchanger(time.Now)
+		e := newExchanger(time.Now, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		go e.run(ctx)
 		synctest.Wait()
 		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true },
-			map[string]provider.Provider{"cloud": v.provider()}, anywhere(t, nil, "A"), e, nil)
+			map[string]provider.Provider{"cloud": v.provider()}, anywhere(t, nil, "A"), e, nil, nil)
 		resolve := func() *configv1.ResolvedProvider {
 			synctest.Wait()
-			in, _ := r.resolve(configstore.State{Objects: map[string]map[string]configv1.Object{"Provider": {"a": cloud("A")}}})
+			in, _ := r.resolve(configstore.State{Objects: map[string]map[string]configv1.Object{
+				"Provider": {"a": cloudProvider("A")}}})
 			require.Len(t, in.Providers, 1)
 			return in.Providers[0]
 		}

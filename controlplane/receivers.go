@@ -57,5 +57,5 @@ func (s *Server) reveal(o configv1.Object, field string, c *configv1.Credential,
 // ownResolver returns a resolver for one use: the other is used by one goroutine.
 func (s *Server) ownResolver() *resolver {
 	return newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed, s.exchanger,
-		s.config.Vault)
+		s.config.Vault, s.config.SecretManagers)
 }

@@ -31,6 +31,7 @@ type resolver struct {
 	allowed   *allowed.List
 	exchanger *exchanger
 	vault     *secretstore.Follower // nil: there is none
+	managers  *secretstore.Follower // of secrets in secret managers; nil: there are none
 
 	providers    map[string]*configv1.ResolvedProvider // last good ones
 	certificates map[string]*configv1.Certificate      // last good ones
@@ -48,7 +49,7 @@ type stamp struct {
 }
 
 func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider,
-	a *allowed.List, e *exchanger, v *secretstore.Follower) *resolver {
+	a *allowed.List, e *exchanger, v, managers *secretstore.Follower) *resolver {
 	return &resolver{
 		sealer:       sealer,
 		lookupEnv:    lookupEnv,
@@ -56,6 +57,7 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 		allowed:      a,
 		exchanger:    e,
 		vault:        v,
+		managers:     managers,
 		providers:    map[string]*configv1.ResolvedProvider{},
 		certificates: map[string]*configv1.Certificate{},
 		jobServices:  map[string]*configv1.JobService{},
@@ -83,7 +85,7 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		in.Keys = append(in.Keys, k.(*configv1.Key))
 	}
 	var errs []xds.ObjectError
-	r.vault.Follow(r.inVault(state))
+	r.followSecrets(state)
 	r.files = map[string]stamp{}
 	providers := map[string]*configv1.ResolvedProvider{}
 	exchanged := map[string]bool{}
@@ -195,7 +197,8 @@ func (r *resolver) waiting(resolved *configv1.ResolvedProvider, err error) *conf
 
 // exchanges reports whether the provider's credential is exchanged for another.
 func (r *resolver) exchanges(p *configv1.Provider) bool {
-	return !p.GetDisabled() && p.GetCredential() != nil && r.vendors[p.GetVendor()].Exchange != nil
+	return !p.GetDisabled() && p.GetCredential() != nil && (r.vendors[p.GetVendor()].Exchange != nil ||
+		p.GetCredential().GetWorkloadIdentity() != nil)
 }
 
 // checkersOf returns the checkers with their credentials as values, and what is wrong with these.
@@ -260,6 +263,12 @@ func (r *resolver) secret(kind, name, field string, c *configv1.Credential) (v s
 		if err = vault.ErrNone; r.vault != nil {
 			v, err = r.vault.Get(source.Vault.GetPath(), source.Vault.GetField())
 		}
+	case *configv1.Credential_SecretManager:
+		if err = errNoManagers; r.managers != nil {
+			v, err = r.managers.Get(source.SecretManager.GetName(), source.SecretManager.GetField())
+		}
+	case *configv1.Credential_WorkloadIdentity:
+		v = secret.New("the process's identity " + source.WorkloadIdentity.GetAs()) // what the exchanger exchanges
 	default:
 		err = errors.New("has no source")
 	}
@@ -269,34 +278,39 @@ func (r *resolver) secret(kind, name, field string, c *configv1.Credential) (v s
 	return v, nil
 }
 
-// secretsRead reports whether every secret in Vault that a configuration names was tried to be read, and begins to
+// secretsRead reports whether every secret elsewhere that a configuration names was tried to be read, and begins to
 // read them.
 func (r *resolver) secretsRead(state configstore.State) bool {
-	r.vault.Follow(r.inVault(state))
-	return r.vault.Settled()
+	r.followSecrets(state)
+	return r.vault.Settled() && r.managers.Settled()
 }
 
-// inVault returns the paths of the secrets in Vault that objects name and may name. Those of disabled ones are among
-// them: a provider is tested before it is enabled.
-func (r *resolver) inVault(state configstore.State) map[string]bool {
-	paths := map[string]bool{}
-	if r.vault == nil {
-		return paths
+// followSecrets follows the secrets elsewhere that objects name and may name. Those of disabled ones are among them: a
+// provider is tested before it is enabled.
+func (r *resolver) followSecrets(state configstore.State) {
+	if r.vault == nil && r.managers == nil {
+		return
 	}
+	paths := map[string]map[string]bool{"vault": {}, "secret_manager": {}}
 	for kind, objects := range state.Objects {
 		if kind == xds.KindKey { // of which there may be very many
 			continue
 		}
 		for _, o := range objects {
 			for _, c := range configv1.Credentials(o) {
-				if path := c.Credential.GetVault().GetPath(); path != "" && r.mayName(o) == nil {
-					paths[path] = true
+				source, path := c.Credential.Named()
+				if of := paths[source]; of != nil && path != "" && r.mayName(o) == nil {
+					of[path] = true
 				}
 			}
 		}
 	}
-	return paths
+	r.vault.Follow(paths["vault"])
+	r.managers.Follow(paths["secret_manager"])
 }
+
+// errNoManagers is the error where no secret in a secret manager may be named.
+var errNoManagers = errors.New("the control plane reads no secret managers: start it with --credential-secret-manager")
 
 func (r *resolver) file(path string) (secret.Value, error) {
 	r.files[path] = stampOf(path)

@@ -32,7 +32,7 @@ func TestFilesOfCertificatesAreFollowed(t *testing.T) {
 			PrivateKey: &configv1.Credential{Source: &configv1.Credential_File{File: file("tls.key")}}}},
 		"JobService": {"default": &configv1.JobService{Name: "default", Tls: &configv1.MutualTLS{CaFile: file("ca.crt")}}},
 	}}
-	r := newResolver(nil, os.LookupEnv, nil, anywhere(t, nil), newExchanger(time.Now), nil)
+	r := newResolver(nil, os.LookupEnv, nil, anywhere(t, nil), newExchanger(time.Now, nil), nil, nil)
 	resolve := func(t *testing.T, chain, ca []byte) (wrong []string) {
 		t.Helper()
 		in, errs := r.resolve(state)

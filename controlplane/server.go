@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,8 +19,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/snapshot"
+	"github.com/modelgate/modelgate/controlplane/cloud"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
+	"github.com/modelgate/modelgate/controlplane/snapshot"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/certs"
@@ -45,10 +47,14 @@ type Config struct {
 	Root *secret.Root
 	// Providers are the vendors, by name.
 	Providers map[string]provider.Provider
-	// Allowed says which variables, files and secrets in Vault objects may name. Nil: none.
+	// Allowed says which variables, files, secrets elsewhere and identities objects may name. Nil: none.
 	Allowed *allowed.List
 	// Vault reads secrets. Nil: there is no Vault.
 	Vault *secretstore.Follower
+	// SecretManagers reads secrets in those of clouds. Nil: there are none.
+	SecretManagers *secretstore.Follower
+	// Clouds has the process's identities. Nil: those that its environment gives it.
+	Clouds *cloud.Clouds
 	// SystemCA is the path, on Envoy's machine, of the PEM file with the authorities that providers are verified by.
 	// Optional: without it every provider that is reached over TLS has to name its own.
 	SystemCA   string
@@ -104,10 +110,10 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := newExchanger(time.Now)
+	e := newExchanger(time.Now, cmp.Or(c.Clouds, &cloud.Clouds{}))
 	s := &Server{
 		config:    c,
-		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e, c.Vault),
+		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e, c.Vault, c.SecretManagers),
 		exchanger: e,
 		keySets:   newKeySets(e.changed),
 		builder:   xds.NewBuilder(xds.Options{Providers: c.Providers, SystemCA: c.SystemCA}),
@@ -141,6 +147,12 @@ func (s *Server) registerMetrics() error {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_vault_stale_secrets",
 			Help: "Secrets from Vault that are in force though they could not be read again."},
 			func() float64 { return float64(s.config.Vault.Stale()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "modelgate_secret_manager_errors_total",
+			Help: "Readings of secrets from secret managers of clouds that failed."},
+			func() float64 { return float64(s.config.SecretManagers.Failures()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_secret_manager_stale_secrets",
+			Help: "Secrets from secret managers of clouds that are in force though they could not be read again."},
+			func() float64 { return float64(s.config.SecretManagers.Stale()) }),
 	} {
 		if err := s.config.Registerer.Register(c); err != nil {
 			return fmt.Errorf("registering the metrics of the control plane: %w", err)
@@ -238,6 +250,10 @@ func (s *Server) Run(ctx context.Context) error {
 		s.config.Vault.Run(running)
 		return running.Err()
 	})
+	g.Go(func() error {
+		s.config.SecretManagers.Run(running)
+		return running.Err()
+	})
 	if s.config.Etcd != nil {
 		g.Go(func() error {
 			s.tellReplicas(running)
@@ -282,7 +298,7 @@ func (s *Server) serve(ctx context.Context) error {
 }
 
 const (
-	// firstReading is how long the first configuration waits until every secret in Vault was tried to be read: it takes
+	// firstReading is how long the first configuration waits until every secret elsewhere was tried to be read: it takes
 	// the place of what the data plane has.
 	firstReading = 15 * time.Second
 	// laterReading is how long a later one waits for secrets that are new in it, so that an object does not have an
@@ -290,14 +306,14 @@ const (
 	laterReading = time.Second
 )
 
-// follow publishes the configuration whenever it has changed, a file that it names has, a secret in Vault, a token, or
-// the keys of an issuer.
+// follow publishes the configuration whenever it has changed, a file that it names has, a secret elsewhere, a token,
+// or the keys of an issuer.
 func (s *Server) follow(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.FileInterval)
 	defer ticker.Stop()
 	var state configstore.State
 	var reported map[xds.Object]string
-	var late <-chan time.Time // when secrets in Vault are waited for no longer; nil while they are not
+	var late <-chan time.Time // when secrets elsewhere are waited for no longer; nil while they are not
 	patience := firstReading
 	for known := false; ; {
 		waited := false
@@ -314,6 +330,7 @@ func (s *Server) follow(ctx context.Context) error {
 			}
 		case <-s.exchanger.changed:
 		case <-s.config.Vault.Changed():
+		case <-s.config.SecretManagers.Changed():
 		case <-late:
 			waited = true
 		}

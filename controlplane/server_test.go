@@ -47,7 +47,8 @@ type plane struct {
 
 	vendors map[string]provider.Provider
 	allowed *allowed.List
-	vault   *secretstore.Follower // nil: there is none
+	// vault and managers may be nil: there are none.
+	vault, managers *secretstore.Follower
 }
 
 // anywhere lets variables, and all temporary files, be named and sent to any host.
@@ -56,8 +57,13 @@ func anywhere(t *testing.T, vendors map[string]provider.Provider, variables ...s
 	for i := range variables {
 		variables[i] += "=*,http://*:*"
 	}
-	l, err := allowed.New(vendors, variables, []string{filepath.Clean(os.TempDir()) + "/=*,http://*:*"},
-		[]string{"secret/data/=*,http://*:*"})
+	flags := allowed.Flags{Variables: variables,
+		Files: []string{filepath.Clean(os.TempDir()) + "/=*,http://*:*"}, Vault: []string{"secret/data/=*,http://*:*"},
+		Managers: []string{"google/acme/=*,http://*:*"}}
+	if vendors["amazon"].Cloud != "" {
+		flags.Identities = []string{"aws=*,http://*:*"}
+	}
+	l, err := allowed.New(vendors, flags)
 	require.NoError(t, err)
 	return l
 }
@@ -71,10 +77,17 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 // startPlaneWith starts one with a Vault.
 func startPlaneWith(t *testing.T, v *secretstore.Follower, objects ...configv1.Object) *plane {
 	t.Helper()
+	return startPlaneReading(t, v, nil, objects...)
+}
+
+// startPlaneReading starts one with a Vault and with secret managers.
+func startPlaneReading(t *testing.T, v, managers *secretstore.Follower, objects ...configv1.Object) *plane {
+	t.Helper()
 	etcd := etcdtest.New(t)
 	client := etcd.Client(t)
 	vendors := map[string]provider.Provider{
 		"openai": {Name: "openai", CredentialHeaders: []string{"Authorization"}},
+		"amazon": {Name: "amazon", Cloud: configv1.AWS},
 		"cloud": {Name: "cloud", Exchange: func(_ context.Context, _ *configv1.Provider, c secret.Value) (secret.Value,
 			time.Time, error) {
 			if c.Reveal() == "bad" {
@@ -100,7 +113,7 @@ func startPlaneWith(t *testing.T, v *secretstore.Follower, objects ...configv1.O
 	root, err := secret.LoadRoot(filepath.Join(dir, "root"))
 	require.NoError(t, err)
 	p := &plane{t: t, etcd: etcd, client: client, store: store, root: root, socket: filepath.Join(dir, "xds.sock"),
-		vault: v}
+		vault: v, managers: managers}
 	for _, o := range objects {
 		p.put(o)
 	}
@@ -118,7 +131,7 @@ func (p *plane) start() {
 		Store: p.store, Etcd: p.client, XDS: l, Root: p.root, Providers: p.vendors,
 		SystemCA: "/etc/ssl/certs/ca-certificates.crt",
 		Logger:   zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond,
-		Allowed: p.allowed, Vault: p.vault,
+		Allowed: p.allowed, Vault: p.vault, SecretManagers: p.managers,
 	})
 	require.NoError(p.t, err)
 	require.Error(p.t, p.Ready())
@@ -345,6 +358,25 @@ func TestACredentialFileIsReadAgainWhenItChanges(t *testing.T) {
 	require.NoError(t, os.Rename(path+".new", path))
 	s.await(func() bool { return s.has["a"].GetCredential() == "renewed" })
 	require.Empty(t, p.ObjectError("Provider", "a"))
+}
+
+// Kubernetes replaces what is mounted of a Secret by another target of a symbolic link of the folder.
+func TestAMountedSecretIsFollowed(t *testing.T) {
+	folder := t.TempDir()
+	swap := func(version, key string) {
+		require.NoError(t, os.Mkdir(filepath.Join(folder, version), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, version, "key"), []byte(key), 0o600))
+		require.NoError(t, os.Symlink(version, filepath.Join(folder, "..data_tmp")))
+		require.NoError(t, os.Rename(filepath.Join(folder, "..data_tmp"), filepath.Join(folder, "..data")))
+	}
+	swap("..1", "sk-1")
+	require.NoError(t, os.Symlink("..data/key", filepath.Join(folder, "key")))
+	p := startPlane(t, openai("a", fromFile(filepath.Join(folder, "key"))))
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["a"].GetCredential() == "sk-1" })
+	swap("..2", "sk-2")
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "..1")))
+	s.await(func() bool { return s.has["a"].GetCredential() == "sk-2" })
 }
 
 func TestACredentialThatCannotBeHadLeavesTheProviderAsItWas(t *testing.T) {

@@ -335,7 +335,7 @@ func TestExportIsWhatPruneMakesTheInstallation(t *testing.T) {
 	require.NotContains(t, out, "sk-upstream")
 	const first = "---\n# yaml-language-server: $schema=modelgate.schema.json\n"
 	require.Equal(t, 2, strings.Count(out, first))
-	require.Contains(t, out, first+"# [redacted]: the stored credential. Elsewhere, give a value, env, file or vault.\nkind: Provider\n")
+	require.Contains(t, out, first+"# [redacted]: the stored credential. Elsewhere, give a value, env, file, vault, secret_manager or workload_identity.\nkind: Provider\n")
 	c.write(t, "all.yaml", out)
 	said, _ := c.run(t, exitOK, "config", "apply", "all.yaml", "--prune")
 	require.Equal(t, "Provider mine unchanged\nModel team/best unchanged\n", said)

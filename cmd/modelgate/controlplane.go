@@ -218,7 +218,8 @@ type controlPlaneOptions struct {
 	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
 	allowed     *allowed.List                    // what objects may name
-	vault       *secretstore.Follower                  // nil: there is none
+	vault       *secretstore.Follower            // nil: there is none
+	managers    *secretstore.Follower            // of secrets in secret managers; nil: there are none
 	// alertNetworks are private, and receivers of alerts and of the audit log may be in them.
 	alertNetworks []netip.Prefix
 	root          *secret.Root
@@ -264,19 +265,20 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		return nil, errors.Join(err, o.xds.Close())
 	}
 	server, err := controlplane.New(controlplane.Config{
-		Store:       store,
-		Etcd:        o.etcd,
-		XDS:         o.xds,
-		Credentials: o.credentials,
-		ClientNames: o.clientNames,
-		Root:        o.root,
-		Providers:   vendors(),
-		Allowed:     o.allowed,
-		Vault:       o.vault,
-		SystemCA:    o.systemCA,
-		Logger:      log,
-		Registerer:  o.telemetry.Registry,
-		Register:    serveLedger(o.ledger, kept),
+		Store:          store,
+		Etcd:           o.etcd,
+		XDS:            o.xds,
+		Credentials:    o.credentials,
+		ClientNames:    o.clientNames,
+		Root:           o.root,
+		Providers:      vendors(),
+		Allowed:        o.allowed,
+		Vault:          o.vault,
+		SecretManagers: o.managers,
+		SystemCA:       o.systemCA,
+		Logger:         log,
+		Registerer:     o.telemetry.Registry,
+		Register:       serveLedger(o.ledger, kept),
 	})
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
@@ -338,6 +340,7 @@ func newAuditLog(o controlPlaneOptions, server *controlplane.Server, log *zap.Lo
 
 // plane returns the control plane, with the archive of jobs and Vault.
 func (c *controlplaneCmd) plane(ctx context.Context, p *parts, o controlPlaneOptions) (_ *controlPlane, err error) {
+	o.managers = c.managers(o.log)
 	if o.vault, err = c.Vault.follower(o.log); err == nil {
 		o.blobs, err = openArchive(ctx, p, c.Blobs)
 	}

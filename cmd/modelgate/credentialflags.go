@@ -8,18 +8,21 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/controlplane/cloud"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/internal/allowed"
 )
 
-// credentialFlags say which variables, files and secrets in Vault the configuration may name, to be read or to be
-// written.
+// credentialFlags say which variables, files, secrets elsewhere and identities the configuration may name, to be read
+// or to be written.
 type credentialFlags struct {
-	CredentialEnv   []string `sep:"none" placeholder:"NAME=HOST,..." help:"Environment variable that objects may name as a credential, and the hosts to which it may be sent: api.example.com, *.example.com, api.example.com:8443, http://127.0.0.1:8000 or unix:///path. Without hosts, it is for certificates. Default: each vendor's own variable, for the vendor's own hosts. A flag for such a variable replaces these hosts. May be given more than once."`
-	CredentialFile  []string `sep:"none" default:"/etc/modelgate/" placeholder:"PATH=HOST,..." help:"The same for a file, or, with a trailing slash, for a folder and everything below it. May be given more than once."`
-	CredentialVault []string `sep:"none" placeholder:"PATH=HOST,..." help:"The same for a secret in Vault or OpenBao, by its path below /v1/ such as secret/data/openai, or, with a trailing slash or *, for all paths that begin so. May be given more than once."`
-	AuditFile       []string `sep:"none" placeholder:"PATH" help:"File to which an AuditSink may append the audit log. May be given more than once."`
+	CredentialEnv           []string `sep:"none" placeholder:"NAME=HOST,..." help:"Environment variable that objects may name as a credential, and the hosts to which it may be sent: api.example.com, *.example.com, api.example.com:8443, http://127.0.0.1:8000 or unix:///path. Without hosts, it is for certificates. Default: each vendor's own variable, for the vendor's own hosts. A flag for such a variable replaces these hosts. May be given more than once."`
+	CredentialFile          []string `sep:"none" default:"/etc/modelgate/" placeholder:"PATH=HOST,..." help:"The same for a file, or, with a trailing slash, for a folder and everything below it. May be given more than once."`
+	CredentialVault         []string `sep:"none" placeholder:"PATH=HOST,..." help:"The same for a secret in Vault or OpenBao, by its path below /v1/ such as secret/data/openai, or, with a trailing slash or *, for all paths that begin so. May be given more than once."`
+	CredentialSecretManager []string `sep:"none" placeholder:"NAME=HOST,..." help:"The same for a secret in AWS Secrets Manager, Google Secret Manager or Azure Key Vault: aws/REGION/NAME, google/PROJECT/NAME or azure/VAULT/NAME, or, with a trailing slash or *, for all names that begin so. The process reads it with its identity in that cloud. May be given more than once."`
+	CredentialIdentity      []string `sep:"none" placeholder:"CLOUD[:AS][=HOST,...]" help:"Identity of the process with which providers may obtain tokens in place of a key: aws, google or azure, alone or with a role, service account or client ID to act as. Without hosts, it is for those of the cloud's vendors. May be given more than once."`
+	AuditFile               []string `sep:"none" placeholder:"PATH" help:"File to which an AuditSink may append the audit log. May be given more than once."`
 
 	Vault vaultFlags `embed:"" prefix:"vault-"`
 }
@@ -31,7 +34,8 @@ func (f credentialFlags) allowed() (*allowed.List, error) {
 	if err := f.Vault.check(); err != nil {
 		return nil, err
 	}
-	list, err := allowed.New(vendors(), f.CredentialEnv, f.CredentialFile, f.CredentialVault)
+	list, err := allowed.New(vendors(), allowed.Flags{Variables: f.CredentialEnv, Files: f.CredentialFile,
+		Vault: f.CredentialVault, Managers: f.CredentialSecretManager, Identities: f.CredentialIdentity})
 	if err == nil {
 		list, err = list.WithAuditFiles(f.AuditFile)
 	}
@@ -39,6 +43,14 @@ func (f credentialFlags) allowed() (*allowed.List, error) {
 		return nil, admincli.Misused("%w", err)
 	}
 	return list, nil
+}
+
+// managers returns what reads secrets from secret managers, or nil where none may be named.
+func (f credentialFlags) managers(log *zap.Logger) *secretstore.Follower {
+	if len(f.CredentialSecretManager) == 0 {
+		return nil
+	}
+	return secretstore.New(secretstore.Options{Store: cloud.NewSecrets(&cloud.Clouds{}), Log: log.Named("secrets")})
 }
 
 // vaultFlags say where HashiCorp Vault or OpenBao is, and how to sign in to it.

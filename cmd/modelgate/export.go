@@ -66,7 +66,7 @@ func appendDocument(text []byte, document json.RawMessage) ([]byte, error) {
 		}
 		text = append(text, "---\n# yaml-language-server: $schema="+schemaFile+"\n"...)
 		if bytes.Contains(fields, []byte(configv1.Redacted)) {
-			text = append(text, "# "+configv1.Redacted+": the stored credential. Elsewhere, give a value, env, file or vault.\n"...)
+			text = append(text, "# "+configv1.Redacted+": the stored credential. Elsewhere, give a value, env, file, vault, secret_manager or workload_identity.\n"...)
 		}
 		text = append(text, fields...)
 	}

@@ -122,9 +122,9 @@ type gateway struct {
 	bytes     *inflight.Bytes // of bodies
 
 	etcdLevel    zap.AtomicLevel
-	objects      []configv1.Object // of --config
-	mayName      *allowed.List     // what objects may name
-	vault        *secretstore.Follower   // nil: there is none
+	objects      []configv1.Object     // of --config
+	mayName      *allowed.List         // what objects may name
+	vault        *secretstore.Follower // nil: there is none
 	etcd         *clientv3.Client
 	room         *etcdspace.Room
 	controlPlane *controlPlane
@@ -235,7 +235,8 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	g.controlPlane, err = newControlPlane(controlPlaneOptions{
 		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs,
 		memory: g.memory,
-		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, vault: g.vault, room: g.room,
+		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, vault: g.vault,
+		managers: g.Credentials.managers(g.log), room: g.room,
 		alertNetworks: g.Alerts.AlertNetwork, traceURL: g.Trace.TraceURL,
 	})
 	if err != nil {

@@ -46,11 +46,11 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 	}
 	kept := credentialsOf(stored)
 	for _, c := range configv1.Credentials(o) {
-		own := c.Credential.GetFile() != "" || c.Credential.GetVault() != nil ||
-			isOwn(c.Credential.GetEnv())
+		source, name := c.Credential.Named()
+		own := source != "" && source != "env" || source == "env" && isOwn(name)
 		if own && !proto.Equal(c.Credential, kept[c.Field]) {
 			return everythingFor(c.Field,
-				"to name a file of the control plane, a secret in Vault, or a variable that begins with MODELGATE_, PG or OTEL_,")
+				"to name a file or an identity of the control plane, a secret in Vault or in a secret manager, or a variable that begins with MODELGATE_, PG or OTEL_,")
 		}
 	}
 	return p.mayMove(o, stored)

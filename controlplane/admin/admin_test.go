@@ -108,8 +108,10 @@ func newBenchOn(t testing.TB, server *etcdtest.Server) *bench {
 		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors,
 		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Batch: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),
 	}
-	b.config.Allowed, err = allowed.New(all.Providers(), []string{"MODELGATE_OPENAI=*", "TEAM=*", "HOOK=*", "KEY_OF_TLS"},
-		[]string{"/run/secrets/=*", "/etc/tls/"}, []string{"secret/data/=*"})
+	b.config.Allowed, err = allowed.New(all.Providers(), allowed.Flags{
+		Variables: []string{"MODELGATE_OPENAI=*", "TEAM=*", "HOOK=*", "KEY_OF_TLS"},
+		Files:     []string{"/run/secrets/=*", "/etc/tls/"}, Vault: []string{"secret/data/=*"},
+		Managers: []string{"aws/=*"}, Identities: []string{"aws"}})
 	require.NoError(t, err)
 	var handler http.Handler
 	var once sync.Once // so that a test can change the configuration before its first request

@@ -88,9 +88,9 @@ func inheritCredentials(o, stored configv1.Object) error {
 			field = c.Field + ".sealed"
 			switch {
 			case source.Sealed != configv1.Redacted:
-				problem = "cannot be written; give the credential as value, env, file or vault"
+				problem = "cannot be written; give the credential as value, env, file, vault, secret_manager or workload_identity"
 			case was == "":
-				problem = "is redacted, but no credential is stored; give it as value, env, file or vault"
+				problem = "is redacted, but no credential is stored; give it as value, env, file, vault, secret_manager or workload_identity"
 			}
 			source.Sealed = was
 		case *configv1.Credential_Value:

@@ -62,6 +62,10 @@ func looksOfHolders() map[string]look {
 			"a clear-text value is sealed and never shown; variables and files need the process's flags"},
 		"VaultSecret.*": {secrecy,
 			"where a secret is in Vault; paths need the process's flags, and the scope `*` to name them"},
+		"ManagedSecret.*": {secrecy,
+			"where a secret is in a secret manager; names need the process's flags, and the scope `*` to name them"},
+		"WorkloadIdentity.*": {secrecy,
+			"an identity of the process; it needs the process's flags, and the scope `*` to name it"},
 		"UpstreamTLS.*":        {decides, "who is trusted as the endpoint"},
 		"Timeouts.*":           {unseen, "how long the gateway waits"},
 		"Concurrency.*":        {unseen, "number of concurrent requests"},
@@ -302,12 +306,12 @@ func (p *plan) mayMove(o, stored configv1.Object) error {
 	}
 	kept := credentialsOf(stored)
 	for _, c := range configv1.Credentials(o) {
-		named := c.Credential.GetEnv() != "" || c.Credential.GetFile() != "" || c.Credential.GetVault() != nil
+		source, _ := c.Credential.Named()
 		field := ""
 		switch {
 		case proto.Equal(c.Credential, kept[c.Field]):
 			field = moved(now, before)
-		case named: // as a new one: the flags of the process bound where it goes, and nothing bounds the rest
+		case source != "": // as a new one: the flags of the process bound where it goes, and nothing bounds the rest
 			field = moved(beyond(now), nil)
 		}
 		if err := refuseMove(field); err != nil {

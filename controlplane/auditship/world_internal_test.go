@@ -57,7 +57,7 @@ func newWorld(t *testing.T, sinks ...configv1.Object) *world {
 		file: filepath.Join(t.TempDir(), "audit.jsonl")}
 	_, err := w.etcd.Put(t.Context(), configstore.RootKey, "x")
 	require.NoError(t, err)
-	list, err := allowed.New(nil, nil, nil, nil)
+	list, err := allowed.New(nil, allowed.Flags{})
 	require.NoError(t, err)
 	w.list, err = list.WithAuditFiles([]string{w.file})
 	require.NoError(t, err)

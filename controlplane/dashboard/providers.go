@@ -127,6 +127,13 @@ func readProvider(f url.Values, p *configv1.Provider) error {
 		path, field := cutLast(value, '#')
 		p.Credential = &configv1.Credential{Source: &configv1.Credential_Vault{
 			Vault: &configv1.VaultSecret{Path: path, Field: field}}}
+	case "secret_manager":
+		name, field, _ := strings.Cut(value, "#")
+		p.Credential = &configv1.Credential{Source: &configv1.Credential_SecretManager{
+			SecretManager: &configv1.ManagedSecret{Name: name, Field: field}}}
+	case "workload_identity":
+		p.Credential = &configv1.Credential{Source: &configv1.Credential_WorkloadIdentity{
+			WorkloadIdentity: &configv1.WorkloadIdentity{As: value}}}
 	case "none":
 		p.Credential = nil
 	}
@@ -254,6 +261,13 @@ func credentialText(c *configv1.Credential) string {
 		return "file " + s.File
 	case *configv1.Credential_Vault:
 		return "Vault, field " + s.Vault.GetField() + " of " + s.Vault.GetPath()
+	case *configv1.Credential_SecretManager:
+		if field := s.SecretManager.GetField(); field != "" {
+			return "secret manager, field " + field + " of " + s.SecretManager.GetName()
+		}
+		return "secret manager, " + s.SecretManager.GetName()
+	case *configv1.Credential_WorkloadIdentity:
+		return strings.TrimSpace("workload identity " + s.WorkloadIdentity.GetAs())
 	case *configv1.Credential_Sealed, *configv1.Credential_Value:
 		return "stored, encrypted"
 	}

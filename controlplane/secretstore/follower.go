@@ -1,5 +1,5 @@
-// Package secretstore follows secrets that are kept elsewhere, such as in Vault or in a cloud's secret manager: it reads
-// them in the background, and keeps the last good ones in memory.
+// Package secretstore follows secrets that are kept elsewhere, such as in Vault or in a cloud's secret manager: it
+// reads them in the background, and keeps the last good ones in memory.
 //
 // Nobody waits for a store: [Follower.Get] answers at once with what is known, and the channel of [Follower.Changed]
 // says when that is different. The most likely mistake is to read on demand instead, in a goroutine that others wait

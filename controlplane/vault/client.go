@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -200,16 +199,7 @@ func (c *client) do(ctx context.Context, q request) (answer, error) {
 	return a, nil
 }
 
-// explained returns why Vault did not answer, the same each time: the library's errors have ports that differ.
+// explained returns why Vault did not answer.
 func (c *client) explained(err error) error {
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err
-	}
-	if timed, ok := errors.AsType[net.Error](err); ok && timed.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("Vault at %s did not answer within %d s", c.base.Host, int(secretstore.Timeout.Seconds()))
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err
-	}
-	return fmt.Errorf("asking Vault at %s: %w", c.base.Host, err)
+	return secretstore.Explained("Vault at "+c.base.Host, err)
 }

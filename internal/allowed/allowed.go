@@ -1,11 +1,13 @@
-// Package allowed defines which environment variables, files and secrets in Vault the configuration may name, and to
-// which hosts their values may be sent. Only the flags of the process decide that, and never the configuration.
+// Package allowed defines which environment variables, files, secrets elsewhere and identities of the process the
+// configuration may name, and to which hosts their values may be sent. Only the flags of the process decide that, and
+// never the configuration.
 //
 // It applies to everybody, even to the owner of the gateway: an endpoint from etcd is not more trusted than one from
 // the admin API.
 package allowed
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -21,25 +23,37 @@ type List struct {
 	vendors   map[string]provider.Provider
 	variables map[string][]destination // by name
 	files     map[string][]destination // by path, that of a folder with a slash at its end
-	secrets   map[string][]destination // in Vault, by path; a prefix has a star at its end
-	audit     map[string]bool          // files that the audit log may be written to, by path
+	// vault and managers are secrets in Vault and in secret managers, by path; a prefix has a star at its end.
+	vault, managers map[string][]destination
+	identities      map[string][]destination // by cloud, with a colon and who to act as where that is somebody else
+	audit           map[string]bool          // files that the audit log may be written to, by path
 }
 
-// New returns the list of the vendors' own variables, each to its vendor's own hosts, and of what the flags allow, in
-// the order in which they are given: NAME or PATH, alone for what is sent nowhere, or with =HOST[,HOST...]. A variable
-// that a flag names goes where the flag says and nowhere else. The flags of secrets in Vault have a path or, with a
-// slash or a star at its end, how the paths begin.
-func New(vendors map[string]provider.Provider, variables, files, secrets []string) (*List, error) {
+// Flags are what the process is started with, each NAME or PATH, alone for what is sent nowhere, or with
+// =HOST[,HOST...].
+type Flags struct {
+	// Variables go where a flag says and nowhere else.
+	Variables []string
+	Files     []string
+	// Vault and Managers have the path of a secret or, with a slash or a star at its end, how the paths begin.
+	Vault, Managers []string
+	// Identities have a cloud or, with a colon, a cloud and who to act as. Alone they are for the hosts of the cloud's
+	// vendors.
+	Identities []string
+}
+
+// New returns the list of the vendors' own variables, each to its vendor's own hosts, and of what the flags allow.
+func New(vendors map[string]provider.Provider, f Flags) (*List, error) {
 	l := &List{vendors: vendors, variables: map[string][]destination{}, files: map[string][]destination{},
-		secrets: map[string][]destination{}}
-	for _, flag := range variables {
+		vault: map[string][]destination{}, managers: map[string][]destination{}, identities: map[string][]destination{}}
+	for _, flag := range f.Variables {
 		name, hosts, err := split(flag)
 		if err != nil {
 			return nil, fmt.Errorf("--credential-env %s: %w", flag, err)
 		}
 		l.variables[name] = append(l.variables[name], hosts...)
 	}
-	for _, flag := range files {
+	for _, flag := range f.Files {
 		name, hosts, err := split(flag)
 		if err == nil && (!path.IsAbs(name) || !plain(name) || name == "/") {
 			err = fmt.Errorf("%q is not the plain absolute path of a file or, with a slash at its end, of a folder", name)
@@ -49,14 +63,49 @@ func New(vendors map[string]provider.Provider, variables, files, secrets []strin
 		}
 		l.files[name] = append(l.files[name], hosts...)
 	}
-	for _, flag := range secrets {
-		name, hosts, err := split(flag)
-		if name, err = secretPath(name, err); err != nil {
-			return nil, fmt.Errorf("--credential-vault %s: %w", flag, err)
+	err := errors.Join(addSecrets(l.vault, "--credential-vault", f.Vault),
+		addSecrets(l.managers, "--credential-secret-manager", f.Managers), l.addIdentities(f.Identities), l.addVendors())
+	return l, err
+}
+
+// addSecrets adds the secrets of a flag, by their paths.
+func addSecrets(to map[string][]destination, name string, flags []string) error {
+	for _, flag := range flags {
+		path, hosts, err := split(flag)
+		if path, err = secretPath(path, err); err != nil {
+			return fmt.Errorf("%s %s: %w", name, flag, err)
 		}
-		l.secrets[name] = append(l.secrets[name], hosts...)
+		to[path] = append(to[path], hosts...)
 	}
-	return l, l.addVendors()
+	return nil
+}
+
+// addIdentities adds the process's identities.
+func (l *List) addIdentities(flags []string) error {
+	for _, flag := range flags {
+		name, hosts, err := split(flag)
+		cloud, _, _ := strings.Cut(name, ":")
+		known := false
+		for _, v := range l.vendors {
+			if v.Cloud != cloud || cloud == "" || err != nil {
+				continue
+			}
+			known = true
+			if !strings.Contains(flag, "=") {
+				var own []destination
+				own, err = ofVendor(v)
+				hosts = append(hosts, own...)
+			}
+		}
+		if err == nil && !known {
+			err = fmt.Errorf("%q is not aws, google or azure", cloud)
+		}
+		if err != nil {
+			return fmt.Errorf("--credential-identity %s: %w", flag, err)
+		}
+		l.identities[name] = append(l.identities[name], hosts...)
+	}
+	return nil
 }
 
 // addVendors adds the vendors' own variables that no flag names.
@@ -76,7 +125,7 @@ func (l *List) addVendors() error {
 	return nil
 }
 
-// secretPath returns the path of a flag for Vault, or what the paths that it means begin with, and a star.
+// secretPath returns the path of a flag for secrets, or what the paths that it means begin with, and a star.
 func secretPath(name string, err error) (string, error) {
 	begin, prefix := strings.CutSuffix(name, "*")
 	switch {
@@ -84,7 +133,7 @@ func secretPath(name string, err error) (string, error) {
 		return "", err
 	case begin == "" || path.IsAbs(begin) || !plain(begin) || strings.HasPrefix(begin, "..") ||
 		strings.ContainsAny(begin, "*?#% "):
-		return "", fmt.Errorf("%q is not a path below /v1/ such as secret/data/openai or, with a star or a slash at its end, how paths begin",
+		return "", fmt.Errorf("%q is not a path such as secret/data/openai or aws/eu-central-1/openai, or, with a star or a slash at its end, how paths begin",
 			name)
 	case prefix || strings.HasSuffix(begin, "/"):
 		return begin + "*", nil
@@ -169,24 +218,33 @@ func (l *List) Check(o configv1.Object) error {
 		}
 	}
 	for _, c := range configv1.Credentials(o) {
-		if source, name := named(c.Credential); name != "" {
+		switch source, name := c.Credential.Named(); source {
+		case "":
+		case identity:
+			refuse(c.Field+"."+source, l.identity(o, name))
+		default:
 			refuse(c.Field+"."+source, l.credential(o, source, name))
 		}
 	}
 	return errs.Err()
 }
 
-// named returns what a credential that is not a value names.
-func named(c *configv1.Credential) (source, name string) {
-	switch s := c.GetSource().(type) {
-	case *configv1.Credential_Env:
-		return "env", s.Env
-	case *configv1.Credential_File:
-		return "file", s.File
-	case *configv1.Credential_Vault:
-		return "vault", s.Vault.GetPath()
+// identity is the source of a credential that is an identity of the process.
+const identity = "workload_identity"
+
+func (l *List) identity(o configv1.Object, as string) string {
+	p, _ := o.(*configv1.Provider)
+	name := ""
+	if l != nil {
+		name = l.vendors[p.GetVendor()].Cloud
 	}
-	return "", ""
+	if name == "" {
+		return "is for providers of the vendors bedrock, vertex and azure alone"
+	}
+	if as != "" {
+		name += ":" + as
+	}
+	return l.credential(o, identity, name)
 }
 
 func (l *List) credential(o configv1.Object, source, name string) string {
@@ -220,8 +278,8 @@ func (l *List) credential(o configv1.Object, source, name string) string {
 	if len(hosts) > 0 {
 		may = "to " + list(hosts) + " alone"
 	}
-	return fmt.Sprintf("%s may be sent %s, and not to %s. Start the control plane with --credential-%s %s=%s, or give the credential as value",
-		name, may, to, source, name, to)
+	return fmt.Sprintf("%s may be sent %s, and not to %s. Start the control plane with %s %s=%s, or give the credential as value",
+		name, may, to, flagOf(source), name, to)
 }
 
 // unnamed returns why a variable, file or secret may not be named at all, or "".
@@ -229,17 +287,40 @@ func (l *List) unnamed(source, name string) string {
 	if _, ok := l.hosts(source, name); ok {
 		return ""
 	}
-	what := map[string]string{"env": "variables", "file": "files", "vault": "secrets in Vault"}[source]
-	return fmt.Sprintf("%s is not among the %s that the configuration may name. Start the control plane with --credential-%s %s=HOST, where it is for HOST, or without =HOST, where it is for a certificate",
-		name, what, source, name)
+	what := map[string]string{"env": "variables", "file": "files", "vault": "secrets in Vault",
+		manager: "secrets in secret managers", identity: "identities"}[source]
+	alone := "where it is for a certificate"
+	if source == identity {
+		alone = "where it is for the hosts of the vendor"
+	}
+	return fmt.Sprintf("%s is not among the %s that the configuration may name. Start the control plane with %s %s=HOST, where it is for HOST, or without =HOST, %s",
+		name, what, flagOf(source), name, alone)
+}
+
+// manager is the source of a credential that is in a secret manager.
+const manager = "secret_manager"
+
+// flagOf returns the flag that allows what credentials of a source name.
+func flagOf(source string) string {
+	switch source {
+	case identity:
+		source = "identity"
+	case manager:
+		source = "secret-manager"
+	}
+	return "--credential-" + source
 }
 
 func (l *List) hosts(source, name string) ([]destination, bool) {
 	if l == nil {
 		return nil, false
 	}
-	if source == "env" {
+	switch source {
+	case "env":
 		hosts, ok := l.variables[name]
+		return hosts, ok
+	case identity:
+		hosts, ok := l.identities[name]
 		return hosts, ok
 	}
 	if !plain(name) { // what is above a folder that is a link is elsewhere than it looks
@@ -248,8 +329,11 @@ func (l *List) hosts(source, name string) ([]destination, bool) {
 	all, below := l.files, func(allowed string) bool {
 		return strings.HasSuffix(allowed, "/") && strings.HasPrefix(name, allowed)
 	}
-	if source == "vault" {
-		all, below = l.secrets, func(allowed string) bool {
+	if source != "file" {
+		if all = l.vault; source == manager {
+			all = l.managers
+		}
+		below = func(allowed string) bool {
 			begin, prefix := strings.CutSuffix(allowed, "*")
 			return prefix && strings.HasPrefix(name, begin)
 		}

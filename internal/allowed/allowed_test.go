@@ -25,7 +25,7 @@ func to(endpoint string, c *configv1.Credential) *configv1.Provider {
 
 func newList(t *testing.T, variables, files []string) *allowed.List {
 	t.Helper()
-	l, err := allowed.New(all.Providers(), variables, files, nil)
+	l, err := allowed.New(all.Providers(), allowed.Flags{Variables: variables, Files: files})
 	require.NoError(t, err)
 	return l
 }
@@ -147,16 +147,16 @@ func TestTheAdviceOfAnErrorHelps(t *testing.T) {
 func TestFlagsThatMakeNoSense(t *testing.T) {
 	for _, flag := range []string{"", "=api.example.com", "A=", "A=b,", "A=https://b", "A=b:x", "A=b:", "A=b:0", "A=b/c",
 		"A=?", "A=unix://x", "A=a:b:c"} {
-		_, err := allowed.New(nil, []string{flag}, nil, nil)
+		_, err := allowed.New(nil, allowed.Flags{Variables: []string{flag}})
 		require.ErrorContains(t, err, "--credential-env", flag)
 	}
 	for _, flag := range []string{"", "*", "/", "/secret/data/a", "secret/../sys", "../secret", "secret//a", "a*b",
 		"a?b*", "secret/data/a=", "secret/data/a=b:x", "secret/data/**"} {
-		_, err := allowed.New(nil, nil, nil, []string{flag})
+		_, err := allowed.New(nil, allowed.Flags{Vault: []string{flag}})
 		require.ErrorContains(t, err, "--credential-vault", flag)
 	}
 	for _, flag := range []string{"relative", "/", "/a/../b", "/a//b"} {
-		_, err := allowed.New(nil, nil, []string{flag}, nil)
+		_, err := allowed.New(nil, allowed.Flags{Files: []string{flag}})
 		require.ErrorContains(t, err, "--credential-file", flag)
 	}
 }
@@ -167,8 +167,8 @@ func inVault(path string) *configv1.Credential {
 }
 
 func TestFlagsSayWhereASecretInVaultGoes(t *testing.T) {
-	l, err := allowed.New(all.Providers(), nil, nil, []string{"secret/data/openai=api.openai.com",
-		"secret/data/team/=*.team.example", "secret/data/lab-*=http://127.0.0.1:*", "secret/data/team/tls"})
+	l, err := allowed.New(all.Providers(), allowed.Flags{Vault: []string{"secret/data/openai=api.openai.com",
+		"secret/data/team/=*.team.example", "secret/data/lab-*=http://127.0.0.1:*", "secret/data/team/tls"}})
 	require.NoError(t, err)
 	for _, good := range []configv1.Object{
 		to("", inVault("secret/data/openai")),
@@ -196,7 +196,7 @@ func TestFlagsSayWhereASecretInVaultGoes(t *testing.T) {
 	}
 	err = l.Check(to("https://evil.example", inVault("secret/data/openai")))
 	require.ErrorContains(t, err, "credential.vault: secret/data/openai may be sent to api.openai.com alone, and not to evil.example. Start the control plane with --credential-vault secret/data/openai=evil.example,")
-	none, err := allowed.New(all.Providers(), nil, nil, nil)
+	none, err := allowed.New(all.Providers(), allowed.Flags{})
 	require.NoError(t, err)
 	require.ErrorContains(t, none.Check(to("", inVault("secret/data/openai"))), "not among the secrets in Vault")
 }
@@ -218,4 +218,53 @@ func TestTheAuditLogIsWrittenToFilesOfTheFlagAlone(t *testing.T) {
 	hook := &configv1.AuditSink{Name: "w", Webhook: &configv1.AuditWebhook{Url: "https://evil.example/"},
 		Credential: env("OPENAI_API_KEY")}
 	require.ErrorContains(t, with.Check(hook), "--credential-env OPENAI_API_KEY=evil.example")
+}
+
+func TestAnIdentityAndAManagedSecretGoWhereTheirFlagsSay(t *testing.T) {
+	l, err := allowed.New(all.Providers(), allowed.Flags{
+		Identities: []string{"aws", "aws:arn:aws:iam::1:role/x=gw.example", "google", "azure:11-22"},
+		Managers:   []string{"aws/eu-west-1/prod/=api.openai.com", "azure/kv/openai=*.openai.azure.com"}})
+	require.NoError(t, err)
+	as := func(who string) *configv1.Credential {
+		return &configv1.Credential{Source: &configv1.Credential_WorkloadIdentity{
+			WorkloadIdentity: &configv1.WorkloadIdentity{As: who}}}
+	}
+	managed := func(name string) *configv1.Credential {
+		return &configv1.Credential{Source: &configv1.Credential_SecretManager{
+			SecretManager: &configv1.ManagedSecret{Name: name}}}
+	}
+	at := func(vendor, endpoint string, c *configv1.Credential) *configv1.Provider {
+		return &configv1.Provider{Name: "p", Vendor: vendor, Endpoint: endpoint, Region: "eu-west-1", Project: "acme",
+			Credential: c}
+	}
+	for _, good := range []configv1.Object{
+		at("bedrock", "", as("")), at("vertex", "", as("")),
+		at("bedrock", "https://gw.example", as("arn:aws:iam::1:role/x")),
+		at("azure", "https://acme.openai.azure.com", as("11-22")),
+		at("openai", "", managed("aws/eu-west-1/prod/openai")),
+		at("azure", "https://acme.openai.azure.com", managed("azure/kv/openai")),
+	} {
+		require.NoError(t, l.Check(good), "%v", good)
+	}
+	for message, bad := range map[string]configv1.Object{
+		"is for providers of the vendors bedrock, vertex and azure alone": at("openai", "", as("")),
+		"aws may be sent": at("bedrock", "https://evil.example", as("")),
+		"to gw.example alone, and not to bedrock-runtime.eu-west-1.amazonaws.com": at("bedrock", "",
+			as("arn:aws:iam::1:role/x")),
+		"Start the control plane with --credential-identity aws:arn:aws:iam::1:role/y=HOST": at("bedrock", "",
+			as("arn:aws:iam::1:role/y")),
+		"credential.workload_identity: azure is not among the identities": at("azure", "https://acme.openai.azure.com", as("")),
+		"--credential-secret-manager aws/eu-west-1/prod/openai=evil.example": at("openai", "https://evil.example",
+			managed("aws/eu-west-1/prod/openai")),
+		"not among the secrets in secret managers": at("openai", "", managed("aws/eu-west-1/production")),
+	} {
+		require.ErrorContains(t, l.Check(bad), message)
+		require.Error(t, (*allowed.List)(nil).Check(bad))
+	}
+	webhook := &configv1.Webhook{Name: "w", Url: "https://a.example", Secret: as("")}
+	require.ErrorContains(t, l.Check(webhook), "is for providers of the vendors")
+	for _, flag := range []string{"", "aws=", "oracle", "aws:a=b:x"} {
+		_, err := allowed.New(all.Providers(), allowed.Flags{Identities: []string{flag}})
+		require.ErrorContains(t, err, "--credential-identity", flag)
+	}
 }

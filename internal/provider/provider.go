@@ -30,8 +30,9 @@ type Provider struct {
 	BaseURL func(*configv1.Provider) (string, error)
 	// CredentialEnv is the environment variable in which the vendor's own SDK expects a key, or empty.
 	CredentialEnv string
-	// CredentialHosts are the hosts besides that of DefaultEndpoint that may get the variable CredentialEnv, unless the
-	// flags of the process say otherwise. They must belong only to the vendor. A "*" matches a part without a dot.
+	// CredentialHosts are the hosts besides that of DefaultEndpoint that may get the variable CredentialEnv, and tokens
+	// of the process's identity in Cloud, unless the flags of the process say otherwise. They must belong only to the
+	// vendor. A "*" matches a part without a dot.
 	CredentialHosts []string
 	// CredentialHeaders are the request headers that carry credentials or select an account. They are removed before an
 	// attempt at another provider.
@@ -45,6 +46,9 @@ type Provider struct {
 	// zero time means that it does not expire. The control plane calls it before that time. Requests are signed with the
 	// result.
 	Exchange func(ctx context.Context, c *configv1.Provider, credential secret.Value) (secret.Value, time.Time, error)
+	// Cloud is the cloud whose workload identities the vendor takes in place of a credential, such as configv1.AWS, or
+	// empty. CloudScope is what a token of Azure is asked for.
+	Cloud, CloudScope string
 	// DecodeError converts a vendor's answer with a status of 400 or more to OpenAI's error. The body may be empty or
 	// anything, such as HTML.
 	DecodeError func(status int, header http.Header, body []byte) *openai.Error

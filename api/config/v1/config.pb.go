@@ -954,6 +954,8 @@ type Credential struct {
 	//	*Credential_Value
 	//	*Credential_Sealed
 	//	*Credential_Vault
+	//	*Credential_SecretManager
+	//	*Credential_WorkloadIdentity
 	Source        isCredential_Source `protobuf_oneof:"source"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1041,6 +1043,24 @@ func (x *Credential) GetVault() *VaultSecret {
 	return nil
 }
 
+func (x *Credential) GetSecretManager() *ManagedSecret {
+	if x != nil {
+		if x, ok := x.Source.(*Credential_SecretManager); ok {
+			return x.SecretManager
+		}
+	}
+	return nil
+}
+
+func (x *Credential) GetWorkloadIdentity() *WorkloadIdentity {
+	if x != nil {
+		if x, ok := x.Source.(*Credential_WorkloadIdentity); ok {
+			return x.WorkloadIdentity
+		}
+	}
+	return nil
+}
+
 type isCredential_Source interface {
 	isCredential_Source()
 }
@@ -1070,6 +1090,16 @@ type Credential_Vault struct {
 	Vault *VaultSecret `protobuf:"bytes,5,opt,name=vault,proto3,oneof"`
 }
 
+type Credential_SecretManager struct {
+	// Secret in AWS Secrets Manager, Google Secret Manager or Azure Key Vault. It is read again regularly.
+	SecretManager *ManagedSecret `protobuf:"bytes,6,opt,name=secret_manager,json=secretManager,proto3,oneof"`
+}
+
+type Credential_WorkloadIdentity struct {
+	// The control plane's identity in the provider's cloud, in place of a key. For bedrock, vertex and azure.
+	WorkloadIdentity *WorkloadIdentity `protobuf:"bytes,7,opt,name=workload_identity,json=workloadIdentity,proto3,oneof"`
+}
+
 func (*Credential_Env) isCredential_Source() {}
 
 func (*Credential_File) isCredential_Source() {}
@@ -1079,6 +1109,10 @@ func (*Credential_Value) isCredential_Source() {}
 func (*Credential_Sealed) isCredential_Source() {}
 
 func (*Credential_Vault) isCredential_Source() {}
+
+func (*Credential_SecretManager) isCredential_Source() {}
+
+func (*Credential_WorkloadIdentity) isCredential_Source() {}
 
 // A VaultSecret is a field of a secret in the Vault or OpenBao that the control plane's flags name.
 type VaultSecret struct {
@@ -1136,6 +1170,109 @@ func (x *VaultSecret) GetField() string {
 	return ""
 }
 
+// A ManagedSecret is a secret in the secret manager of a cloud, which the control plane reads with its identity there.
+type ManagedSecret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// aws/REGION/NAME, google/PROJECT/NAME or azure/VAULT/NAME. With /VERSION at the end, that version of Google's or
+	// Azure's. NAME may be an ARN of AWS.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Member of the JSON object that the secret is. Its value is a text. Default: the whole secret.
+	Field         string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManagedSecret) Reset() {
+	*x = ManagedSecret{}
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManagedSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManagedSecret) ProtoMessage() {}
+
+func (x *ManagedSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManagedSecret.ProtoReflect.Descriptor instead.
+func (*ManagedSecret) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ManagedSecret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ManagedSecret) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+// A WorkloadIdentity says with which identity of its cloud the control plane obtains tokens for a provider.
+type WorkloadIdentity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identity to act as. AWS: ARN of the role to assume. Google: e-mail address of the service account to impersonate.
+	// Azure: client ID of the user-assigned identity. Default: the identity of the process itself.
+	As            string `protobuf:"bytes,1,opt,name=as,proto3" json:"as,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkloadIdentity) Reset() {
+	*x = WorkloadIdentity{}
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkloadIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkloadIdentity) ProtoMessage() {}
+
+func (x *WorkloadIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkloadIdentity.ProtoReflect.Descriptor instead.
+func (*WorkloadIdentity) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *WorkloadIdentity) GetAs() string {
+	if x != nil {
+		return x.As
+	}
+	return ""
+}
+
 type Timeouts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Longest time to establish a connection. Default 5 s.
@@ -1151,7 +1288,7 @@ type Timeouts struct {
 
 func (x *Timeouts) Reset() {
 	*x = Timeouts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1300,7 @@ func (x *Timeouts) String() string {
 func (*Timeouts) ProtoMessage() {}
 
 func (x *Timeouts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1313,7 @@ func (x *Timeouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timeouts.ProtoReflect.Descriptor instead.
 func (*Timeouts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Timeouts) GetConnect() *durationpb.Duration {
@@ -1212,7 +1349,7 @@ type UpstreamTLS struct {
 
 func (x *UpstreamTLS) Reset() {
 	*x = UpstreamTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1361,7 @@ func (x *UpstreamTLS) String() string {
 func (*UpstreamTLS) ProtoMessage() {}
 
 func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1374,7 @@ func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpstreamTLS.ProtoReflect.Descriptor instead.
 func (*UpstreamTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UpstreamTLS) GetCa() string {
@@ -1282,7 +1419,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1431,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1444,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Model) GetName() string {
@@ -1386,7 +1523,7 @@ type FineTuned struct {
 
 func (x *FineTuned) Reset() {
 	*x = FineTuned{}
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1535,7 @@ func (x *FineTuned) String() string {
 func (*FineTuned) ProtoMessage() {}
 
 func (x *FineTuned) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1548,7 @@ func (x *FineTuned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FineTuned.ProtoReflect.Descriptor instead.
 func (*FineTuned) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FineTuned) GetJob() string {
@@ -1444,7 +1581,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1593,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1606,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Target) GetProvider() string {
@@ -1513,7 +1650,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1662,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1675,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Retry) GetMaxAttempts() uint32 {
@@ -1597,7 +1734,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1746,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1759,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Key) GetName() string {
@@ -1765,7 +1902,7 @@ type RetiredKey struct {
 
 func (x *RetiredKey) Reset() {
 	*x = RetiredKey{}
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1914,7 @@ func (x *RetiredKey) String() string {
 func (*RetiredKey) ProtoMessage() {}
 
 func (x *RetiredKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1927,7 @@ func (x *RetiredKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetiredKey.ProtoReflect.Descriptor instead.
 func (*RetiredKey) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RetiredKey) GetHash() []byte {
@@ -1831,7 +1968,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +1980,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +1993,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Limit) GetDomain() string {
@@ -1900,7 +2037,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2049,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2062,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Budget) GetUnit() Unit {
@@ -1964,7 +2101,7 @@ type Organization struct {
 
 func (x *Organization) Reset() {
 	*x = Organization{}
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2113,7 @@ func (x *Organization) String() string {
 func (*Organization) ProtoMessage() {}
 
 func (x *Organization) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2126,7 @@ func (x *Organization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Organization.ProtoReflect.Descriptor instead.
 func (*Organization) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Organization) GetName() string {
@@ -2069,7 +2206,7 @@ type Project struct {
 
 func (x *Project) Reset() {
 	*x = Project{}
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2218,7 @@ func (x *Project) String() string {
 func (*Project) ProtoMessage() {}
 
 func (x *Project) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2231,7 @@ func (x *Project) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Project.ProtoReflect.Descriptor instead.
 func (*Project) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Project) GetName() string {
@@ -2177,7 +2314,7 @@ type Bodies struct {
 
 func (x *Bodies) Reset() {
 	*x = Bodies{}
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2326,7 @@ func (x *Bodies) String() string {
 func (*Bodies) ProtoMessage() {}
 
 func (x *Bodies) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2339,7 @@ func (x *Bodies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bodies.ProtoReflect.Descriptor instead.
 func (*Bodies) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Bodies) GetShare() float64 {
@@ -2260,7 +2397,7 @@ type Redaction struct {
 
 func (x *Redaction) Reset() {
 	*x = Redaction{}
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2409,7 @@ func (x *Redaction) String() string {
 func (*Redaction) ProtoMessage() {}
 
 func (x *Redaction) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2422,7 @@ func (x *Redaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redaction.ProtoReflect.Descriptor instead.
 func (*Redaction) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Redaction) GetName() string {
@@ -2343,7 +2480,7 @@ type Quotas struct {
 
 func (x *Quotas) Reset() {
 	*x = Quotas{}
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2492,7 @@ func (x *Quotas) String() string {
 func (*Quotas) ProtoMessage() {}
 
 func (x *Quotas) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2505,7 @@ func (x *Quotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
 func (*Quotas) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Quotas) GetOpenBatches() uint64 {
@@ -2495,7 +2632,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2644,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2657,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RateLimit) GetName() string {
@@ -2563,7 +2700,7 @@ type RateLimitDescriptor struct {
 
 func (x *RateLimitDescriptor) Reset() {
 	*x = RateLimitDescriptor{}
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +2712,7 @@ func (x *RateLimitDescriptor) String() string {
 func (*RateLimitDescriptor) ProtoMessage() {}
 
 func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +2725,7 @@ func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitDescriptor.ProtoReflect.Descriptor instead.
 func (*RateLimitDescriptor) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RateLimitDescriptor) GetKey() string {
@@ -2637,7 +2774,7 @@ type RateLimitPolicy struct {
 
 func (x *RateLimitPolicy) Reset() {
 	*x = RateLimitPolicy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2786,7 @@ func (x *RateLimitPolicy) String() string {
 func (*RateLimitPolicy) ProtoMessage() {}
 
 func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2799,7 @@ func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitPolicy.ProtoReflect.Descriptor instead.
 func (*RateLimitPolicy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RateLimitPolicy) GetUnit() Unit {
@@ -2708,7 +2845,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2857,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2870,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Account) GetName() string {
@@ -2840,7 +2977,7 @@ type Provisioning struct {
 
 func (x *Provisioning) Reset() {
 	*x = Provisioning{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2989,7 @@ func (x *Provisioning) String() string {
 func (*Provisioning) ProtoMessage() {}
 
 func (x *Provisioning) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3002,7 @@ func (x *Provisioning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Provisioning.ProtoReflect.Descriptor instead.
 func (*Provisioning) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Provisioning) GetProvider() string {
@@ -2927,7 +3064,7 @@ type IdentityGroup struct {
 
 func (x *IdentityGroup) Reset() {
 	*x = IdentityGroup{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +3076,7 @@ func (x *IdentityGroup) String() string {
 func (*IdentityGroup) ProtoMessage() {}
 
 func (x *IdentityGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +3089,7 @@ func (x *IdentityGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdentityGroup.ProtoReflect.Descriptor instead.
 func (*IdentityGroup) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *IdentityGroup) GetName() string {
@@ -3004,7 +3141,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3153,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3166,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Membership) GetOrganization() string {
@@ -3065,7 +3202,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3214,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3227,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Identity) GetIssuer() string {
@@ -3146,7 +3283,7 @@ type IdentityProvider struct {
 
 func (x *IdentityProvider) Reset() {
 	*x = IdentityProvider{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3295,7 @@ func (x *IdentityProvider) String() string {
 func (*IdentityProvider) ProtoMessage() {}
 
 func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3308,7 @@ func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdentityProvider.ProtoReflect.Descriptor instead.
 func (*IdentityProvider) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *IdentityProvider) GetName() string {
@@ -3294,7 +3431,7 @@ type GroupRole struct {
 
 func (x *GroupRole) Reset() {
 	*x = GroupRole{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3443,7 @@ func (x *GroupRole) String() string {
 func (*GroupRole) ProtoMessage() {}
 
 func (x *GroupRole) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3456,7 @@ func (x *GroupRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRole.ProtoReflect.Descriptor instead.
 func (*GroupRole) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GroupRole) GetGroup() string {
@@ -3368,7 +3505,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3517,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3530,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Retention) GetName() string {
@@ -3455,7 +3592,7 @@ type AdminToken struct {
 
 func (x *AdminToken) Reset() {
 	*x = AdminToken{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3467,7 +3604,7 @@ func (x *AdminToken) String() string {
 func (*AdminToken) ProtoMessage() {}
 
 func (x *AdminToken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3480,7 +3617,7 @@ func (x *AdminToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
 func (*AdminToken) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AdminToken) GetName() string {
@@ -3580,7 +3717,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +3729,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +3742,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Gateway) GetName() string {
@@ -3690,7 +3827,7 @@ type Cors struct {
 
 func (x *Cors) Reset() {
 	*x = Cors{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3702,7 +3839,7 @@ func (x *Cors) String() string {
 func (*Cors) ProtoMessage() {}
 
 func (x *Cors) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3715,7 +3852,7 @@ func (x *Cors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cors.ProtoReflect.Descriptor instead.
 func (*Cors) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Cors) GetOrigins() []string {
@@ -3761,7 +3898,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3773,7 +3910,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3786,7 +3923,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -3827,7 +3964,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +3976,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +3989,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Certificate) GetName() string {
@@ -3901,7 +4038,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3913,7 +4050,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3926,7 +4063,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Route) GetName() string {
@@ -3972,7 +4109,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3984,7 +4121,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3997,7 +4134,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Catalog) GetName() string {
@@ -4037,7 +4174,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4049,7 +4186,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4062,7 +4199,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -4135,7 +4272,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4147,7 +4284,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4160,7 +4297,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -4314,7 +4451,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4463,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4476,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Price) GetInput() string {
@@ -4451,7 +4588,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4463,7 +4600,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4476,7 +4613,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -4540,7 +4677,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4552,7 +4689,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4565,7 +4702,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -4597,7 +4734,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4746,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4759,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -4687,7 +4824,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +4836,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +4849,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *JobService) GetName() string {
@@ -4761,7 +4898,7 @@ type StoredResponses struct {
 
 func (x *StoredResponses) Reset() {
 	*x = StoredResponses{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4773,7 +4910,7 @@ func (x *StoredResponses) String() string {
 func (*StoredResponses) ProtoMessage() {}
 
 func (x *StoredResponses) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4786,7 +4923,7 @@ func (x *StoredResponses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
 func (*StoredResponses) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StoredResponses) GetRetention() *durationpb.Duration {
@@ -4812,7 +4949,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4824,7 +4961,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4837,7 +4974,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -4888,7 +5025,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4900,7 +5037,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4913,7 +5050,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Webhook) GetName() string {
@@ -4994,7 +5131,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5006,7 +5143,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5019,7 +5156,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AlertRule) GetName() string {
@@ -5116,7 +5253,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +5265,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5141,7 +5278,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -5197,7 +5334,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5209,7 +5346,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5222,7 +5359,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -5243,7 +5380,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5255,7 +5392,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5268,7 +5405,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -5297,7 +5434,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5309,7 +5446,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5322,7 +5459,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -5388,7 +5525,7 @@ type AuditSink struct {
 
 func (x *AuditSink) Reset() {
 	*x = AuditSink{}
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5400,7 +5537,7 @@ func (x *AuditSink) String() string {
 func (*AuditSink) ProtoMessage() {}
 
 func (x *AuditSink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5413,7 +5550,7 @@ func (x *AuditSink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSink.ProtoReflect.Descriptor instead.
 func (*AuditSink) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AuditSink) GetName() string {
@@ -5483,7 +5620,7 @@ type AuditWebhook struct {
 
 func (x *AuditWebhook) Reset() {
 	*x = AuditWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5495,7 +5632,7 @@ func (x *AuditWebhook) String() string {
 func (*AuditWebhook) ProtoMessage() {}
 
 func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5508,7 +5645,7 @@ func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWebhook.ProtoReflect.Descriptor instead.
 func (*AuditWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditWebhook) GetUrl() string {
@@ -5533,7 +5670,7 @@ type AuditSyslog struct {
 
 func (x *AuditSyslog) Reset() {
 	*x = AuditSyslog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5545,7 +5682,7 @@ func (x *AuditSyslog) String() string {
 func (*AuditSyslog) ProtoMessage() {}
 
 func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5558,7 +5695,7 @@ func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSyslog.ProtoReflect.Descriptor instead.
 func (*AuditSyslog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditSyslog) GetAddress() string {
@@ -5593,7 +5730,7 @@ type AuditOtlp struct {
 
 func (x *AuditOtlp) Reset() {
 	*x = AuditOtlp{}
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5605,7 +5742,7 @@ func (x *AuditOtlp) String() string {
 func (*AuditOtlp) ProtoMessage() {}
 
 func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5618,7 +5755,7 @@ func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditOtlp.ProtoReflect.Descriptor instead.
 func (*AuditOtlp) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AuditOtlp) GetEndpoint() string {
@@ -5639,7 +5776,7 @@ type AuditFile struct {
 
 func (x *AuditFile) Reset() {
 	*x = AuditFile{}
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5651,7 +5788,7 @@ func (x *AuditFile) String() string {
 func (*AuditFile) ProtoMessage() {}
 
 func (x *AuditFile) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5664,7 +5801,7 @@ func (x *AuditFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFile.ProtoReflect.Descriptor instead.
 func (*AuditFile) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AuditFile) GetPath() string {
@@ -5686,7 +5823,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5698,7 +5835,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5711,7 +5848,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Listing) GetName() string {
@@ -5741,7 +5878,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5753,7 +5890,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5766,7 +5903,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListedModel) GetId() string {
@@ -5812,7 +5949,7 @@ type Guardrail struct {
 
 func (x *Guardrail) Reset() {
 	*x = Guardrail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5824,7 +5961,7 @@ func (x *Guardrail) String() string {
 func (*Guardrail) ProtoMessage() {}
 
 func (x *Guardrail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5837,7 +5974,7 @@ func (x *Guardrail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
 func (*Guardrail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Guardrail) GetName() string {
@@ -5928,7 +6065,7 @@ type GuardRule struct {
 
 func (x *GuardRule) Reset() {
 	*x = GuardRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5940,7 +6077,7 @@ func (x *GuardRule) String() string {
 func (*GuardRule) ProtoMessage() {}
 
 func (x *GuardRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5953,7 +6090,7 @@ func (x *GuardRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
 func (*GuardRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GuardRule) GetName() string {
@@ -6068,7 +6205,7 @@ type TokenIssuer struct {
 
 func (x *TokenIssuer) Reset() {
 	*x = TokenIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6080,7 +6217,7 @@ func (x *TokenIssuer) String() string {
 func (*TokenIssuer) ProtoMessage() {}
 
 func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6093,7 +6230,7 @@ func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
 func (*TokenIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TokenIssuer) GetName() string {
@@ -6173,7 +6310,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6185,7 +6322,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6198,7 +6335,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TokenBinding) GetKey() string {
@@ -6232,7 +6369,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6244,7 +6381,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6257,7 +6394,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Policy) GetName() string {
@@ -6325,7 +6462,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6337,7 +6474,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6350,7 +6487,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PolicyRule) GetName() string {
@@ -6424,7 +6561,7 @@ type ResponseCache struct {
 
 func (x *ResponseCache) Reset() {
 	*x = ResponseCache{}
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6436,7 +6573,7 @@ func (x *ResponseCache) String() string {
 func (*ResponseCache) ProtoMessage() {}
 
 func (x *ResponseCache) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6449,7 +6586,7 @@ func (x *ResponseCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseCache.ProtoReflect.Descriptor instead.
 func (*ResponseCache) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ResponseCache) GetName() string {
@@ -6553,7 +6690,7 @@ type Checker struct {
 
 func (x *Checker) Reset() {
 	*x = Checker{}
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6565,7 +6702,7 @@ func (x *Checker) String() string {
 func (*Checker) ProtoMessage() {}
 
 func (x *Checker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6578,7 +6715,7 @@ func (x *Checker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checker.ProtoReflect.Descriptor instead.
 func (*Checker) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Checker) GetName() string {
@@ -6674,18 +6811,25 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fmax_requests\x18\x01 \x01(\rR\vmaxRequests\x12\x1f\n" +
 	"\vmax_pending\x18\x02 \x01(\rR\n" +
 	"maxPending\x124\n" +
-	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"\xac\x01\n" +
+	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"\xcf\x02\n" +
 	"\n" +
 	"Credential\x12\x12\n" +
 	"\x03env\x18\x01 \x01(\tH\x00R\x03env\x12\x14\n" +
 	"\x04file\x18\x02 \x01(\tH\x00R\x04file\x12\x16\n" +
 	"\x05value\x18\x03 \x01(\tH\x00R\x05value\x12\x18\n" +
 	"\x06sealed\x18\x04 \x01(\tH\x00R\x06sealed\x128\n" +
-	"\x05vault\x18\x05 \x01(\v2 .modelgate.config.v1.VaultSecretH\x00R\x05vaultB\b\n" +
+	"\x05vault\x18\x05 \x01(\v2 .modelgate.config.v1.VaultSecretH\x00R\x05vault\x12K\n" +
+	"\x0esecret_manager\x18\x06 \x01(\v2\".modelgate.config.v1.ManagedSecretH\x00R\rsecretManager\x12T\n" +
+	"\x11workload_identity\x18\a \x01(\v2%.modelgate.config.v1.WorkloadIdentityH\x00R\x10workloadIdentityB\b\n" +
 	"\x06source\"7\n" +
 	"\vVaultSecret\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05field\x18\x02 \x01(\tR\x05field\"\xa8\x01\n" +
+	"\x05field\x18\x02 \x01(\tR\x05field\"9\n" +
+	"\rManagedSecret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05field\x18\x02 \x01(\tR\x05field\"\"\n" +
+	"\x10WorkloadIdentity\x12\x0e\n" +
+	"\x02as\x18\x01 \x01(\tR\x02as\"\xa8\x01\n" +
 	"\bTimeouts\x123\n" +
 	"\aconnect\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\aconnect\x128\n" +
 	"\n" +
@@ -7299,7 +7443,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -7316,184 +7460,188 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Concurrency)(nil),           // 12: modelgate.config.v1.Concurrency
 	(*Credential)(nil),            // 13: modelgate.config.v1.Credential
 	(*VaultSecret)(nil),           // 14: modelgate.config.v1.VaultSecret
-	(*Timeouts)(nil),              // 15: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 16: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 17: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 18: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 19: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 20: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 21: modelgate.config.v1.Key
-	(*RetiredKey)(nil),            // 22: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 23: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 24: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 25: modelgate.config.v1.Organization
-	(*Project)(nil),               // 26: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 27: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 28: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 29: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 30: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 31: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 32: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 33: modelgate.config.v1.Account
-	(*Provisioning)(nil),          // 34: modelgate.config.v1.Provisioning
-	(*IdentityGroup)(nil),         // 35: modelgate.config.v1.IdentityGroup
-	(*Membership)(nil),            // 36: modelgate.config.v1.Membership
-	(*Identity)(nil),              // 37: modelgate.config.v1.Identity
-	(*IdentityProvider)(nil),      // 38: modelgate.config.v1.IdentityProvider
-	(*GroupRole)(nil),             // 39: modelgate.config.v1.GroupRole
-	(*Retention)(nil),             // 40: modelgate.config.v1.Retention
-	(*AdminToken)(nil),            // 41: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 42: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 43: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 44: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 45: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 46: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 47: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 48: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 49: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 50: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 51: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 52: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 53: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 54: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 55: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 56: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 57: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 58: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 59: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 60: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 61: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 62: modelgate.config.v1.AlertEmail
-	(*AuditSink)(nil),             // 63: modelgate.config.v1.AuditSink
-	(*AuditWebhook)(nil),          // 64: modelgate.config.v1.AuditWebhook
-	(*AuditSyslog)(nil),           // 65: modelgate.config.v1.AuditSyslog
-	(*AuditOtlp)(nil),             // 66: modelgate.config.v1.AuditOtlp
-	(*AuditFile)(nil),             // 67: modelgate.config.v1.AuditFile
-	(*Listing)(nil),               // 68: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 69: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 70: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 71: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 72: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 73: modelgate.config.v1.TokenBinding
-	(*Policy)(nil),                // 74: modelgate.config.v1.Policy
-	(*PolicyRule)(nil),            // 75: modelgate.config.v1.PolicyRule
-	(*ResponseCache)(nil),         // 76: modelgate.config.v1.ResponseCache
-	(*Checker)(nil),               // 77: modelgate.config.v1.Checker
-	nil,                           // 78: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 79: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 80: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 81: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 83: google.protobuf.Timestamp
+	(*ManagedSecret)(nil),         // 15: modelgate.config.v1.ManagedSecret
+	(*WorkloadIdentity)(nil),      // 16: modelgate.config.v1.WorkloadIdentity
+	(*Timeouts)(nil),              // 17: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 18: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 19: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 20: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 21: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 22: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 23: modelgate.config.v1.Key
+	(*RetiredKey)(nil),            // 24: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 25: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 26: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 27: modelgate.config.v1.Organization
+	(*Project)(nil),               // 28: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 29: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 30: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 31: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 32: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 33: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 34: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 35: modelgate.config.v1.Account
+	(*Provisioning)(nil),          // 36: modelgate.config.v1.Provisioning
+	(*IdentityGroup)(nil),         // 37: modelgate.config.v1.IdentityGroup
+	(*Membership)(nil),            // 38: modelgate.config.v1.Membership
+	(*Identity)(nil),              // 39: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 40: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 41: modelgate.config.v1.GroupRole
+	(*Retention)(nil),             // 42: modelgate.config.v1.Retention
+	(*AdminToken)(nil),            // 43: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 44: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 45: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 46: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 47: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 48: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 49: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 50: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 51: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 52: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 53: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 54: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 55: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 56: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 57: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 58: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 59: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 60: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 61: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 62: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 63: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 64: modelgate.config.v1.AlertEmail
+	(*AuditSink)(nil),             // 65: modelgate.config.v1.AuditSink
+	(*AuditWebhook)(nil),          // 66: modelgate.config.v1.AuditWebhook
+	(*AuditSyslog)(nil),           // 67: modelgate.config.v1.AuditSyslog
+	(*AuditOtlp)(nil),             // 68: modelgate.config.v1.AuditOtlp
+	(*AuditFile)(nil),             // 69: modelgate.config.v1.AuditFile
+	(*Listing)(nil),               // 70: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 71: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 72: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 73: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 74: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 75: modelgate.config.v1.TokenBinding
+	(*Policy)(nil),                // 76: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 77: modelgate.config.v1.PolicyRule
+	(*ResponseCache)(nil),         // 78: modelgate.config.v1.ResponseCache
+	(*Checker)(nil),               // 79: modelgate.config.v1.Checker
+	nil,                           // 80: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 81: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 82: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 83: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 84: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 85: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	13,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	78,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	15,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	16,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	80,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	17,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	18,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	12,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	82,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	84,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
 	14,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
-	82,  // 8: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	82,  // 9: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	82,  // 10: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	19,  // 11: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	20,  // 12: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	15,  // 13: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	83,  // 14: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	18,  // 15: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	83,  // 16: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	83,  // 17: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	23,  // 18: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	24,  // 19: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	79,  // 20: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	22,  // 21: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	27,  // 22: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	83,  // 23: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
-	1,   // 24: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
-	1,   // 25: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	23,  // 26: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	24,  // 27: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	83,  // 28: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	29,  // 29: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	27,  // 30: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
-	23,  // 31: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	24,  // 32: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	83,  // 33: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	29,  // 34: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	27,  // 35: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	28,  // 36: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	82,  // 37: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	31,  // 38: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	32,  // 39: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	31,  // 40: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	1,   // 41: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
-	2,   // 42: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	83,  // 43: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	37,  // 44: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
-	34,  // 45: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
-	36,  // 46: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
-	83,  // 47: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
-	2,   // 48: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
-	13,  // 49: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
-	39,  // 50: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
-	2,   // 51: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	82,  // 52: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
-	2,   // 53: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	82,  // 54: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
-	82,  // 55: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
-	82,  // 56: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
-	82,  // 57: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
-	83,  // 58: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	83,  // 59: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	44,  // 60: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	43,  // 61: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	82,  // 62: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	13,  // 63: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	48,  // 64: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	49,  // 65: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	50,  // 66: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,   // 67: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,   // 68: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	80,  // 69: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	53,  // 70: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	51,  // 71: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	52,  // 72: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	56,  // 73: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	55,  // 74: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	82,  // 75: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	13,  // 76: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	5,   // 77: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	82,  // 78: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	82,  // 79: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	60,  // 80: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	61,  // 81: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	62,  // 82: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	13,  // 83: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	6,   // 84: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	64,  // 85: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
-	65,  // 86: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
-	66,  // 87: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
-	67,  // 88: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
-	13,  // 89: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
-	69,  // 90: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	71,  // 91: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	7,   // 92: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	8,   // 93: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	9,   // 94: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	73,  // 95: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	81,  // 96: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	75,  // 97: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	82,  // 98: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
-	10,  // 99: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
-	13,  // 100: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
-	82,  // 101: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
-	102, // [102:102] is the sub-list for method output_type
-	102, // [102:102] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	15,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
+	16,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
+	84,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	84,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	84,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	21,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	22,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	17,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	85,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	20,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	85,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	85,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	25,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	26,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	81,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	24,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	29,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	85,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,   // 26: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
+	1,   // 27: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
+	25,  // 28: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	26,  // 29: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	85,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	31,  // 31: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	29,  // 32: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	25,  // 33: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	26,  // 34: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	85,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	31,  // 36: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	29,  // 37: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	30,  // 38: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	84,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	33,  // 40: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	34,  // 41: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	33,  // 42: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	1,   // 43: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
+	2,   // 44: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
+	85,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	39,  // 46: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	36,  // 47: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
+	38,  // 48: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
+	85,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	2,   // 50: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
+	13,  // 51: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	41,  // 52: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	2,   // 53: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
+	84,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	2,   // 55: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
+	84,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	84,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	84,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	84,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	85,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	85,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	46,  // 62: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	45,  // 63: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	84,  // 64: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	13,  // 65: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	50,  // 66: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	51,  // 67: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	52,  // 68: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,   // 69: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,   // 70: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	82,  // 71: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	55,  // 72: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	53,  // 73: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	54,  // 74: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	58,  // 75: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	57,  // 76: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	84,  // 77: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	13,  // 78: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	5,   // 79: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	84,  // 80: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	84,  // 81: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	62,  // 82: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	63,  // 83: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	64,  // 84: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	13,  // 85: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	6,   // 86: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	66,  // 87: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
+	67,  // 88: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
+	68,  // 89: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
+	69,  // 90: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
+	13,  // 91: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
+	71,  // 92: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	73,  // 93: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	7,   // 94: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	8,   // 95: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	9,   // 96: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	75,  // 97: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	83,  // 98: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	77,  // 99: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	84,  // 100: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	10,  // 101: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	13,  // 102: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	84,  // 103: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	104, // [104:104] is the sub-list for method output_type
+	104, // [104:104] is the sub-list for method input_type
+	104, // [104:104] is the sub-list for extension type_name
+	104, // [104:104] is the sub-list for extension extendee
+	0,   // [0:104] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -7508,17 +7656,19 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 		(*Credential_Vault)(nil),
+		(*Credential_SecretManager)(nil),
+		(*Credential_WorkloadIdentity)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[35].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[38].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[47].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[37].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[40].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   71,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -107,7 +107,7 @@ func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 		"two spellings": {"kind: Provider\nname: a\nallow_unlisted_models: true\nallowUnlistedModels: false",
 			"f:4:1: Provider a: allow_unlisted_models: given twice, in two spellings"},
 		"two sources": {"kind: Provider\nname: a\ncredential: {env: A, file: /b}",
-			"f:3:22: Provider a: credential.file: only one of env, file, value, sealed and vault may be given"},
+			"f:3:22: Provider a: credential.file: only one of env, file, value, sealed, vault, secret_manager and workload_identity may be given"},
 		"secret not shown": {"kind: Provider\nname: a\ncredential: {value: 12345}",
 			"f:3:14: Provider a: credential.value: must be a string (put it in quotes)"},
 		"duration": {"kind: Provider\nname: a\ntimeouts: {idle: 5}",

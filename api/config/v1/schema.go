@@ -56,7 +56,8 @@ func requiredFields() map[string][]string {
 		"Retention":     {"name"},
 		"IdentityGroup": {"name", "display_name", "provider"}, "Provisioning": {"provider", "id", "user_name"},
 		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"}, "VaultSecret": {"path", "field"},
-		"AuditSink": {"name"}, "AuditWebhook": {"url"}, "AuditSyslog": {"address"}, "AuditOtlp": {"endpoint"},
+		"ManagedSecret": {"name"},
+		"AuditSink":     {"name"}, "AuditWebhook": {"url"}, "AuditSyslog": {"address"}, "AuditOtlp": {"endpoint"},
 		"AuditFile": {"path"},
 	}
 }

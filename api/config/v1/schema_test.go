@@ -74,6 +74,8 @@ func TestSchemaRefusesWhatIsNoObject(t *testing.T) {
 		"duration": "timeouts: {connect: 0.5s}", "a number as text": "concurrency: {max_requests: '3'}",
 		"an enumeration": "unsupported_parameters: DROP", "a credential": "credential: {env: KEY}",
 		"a secret in Vault": "credential: {vault: {path: secret/data/a, field: key}}",
+		"a managed secret":  "credential: {secret_manager: {name: aws/eu-west-1/a}}",
+		"an identity":       "credential: {workload_identity: {}}",
 	} {
 		require.NoError(t, judge(t, s, good+more), name)
 		_, err := configv1.ParseYAML("f", []byte(good+more))

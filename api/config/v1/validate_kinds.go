@@ -17,6 +17,7 @@ import (
 const (
 	maxVaultPath  = 512 // bytes
 	maxVaultField = 128 // bytes
+	maxIdentity   = 256 // bytes
 )
 
 func (v *validator) provider(p *Provider) {
@@ -67,7 +68,7 @@ func (v *validator) provider(p *Provider) {
 func (v *validator) credential(field string, c *Credential) {
 	switch source := c.GetSource().(type) {
 	case nil:
-		v.fail(field, "needs one of env, file, vault and value")
+		v.fail(field, "needs one of env, file, vault, secret_manager, workload_identity and value")
 	case *Credential_Env:
 		if !envPattern.MatchString(source.Env) {
 			v.fail(field+".env", "must be the name of an environment variable: letters, digits and _")
@@ -84,13 +85,19 @@ func (v *validator) credential(field string, c *Credential) {
 		}
 	case *Credential_Vault:
 		v.vaultSecret(field+".vault", source.Vault)
+	case *Credential_SecretManager:
+		v.managedSecret(field+".secret_manager", source.SecretManager)
+	case *Credential_WorkloadIdentity:
+		if as := source.WorkloadIdentity.GetAs(); len(as) > maxIdentity || strings.ContainsFunc(as, notOfIdentity) {
+			v.fail(field+".workload_identity.as", "must be the ARN of a role, the e-mail address of a service account "+
+				"or a client ID, of at most %d bytes", maxIdentity)
+		}
 	}
 }
 
 // vaultSecret accepts what can be the path of a request, and leads nowhere but where it looks to.
 func (v *validator) vaultSecret(field string, s *VaultSecret) {
-	if p := s.GetPath(); p == "" || len(p) > maxVaultPath || strings.HasPrefix(p, "/") || path.Clean(p) != p ||
-		strings.HasPrefix(p, "..") || p == "." || !plainPath(p) {
+	if !plainPath(s.GetPath()) {
 		v.fail(field+".path", "must be a path below /v1/ such as secret/data/openai, of at most %d bytes: "+
 			"without a slash at an end, empty parts, .., spaces and the characters ? # %% * \\", maxVaultPath)
 	}
@@ -99,7 +106,24 @@ func (v *validator) vaultSecret(field string, s *VaultSecret) {
 	}
 }
 
+// managedSecret accepts the name of a secret as [ManagedSecret.Parts] takes it.
+func (v *validator) managedSecret(field string, s *ManagedSecret) {
+	if _, err := s.Parts(); err != nil {
+		v.fail(field+".name", "%s", err)
+	}
+	if f := s.GetField(); len(f) > maxVaultField || strings.ContainsFunc(f, unicode.IsControl) {
+		v.fail(field+".field", "must be the name of a member of the secret, of at most %d bytes", maxVaultField)
+	}
+}
+
+func notOfIdentity(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`*=,"\\`, r) }
+
+// plainPath reports whether a path leads nowhere but where it looks to.
 func plainPath(p string) bool {
+	if p == "" || len(p) > maxVaultPath || strings.HasPrefix(p, "/") || path.Clean(p) != p ||
+		strings.HasPrefix(p, "..") || p == "." {
+		return false
+	}
 	return utf8.ValidString(p) && !strings.ContainsFunc(p, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`?#%*\`, r)
 	})

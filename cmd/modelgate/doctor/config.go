@@ -86,6 +86,11 @@ func mendCredential(o configv1.Object, problem string) string {
 	case *configv1.Credential_Vault:
 		return fmt.Sprintf("Put a text into the field %s of %s in Vault, and let the control plane read it (docs/secrets.md)",
 			source.Vault.GetField(), source.Vault.GetPath())
+	case *configv1.Credential_SecretManager:
+		return fmt.Sprintf("Let the control plane's identity in the cloud read %s (docs/secrets.md)",
+			source.SecretManager.GetName())
+	case *configv1.Credential_WorkloadIdentity:
+		return "Give the control plane an identity in the cloud that may use the models (docs/secrets.md)"
 	}
 	return "modelgate config get provider NAME, then config apply"
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
@@ -23,13 +24,16 @@ func Provider() provider.Provider {
 		CredentialHosts:   []string{"*.openai.azure.com", "*.cognitiveservices.azure.com"},
 		CredentialHeaders: []string{"api-key", "authorization"},
 		Sign:              sign,
-		DecodeError:       d.DecodeError,
-		Chat:              openaicompat.New(d),
-		Completion:        openaicompat.NewCompletion(d),
-		Embedding:         openaicompat.NewEmbedding(d),
-		Batches:           batches(d),
-		FineTuning:        fineTuning(),
-		Realtime:          realtime,
+		Cloud:             configv1.Azure,
+		// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/managed-identity
+		CloudScope:  "https://cognitiveservices.azure.com/.default",
+		DecodeError: d.DecodeError,
+		Chat:        openaicompat.New(d),
+		Completion:  openaicompat.NewCompletion(d),
+		Embedding:   openaicompat.NewEmbedding(d),
+		Batches:     batches(d),
+		FineTuning:  fineTuning(),
+		Realtime:    realtime,
 		Native: []string{
 			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions",
 			"/audio/translations",

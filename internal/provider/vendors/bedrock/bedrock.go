@@ -28,6 +28,7 @@ func Provider() provider.Provider {
 		CredentialHosts:   regions(),
 		CredentialHeaders: []string{"authorization", "x-amz-date", "x-amz-security-token"},
 		Sign:              sign,
+		Cloud:             configv1.AWS,
 		DecodeError:       converse.DecodeError,
 		Chat:              legacy.Functions(converse.Codec{}),
 		TakesThinking:     true,

@@ -7,8 +7,10 @@ package vertex
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,9 +35,11 @@ func Provider() provider.Provider {
 		Name:              name,
 		StreamTypes:       []string{"text/event-stream", "application/json"}, // a JSON array, where alt=sse is not honoured
 		BaseURL:           baseURL,
+		CredentialHosts:   append(slices.Collect(maps.Values(hosts)), "*-aiplatform.googleapis.com"),
 		CredentialHeaders: []string{"authorization", "x-goog-api-key", "x-goog-user-project", "anthropic-beta"},
 		Sign:              sign,
 		Exchange:          exchanging(isGoogles),
+		Cloud:             configv1.Google,
 		DecodeError:       decodeError,
 		TakesThinking:     true,
 		Messages:          native{},

@@ -1,0 +1,47 @@
+package configv1_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+func TestAManagedSecretAndAnIdentityHaveNamesOfTheirClouds(t *testing.T) {
+	errsOf := func(source *configv1.Credential) configv1.Errors {
+		return configv1.Validate(&configv1.Provider{Name: "a", Vendor: "openai", Credential: source}, knownVendor)
+	}
+	managed := func(name, field string) configv1.Errors {
+		return errsOf(&configv1.Credential{Source: &configv1.Credential_SecretManager{
+			SecretManager: &configv1.ManagedSecret{Name: name, Field: field}}})
+	}
+	for _, good := range []string{"aws/eu-west-1/openai", "aws/us-gov-east-1/prod/openai",
+		"aws/eu-west-1/arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/openai-AbCdEf", "google/acme-1/openai",
+		"google/example.com:acme/openai/3", "azure/acme/openai", "azure/acme/openai/0123456789abcdef"} {
+		require.Empty(t, managed(good, ""), good)
+		require.Empty(t, managed(good, "key"), good)
+	}
+	for _, bad := range []string{"", "aws", "aws/", "aws/eu-west-1", "aws/eu-west-1/", "aws/evil.example/a",
+		"aws/eu-west-1/../a",
+		"aws/eu-west-1/a b", "oracle/a/b", "google/acme/a/b/c", "google/acme/a:access?x", "google/a/../b",
+		"azure/a.evil.example/b",
+		"azure/acme/a_b", "azure/acme/a#b", "AWS/eu-west-1/a", "aws/eu-west-1//a"} {
+		errs := managed(bad, "")
+		require.Len(t, errs, 1, bad)
+		require.Equal(t, "credential.secret_manager.name", errs[0].Field)
+	}
+	require.Equal(t, "credential.secret_manager.field", managed("aws/eu-west-1/a", "a\nb")[0].Field)
+	as := func(who string) configv1.Errors {
+		return errsOf(&configv1.Credential{Source: &configv1.Credential_WorkloadIdentity{
+			WorkloadIdentity: &configv1.WorkloadIdentity{As: who}}})
+	}
+	for _, good := range []string{"", "arn:aws:iam::123456789012:role/a/b", "models@acme.iam.gserviceaccount.com",
+		"11111111-2222-3333-4444-555555555555"} {
+		require.Empty(t, as(good), good)
+	}
+	for _, bad := range []string{"a b", "a\nb", "a=b", "*", "a,b", strings.Repeat("a", 257)} {
+		require.Equal(t, "credential.workload_identity.as", as(bad)[0].Field, bad)
+	}
+}
