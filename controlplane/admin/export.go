@@ -16,9 +16,11 @@ import (
 )
 
 // exportedKinds are the kinds that files describe, by plural: what others refer to comes first. Keys, accounts and
-// tokens cannot be stored from a file. The gateway itself writes listings.
+// tokens cannot be stored from a file. The gateway itself writes listings. No prune deletes the proof: audit sinks and
+// the retention are not among them.
 var exportedKinds = [...]string{"organizations", "projects", "certificates", "providers", "catalogs", "models",
-	"routes", "gateways", "ratelimits", "jobservices", "webhooks", "alertreceivers", "alertrules"}
+	"routes", "gateways", "ratelimits", "checkers", "guardrails", "policies", "responsecaches", "tokenissuers",
+	"identityproviders", "jobservices", "webhooks", "alertreceivers", "alertrules"}
 
 // exported returns the place of a stored object in an export, or false for one that files do not describe.
 func exported(e configstore.Entry) (int, bool) {

@@ -54,6 +54,8 @@ func settled(t *testing.T) *bench {
 	_, err := b.client.Apply(t.Context(), []configv1.Object{model("m", "p"), tuned, withValue("p", "sk-upstream-1"),
 		&configv1.Provider{Name: "q", Vendor: "echo"}, &configv1.Organization{Name: "acme"},
 		&configv1.Project{Name: "acme/web"}, &configv1.Organization{Name: "zeta"},
+		&configv1.ResponseCache{Name: "cache"}, &configv1.Policy{Name: "rules", Rules: []*configv1.PolicyRule{
+			{Name: "one", Deny: "size > 1000"}}},
 		&configv1.Account{Name: "ann", Role: configv1.Role_VIEWER, Password: "correct horse battery"}}, false)
 	require.NoError(t, err)
 	_, err = b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: "k", Organization: "acme", Project: "web"})
@@ -65,7 +67,7 @@ func TestExportIsAppliedAgain(t *testing.T) {
 	b := settled(t)
 	documents, objects := b.exported(t)
 	require.Equal(t, []string{"Organization acme", "Organization zeta", "Project acme/web", "Provider p", "Provider q",
-		"Model m"}, labels(objects), "what others refer to is first; keys, accounts and fine-tuned models are left out")
+		"Model m", "Policy rules", "ResponseCache cache"}, labels(objects), "what others refer to is first; keys, accounts and fine-tuned models are left out")
 	require.NotContains(t, string(slices.Concat(documents...)), "sk-upstream")
 
 	same, err := b.client.ApplyPruning(t.Context(), objects, adminapi.PruneAll, false)
