@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +81,8 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		Organizations: configstore.All[*configv1.Organization](state),
 		Projects:      configstore.All[*configv1.Project](state),
 		RateLimits:    configstore.All[*configv1.RateLimit](state),
+		CertificateIssuers: slices.DeleteFunc(configstore.All[*configv1.CertificateIssuer](state),
+			(*configv1.CertificateIssuer).GetDisabled),
 	}
 	for _, k := range state.Objects[xds.KindKey] {
 		in.Keys = append(in.Keys, k.(*configv1.Key))

@@ -357,7 +357,8 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 	checkers, away := s.resolver.checkersOf(configstore.All[*configv1.Checker](state))
 	in.Settings, in.Responses = s.settings.of(in.JobServices, &configv1.Settings{Issuers: issuers,
 		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: configstore.All[*configv1.Policy](state),
-		ResponseCaches: configstore.All[*configv1.ResponseCache](state), Checkers: checkers})
+		ResponseCaches: configstore.All[*configv1.ResponseCache](state), Checkers: checkers,
+		CertificateIssuers: in.CertificateIssuers})
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
 		chains[c.GetName()] = []byte(c.GetChain())

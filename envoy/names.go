@@ -74,6 +74,14 @@ const (
 // PlacesHeader is gRPC metadata on an ext_proc stream of an Envoy whose providers have clusters by place.
 const PlacesHeader = "x-places"
 
+// CertificatesHeader is gRPC metadata on an ext_proc stream of a gateway, by name, whose clients may present
+// certificates. Only there is the header HeaderCertificate Envoy's.
+const CertificatesHeader = "x-certificates"
+
+// HeaderCertificate is the header in which Envoy says whose certificate a client has presented
+// (https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man/headers#x-forwarded-client-cert).
+const HeaderCertificate = "x-forwarded-client-cert"
+
 // DrainsHeader is gRPC metadata on an ext_proc stream of a listener that holds a request from its way on while the
 // body of it comes.
 const DrainsHeader = "x-drains"

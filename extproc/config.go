@@ -10,6 +10,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -75,6 +76,7 @@ func (c *configClient) settings() *xdsclient.Type {
 			if c.building.Tokens, err = jwtauth.New(s.GetIssuers()); err != nil {
 				return err
 			}
+			c.building.Certificates = access.CertificatesOf(s.GetCertificateIssuers())
 			c.building.Caches, err = respcache.Compile(s.GetResponseCaches(), s.GetKeyPepper(), s.GetGuardrails(),
 				c.answers, c.building.Caches)
 			return err

@@ -37,13 +37,15 @@ type handler interface {
 type traits struct {
 	role   string
 	places bool // Envoy has clusters of providers by place
-	drains bool // the listener can hold a request back while its body drains
+	// certificates is the gateway whose clients may present them; empty: they may not.
+	certificates string
+	drains       bool // the listener can hold a request back while its body drains
 }
 
 // traitsOf reads the traits. The function get returns the value of a header, or "".
 func traitsOf(get func(name string) string) traits {
 	return traits{role: get(envoy.RoleHeader), places: get(envoy.PlacesHeader) != "",
-		drains: get(envoy.DrainsHeader) != ""}
+		drains: get(envoy.DrainsHeader) != "", certificates: get(envoy.CertificatesHeader)}
 }
 
 // A leanHandler passes messages of extproc/transport to a handler.

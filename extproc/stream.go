@@ -33,6 +33,9 @@ func (s *Server) open(l link, t traits) (handler, error) {
 	if t.places {
 		c.exchange.SetPlaces()
 	}
+	if t.certificates != "" && t.role == envoy.RoleDownstream {
+		c.exchange.SetGateway(t.certificates)
+	}
 	return c, nil
 }
 

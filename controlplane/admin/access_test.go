@@ -15,6 +15,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/certs"
 )
 
 // endpoints are all that is served, each with the scope that it takes.
@@ -85,7 +86,7 @@ func endpoints() []struct {
 		switch k.Name {
 		case "Key":
 			read, write = admin.KeysRead, admin.KeysWrite
-		case "Account", "AdminToken", "IdentityProvider", "IdentityGroup", "TokenIssuer":
+		case "Account", "AdminToken", "IdentityProvider", "IdentityGroup", "TokenIssuer", "CertificateIssuer":
 			read, write = admin.AdminsRead, admin.AdminsWrite
 		case "AuditSink", "Retention":
 			write = admin.Everything
@@ -223,7 +224,13 @@ func TestNobodyGivesRightsThatAreNotTheirs(t *testing.T) {
 		`{"name":"boss","role":"OWNER","password":"correct horse battery"}`).status)
 	boss := b.makeToken(t, `{"display_name":"all","scopes":["*"]}`)
 	of := b.makeToken(t, `{"display_name":"admins","scopes":["admins:write","keys:read"]}`).Token
+	pair, err := certs.Ensure(t.TempDir(), nil, time.Now())
+	require.NoError(t, err)
+	ca, err := json.Marshal(string(pair.Certificate))
+	require.NoError(t, err)
 	for _, tc := range []struct{ method, path, body string }{
+		{"PUT", "/admin/v1/certificateissuers/i", `{"name":"i","ca":` + string(ca) +
+			`,"bindings":[{"key":"key_1","identity":"a.test"}]}`},
 		{"POST", "/admin/v1/admintokens", `{"display_name":"x","scopes":["*"]}`},
 		{"POST", "/admin/v1/admintokens", `{"display_name":"x","scopes":["keys:read","config:write"]}`},
 		{"POST", "/admin/v1/accounts", `{"name":"x","role":"VIEWER"}`},

@@ -101,7 +101,7 @@ func rightsOf(o configv1.Object) []Scope {
 			scopes = append(scopes, TenantScopesOf(m.GetRole())...)
 		}
 		return scopes
-	case *configv1.TokenIssuer: // it lets tokens act as keys
+	case *configv1.TokenIssuer, *configv1.CertificateIssuer: // they let tokens and certificates act as keys
 		return []Scope{KeysWrite}
 	case *configv1.IdentityProvider:
 		scopes := ScopesOf(o.GetDefaultRole())

@@ -20,6 +20,7 @@ import (
 // the retention are not among them.
 var exportedKinds = [...]string{"organizations", "projects", "certificates", "providers", "catalogs", "models",
 	"routes", "gateways", "ratelimits", "checkers", "guardrails", "policies", "responsecaches", "tokenissuers",
+	"certificateissuers",
 	"identityproviders", "jobservices", "webhooks", "alertreceivers", "alertrules"}
 
 // exported returns the place of a stored object in an export, or false for one that files do not describe.

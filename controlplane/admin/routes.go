@@ -195,7 +195,7 @@ func ReadScope(kind configv1.Kind) Scope {
 	case *configv1.Key:
 		return KeysRead
 	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
-		*configv1.TokenIssuer:
+		*configv1.TokenIssuer, *configv1.CertificateIssuer:
 		return AdminsRead
 	}
 	return ConfigRead
@@ -207,7 +207,7 @@ func WriteScope(kind configv1.Kind) Scope {
 	case *configv1.Key:
 		return KeysWrite
 	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
-		*configv1.TokenIssuer:
+		*configv1.TokenIssuer, *configv1.CertificateIssuer:
 		return AdminsWrite
 	case *configv1.AuditSink, *configv1.Retention: // one gets what everybody does, the other deletes it
 		return Everything

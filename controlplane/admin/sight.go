@@ -194,6 +194,8 @@ func looksOfPeople() map[string]look {
 		"IdentityProvider.provisioned_only":   {unseen, "who cannot sign in"},
 		"IdentityGroup.*":                     {rights, "only users who have all rights can change it"},
 		"TokenIssuer.*":                       {rights, "only users who also have keys:write can change it"},
+		"CertificateIssuer.*":                 {rights, "only users who also have keys:write can change it"},
+		"CertificateBinding.*":                {rights, "likewise"},
 		"TokenBinding.*":                      {rights, "likewise"},
 		"GroupRole.*":                         {rights, "only users who have all these rights can give them"},
 	}

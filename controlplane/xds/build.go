@@ -30,6 +30,8 @@ type Input struct {
 	Organizations []*configv1.Organization
 	Projects      []*configv1.Project
 	RateLimits    []*configv1.RateLimit
+	// CertificateIssuers are those that are not disabled.
+	CertificateIssuers []*configv1.CertificateIssuer
 	// Keys are only used to check references to them, in any order. There may be very many, so each is checked when it
 	// changes: see CheckKey.
 	Keys []*configv1.Key
@@ -123,13 +125,15 @@ func (b *builder) buildAll(in Input) {
 	each(b, KindCatalog, in.Catalogs, catalog)
 	each(b, KindCertificate, in.Certificates, certificate)
 	idle := b.longestIdle()
+	each(b, KindIssuer, in.CertificateIssuers, clientAuthorities)
 	for _, g := range in.Gateways {
-		claimed := b.claim(g)
-		b.remember(Object{KindGateway, g.GetName()}, g, fmt.Sprint(idle, claimed), func() ([]Resource, error) {
+		claimed, clients := b.claim(g), issuerFor(g, in.CertificateIssuers)
+		b.remember(Object{KindGateway, g.GetName()}, g, fmt.Sprint(idle, claimed, clients.GetRequired(),
+			clients.GetProxies(), clients != nil), func() ([]Resource, error) {
 			if claimed != nil {
 				return nil, claimed
 			}
-			return b.gateway(g), nil
+			return b.gateway(g, clients), nil
 		})
 	}
 	for _, s := range in.JobServices { // the last that takes a socket
@@ -234,12 +238,15 @@ func (b *builder) resources(o Object, source proto.Message, build func() ([]Reso
 }
 
 // gateway builds the listeners and routes of a gateway.
-func (b *builder) gateway(g *configv1.Gateway) []Resource {
+func (b *builder) gateway(g *configv1.Gateway, clients *configv1.CertificateIssuer) []Resource {
 	limit := &corev3.TypedExtensionConfig{Name: addressLimitName(g), TypedConfig: pack(addressLimit(g.GetAddressLimit()))}
 	rs := []Resource{
-		{Role: envoy.RoleEnvoy, Name: listenerName(g), Message: listener(g)},
+		{Role: envoy.RoleEnvoy, Name: listenerName(g), Message: listener(g, clients)},
 		{Role: envoy.RoleEnvoy, Name: routesName(g), Message: b.routes(g)},
 		{Role: envoy.RoleEnvoy, Name: addressLimitName(g), Message: limit},
+	}
+	if clients != nil {
+		rs = append(rs, clientsExtProc(g))
 	}
 	if g.GetPlainHttpPort() != 0 {
 		rs = append(rs, Resource{Role: envoy.RoleEnvoy, Name: plainListenerName(g), Message: plainListener(g)})

@@ -44,6 +44,7 @@ func readInput(t *testing.T, path string) Input {
 	require.NoError(t, err)
 	var doc struct {
 		Providers, Models, Keys, Gateways, Certificates, Routes, Catalogs, JobServices, Webhooks, Listings []json.RawMessage
+		CertificateIssuers                                                                                 []json.RawMessage
 		Organizations, Projects, RateLimits                                                                []json.RawMessage
 		Settings, Responses                                                                                json.RawMessage
 	}
@@ -63,6 +64,8 @@ func readInput(t *testing.T, path string) Input {
 		Organizations: messages[configv1.Organization](t, doc.Organizations),
 		Projects:      messages[configv1.Project](t, doc.Projects),
 		RateLimits:    messages[configv1.RateLimit](t, doc.RateLimits),
+
+		CertificateIssuers: messages[configv1.CertificateIssuer](t, doc.CertificateIssuers),
 
 		Settings: messages[configv1.Settings](t, []json.RawMessage{doc.Settings})[0],
 	}

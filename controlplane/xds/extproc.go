@@ -30,13 +30,17 @@ const messageTimeout = 10 * time.Second
 // extProc returns the filter of every gateway's listener as an extension configuration, so that its options change
 // without draining a listener. Listeners of earlier versions, and of Envoys that others run, use another name.
 func (b *builder) extProc() ([]Resource, error) {
-	gateway := drainingExtProc()
-	// The default of this filter is part of the listener, which would change with it.
-	gateway.AllowedOverrideModes = append(gateway.AllowedOverrideModes, sessionMode())
 	return []Resource{
-		extProcResource(extProcFilter, gateway),
+		extProcResource(extProcFilter, gatewayExtProc()),
 		extProcResource(earlierExtProcFilter, downstreamExtProc(envoy.RoleDownstream)),
 	}, nil
+}
+
+func gatewayExtProc() *extprocv3.ExternalProcessor {
+	filter := drainingExtProc()
+	// The default of this filter is part of the listener, which would change with it.
+	filter.AllowedOverrideModes = append(filter.AllowedOverrideModes, sessionMode())
+	return filter
 }
 
 func extProcResource(name string, filter *extprocv3.ExternalProcessor) Resource {

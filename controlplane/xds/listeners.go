@@ -60,16 +60,21 @@ func (b *builder) take(claims ...socket) error {
 	return nil
 }
 
-// listener returns the HTTPS listener of a gateway.
-func listener(g *configv1.Gateway) *listenerv3.Listener {
+// listener returns the HTTPS listener of a gateway, whose clients may present certificates of an issuer if that is not
+// nil.
+func listener(g *configv1.Gateway, clients *configv1.CertificateIssuer) *listenerv3.Listener {
+	secure, connections := serverTLS(g.CertificateName()), connections(g)
+	if clients != nil {
+		takeCertificates(secure, connections, g, clients)
+	}
 	return &listenerv3.Listener{
 		Name:                          listenerName(g),
 		Address:                       socketAddress(g.ListenAddress(), g.GetPort()),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
 		FilterChains: []*listenerv3.FilterChain{{
 			TransportSocketConnectTimeout: seconds(10),
-			TransportSocket:               transportSocket(serverTLS(g.CertificateName())),
-			Filters:                       []*listenerv3.Filter{connectionManager(connections(g))},
+			TransportSocket:               transportSocket(secure),
+			Filters:                       []*listenerv3.Filter{connectionManager(connections)},
 		}},
 	}
 }

@@ -35,6 +35,16 @@ func references(in Input) []ObjectError {
 				Err: fmt.Errorf("provider: %q does not exist or has an error", name)})
 		}
 	}
+	gateways := make(map[string]bool, len(in.Gateways))
+	for _, g := range in.Gateways {
+		gateways[g.GetName()] = true
+	}
+	for _, c := range in.CertificateIssuers {
+		if name := c.GatewayName(); !gateways[name] {
+			errs = append(errs, ObjectError{Object: Object{KindIssuer, c.GetName()},
+				Err: fmt.Errorf("gateway: %q does not exist, so nobody is asked for a certificate", name)})
+		}
+	}
 	k := known{in, map[string]map[string]bool{}}
 	for _, l := range in.RateLimits {
 		if err := effects(l.GetDescriptors(), "descriptors", k); err != nil {

@@ -24,6 +24,7 @@ const (
 	KindOrganization = "Organization"
 	KindProject      = "Project"
 	KindRateLimit    = "RateLimit"
+	KindIssuer       = "CertificateIssuer"
 	KindSettings     = "Settings"
 	KindResponses    = "ResponseStore"
 	KindSystem       = "System"

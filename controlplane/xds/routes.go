@@ -76,10 +76,11 @@ func ofKind(kind string) *routev3.RouteMatch {
 // onward returns the route for requests of a kind to the clusters of their plans.
 func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration) *routev3.Route {
 	return &routev3.Route{
-		Name:                   name,
-		Match:                  ofKind(kind),
-		TypedPerFilterConfig:   passing(),
-		RequestHeadersToRemove: []string{"x-request-id", "x-forwarded-proto", "x-forwarded-for", "x-envoy-external-address"},
+		Name:                 name,
+		Match:                ofKind(kind),
+		TypedPerFilterConfig: passing(),
+		RequestHeadersToRemove: []string{"x-request-id", "x-forwarded-proto", "x-forwarded-for", "x-envoy-external-address",
+			envoy.HeaderCertificate},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier:     planSpecifier(),
 			HostRewriteSpecifier: &routev3.RouteAction_AutoHostRewrite{AutoHostRewrite: wrapperspb.Bool(true)},

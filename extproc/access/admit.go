@@ -24,6 +24,8 @@ type Directory struct {
 	Projects      map[string]*configv1.Project      // by "<organization>/<project>"
 	RateLimits    map[string]*rlsv3.RateLimitConfig // by name
 	Tokens        *jwtauth.Verifier                 // of clients without keys; nil: there are none
+	// Certificates are the issuers of those that clients may present in place of keys, by gateway.
+	Certificates map[string]*configv1.CertificateIssuer
 }
 
 // A Caller is the sender of a request, as the request identifies it.
@@ -33,10 +35,12 @@ type Caller struct {
 	Authorization string // header value
 	Address       string // in Envoy's format
 	Path          string
+	// Gateway that takes certificates of its clients, by name, and what Envoy says of the client's; empty: it has none.
+	Gateway, Certificate string
 }
 
-// Admit finds the client of a request, by its key or by the headers of the job service, and checks that the key may be
-// used for it. The client is nil if there is none. The errors are those of the interface document.
+// Admit finds the client of a request, by its key, its certificate or the headers of the job service, and checks that
+// the key may be used for it. The client is nil if there is none. The errors are those of the interface document.
 func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	var key *Client
 	var why string
@@ -44,6 +48,8 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	case c.Internal:
 		key = d.Keyring.ByName(c.Key)
 		why = "The API key on whose behalf this is asked is gone, disabled or expired."
+	case c.Authorization == "" && c.Certificate != "":
+		key, why = d.ofCertificate(c.Gateway, c.Certificate)
 	case !auth.IsBearer(c.Authorization):
 		why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
 	default:

@@ -11,10 +11,13 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 )
 
-// admit finds the client of a request by its key, and checks that the key may be used for the request.
+// admit finds the client of a request by its key or certificate, and checks that the key may be used for the request.
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey),
 		Authorization: x.authorization(h), Address: h.Get(envoy.HeaderAddress), Path: path}
+	if x.gateway != "" {
+		caller.Gateway, caller.Certificate = x.gateway, h.Get(envoy.HeaderCertificate)
+	}
 	x.address = caller.Address
 	d := x.config.Directory
 	var e *openai.Error

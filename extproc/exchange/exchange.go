@@ -58,8 +58,9 @@ type Env struct {
 type Exchange struct {
 	env       *Env
 	config    *Config
-	internal  bool // the request comes from the job service
-	hasPlaces bool // Envoy has clusters of providers by place
+	internal  bool   // the request comes from the job service
+	hasPlaces bool   // Envoy has clusters of providers by place
+	gateway   string // whose clients may present certificates; empty: it is another
 	state     state
 	record    metering.Record
 
@@ -143,6 +144,9 @@ func NewInternal(env *Env, config *Config) *Exchange {
 // SetPlaces tells the exchange that Envoy has clusters of providers by place. Only an old control plane does not
 // configure them.
 func (x *Exchange) SetPlaces() { x.hasPlaces = true }
+
+// SetGateway tells the exchange which gateway the request came by. It is one whose clients may present certificates.
+func (x *Exchange) SetGateway(name string) { x.gateway = name }
 
 // Plan returns the plan that was sent with the reply to the request's body, or nil.
 func (x *Exchange) Plan() *routing.Plan { return x.active }

@@ -6352,6 +6352,171 @@ func (x *TokenBinding) GetClaims() map[string]string {
 	return nil
 }
 
+// A CertificateIssuer lets clients of a gateway present a certificate in place of a key, such as an X.509 SVID of SPIFFE
+// (https://spiffe.io).
+type CertificateIssuer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Gateway by name. Default "default". It has at most one.
+	Gateway string `protobuf:"bytes,2,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// Certificate authorities (PEM) of the certificates.
+	Ca string `protobuf:"bytes,3,opt,name=ca,proto3" json:"ca,omitempty"`
+	// Certificate revocation lists (PEM). With one, every authority in a chain needs one.
+	Crl string `protobuf:"bytes,4,opt,name=crl,proto3" json:"crl,omitempty"`
+	// Connections without a certificate are refused, also those of clients with a key.
+	Required bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
+	// Identities of proxies whose x-forwarded-client-cert names the client: those of a mesh that ends TLS before the
+	// gateway. A "*" stands for any characters.
+	Proxies []string `protobuf:"bytes,6,rep,name=proxies,proto3" json:"proxies,omitempty"`
+	// As which key a certificate acts: the first binding that fits. A certificate that fits none has no effect.
+	Bindings      []*CertificateBinding `protobuf:"bytes,7,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	Disabled      bool                  `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertificateIssuer) Reset() {
+	*x = CertificateIssuer{}
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertificateIssuer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertificateIssuer) ProtoMessage() {}
+
+func (x *CertificateIssuer) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertificateIssuer.ProtoReflect.Descriptor instead.
+func (*CertificateIssuer) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *CertificateIssuer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CertificateIssuer) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *CertificateIssuer) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *CertificateIssuer) GetCrl() string {
+	if x != nil {
+		return x.Crl
+	}
+	return ""
+}
+
+func (x *CertificateIssuer) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+func (x *CertificateIssuer) GetProxies() []string {
+	if x != nil {
+		return x.Proxies
+	}
+	return nil
+}
+
+func (x *CertificateIssuer) GetBindings() []*CertificateBinding {
+	if x != nil {
+		return x.Bindings
+	}
+	return nil
+}
+
+func (x *CertificateIssuer) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// A CertificateBinding says which certificates act as a key.
+type CertificateBinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the key, such as key_01JD....
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Identity: a subject alternative name of the certificate, a URI such as spiffe://example.org/ns/ml/sa/web, or a DNS
+	// name. A "*" stands for any characters.
+	Identity      string `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertificateBinding) Reset() {
+	*x = CertificateBinding{}
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertificateBinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertificateBinding) ProtoMessage() {}
+
+func (x *CertificateBinding) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertificateBinding.ProtoReflect.Descriptor instead.
+func (*CertificateBinding) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *CertificateBinding) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *CertificateBinding) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
 // A Policy refuses requests, or chooses their models, by expressions over what is known of them before they are
 // planned.
 type Policy struct {
@@ -6369,7 +6534,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6381,7 +6546,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6394,7 +6559,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Policy) GetName() string {
@@ -6462,7 +6627,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6474,7 +6639,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6487,7 +6652,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PolicyRule) GetName() string {
@@ -6561,7 +6726,7 @@ type ResponseCache struct {
 
 func (x *ResponseCache) Reset() {
 	*x = ResponseCache{}
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6573,7 +6738,7 @@ func (x *ResponseCache) String() string {
 func (*ResponseCache) ProtoMessage() {}
 
 func (x *ResponseCache) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6586,7 +6751,7 @@ func (x *ResponseCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseCache.ProtoReflect.Descriptor instead.
 func (*ResponseCache) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ResponseCache) GetName() string {
@@ -6690,7 +6855,7 @@ type Checker struct {
 
 func (x *Checker) Reset() {
 	*x = Checker{}
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6702,7 +6867,7 @@ func (x *Checker) String() string {
 func (*Checker) ProtoMessage() {}
 
 func (x *Checker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6715,7 +6880,7 @@ func (x *Checker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checker.ProtoReflect.Descriptor instead.
 func (*Checker) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Checker) GetName() string {
@@ -7300,7 +7465,19 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06claims\x18\x02 \x03(\v2-.modelgate.config.v1.TokenBinding.ClaimsEntryR\x06claims\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbf\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfa\x01\n" +
+	"\x11CertificateIssuer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\agateway\x18\x02 \x01(\tR\agateway\x12\x0e\n" +
+	"\x02ca\x18\x03 \x01(\tR\x02ca\x12\x10\n" +
+	"\x03crl\x18\x04 \x01(\tR\x03crl\x12\x1a\n" +
+	"\brequired\x18\x05 \x01(\bR\brequired\x12\x18\n" +
+	"\aproxies\x18\x06 \x03(\tR\aproxies\x12C\n" +
+	"\bbindings\x18\a \x03(\v2'.modelgate.config.v1.CertificateBindingR\bbindings\x12\x1a\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled\"B\n" +
+	"\x12CertificateBinding\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
+	"\bidentity\x18\x02 \x01(\tR\bidentity\"\xbf\x01\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
@@ -7443,7 +7620,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -7521,100 +7698,102 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*GuardRule)(nil),             // 73: modelgate.config.v1.GuardRule
 	(*TokenIssuer)(nil),           // 74: modelgate.config.v1.TokenIssuer
 	(*TokenBinding)(nil),          // 75: modelgate.config.v1.TokenBinding
-	(*Policy)(nil),                // 76: modelgate.config.v1.Policy
-	(*PolicyRule)(nil),            // 77: modelgate.config.v1.PolicyRule
-	(*ResponseCache)(nil),         // 78: modelgate.config.v1.ResponseCache
-	(*Checker)(nil),               // 79: modelgate.config.v1.Checker
-	nil,                           // 80: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 81: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 82: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 83: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 84: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 85: google.protobuf.Timestamp
+	(*CertificateIssuer)(nil),     // 76: modelgate.config.v1.CertificateIssuer
+	(*CertificateBinding)(nil),    // 77: modelgate.config.v1.CertificateBinding
+	(*Policy)(nil),                // 78: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 79: modelgate.config.v1.PolicyRule
+	(*ResponseCache)(nil),         // 80: modelgate.config.v1.ResponseCache
+	(*Checker)(nil),               // 81: modelgate.config.v1.Checker
+	nil,                           // 82: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 83: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 84: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 85: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 86: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 87: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	13,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	80,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	82,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	17,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	18,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	12,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	84,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	86,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
 	14,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
 	15,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
 	16,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
-	84,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	84,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	84,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	86,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	86,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	86,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	21,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	22,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	17,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	85,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	87,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	20,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	85,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	85,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	87,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	87,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	25,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	26,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	81,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	83,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	24,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	29,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	85,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	87,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,   // 26: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,   // 27: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	25,  // 28: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	26,  // 29: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	85,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	87,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	31,  // 31: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	29,  // 32: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	25,  // 33: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	26,  // 34: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	85,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	87,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	31,  // 36: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	29,  // 37: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	30,  // 38: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	84,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	86,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	33,  // 40: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	34,  // 41: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	33,  // 42: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,   // 43: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,   // 44: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	85,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	87,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	39,  // 46: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
 	36,  // 47: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
 	38,  // 48: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
-	85,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	87,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
 	2,   // 50: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
 	13,  // 51: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
 	41,  // 52: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	2,   // 53: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	84,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	86,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	2,   // 55: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	84,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
-	84,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
-	84,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
-	84,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
-	85,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	85,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	86,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	86,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	86,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	86,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	87,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	87,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	46,  // 62: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
 	45,  // 63: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	84,  // 64: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	86,  // 64: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
 	13,  // 65: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
 	50,  // 66: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
 	51,  // 67: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
 	52,  // 68: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,   // 69: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,   // 70: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	82,  // 71: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	84,  // 71: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
 	55,  // 72: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
 	53,  // 73: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
 	54,  // 74: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
 	58,  // 75: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
 	57,  // 76: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	84,  // 77: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	86,  // 77: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
 	13,  // 78: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
 	5,   // 79: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	84,  // 80: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	84,  // 81: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	86,  // 80: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	86,  // 81: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
 	62,  // 82: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
 	63,  // 83: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
 	64,  // 84: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
@@ -7631,17 +7810,18 @@ var file_api_config_v1_config_proto_depIdxs = []int32{
 	8,   // 95: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
 	9,   // 96: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
 	75,  // 97: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	83,  // 98: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	77,  // 99: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	84,  // 100: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
-	10,  // 101: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
-	13,  // 102: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
-	84,  // 103: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
-	104, // [104:104] is the sub-list for method output_type
-	104, // [104:104] is the sub-list for method input_type
-	104, // [104:104] is the sub-list for extension type_name
-	104, // [104:104] is the sub-list for extension extendee
-	0,   // [0:104] is the sub-list for field type_name
+	85,  // 98: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	77,  // 99: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
+	79,  // 100: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	86,  // 101: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	10,  // 102: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	13,  // 103: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	86,  // 104: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	105, // [105:105] is the sub-list for method output_type
+	105, // [105:105] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -7668,7 +7848,7 @@ func file_api_config_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   73,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

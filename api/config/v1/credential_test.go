@@ -1,8 +1,15 @@
 package configv1_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,4 +51,48 @@ func TestAManagedSecretAndAnIdentityHaveNamesOfTheirClouds(t *testing.T) {
 	for _, bad := range []string{"a b", "a\nb", "a=b", "*", "a,b", strings.Repeat("a", 257)} {
 		require.Equal(t, "credential.workload_identity.as", as(bad)[0].Field, bad)
 	}
+}
+
+func TestACertificateIssuerHasAuthoritiesAndBindings(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	authority := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+		NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}
+	der, err := x509.CreateCertificate(rand.Reader, authority, authority, &key.PublicKey, key)
+	require.NoError(t, err)
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	authority, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	der, err = x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1),
+		NextUpdate: time.Now().Add(time.Hour)}, authority, key)
+	require.NoError(t, err)
+	crl := string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
+	good := func(change func(*configv1.CertificateIssuer)) *configv1.CertificateIssuer {
+		c := &configv1.CertificateIssuer{Name: "mesh", Ca: ca, Crl: crl, Proxies: []string{"spiffe://m/edge"},
+			Bindings: []*configv1.CertificateBinding{{Key: "key_1", Identity: "spiffe://m/*"}}}
+		if change != nil {
+			change(c)
+		}
+		return c
+	}
+	require.Empty(t, configv1.Validate(good(nil), knownVendor))
+	for field, change := range map[string]func(*configv1.CertificateIssuer){
+		"ca":                   func(c *configv1.CertificateIssuer) { c.Ca = crl },
+		"crl":                  func(c *configv1.CertificateIssuer) { c.Crl = ca },
+		"gateway":              func(c *configv1.CertificateIssuer) { c.Gateway = "A b" },
+		"proxies[0]":           func(c *configv1.CertificateIssuer) { c.Proxies[0] = "*" },
+		"bindings":             func(c *configv1.CertificateIssuer) { c.Bindings = nil },
+		"bindings[0].key":      func(c *configv1.CertificateIssuer) { c.Bindings[0].Key = "" },
+		"bindings[0].identity": func(c *configv1.CertificateIssuer) { c.Bindings[0].Identity = "**" },
+	} {
+		errs := configv1.Validate(good(change), knownVendor)
+		require.Len(t, errs, 1, field)
+		require.Equal(t, field, errs[0].Field)
+	}
+	other := good(func(c *configv1.CertificateIssuer) { c.Name, c.Gateway = "other", "default" })
+	errs := configv1.ValidateConflicts([]configv1.Object{good(nil), other})
+	require.Len(t, errs, 1)
+	require.Equal(t, "gateway", errs[0].Field)
+	other.Disabled = true
+	require.Empty(t, configv1.ValidateConflicts([]configv1.Object{good(nil), other}))
 }

@@ -125,9 +125,11 @@ type Settings struct {
 	// All ResponseCaches that are not disabled, by name.
 	ResponseCaches []*ResponseCache `protobuf:"bytes,7,rep,name=response_caches,json=responseCaches,proto3" json:"response_caches,omitempty"`
 	// All Checkers whose credential is known, by name, with the credential as value.
-	Checkers      []*Checker `protobuf:"bytes,8,rep,name=checkers,proto3" json:"checkers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Checkers []*Checker `protobuf:"bytes,8,rep,name=checkers,proto3" json:"checkers,omitempty"`
+	// All CertificateIssuers that are not disabled, by name.
+	CertificateIssuers []*CertificateIssuer `protobuf:"bytes,9,rep,name=certificate_issuers,json=certificateIssuers,proto3" json:"certificate_issuers,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
@@ -212,6 +214,13 @@ func (x *Settings) GetResponseCaches() []*ResponseCache {
 func (x *Settings) GetCheckers() []*Checker {
 	if x != nil {
 		return x.Checkers
+	}
+	return nil
+}
+
+func (x *Settings) GetCertificateIssuers() []*CertificateIssuer {
+	if x != nil {
+		return x.CertificateIssuers
 	}
 	return nil
 }
@@ -345,7 +354,7 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"credential\x18\x03 \x01(\tR\n" +
 	"credential\x12\x14\n" +
 	"\x05place\x18\x04 \x01(\tR\x05place\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\bR\awaiting\"\xa7\x03\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"\x80\x04\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -357,7 +366,8 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"\aissuers\x18\x05 \x03(\v2#.modelgate.config.v1.ResolvedIssuerR\aissuers\x127\n" +
 	"\bpolicies\x18\x06 \x03(\v2\x1b.modelgate.config.v1.PolicyR\bpolicies\x12K\n" +
 	"\x0fresponse_caches\x18\a \x03(\v2\".modelgate.config.v1.ResponseCacheR\x0eresponseCaches\x128\n" +
-	"\bcheckers\x18\b \x03(\v2\x1c.modelgate.config.v1.CheckerR\bcheckers\"^\n" +
+	"\bcheckers\x18\b \x03(\v2\x1c.modelgate.config.v1.CheckerR\bcheckers\x12W\n" +
+	"\x13certificate_issuers\x18\t \x03(\v2&.modelgate.config.v1.CertificateIssuerR\x12certificateIssuers\"^\n" +
 	"\x0eResolvedIssuer\x128\n" +
 	"\x06issuer\x18\x01 \x01(\v2 .modelgate.config.v1.TokenIssuerR\x06issuer\x12\x12\n" +
 	"\x04jwks\x18\x02 \x01(\tR\x04jwks\"n\n" +
@@ -389,8 +399,9 @@ var file_api_config_v1_dataplane_proto_goTypes = []any{
 	(*Policy)(nil),              // 6: modelgate.config.v1.Policy
 	(*ResponseCache)(nil),       // 7: modelgate.config.v1.ResponseCache
 	(*Checker)(nil),             // 8: modelgate.config.v1.Checker
-	(*TokenIssuer)(nil),         // 9: modelgate.config.v1.TokenIssuer
-	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
+	(*CertificateIssuer)(nil),   // 9: modelgate.config.v1.CertificateIssuer
+	(*TokenIssuer)(nil),         // 10: modelgate.config.v1.TokenIssuer
+	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
 }
 var file_api_config_v1_dataplane_proto_depIdxs = []int32{
 	4,  // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
@@ -399,13 +410,14 @@ var file_api_config_v1_dataplane_proto_depIdxs = []int32{
 	6,  // 3: modelgate.config.v1.Settings.policies:type_name -> modelgate.config.v1.Policy
 	7,  // 4: modelgate.config.v1.Settings.response_caches:type_name -> modelgate.config.v1.ResponseCache
 	8,  // 5: modelgate.config.v1.Settings.checkers:type_name -> modelgate.config.v1.Checker
-	9,  // 6: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
-	10, // 7: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	9,  // 6: modelgate.config.v1.Settings.certificate_issuers:type_name -> modelgate.config.v1.CertificateIssuer
+	10, // 7: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
+	11, // 8: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_dataplane_proto_init() }

@@ -50,6 +50,7 @@ func Kinds() []Kind {
 		newKind("identityproviders", (*validator).identityProvider),
 		newKind("identitygroups", (*validator).identityGroup),
 		newKind("tokenissuers", (*validator).tokenIssuer),
+		newKind("certificateissuers", (*validator).certificateIssuer),
 		newKind("retentions", (*validator).retention),
 		newKind("alertrules", (*validator).alertRule),
 		newKind("alertreceivers", (*validator).alertReceiver),

@@ -52,6 +52,7 @@ func requiredFields() map[string][]string {
 		"Checker": {"name", "type", "url"}, "Policy": {"name", "rules"}, "PolicyRule": {"name"},
 		"ResponseCache": {"name"},
 		"TokenIssuer":   {"name", "issuer", "audiences", "bindings"}, "TokenBinding": {"key"},
+		"CertificateIssuer": {"name", "ca", "bindings"}, "CertificateBinding": {"key", "identity"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
 		"Retention":     {"name"},
 		"IdentityGroup": {"name", "display_name", "provider"}, "Provisioning": {"provider", "id", "user_name"},

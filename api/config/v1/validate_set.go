@@ -21,6 +21,7 @@ func ValidateConflicts(objects []Object) Errors {
 	seen := map[string]bool{}
 	var claims []claim
 	routes := map[string]*Route{}
+	issuers := map[string]*CertificateIssuer{} // by gateway
 	for _, o := range objects {
 		if seen[Label(o)] {
 			errs.add(Label(o), "", "is given twice")
@@ -33,6 +34,13 @@ func ValidateConflicts(objects []Object) Errors {
 				errs.add(Label(o), "path_prefix", "is the same as that of %s", Label(earlier))
 			} else {
 				routes[prefix] = r
+			}
+		}
+		if c, ok := o.(*CertificateIssuer); ok && !c.GetDisabled() {
+			if earlier := issuers[c.GatewayName()]; earlier != nil {
+				errs.add(Label(o), "gateway", "is that of %s already", Label(earlier))
+			} else {
+				issuers[c.GatewayName()] = c
 			}
 		}
 		for _, c := range claimsOf(o) {
