@@ -1,5 +1,6 @@
-// Package contentcheck asks services to judge texts: OpenAI's moderation API, a chat model, Azure AI Content Safety,
-// or a service of the operator's. It decides nothing: a rule of a guardrail says what is found.
+// Package contentcheck asks services to judge texts: OpenAI's moderation API, a chat model, Azure AI Content Safety, a
+// guardrail of Amazon Bedrock, or a service of the operator's. It decides nothing: a rule of a guardrail says what is
+// found.
 //
 // The services are away now and then. Every call has a time limit, and its failure is a result.
 package contentcheck
@@ -187,6 +188,8 @@ func (c *Checker) Check(ctx context.Context, call *Call) (*Verdict, error) {
 		return c.azureText(ctx, call)
 	case configv1.CheckerType_AZURE_SHIELD:
 		return c.azureShield(ctx, call)
+	case configv1.CheckerType_BEDROCK:
+		return c.bedrock(ctx, call)
 	}
 	return nil, errUnknown
 }

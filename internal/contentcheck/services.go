@@ -137,7 +137,7 @@ func (c *Checker) azure(ctx context.Context, operation string, asked, answer any
 func (c *Checker) azureText(ctx context.Context, call *Call) (*Verdict, error) {
 	v := &Verdict{Flags: map[string]bool{}, Scores: map[string]float64{}}
 	var mu sync.Mutex // guards v
-	err := eachPiece(ctx, call, func(ctx context.Context, piece string) error {
+	err := eachPiece(ctx, call, azureText, func(ctx context.Context, piece string) error {
 		var said struct {
 			Analysis []struct {
 				Category string  `json:"category"`
@@ -169,7 +169,7 @@ func (c *Checker) azureText(ctx context.Context, call *Call) (*Verdict, error) {
 // https://learn.microsoft.com/en-us/rest/api/contentsafety/text-operations/detect-text-jailbreak.
 func (c *Checker) azureShield(ctx context.Context, call *Call) (*Verdict, error) {
 	var attacked atomic.Bool
-	err := eachPiece(ctx, call, func(ctx context.Context, piece string) error {
+	err := eachPiece(ctx, call, azureText, func(ctx context.Context, piece string) error {
 		var said struct {
 			Analysis *struct {
 				Attack bool `json:"attackDetected"`
@@ -193,16 +193,15 @@ func (c *Checker) azureShield(ctx context.Context, call *Call) (*Verdict, error)
 	return &Verdict{Flagged: attacked.Load(), Flags: map[string]bool{"attack": attacked.Load()}}, nil
 }
 
-// eachPiece calls ask for the pieces of texts that Azure takes, some at once. They overlap, so that what is said
-// around
-// a cut is seen as a whole.
-func eachPiece(ctx context.Context, call *Call, ask func(ctx context.Context, piece string) error) error {
+// eachPiece calls ask for pieces of texts of at most so many characters, some at once. They overlap, so that what is
+// said around a cut is seen as a whole.
+func eachPiece(ctx context.Context, call *Call, most int, ask func(ctx context.Context, piece string) error) error {
 	const atOnce, overlap = 8, 500
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(atOnce)
 	text := []rune(joined(call.Texts))
-	for from := 0; from == 0 || from+overlap < len(text); from += azureText - overlap {
-		piece := string(text[from:min(from+azureText, len(text))])
+	for from := 0; from == 0 || from+overlap < len(text); from += most - overlap {
+		piece := string(text[from:min(from+most, len(text))])
 		asking.Go(func() error { return ask(ctx, piece) })
 	}
 	return asking.Wait()

@@ -77,6 +77,16 @@ func TestServicesAreAskedAsTheyAreDocumented(t *testing.T) {
 		"Azure's prompt shields": {&configv1.Checker{Type: configv1.CheckerType_AZURE_SHIELD, Credential: value("key")},
 			"/contentsafety/text:shieldPrompt?api-version=2024-09-01", "Ocp-Apim-Subscription-Key: key", `{"documents":[],"userPrompt":"one\n\ntwo"}`,
 			`{"userPromptAnalysis":{"attackDetected":true},"documentsAnalysis":[]}`, contentcheck.Verdict{Flagged: true, Flags: map[string]bool{"attack": true}}, false},
+		"Bedrock": {&configv1.Checker{Type: configv1.CheckerType_BEDROCK, Credential: value("ABSK"),
+			Url: "/guardrail/g1/version/DRAFT/apply"}, "/guardrail/g1/version/DRAFT/apply", "Authorization: Bearer ABSK",
+			`{"source":"INPUT","content":[{"text":{"text":"one\n\ntwo"}}]}`,
+			`{"usage":{"topicPolicyUnits":1},"action":"GUARDRAIL_INTERVENED","outputs":[{"text":"No."}],"assessments":[{"topicPolicy":{"topics":[{"name":"Finance","type":"DENY","action":"BLOCKED"}]},"contentPolicy":{"filters":[{"type":"VIOLENCE","confidence":"HIGH","action":"BLOCKED"},{"type":"HATE","confidence":"LOW","action":"NONE"}]},"wordPolicy":{"customWords":[{"match":"two","action":"BLOCKED"}],"managedWordLists":[{"match":"x","type":"PROFANITY","action":"NONE"}]},"sensitiveInformationPolicy":{"piiEntities":[{"match":"a@b.test","type":"EMAIL","action":"ANONYMIZED"}],"regexes":[{"name":"case","match":"1","regex":"1","action":"BLOCKED"}]}}]}`,
+			contentcheck.Verdict{Flagged: true, Flags: map[string]bool{"Finance": true, "VIOLENCE": true, "HATE": false,
+				"WORD": true, "PROFANITY": false, "EMAIL": true, "case": true}}, false},
+		"Bedrock finds nothing": {&configv1.Checker{Type: configv1.CheckerType_BEDROCK, Url: "/g"}, "/g", "", "",
+			`{"action":"NONE","outputs":[],"assessments":[{}]}`, contentcheck.Verdict{Flags: map[string]bool{}}, false},
+		"Bedrock's error": {checker: &configv1.Checker{Type: configv1.CheckerType_BEDROCK, Url: "/g"},
+			answer: `{"message":"no"}`, fails: true},
 		"Azure's error": {checker: &configv1.Checker{Type: configv1.CheckerType_AZURE_SHIELD}, answer: `{"error":{"code":"InvalidRequestBody"}}`, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {

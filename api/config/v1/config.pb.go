@@ -617,6 +617,7 @@ const (
 	CheckerType_CHAT                     CheckerType = 3 // a chat completion: Llama Guard, or a model with a prompt
 	CheckerType_AZURE_TEXT               CheckerType = 4 // Azure AI Content Safety: harmful text
 	CheckerType_AZURE_SHIELD             CheckerType = 5 // Azure AI Content Safety: prompt shields
+	CheckerType_BEDROCK                  CheckerType = 6 // a guardrail of Amazon Bedrock, by ApplyGuardrail
 )
 
 // Enum value maps for CheckerType.
@@ -628,6 +629,7 @@ var (
 		3: "CHAT",
 		4: "AZURE_TEXT",
 		5: "AZURE_SHIELD",
+		6: "BEDROCK",
 	}
 	CheckerType_value = map[string]int32{
 		"CHECKER_TYPE_UNSPECIFIED": 0,
@@ -636,6 +638,7 @@ var (
 		"CHAT":                     3,
 		"AZURE_TEXT":               4,
 		"AZURE_SHIELD":             5,
+		"BEDROCK":                  6,
 	}
 )
 
@@ -6836,9 +6839,10 @@ type Checker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Type  CheckerType            `protobuf:"varint,2,opt,name=type,proto3,enum=modelgate.config.v1.CheckerType" json:"type,omitempty"`
-	// Where it is: the whole URL that is called. For Azure, the endpoint of the resource.
+	// Where it is: the whole URL that is called. For Azure, the endpoint of the resource. For Bedrock,
+	// https://bedrock-runtime.REGION.amazonaws.com/guardrail/ID/version/VERSION/apply.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	// Key of the service, or the secret with which calls of a webhook are signed (Standard Webhooks, whsec_...).
+	// Key of the service (of Bedrock an API key), or the secret with which calls of a webhook are signed (Standard Webhooks, whsec_...).
 	Credential *Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
 	// Model of MODERATION and CHAT.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
@@ -7596,7 +7600,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"IP_ADDRESS\x10\x06\x12\n" +
 	"\n" +
-	"\x06SECRET\x10\a*t\n" +
+	"\x06SECRET\x10\a*\x81\x01\n" +
 	"\vCheckerType\x12\x1c\n" +
 	"\x18CHECKER_TYPE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWEBHOOK\x10\x01\x12\x0e\n" +
@@ -7605,7 +7609,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04CHAT\x10\x03\x12\x0e\n" +
 	"\n" +
 	"AZURE_TEXT\x10\x04\x12\x10\n" +
-	"\fAZURE_SHIELD\x10\x05B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"\fAZURE_SHIELD\x10\x05\x12\v\n" +
+	"\aBEDROCK\x10\x06B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_config_proto_rawDescOnce sync.Once

@@ -18,7 +18,7 @@ func (c *Checker) Patience() time.Duration { return orDefault(c.GetTimeout(), de
 func (v *validator) checker(c *Checker) {
 	v.label("name", c.GetName())
 	if CheckerType_name[int32(c.GetType())] == "" || c.GetType() == CheckerType_CHECKER_TYPE_UNSPECIFIED {
-		v.fail("type", "must be WEBHOOK, MODERATION, CHAT, AZURE_TEXT or AZURE_SHIELD")
+		v.fail("type", "must be WEBHOOK, MODERATION, CHAT, AZURE_TEXT, AZURE_SHIELD or BEDROCK")
 	}
 	if _, err := c.Endpoint(); err != nil {
 		v.fail("url", "%s", err)
@@ -54,6 +54,15 @@ func (c *Checker) categoriesOf() []string {
 	return nil
 }
 
+// unscored reports whether the checker only flags.
+func (c *Checker) unscored() bool {
+	switch c.GetType() {
+	case CheckerType_CHAT, CheckerType_AZURE_SHIELD, CheckerType_BEDROCK:
+		return true
+	}
+	return false
+}
+
 // checkerRules returns what is wrong between the rules of a guardrail and the checkers that they name. A rule that can
 // find nothing is an error: it would look as if it guarded.
 func checkerRules(g *Guardrail, checkers map[string]*Checker, refer func(Object, string, Object)) (errs Errors) {
@@ -67,8 +76,7 @@ func checkerRules(g *Guardrail, checkers map[string]*Checker, refer func(Object,
 			refer(g, at+".checker", &Checker{Name: r.GetChecker()})
 			continue
 		}
-		unscored := c.GetType() == CheckerType_CHAT || c.GetType() == CheckerType_AZURE_SHIELD
-		if r.GetThreshold() > 0 && unscored {
+		if r.GetThreshold() > 0 && c.unscored() {
 			errs.add(Label(g), at+".threshold", "cannot be given: %s of type %s has no scores", Label(c), c.GetType())
 		}
 		for n, category := range r.GetCategories() {
