@@ -7,6 +7,7 @@ const (
 	AttentionProviderFailing    = "provider_failing"
 	AttentionProviderCooling    = "provider_cooling"
 	AttentionCredentialRejected = "credential_rejected"
+	AttentionCheckerAway        = "checker_away"
 	AttentionBudget             = "budget"
 	AttentionKeyExpires         = "key_expires"
 	AttentionObjectError        = "object_error"
@@ -24,8 +25,8 @@ const (
 
 // An Attention is something that a person must look at.
 type Attention struct {
-	// Kind is provider_failing, provider_cooling, credential_rejected, budget, key_expires, object_error, data_plane,
-	// ledger, spool or audit_sink.
+	// Kind is provider_failing, provider_cooling, credential_rejected, checker_away, budget, key_expires, object_error,
+	// data_plane, ledger, spool or audit_sink.
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
 	// Object is what it is about, as Provider openai, by its kind and name. It is empty where there is no such object.

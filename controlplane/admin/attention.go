@@ -102,6 +102,9 @@ func (s *server) spendingFacts(ctx context.Context, f *attention.Facts) {
 		f.Rejected, err = s.config.Ledger.Rejected(ctx)
 	}
 	if err == nil {
+		f.Unjudged, err = s.config.Ledger.Unjudged(ctx)
+	}
+	if err == nil {
 		f.Spools, err = s.config.Ledger.Spools(ctx)
 	}
 	if err == nil {

@@ -35,6 +35,12 @@ func TestAttentionTellsWhatIsWrongToWhomItMayConcern(t *testing.T) {
 	b.status["Provider openai"] = "its credential is missing"
 	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{refusedExchange("a", 5e9), refusedExchange("b", 4e9),
 		refusedExchange("c", 0)}))
+	now := timestamppb.Now()
+	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{
+		{Id: "d", RequestId: "d", Start: now, End: now, Key: "key_1", Model: "m", Status: 503, Outcome: "rejected",
+			ErrorCode: "checker_unavailable", RefusedBy: "guardrail harm/violence"},
+		{Id: "e", RequestId: "e", Start: now, End: now, Key: "key_1", Model: "m", Status: 400, Outcome: "rejected",
+			ErrorCode: "content_blocked", RefusedBy: "guardrail pii/names"}}))
 
 	found, err := b.client.Attention(t.Context())
 	require.NoError(t, err)
@@ -46,6 +52,7 @@ func TestAttentionTellsWhatIsWrongToWhomItMayConcern(t *testing.T) {
 		adminapi.AttentionProviderFailing:    "Provider openai /providers/openai",
 		adminapi.AttentionCredentialRejected: "Provider openai /providers/openai",
 		adminapi.AttentionObjectError:        "Provider openai /providers/openai",
+		adminapi.AttentionCheckerAway:        "Guardrail harm /objects/Guardrail/harm",
 		adminapi.AttentionBudget:             "Organization acme /organizations/acme",
 	}, kinds)
 

@@ -34,6 +34,8 @@ type Facts struct {
 	Providers []adminapi.ProviderHealth
 	// Rejected are providers that have refused their credential in the last 15 minutes.
 	Rejected []Rejection
+	// Unjudged are rules of guardrails whose checkers have judged nothing that they had to in the last 15 minutes.
+	Unjudged []Unjudged
 	// Budgets are those of which BudgetPercent is spent, or more.
 	Budgets []adminapi.BudgetUse
 	// Keys are those that may expire.
@@ -55,6 +57,13 @@ type Rejection struct {
 	Last     time.Time
 }
 
+// An Unjudged is how often requests were refused because the checker of a guardrail's rule was away.
+type Unjudged struct {
+	Rule  string // GUARDRAIL/RULE
+	Times int64
+	Last  time.Time
+}
+
 // A SpoolTrouble is what is wrong with the spool of an ext_proc service.
 type SpoolTrouble struct {
 	Process, Trouble string
@@ -66,8 +75,8 @@ type ObjectError struct{ Kind, Name, Error string }
 
 // Of returns what needs attention, the worst first.
 func Of(f Facts) []adminapi.Attention {
-	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), rejected(f), plane(f), objects(f), budgets(f),
-		keys(f))
+	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), rejected(f), unjudged(f), plane(f), objects(f),
+		budgets(f), keys(f))
 	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
 	return all
 }
@@ -134,6 +143,18 @@ func rejected(f Facts) []adminapi.Attention {
 				times(r.Times), r.Last.UTC().Format(time.TimeOnly))})
 	}
 	return bounded(all, "providers refuse their credential", "/providers")
+}
+
+func unjudged(f Facts) []adminapi.Attention {
+	var all []adminapi.Attention
+	for _, u := range f.Unjudged {
+		guardrail, _, _ := strings.Cut(u.Rule, "/")
+		all = append(all, adminapi.Attention{Kind: adminapi.AttentionCheckerAway, Severity: adminapi.SeverityError,
+			Object: "Guardrail " + guardrail, Path: PathOf("Guardrail", guardrail),
+			Message: fmt.Sprintf("The checker of the rule %s has not answered, and requests were refused %s in the last 15 minutes, the last time at %s UTC. The log of extproc has the cause.",
+				u.Rule, times(u.Times), u.Last.UTC().Format(time.TimeOnly))})
+	}
+	return bounded(all, "rules of guardrails have no checker", "/objects")
 }
 
 func times(n int64) string {

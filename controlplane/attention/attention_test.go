@@ -60,6 +60,10 @@ func TestWhatNeedsAttention(t *testing.T) {
 		{"a credential is refused", attention.Facts{Rejected: []attention.Rejection{{Provider: "a", Times: 1, Last: now}}},
 			[]adminapi.Attention{{Kind: "credential_rejected", Severity: "error", Object: "Provider a", Path: "/providers/a",
 				Message: "The provider has refused the credential once in the last 15 minutes, the last time at 12:00:00 UTC."}}},
+		{"a checker is away", attention.Facts{Unjudged: []attention.Unjudged{{Rule: "harm/violence", Times: 3, Last: now}}},
+			[]adminapi.Attention{{Kind: "checker_away", Severity: "error", Object: "Guardrail harm",
+				Path:    "/objects/Guardrail/harm",
+				Message: "The checker of the rule harm/violence has not answered, and requests were refused 3 times in the last 15 minutes, the last time at 12:00:00 UTC. The log of extproc has the cause."}}},
 		{"budgets", attention.Facts{Budgets: []adminapi.BudgetUse{month("project/acme/web", "8"),
 			month("organization/acme", "10")}}, []adminapi.Attention{
 			{Kind: "budget", Severity: "error", Object: "Organization acme", Path: "/organizations/acme",

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -31,6 +33,28 @@ func (l *Ledger) Rejected(ctx context.Context) ([]attention.Rejection, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading refused credentials: %w", err)
+	}
+	return all, nil
+}
+
+// Unjudged returns the rules of guardrails whose checkers were away from requests in the last 15 minutes, by name.
+func (l *Ledger) Unjudged(ctx context.Context) ([]attention.Unjudged, error) {
+	s := l.statement("SELECT refused_by, ", sum("requests"), ", MAX(at) FROM exchanges")
+	s.condition("refused_by <> ''") // as the index has it
+	s.and("at", ">=", l.now().Add(-rejectedFor).UnixMicro())
+	s.and("error_code", "=", openai.CodeCheckerUnavailable)
+	s.add(" GROUP BY refused_by ORDER BY refused_by")
+	var all []attention.Unjudged
+	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		var u attention.Unjudged
+		var at int64
+		err := rows.Scan(&u.Rule, &u.Times, &at)
+		u.Rule, u.Last = strings.TrimPrefix(u.Rule, "guardrail "), time.UnixMicro(at).UTC()
+		all = append(all, u)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading what no checker has judged: %w", err)
 	}
 	return all, nil
 }
