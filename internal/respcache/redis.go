@@ -83,19 +83,22 @@ func (r *Redis) get(ctx context.Context, k Key) *Answer {
 	return a
 }
 
-// put sends an answer to Redis in the background. It is lost if too many are under way.
-func (r *Redis) put(k Key, a *Answer, ttl time.Duration) {
+// put sends an answer to Redis in the background, and calls done when it is there or lost. It is lost if too many are
+// under way.
+func (r *Redis) put(k Key, a *Answer, ttl time.Duration, done func()) {
 	if r.rests() {
+		done()
 		return
 	}
 	select {
 	case r.puts <- struct{}{}:
 	default:
 		r.o.Failed()
+		done()
 		return
 	}
 	r.under.Go(func() {
-		defer func() { <-r.puts }()
+		defer func() { <-r.puts; done() }()
 		ctx, cancel := context.WithTimeout(context.Background(), r.o.Timeout)
 		defer cancel()
 		sealed, err := seal(k, a)

@@ -231,15 +231,24 @@ func (c *Cache) Fetch(ctx context.Context, k Key, now time.Time, maxAge time.Dur
 	return nil
 }
 
-// Keep keeps an answer.
+// Keep keeps an answer. One that is kept in Redis is in memory until it is there, so that there is no time in between
+// in which nobody has it.
 func (c *Cache) Keep(k Key, a *Answer) {
+	c.mu.Lock()
+	c.memory.keep(k, a)
+	c.mu.Unlock()
 	if c.remote != nil {
-		c.remote.put(k, a, c.config.KeptFor())
-		return
+		c.remote.put(k, a, c.config.KeptFor(), func() { c.forget(k, a) })
 	}
+}
+
+// forget drops an answer from memory, unless there is another by now.
+func (c *Cache) forget(k Key, a *Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.memory.keep(k, a)
+	if c.memory.find(k) == a {
+		c.memory.answers.Remove(k)
+	}
 }
 
 // End ends the flight, with the answer for those that wait. Without one, either one of them should ask again, because

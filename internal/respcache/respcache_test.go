@@ -166,3 +166,29 @@ func TestWhileRedisIsAwayThereAreNoAnswers(t *testing.T) {
 	require.Less(t, time.Since(began), 500*time.Millisecond, "nobody waits for it again and again")
 	require.NoError(t, remote.Close(t.Context()))
 }
+
+// Between the end of the first request and the end of the write to Redis, equal requests find its answer too.
+func TestAnAnswerOnItsWayToRedisIsFound(t *testing.T) {
+	server := redistest.Start(t)
+	client, err := limit.OpenRedis(server.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	remote := respcache.NewRedis(client, respcache.RedisOptions{Prefix: "mg", Timeout: 5 * time.Second, Log: zap.NewNop(),
+		Failed: func() {}})
+	c := compile(t, remote, &configv1.ResponseCache{Name: "c"})[0]
+	key, now := c.Key(question(`{}`)), time.Now()
+	_, flight, leads := c.Ask(key, now, time.Hour)
+	require.True(t, leads)
+	require.NoError(t, client.Do(t.Context(), "CLIENT", "PAUSE", 300, "WRITE").Err())
+	kept := &respcache.Answer{At: now.UTC().Truncate(time.Second), Body: []byte("words")}
+	c.Keep(key, kept)
+	flight.End(kept, false)
+	a, _, _ := c.Ask(key, now, time.Hour)
+	require.Equal(t, kept, a)
+	require.NoError(t, remote.Close(t.Context()))
+	require.Zero(t, c.Bytes(), "it is in Redis alone")
+	a, _, leads = c.Ask(key, now, time.Hour)
+	require.Nil(t, a)
+	require.True(t, leads)
+	require.Equal(t, kept, c.Fetch(t.Context(), key, now, time.Hour))
+}
