@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -32,9 +33,12 @@ var (
 // An exchanger exchanges the credentials of providers for such as their vendors take, and renews those in good time.
 // Nobody waits for it: it works in the background and says when there is something new. It is safe for concurrent use.
 type exchanger struct {
-	now     func() time.Time
-	clouds  *cloud.Clouds // of the process's identities
-	changed chan struct{} // buffers one: a token has come or gone, or an error has
+	now    func() time.Time
+	clouds *cloud.Clouds // of the process's identities
+	// identity stands for these in the place of a credential. It is random, so that nobody can give a credential that is
+	// taken for it.
+	identity string
+	changed  chan struct{} // buffers one: a token has come or gone, or an error has
 
 	mu      sync.Mutex // guards what follows
 	ctx     context.Context
@@ -54,7 +58,8 @@ type token struct {
 }
 
 func newExchanger(now func() time.Time, clouds *cloud.Clouds) *exchanger {
-	return &exchanger{now: now, clouds: clouds, changed: make(chan struct{}, 1), tokens: map[string]*token{}}
+	return &exchanger{now: now, clouds: clouds, identity: rand.Text(), changed: make(chan struct{}, 1),
+		tokens: map[string]*token{}}
 }
 
 // run lets exchanges happen until ctx is done, and waits for the last one.

@@ -271,7 +271,7 @@ func (r *resolver) secret(kind, name, field string, c *configv1.Credential) (v s
 			v, err = r.managers.Get(source.SecretManager.GetName(), source.SecretManager.GetField())
 		}
 	case *configv1.Credential_WorkloadIdentity:
-		v = secret.New("the process's identity " + source.WorkloadIdentity.GetAs()) // what the exchanger exchanges
+		v = secret.New(r.exchanger.identity + source.WorkloadIdentity.GetAs()) // for the exchanger alone
 	default:
 		err = errors.New("has no source")
 	}

@@ -155,7 +155,22 @@ func TestCertificatesActAsKeys(t *testing.T) {
 	status, body = asking(t, g, tls.Certificate{})("authorization", "Bearer "+g.Key)
 	require.Equal(t, 200, status, "a key is good, too: %s", body)
 
-	apply("proxies: [\"spiffe://corp.test/ns/edge/*\"]\nrequired: true\ncrl: |\n" + indented(authority.crl(other)))
+	const byProxies = "proxies: [\"spiffe://corp.test/ns/edge/*\"]\n"
+	apply(byProxies)
+	harness.Eventually(t, "the proxies in force", func() error {
+		if status, _ := asking(t, g, edge)(forwarded, "Hash=ab;URI="+identityOfWeb); status != 200 {
+			return errStill
+		}
+		return nil
+	})
+	for _, forged := range []string{"Hash=ab;URI=spiffe://corp.test/ns/edge/sa/proxy", "URI=" + identityOfWeb,
+		"URI=" + identityOfWeb + ",Hash=ab;URI=spiffe://corp.test/ns/edge/sa/proxy"} {
+		status, body = asking(t, g, tls.Certificate{})(forwarded, forged)
+		require.Equal(t, 401, status, "without a certificate a client is no proxy: %s", body)
+		status, body = asking(t, g, other)(forwarded, forged)
+		require.Equal(t, 401, status, "nor with another's: %s", body)
+	}
+	apply(byProxies + "required: true\ncrl: |\n" + indented(authority.crl(other)))
 	harness.Eventually(t, "the revocation in force", func() error {
 		if status, _ := asking(t, g, other)(); status != 0 {
 			return errStill
