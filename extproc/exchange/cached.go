@@ -86,7 +86,7 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 	tells.Result, c.cache = metering.CacheMiss, cache
 	c.key = cache.Key(&respcache.Question{Client: client, Operation: x.dialect.Name + " " + x.operation.Name,
 		Path: x.head.Path, Betas: x.head.Betas, Stream: x.wantsStream, Model: r.Model,
-		Served: x.env.derived(x.config).servedBy(r.Model), Body: given})
+		Served: x.env.derived(x.config).servedBy(r.Model), Guards: x.guarded.set.Chosen(), Body: given})
 	if c.wants.noCache {
 		return x.onlyIfCached()
 	}

@@ -3,6 +3,8 @@ package exchange
 import (
 	"net/http"
 
+	"cel.dev/cel-go/cel"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -38,7 +40,8 @@ func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound
 		return nil, r, e
 	}
 	r.Model = model
-	set := x.config.Rails.For(x.guardClient(), r.Model)
+	fits := func(when cel.Program) bool { return x.facts(r, body).Fits(when) }
+	set := x.config.Rails.For(x.guardClient(), r.Model, fits)
 	if set == nil {
 		return body, r, nil
 	}

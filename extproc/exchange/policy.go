@@ -1,10 +1,7 @@
 package exchange
 
 import (
-	"cmp"
 	"net/http"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/guard"
@@ -18,16 +15,7 @@ func (x *Exchange) decide(r inbound.Request, body []byte) (model string, e *open
 	if len(x.config.Policies) == 0 {
 		return r.Model, nil
 	}
-	f := policy.Facts{Key: x.key.Name, KeyName: x.key.DisplayName, Organization: x.key.Organization,
-		Project: x.key.Project, User: x.key.User(), Token: x.key.Claims(), Model: r.Model, Operation: x.record.Operation,
-		Stream: r.Stream,
-		Tools:  []string{}, Size: len(body), Address: x.address, Now: x.record.Start}
-	if body != nil {
-		said := gjson.GetManyBytes(body, "user", "metadata.user_id", "tools")
-		f.User = cmp.Or(f.User, said[0].Str, said[1].Str)
-		f.Tools = append(f.Tools, guard.ToolNames([]byte(said[2].Raw))...)
-	}
-	d := x.config.Policies.Decide(&f)
+	d := x.config.Policies.Decide(x.facts(r, body))
 	for _, name := range d.Observed {
 		x.found(guard.Finding{Rule: "policy " + name, Mode: guard.ModeObserve, Side: guard.SideRequest}, 1)
 	}
@@ -38,6 +26,17 @@ func (x *Exchange) decide(r inbound.Request, body []byte) (model string, e *open
 		return x.choose(r.Model, &d)
 	}
 	return r.Model, nil
+}
+
+// facts returns what expressions can use.
+func (x *Exchange) facts(r inbound.Request, body []byte) *policy.Facts {
+	f := &policy.Facts{Key: x.key.Name, KeyName: x.key.DisplayName, Organization: x.key.Organization,
+		Project: x.key.Project, User: x.key.User(), Token: x.key.Claims(), Model: r.Model, Operation: x.record.Operation,
+		Stream: r.Stream, Tools: []string{}, Address: x.address, Now: x.record.Start}
+	if body != nil {
+		f.Read(body)
+	}
+	return f
 }
 
 // deny returns the error of a request that a rule of a policy refuses.

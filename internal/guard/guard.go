@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"cel.dev/cel-go/cel"
+
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
@@ -18,6 +20,7 @@ type Rails []*rail
 type rail struct {
 	config *configv1.Guardrail
 	rules  []*rule
+	when   cel.Program // true for the requests that it applies to; nil: all
 }
 
 // A rule is ready for use.
@@ -37,7 +40,11 @@ type finder struct {
 func Compile(configs []*configv1.Guardrail) (Rails, error) {
 	var all Rails
 	for _, g := range configs {
-		r := &rail{config: g}
+		when, err := g.Program()
+		if err != nil {
+			return nil, fmt.Errorf("Guardrail %s: when: %w", g.GetName(), err)
+		}
+		r := &rail{config: g, when: when}
 		for _, c := range g.GetRules() {
 			finds, err := finders(c)
 			if err != nil {
@@ -99,17 +106,31 @@ type Client struct{ Key, Organization, Project string }
 type Set struct {
 	rules  []*rule
 	window int
+	chosen string
 }
 
-// For returns the rules for a client's request to a model; nil where there are none.
-func (rails Rails) For(c Client, model string) *Set {
+// Chosen returns which guardrails apply because of their expressions: an answer to an equal request to which others
+// applied may have passed something else. A nil set has none.
+func (s *Set) Chosen() string {
+	if s == nil {
+		return ""
+	}
+	return s.chosen
+}
+
+// For returns the rules for a client's request to a model; nil where there are none. Fits decides whether a guardrail
+// with an expression applies.
+func (rails Rails) For(c Client, model string, fits func(when cel.Program) bool) *Set {
 	var s *Set
 	for _, r := range rails {
-		if !r.of(c) || !r.config.Covers(model) {
+		if !r.of(c) || !r.config.Covers(model) || r.when != nil && !fits(r.when) {
 			continue
 		}
 		if s == nil {
 			s = &Set{}
+		}
+		if r.when != nil {
+			s.chosen += r.config.GetName() + " "
 		}
 		s.rules = append(s.rules, r.rules...)
 		s.window = max(s.window, r.config.HeldBack())

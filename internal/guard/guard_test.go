@@ -21,7 +21,7 @@ func set(t testing.TB, rules ...*configv1.GuardRule) *Set {
 	require.NoError(t, configv1.Validate(g, nil).Err())
 	rails, err := Compile([]*configv1.Guardrail{g})
 	require.NoError(t, err)
-	return rails.For(Client{}, "m")
+	return rails.For(Client{}, "m", nil)
 }
 
 func finds(mode configv1.GuardMode, data ...configv1.SensitiveData) *configv1.GuardRule {
@@ -106,7 +106,7 @@ func TestWhoIsGuarded(t *testing.T) {
 	})
 	require.NoError(t, err)
 	count := func(c Client, model string) int {
-		if s := rails.For(c, model); s != nil {
+		if s := rails.For(c, model, nil); s != nil {
 			return len(s.rules)
 		}
 		return 0

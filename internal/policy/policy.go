@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"cel.dev/cel-go/cel"
+	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/guard"
 )
 
 // Policies are those of a configuration. They are immutable.
@@ -56,6 +58,20 @@ type Facts struct {
 	Size                                int // of the body, in bytes
 	Address                             string
 	Now                                 time.Time
+}
+
+// Read adds what a request says itself: its user, unless there is one, its tools and its size.
+func (f *Facts) Read(body []byte) {
+	said := gjson.GetManyBytes(body, "user", "metadata.user_id", "tools")
+	f.User = cmp.Or(f.User, said[0].Str, said[1].Str)
+	f.Tools = append(f.Tools, guard.ToolNames([]byte(said[2].Raw))...)
+	f.Size = len(body)
+}
+
+// Fits reports whether an expression is true for a request, or fails.
+func (f *Facts) Fits(when cel.Program) bool {
+	out, _, err := when.Eval(f.values())
+	return err != nil || out.Value() == true
 }
 
 func (f *Facts) values() map[string]any {

@@ -128,6 +128,7 @@ type Question struct {
 	Stream    bool
 	Model     string // by its name in the configuration
 	Served    []byte // identifies who serves the model, and how
+	Guards    string // guardrails that apply because of what is not in the body
 	Body      []byte // valid JSON: an object
 }
 
@@ -143,6 +144,7 @@ func (c *Cache) Key(q *Question) (k Key) {
 	write(mac, []byte{b2i(q.Stream)})
 	write(mac, []byte(q.Model))
 	write(mac, q.Served)
+	write(mac, []byte(q.Guards))
 	canonical(q.Body, mac)
 	mac.Sum(k[:0])
 	return k

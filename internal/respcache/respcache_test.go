@@ -50,6 +50,7 @@ func TestWhatMakesRequestsEqual(t *testing.T) {
 		"stream":       func(q *respcache.Question) { q.Stream = true },
 		"model":        func(q *respcache.Question) { q.Model = "n" },
 		"served":       func(q *respcache.Question) { q.Served = []byte{1} },
+		"guards":       func(q *respcache.Question) { q.Guards = "pii " },
 		"body":         func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":10}`) },
 		"type":         func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":"1"}`) },
 		"a twice":      func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":1,"n":1}`) },

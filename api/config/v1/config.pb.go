@@ -5945,7 +5945,10 @@ type Guardrail struct {
 	Disabled bool         `protobuf:"varint,7,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// Number of bytes of a streamed answer that are held back until it is known what they belong to. What a rule finds in
 	// answers is found whole up to this length. Default 128.
-	Window        uint32 `protobuf:"varint,8,opt,name=window,proto3" json:"window,omitempty"`
+	Window uint32 `protobuf:"varint,8,opt,name=window,proto3" json:"window,omitempty"`
+	// Expression in CEL that is true for the requests that it applies to, with the variables of policies. Empty: all. It
+	// applies to a request for which the expression fails, or of which it cannot see the body.
+	When          string `protobuf:"bytes,9,opt,name=when,proto3" json:"when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6034,6 +6037,13 @@ func (x *Guardrail) GetWindow() uint32 {
 		return x.Window
 	}
 	return 0
+}
+
+func (x *Guardrail) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
 }
 
 // A GuardRule finds something in texts.
@@ -7427,7 +7437,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vListedModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\x03R\acreated\x12\x19\n" +
-	"\bowned_by\x18\x03 \x01(\tR\aownedBy\"\xf1\x01\n" +
+	"\bowned_by\x18\x03 \x01(\tR\aownedBy\"\x85\x02\n" +
 	"\tGuardrail\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
@@ -7436,7 +7446,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06models\x18\x05 \x03(\tR\x06models\x124\n" +
 	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleR\x05rules\x12\x1a\n" +
 	"\bdisabled\x18\a \x01(\bR\bdisabled\x12\x16\n" +
-	"\x06window\x18\b \x01(\rR\x06window\"\xb9\x03\n" +
+	"\x06window\x18\b \x01(\rR\x06window\x12\x12\n" +
+	"\x04when\x18\t \x01(\tR\x04when\"\xb9\x03\n" +
 	"\tGuardRule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeR\x04mode\x12.\n" +

@@ -41,11 +41,23 @@ func (r *PolicyRule) Expression() (field, text string) {
 
 // Program returns the rule's expression, ready to be evaluated. The error says where it is wrong.
 func (r *PolicyRule) Program(options ...cel.ProgramOption) (cel.Program, error) {
+	_, text := r.Expression()
+	return program(text, options...)
+}
+
+// Program returns the expression for the requests that the guardrail applies to; nil if it applies to all.
+func (g *Guardrail) Program() (cel.Program, error) {
+	if g.GetWhen() == "" {
+		return nil, nil
+	}
+	return program(g.GetWhen())
+}
+
+func program(text string, options ...cel.ProgramOption) (cel.Program, error) {
 	env, err := policyEnv()
 	if err != nil {
 		return nil, err
 	}
-	_, text := r.Expression()
 	ast, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package configv1_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,5 +30,20 @@ func TestRulesOfCheckersThatCanFindNothing(t *testing.T) {
 	for _, objects := range [][]configv1.Object{rule("chat", 0, "S1"), rule("azure", 4, "Violence"), rule("shield", 0,
 		"attack")} {
 		require.Empty(t, configv1.ValidateSet(objects))
+	}
+}
+
+func TestAGuardrailsExpressionIsChecked(t *testing.T) {
+	rail := func(when string) configv1.Errors {
+		return configv1.Validate(&configv1.Guardrail{Name: "g", When: when, Rules: []*configv1.GuardRule{{Name: "r",
+			Mode: configv1.GuardMode_BLOCK, Data: []configv1.SensitiveData{configv1.SensitiveData_EMAIL}}}}, knownVendor)
+	}
+	require.Empty(t, rail(`key.organization == "acme" || size > 10`))
+	for when, says := range map[string]string{"size": "must be true or false", "nothing == 1": "undeclared reference",
+		"size >": "must be an expression in CEL", strings.Repeat("a", 5000): "at most 4096 bytes"} {
+		errs := rail(when)
+		require.Len(t, errs, 1, when)
+		require.Equal(t, "when", errs[0].Field)
+		require.Contains(t, errs[0].Message, says)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/translate"
@@ -61,7 +62,7 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	if x.Policy = probe.policy; x.Policy != "" {
 		x.Model, body = probe.model, renamed(body, probe.model)
 	}
-	x.Guards, x.Cache = e.guards(asked, x.Model, body), e.cache(asked, x.Model, operation, body)
+	x.Guards, x.Cache = e.guards(asked, x.Model, operation, body), e.cache(asked, x.Model, operation, body)
 	if i := reply.Immediate; i != nil {
 		x.Refused = &refusedRequest{Status: i.Status, Body: i.Body}
 	}
@@ -88,9 +89,13 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 }
 
 // guards returns what guardrails find in a request of a key, and which checkers would be asked.
-func (e *Explainer) guards(key *configv1.Key, model string, body []byte) []string {
+func (e *Explainer) guards(key *configv1.Key, model, operation string, body []byte) []string {
+	f := policy.Facts{Key: key.GetName(), KeyName: key.GetDisplayName(), Organization: key.GetOrganization(),
+		Project: key.GetProject(), Model: model, Operation: operation, Stream: gjson.GetBytes(body, "stream").Bool(),
+		Tools: []string{}, Now: time.Now()}
+	f.Read(body)
 	set := e.rails.For(guard.Client{Key: key.GetName(), Organization: key.GetOrganization(),
-		Project: key.GetProject()}, model)
+		Project: key.GetProject()}, model, f.Fits)
 	if set == nil {
 		return nil
 	}
