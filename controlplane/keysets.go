@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,6 +92,12 @@ func (k *keySets) of(issuers []*configv1.TokenIssuer) (known []*configv1.Resolve
 	return known, errs
 }
 
+// settled reports whether the keys of every issuer were tried to be read, and begins to read them.
+func (k *keySets) settled(issuers []*configv1.TokenIssuer) bool {
+	_, errs := k.of(issuers)
+	return !slices.ContainsFunc(errs, func(e xds.ObjectError) bool { return errors.Is(e.Err, errUnread) })
+}
+
 // follow begins to read the keys of an issuer. The lock is held.
 func (k *keySets) follow(place string, t *configv1.TokenIssuer) *keySet {
 	s := &keySet{err: errUnread, stop: func() {}}
@@ -122,7 +129,7 @@ func (k *keySets) follow(place string, t *configv1.TokenIssuer) *keySet {
 // keep notes what was read, and says so if it is new.
 func (k *keySets) keep(s *keySet, jwks string, err error) {
 	k.mu.Lock()
-	same := (err == nil) == (s.err == nil) && (err != nil || jwks == s.jwks)
+	same := s.err != nil && err != nil && s.err.Error() == err.Error() || s.err == nil && err == nil && jwks == s.jwks
 	if s.err = err; err == nil {
 		s.jwks = jwks
 	}

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
 )
 
 const (
@@ -115,4 +117,26 @@ func TestKeysOfIssuersAreFollowed(t *testing.T) {
 	require.Empty(t, k.read)
 	stop()
 	<-done
+}
+
+// What the data plane has of an issuer is not taken from it because a control plane has just begun, and whoever
+// applies a new one is not told first that it has no effect.
+func TestTheKeysOfIssuersAreWaitedFor(t *testing.T) {
+	i := newIssuer(t)
+	corp := &configv1.TokenIssuer{Name: "corp", Issuer: i.URL, Audiences: []string{"a"},
+		Bindings: []*configv1.TokenBinding{{Key: "key_1"}}}
+	away := proto.CloneOf(corp)
+	away.Name, away.Issuer = "away", "http://127.0.0.1:1"
+	p := startPlane(t, corp, away)
+	s := subscribe[*configv1.Settings](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["default"] != nil })
+	require.Len(t, s.has["default"].GetIssuers(), 1, "from the first configuration on")
+	require.Contains(t, p.ObjectError("TokenIssuer", "away"), "connection refused")
+	second := proto.CloneOf(corp)
+	second.Name, second.JwksUrl = "second", i.URL+"/keys"
+	p.put(second)
+	s.await(func() bool {
+		require.NotContains(t, p.ObjectError("TokenIssuer", "second"), "are being read")
+		return len(s.has["default"].GetIssuers()) == 2
+	})
 }

@@ -298,11 +298,10 @@ func (s *Server) serve(ctx context.Context) error {
 }
 
 const (
-	// firstReading is how long the first configuration waits until every secret elsewhere was tried to be read: it takes
-	// the place of what the data plane has.
+	// firstReading is how long the first configuration waits until every secret elsewhere, and the keys of every issuer,
+	// were tried to be read: it takes the place of what the data plane has.
 	firstReading = 15 * time.Second
-	// laterReading is how long a later one waits for secrets that are new in it, so that an object does not have an
-	// error first.
+	// laterReading is how long a later one waits for what is new in it, so that an object does not have an error first.
 	laterReading = time.Second
 )
 
@@ -313,7 +312,7 @@ func (s *Server) follow(ctx context.Context) error {
 	defer ticker.Stop()
 	var state configstore.State
 	var reported map[xds.Object]string
-	var late <-chan time.Time // when secrets elsewhere are waited for no longer; nil while they are not
+	var late <-chan time.Time // when what is elsewhere is waited for no longer; nil while they are not
 	patience := firstReading
 	for known := false; ; {
 		waited := false
@@ -337,7 +336,8 @@ func (s *Server) follow(ctx context.Context) error {
 		if !known {
 			continue
 		}
-		if !s.resolver.secretsRead(state) && !waited {
+		secrets, keys := s.resolver.secretsRead(state), s.keySets.settled(configstore.All[*configv1.TokenIssuer](state))
+		if !(secrets && keys) && !waited {
 			if late == nil {
 				late = time.After(patience)
 			}
