@@ -337,7 +337,7 @@ func (s *Server) follow(ctx context.Context) error {
 			continue
 		}
 		secrets, keys := s.resolver.secretsRead(state), s.keySets.settled(configstore.All[*configv1.TokenIssuer](state))
-		if !(secrets && keys) && !waited {
+		if (!secrets || !keys) && !waited {
 			if late == nil {
 				late = time.After(patience)
 			}
