@@ -28,16 +28,11 @@ func (g *Guardrail) HeldBack() int {
 
 // IsOf reports whether a guardrail is for the requests of a key, whatever the model is.
 func (g *Guardrail) IsOf(key, organization, project string) bool {
-	return (g.GetKey() == "" || g.GetKey() == key) &&
-		(g.GetOrganization() == "" || g.GetOrganization() == organization) &&
-		(g.GetProject() == "" || g.GetProject() == project)
+	return isOf(g, key, organization, project)
 }
 
 // Covers reports whether a guardrail is for the requests to a model.
-func (g *Guardrail) Covers(model string) bool {
-	return len(g.GetModels()) == 0 ||
-		slices.ContainsFunc(g.GetModels(), func(p string) bool { return Matches(p, model) })
-}
+func (g *Guardrail) Covers(model string) bool { return covers(g.GetModels(), model) }
 
 // LooksIn reports whether a rule looks at a side.
 func (r *GuardRule) LooksIn(side GuardSide) bool {

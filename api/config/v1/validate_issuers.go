@@ -3,7 +3,6 @@ package configv1
 import (
 	"cmp"
 	"crypto/x509"
-	"encoding/pem"
 	"strings"
 )
 
@@ -15,7 +14,10 @@ func (v *validator) certificateIssuer(c *CertificateIssuer) {
 	v.optionalLabel("gateway", c.GetGateway())
 	v.pemCertificates("ca", c.GetCa())
 	if c.GetCrl() != "" {
-		v.revocationLists("crl", c.GetCrl())
+		v.pemBlocks("crl", c.GetCrl(), "certificate revocation list", "X509 CRL", func(der []byte) error {
+			_, err := x509.ParseRevocationList(der)
+			return err
+		})
 	}
 	if n := len(c.GetProxies()); n > maxBindings {
 		v.fail("proxies", "must be at most %d", maxBindings)
@@ -41,22 +43,4 @@ func (v *validator) identity(field, pattern string) {
 		return
 	}
 	v.text(field, pattern)
-}
-
-func (v *validator) revocationLists(field, text string) {
-	rest := []byte(text)
-	for n := 0; ; n++ {
-		block, after := pem.Decode(rest)
-		if block == nil {
-			if n == 0 || strings.TrimSpace(string(rest)) != "" {
-				v.fail(field, "must be PEM certificate revocation lists; after %d of them there is something else", n)
-			}
-			return
-		}
-		if _, err := x509.ParseRevocationList(block.Bytes); err != nil || block.Type != "X509 CRL" {
-			v.fail(field, "certificate revocation list %d cannot be read", n+1)
-			return
-		}
-		rest = after
-	}
 }

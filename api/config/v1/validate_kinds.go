@@ -206,21 +206,29 @@ func (v *validator) upstreamTLS(t *UpstreamTLS, encrypted bool) {
 
 // pemCertificates checks that text has only certificates.
 func (v *validator) pemCertificates(field, text string) {
+	v.pemBlocks(field, text, "certificate", "CERTIFICATE", func(der []byte) error {
+		_, err := x509.ParseCertificate(der)
+		return err
+	})
+}
+
+// pemBlocks checks that text has only blocks of a type, at least one, which can be read.
+func (v *validator) pemBlocks(field, text, what, blockType string, read func(der []byte) error) {
 	rest := []byte(text)
 	for n := 0; ; n++ {
 		block, after := pem.Decode(rest)
 		if block == nil {
 			if n == 0 || strings.TrimSpace(string(rest)) != "" {
-				v.fail(field, "must be PEM certificates; after %d of them there is something else", n)
+				v.fail(field, "must be PEM %ss; after %d of them there is something else", what, n)
 			}
 			return
 		}
-		if block.Type != "CERTIFICATE" {
-			v.fail(field, "must hold only PEM certificates; block %d is a %q", n+1, block.Type)
+		if block.Type != blockType {
+			v.fail(field, "must hold only PEM %ss; block %d is a %q", what, n+1, block.Type)
 			return
 		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			v.fail(field, "certificate %d cannot be read: %v", n+1, err)
+		if err := read(block.Bytes); err != nil {
+			v.fail(field, "%s %d cannot be read: %v", what, n+1, err)
 			return
 		}
 		rest = after

@@ -9,9 +9,7 @@ var errNotBool = errors.New("must be true or false")
 
 // IsOf reports whether a policy is for the requests of a key.
 func (p *Policy) IsOf(key, organization, project string) bool {
-	return (p.GetKey() == "" || p.GetKey() == key) &&
-		(p.GetOrganization() == "" || p.GetOrganization() == organization) &&
-		(p.GetProject() == "" || p.GetProject() == project)
+	return isOf(p, key, organization, project)
 }
 
 func (v *validator) policy(p *Policy) {
