@@ -111,6 +111,14 @@ func auditRow(e adminapi.AuditEntry) []string {
 	return row
 }
 
+// parsePeriod reads the flags --since and --until.
+func parsePeriod(since, until string, now time.Time) (start, end time.Time, err error) {
+	if start, err = parseSince("--since", since, now); err == nil {
+		end, err = parseSince("--until", until, now)
+	}
+	return start, end, err
+}
+
 // parseSince reads a time, or how long before now, in which d is a day.
 func parseSince(flag, s string, now time.Time) (time.Time, error) {
 	if days, ok := daysOf(s); ok {

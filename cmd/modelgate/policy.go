@@ -38,11 +38,7 @@ func (policyTestCmd) Help() string {
 // Run tries policies on the request log. It changes nothing.
 func (c policyTestCmd) Run(ctx context.Context, stdout io.Writer) error {
 	now := time.Now()
-	start, err := parseSince("--since", c.Since, now)
-	if err != nil {
-		return err
-	}
-	end, err := parseSince("--until", c.Until, now)
+	start, end, err := parsePeriod(c.Since, c.Until, now)
 	if err != nil {
 		return err
 	}

@@ -25,11 +25,7 @@ func (reportCmd) Help() string {
 // Run prints who could do what, what changed and what was used.
 func (c reportCmd) Run(ctx context.Context, stdout io.Writer) error {
 	now := time.Now()
-	from, err := parseSince("--since", c.Since, now)
-	if err != nil {
-		return err
-	}
-	to, err := parseSince("--until", c.Until, now)
+	from, to, err := parsePeriod(c.Since, c.Until, now)
 	if err != nil {
 		return err
 	}

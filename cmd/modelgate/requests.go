@@ -83,11 +83,7 @@ func (c requestsCmd) filters(now time.Time) (map[string]string, error) {
 	if c.ID != "" {
 		return map[string]string{"request_id": c.ID}, nil
 	}
-	start, err := parseSince("--since", c.Since, now)
-	if err != nil {
-		return nil, err
-	}
-	end, err := parseSince("--until", c.Until, now)
+	start, end, err := parsePeriod(c.Since, c.Until, now)
 	if err != nil {
 		return nil, err
 	}

@@ -48,11 +48,7 @@ type usageRow struct {
 // Run prints what was used.
 func (c usageCmd) Run(ctx context.Context, stdout io.Writer) error {
 	now := time.Now()
-	start, err := parseSince("--since", c.Since, now)
-	if err != nil {
-		return err
-	}
-	end, err := parseSince("--until", c.Until, now)
+	start, end, err := parsePeriod(c.Since, c.Until, now)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -117,7 +118,7 @@ func (x *Explanation) Table(w io.Writer) error {
 	if k := x.Key; k != nil {
 		fmt.Fprintf(b, "\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n",
 			k.ID, admincli.OneLine(k.Label), k.State,
-			orDash(k.Organization), orDash(k.Project), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
+			cmp.Or(k.Organization, "-"), cmp.Or(k.Project, "-"), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
 	}
 	if x.Policy != "" {
 		fmt.Fprintf(b, "\nModel chosen by policy: %s\n", x.Policy)
@@ -131,7 +132,7 @@ func (x *Explanation) Table(w io.Writer) error {
 	if p := x.Plan; p != nil {
 		fmt.Fprintf(b,
 			"\nAt most %d attempts, each with %d ms until its headers; retried on connection failures and on %s\n",
-			p.Attempts, p.TimeoutMS, orDash(strings.Join(p.RetryStatuses, ", ")))
+			p.Attempts, p.TimeoutMS, cmp.Or(strings.Join(p.RetryStatuses, ", "), "-"))
 	}
 	if len(x.Targets) == 0 {
 		fmt.Fprintln(b, "\nNo model or provider of that name has a target.")
@@ -203,13 +204,6 @@ func (t *explainedTarget) write(b *strings.Builder) {
 			"                   any other has no price: refused if a budget applies, otherwise charged as default")
 	}
 	fmt.Fprintf(b, "    request: %s\n", t.Request)
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func orAll(list []string) string {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,8 +22,8 @@ func (r *Report) Write(w io.Writer) error {
 	fmt.Fprintf(&out, "\n## Who may administer the gateway\n\nAs of %s.\n", r.Made.Format(minute))
 	var rows [][]string
 	for _, p := range r.People {
-		rows = append(rows, []string{p.Name, orDash(p.Role), orDash(strings.Join(p.Memberships, "; ")),
-			orDash(p.Provider), yes(p.ReadBodies), yes(p.Disabled)})
+		rows = append(rows, []string{p.Name, cmp.Or(p.Role, "-"), cmp.Or(strings.Join(p.Memberships, "; "), "-"),
+			cmp.Or(p.Provider, "-"), yes(p.ReadBodies), yes(p.Disabled)})
 	}
 	table(&out, "No accounts.", []string{"Account", "Role", "Memberships", "Signs in at", "Reads bodies", "Disabled"},
 		rows)
@@ -37,7 +38,7 @@ func (r *Report) Write(w io.Writer) error {
 	table(&out, "No admin tokens.", []string{"Admin token", "Id", "Scopes", "Expires"}, rows)
 	rows = nil
 	for _, g := range r.Groups {
-		rows = append(rows, []string{g.Provider, g.Group, g.Role, orDash(tenant(g.Organization, g.Project))})
+		rows = append(rows, []string{g.Provider, g.Group, g.Role, cmp.Or(tenant(g.Organization, g.Project), "-")})
 	}
 	table(&out, "No groups of an identity provider have a role.", []string{"Identity provider", "Group", "Role", "Of"}, rows)
 	r.writeClients(&out)
@@ -69,7 +70,7 @@ func (r *Report) writeClients(out *strings.Builder) {
 	fmt.Fprintf(out, "\n## Who may send requests\n\nAs of %s.\n", r.Made.Format(minute))
 	var rows [][]string
 	for _, k := range r.Keys {
-		rows = append(rows, []string{orDash(k.Organization), orDash(k.Project), strconv.Itoa(k.Active),
+		rows = append(rows, []string{cmp.Or(k.Organization, "-"), cmp.Or(k.Project, "-"), strconv.Itoa(k.Active),
 			strconv.Itoa(k.Inactive)})
 	}
 	table(out, "No keys.", []string{"Organization", "Project", "Keys", "Disabled or expired"}, rows)
@@ -89,7 +90,7 @@ func (r *Report) writeChanges(out *strings.Builder) {
 	table(out, "Nobody changed who may do what.", []string{"Change of rights at", "By", "Action", "Kind", "Name"}, rows)
 	rows = nil
 	for _, c := range r.Changes {
-		rows = append(rows, []string{c.Actor, c.Action, orDash(c.Kind), strconv.Itoa(c.Count)})
+		rows = append(rows, []string{c.Actor, c.Action, cmp.Or(c.Kind, "-"), strconv.Itoa(c.Count)})
 	}
 	table(out, "Nothing was done.", []string{"By", "Action", "Kind", "How often"}, rows)
 }
@@ -97,8 +98,8 @@ func (r *Report) writeChanges(out *strings.Builder) {
 func writeUsage(out *strings.Builder, of string, all []Usage) {
 	var rows [][]string
 	for _, u := range all {
-		rows = append(rows, []string{orDash(u.Name), strconv.FormatInt(u.Requests, 10), strconv.FormatInt(u.InputTokens, 10),
-			strconv.FormatInt(u.OutputTokens, 10), u.CostUSD})
+		rows = append(rows, []string{cmp.Or(u.Name, "-"), strconv.FormatInt(u.Requests, 10),
+			strconv.FormatInt(u.InputTokens, 10), strconv.FormatInt(u.OutputTokens, 10), u.CostUSD})
 	}
 	table(out, "Nothing was used, by "+strings.ToLower(of)+".", []string{of, "Requests", "Input tokens", "Output tokens",
 		"USD"}, rows)
@@ -122,13 +123,6 @@ func table(out *strings.Builder, none string, header []string, rows [][]string) 
 	for _, r := range rows {
 		line(r)
 	}
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func yes(b bool) string {
