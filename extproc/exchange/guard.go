@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
+	"github.com/modelgate/modelgate/internal/policy"
 )
 
 // guarded is what guardrails have to do with an exchange. It is zero where none applies.
@@ -40,7 +41,13 @@ func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound
 		return nil, r, e
 	}
 	r.Model = model
-	fits := func(when cel.Program) bool { return x.facts(r, body).Fits(when) }
+	var f *policy.Facts // once for all expressions
+	fits := func(when cel.Program) bool {
+		if f == nil {
+			f = x.facts(r, body)
+		}
+		return f.Fits(when)
+	}
 	set := x.config.Rails.For(x.guardClient(), r.Model, fits)
 	if set == nil {
 		return body, r, nil
