@@ -76,18 +76,18 @@ func (c *carrier) take(in *wire.Message) error {
 	return c.carry(in)
 }
 
-// mayWait reports whether a message may have to wait for the store of limits, the ledger or room, or is so much work
-// that other streams would wait.
+// mayWait reports whether a message may have to wait for the store of limits, the ledger, checkers or room, or is so
+// much work that other streams would wait.
 func (c *carrier) mayWait(in *wire.Message) bool {
 	switch in.Phase {
 	case wire.RequestHeaders:
 		return in.End || c.server.limitsWait // a request without a body may be a report, which needs the ledger
 	case wire.RequestBody:
 		return c.server.limitsWait || c.exchange.IsHeavy(len(in.Body))
-	case wire.ResponseBody:
+	case wire.ResponseBody, wire.ResponseTrailers:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0 ||
+		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0 || c.exchange.MayJudge() ||
 			c.server.limitsWait && c.exchange.InSession()
 	}
 	return false

@@ -166,8 +166,8 @@ var theKey = []Entry{
 
 var theLimits = []Entry{
 	{CodeCheckerUnavailable, []int{503}, ours,
-		"A [guardrail](guardrails.md) requires a checker to judge the request, and the checker does not answer.",
-		"Retry after the time in `retry-after`. An operator finds the cause in the log."},
+		"A [guardrail](guardrails.md) requires a checker to judge the request or the answer, and the checker does not answer.",
+		"Retry after the time in `retry-after`. Without that header an answer could not be judged: a retry is charged again. An operator finds the cause in the log."},
 	{CodeInsufficientQuota, []int{429}, []string{TypeInsufficientQuota},
 		"A budget or a quota is used up, or the provider's account has no credit.",
 		"Do not repeat it: `x-should-retry` is `false`. The message says what is used up and when it resets. An operator can raise it, or pay the provider."},

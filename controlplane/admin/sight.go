@@ -71,7 +71,7 @@ func looksOfHolders() map[string]look {
 		"Concurrency.*":        {unseen, "number of concurrent requests"},
 		"Checker.name":         {unseen, "the same as for a Provider"},
 		"Checker.type":         {decides, "which header or signature carries the credential"},
-		"Checker.url":          {decides, "who receives the credential, and the texts of requests"},
+		"Checker.url":          {decides, "who receives the credential, and the texts of requests and answers"},
 		"Checker.ca":           {decides, "who is trusted as the checker"},
 		"Checker.model":        {unseen, "which model judges"},
 		"Checker.prompt":       {unseen, "how it judges"},

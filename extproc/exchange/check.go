@@ -1,13 +1,16 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/contentcheck"
+	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 )
 
@@ -19,50 +22,88 @@ type waiting struct {
 
 // check has checkers judge the texts of a request, all at once. The request goes on if no rule refuses it.
 func (x *Exchange) check(ctx context.Context) Reply {
-	w, g := x.waiting, &x.guarded
+	w := x.waiting
 	x.waiting = nil
-	call := &contentcheck.Call{ID: x.record.ID, Texts: g.texts, Key: x.key.Name, Organization: x.key.Organization,
-		Project: x.key.Project, Model: w.request.Model}
-	var names []string
-	for i := range g.checks {
-		if name := g.checks[i].Checker; !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	verdicts := x.config.Checkers.Judge(ctx, names, call)
-	g.texts = nil
+	blocked, away := x.judge(ctx, x.guarded.texts, w.request.Model)
+	x.guarded.texts = nil
 	if ctx.Err() != nil { // the client has left
 		return Reply{Wait: true}
 	}
-	var refused *openai.Error
-	for i := range g.checks {
-		c := &g.checks[i]
-		v := verdicts[c.Checker]
-		switch {
-		case v == nil:
-			x.found(c.Failure(), 1)
-			if !c.PassOnFailure && refused == nil {
-				refused = checkerAway(c.Rule)
-				x.record.RefusedBy = "guardrail " + c.Rule
-			}
-		case v.Finds(c.Categories, c.Threshold):
-			x.found(c.Finding(), 1)
-			if c.Blocks { // it goes before what failed
-				refused = contentBlocked(c.Rule)
-				x.record.RefusedBy = "guardrail " + c.Rule
-			}
-		}
-	}
-	if refused != nil {
+	if rule := cmp.Or(blocked, away); rule != "" {
 		x.record.Model, x.record.Label = w.request.Model, x.config.Label(w.request.Model)
-		return x.rejectBody(ctx, refused, "mg_guarded")
+		x.record.RefusedBy = "guardrail " + rule
+		e := contentBlocked(rule)
+		if blocked == "" {
+			e = checkerAway(rule, "requests")
+			e.RetryAfter = time.Second
+		}
+		return x.rejectBody(ctx, e, "mg_guarded")
 	}
 	return x.afterGuards(ctx, w.given, w.body, w.request)
 }
 
-// checkerAway is the error of a request that no checker could judge, although a rule requires it.
-func checkerAway(rule string) *openai.Error {
+// judge has all checkers judge texts at once. It returns a rule that blocks them, and one whose checker is away and
+// that does not let them pass then.
+func (x *Exchange) judge(ctx context.Context, texts []string, model string) (blocked, away string) {
+	checks := x.guarded.checks
+	call := &contentcheck.Call{ID: x.record.ID, Texts: texts, Key: x.key.Name, Organization: x.key.Organization,
+		Project: x.key.Project, Model: model}
+	var names []string
+	for i := range checks {
+		if name := checks[i].Checker; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		call.Answer = checks[i].Side == guard.SideAnswer
+	}
+	verdicts := x.config.Checkers.Judge(ctx, names, call)
+	if ctx.Err() != nil {
+		return "", ""
+	}
+	for i := range checks {
+		c := &checks[i]
+		v := verdicts[c.Checker]
+		switch {
+		case v == nil:
+			x.found(c.Failure(), 1)
+			if !c.PassOnFailure && away == "" {
+				away = c.Rule
+			}
+		case v.Finds(c.Categories, c.Threshold):
+			x.found(c.Finding(), 1)
+			if c.Blocks && blocked == "" {
+				blocked = c.Rule
+			}
+		}
+	}
+	x.guarded.checks = slices.DeleteFunc(checks, func(c guard.Check) bool { return verdicts[c.Checker] == nil })
+	return blocked, away
+}
+
+// checkAnswer has checkers judge texts of the answer. A checker that is away is not asked again.
+func (x *Exchange) checkAnswer(ctx context.Context, texts []string) (rule string, err error) {
+	if len(x.guarded.checks) == 0 {
+		return "", nil
+	}
+	blocked, away := x.judge(ctx, texts, x.record.Model)
+	switch {
+	case ctx.Err() != nil:
+		return "", errLeft
+	case blocked == "" && away != "":
+		x.guarded.away, x.record.RefusedBy = true, "guardrail "+away
+		return "", checkerAway(away, "answers")
+	}
+	return blocked, nil
+}
+
+// MayJudge reports whether the next piece of the answer may have to wait for checkers.
+func (x *Exchange) MayJudge() bool { return x.guarded.answer != nil && x.guarded.answer.MayWait() }
+
+// errLeft ends the wait for checkers of an answer whose client has left.
+var errLeft = errors.New("the client has left")
+
+// checkerAway is the error where no checker could judge something, although a rule requires it.
+func checkerAway(rule, what string) *openai.Error {
 	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code: openai.CodeCheckerUnavailable, RetryAfter: time.Second,
-		Message: "The guardrail '" + rule + "' cannot judge the content of requests at the moment. Please retry."}
+		Code:    openai.CodeCheckerUnavailable,
+		Message: "The guardrail '" + rule + "' cannot judge the content of " + what + " at the moment. Please retry."}
 }

@@ -5,6 +5,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -17,8 +18,9 @@ type guarded struct {
 	set    *guard.Set
 	masks  *guard.Masks
 	answer *guard.Answer // of the answer that is written; nil: nothing is looked at
-	checks []guard.Check // that checkers have to judge before the request is sent
-	texts  []string      // for them
+	checks []guard.Check // that checkers have to judge before the request is sent; later those of the answer
+	texts  []string      // of the request, for them
+	away   bool          // the answer ends because its checker is away
 }
 
 // looksAtAnswer reports whether the answer must come as events, of which the client's own texts are restored.
@@ -69,7 +71,7 @@ func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound
 	}
 	x.guarded = guarded{set: set, masks: looked.Masks}
 	if len(looked.Texts) > 0 {
-		x.guarded.checks, x.guarded.texts = set.Checks(), looked.Texts
+		x.guarded.checks, x.guarded.texts = set.Checks(configv1.GuardSide_REQUESTS), looked.Texts
 	}
 	if looked.Masks.IsEmpty() {
 		return body, r, nil
@@ -99,10 +101,14 @@ func (x *Exchange) guardAnswer() pipeline.Guard {
 	if x.guarded.set == nil {
 		return nil
 	}
-	if x.guarded.answer = guard.NewAnswer(x.guarded.set, x.guarded.masks); x.guarded.answer == nil {
+	g := &x.guarded
+	if g.answer = guard.NewAnswer(g.set, g.masks, x.wantsStream, x.checkAnswer); g.answer == nil {
 		return nil
 	}
-	return x.guarded.answer
+	if g.answer.MayWait() {
+		g.checks = g.set.Checks(configv1.GuardSide_ANSWERS)
+	}
+	return g.answer
 }
 
 // noteGuard adds what was found in the answer to the record.

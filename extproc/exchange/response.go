@@ -260,7 +260,7 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 
 // fail ends the exchange with a failure of the provider, and returns the error for the client.
 func (x *Exchange) fail(err error) *openai.Error {
-	x.charging.billed = x.charging.begun && !isRefusal(err)
+	x.charging.billed = x.charging.begun && (x.guarded.away || !isRefusal(err))
 	e := x.exhausted(x.provider.Scrub(pipeline.ClientError(err)))
 	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
 		e = e.Final() // a retry would be billed again, with the same result
@@ -272,7 +272,7 @@ func (x *Exchange) fail(err error) *openai.Error {
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
 		x.record.Outcome = metering.OutcomeTruncated
-	case isClientError(e.Status):
+	case x.guarded.away, isClientError(e.Status):
 		x.record.Outcome = metering.OutcomeRejected
 	}
 	// the status of a stream that has begun was sent
@@ -350,6 +350,9 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 		return x.replaceByError(errNoRoom)
 	}
 	out, err := x.pipe.Whole(ctx, body)
+	if errors.Is(err, errLeft) {
+		return Reply{ReplaceBody: true}
+	}
 	if err != nil {
 		x.salvage(body)
 		return x.replaceByError(err)
@@ -372,6 +375,8 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 	case x.pipe.HasEnded():
 		x.record.Outcome = metering.OutcomeFinished
 		x.finish()
+	case errors.Is(err, errLeft):
+		return Reply{ReplaceBody: true}
 	case err != nil && !x.pipe.HasOutput():
 		return x.failUpstream(err, "mg_failed_stream")
 	case err != nil:

@@ -47,10 +47,14 @@ func (c *Checker) bedrock(ctx context.Context, call *Call) (*Verdict, error) {
 	type block struct {
 		Text text `json:"text"`
 	}
+	source := "INPUT"
+	if call.Answer {
+		source = "OUTPUT"
+	}
 	v := &Verdict{Flags: map[string]bool{}}
 	var mu sync.Mutex // guards v
 	err := eachPiece(ctx, call, bedrockText, func(ctx context.Context, piece string) error {
-		asked := map[string]any{"source": "INPUT", "content": []block{{text{piece}}}}
+		asked := map[string]any{"source": source, "content": []block{{text{piece}}}}
 		var said bedrockAnswer
 		if err := c.post(ctx, c.config.GetUrl(), c.bearer(), asked, &said); err != nil {
 			return err

@@ -70,8 +70,9 @@ func (v *Verdict) Finds(categories []string, threshold float64) bool {
 
 // A Call is what is asked for.
 type Call struct {
-	ID    string // of the request
-	Texts []string
+	ID     string // of the request
+	Texts  []string
+	Answer bool // the texts are those of an answer
 	// Whose request it is, for a webhook.
 	Key, Organization, Project, Model string
 }

@@ -13,14 +13,19 @@ import (
 
 // webhook asks a service of the operator's. It answers {"flagged": true, "categories": {"name": score}}.
 func (c *Checker) webhook(ctx context.Context, call *Call) (*Verdict, error) {
+	of := "request"
+	if call.Answer {
+		of = "answer"
+	}
 	body, err := json.Marshal(struct {
 		ID           string   `json:"id"`
 		Key          string   `json:"key"`
 		Organization string   `json:"organization,omitempty"`
 		Project      string   `json:"project,omitempty"`
 		Model        string   `json:"model"`
+		Of           string   `json:"of"`
 		Texts        []string `json:"texts"`
-	}{call.ID, call.Key, call.Organization, call.Project, call.Model, call.Texts})
+	}{call.ID, call.Key, call.Organization, call.Project, call.Model, of, call.Texts})
 	if err != nil {
 		return nil, err
 	}

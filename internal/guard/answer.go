@@ -27,6 +27,7 @@ type Answer struct {
 
 	set     *Set // nil: nothing is looked for
 	masks   *Masks
+	checks  *checks // nil: no checker judges
 	texts   map[place]*text
 	order   []place      // of texts, as they began
 	blocked map[int]bool // choices that have ended
@@ -41,24 +42,44 @@ type place struct {
 // A text is what is held back of one, after what was sent of it last.
 type text struct{ sent, held string }
 
-// NewAnswer returns the guard of an answer; nil where there is nothing to do. Set may be nil.
-func NewAnswer(set *Set, masks *Masks) *Answer {
-	if set != nil && !set.Answers() {
+// NewAnswer returns the guard of an answer; nil where there is nothing to do. Set may be nil. Judge is called if a
+// rule has a checker judge answers.
+func NewAnswer(set *Set, masks *Masks, streamed bool, judge Judge) *Answer {
+	checks := newChecks(set, streamed, judge)
+	if set != nil && !set.finds() {
 		set = nil
 	}
-	if set == nil && masks.IsEmpty() {
+	if set == nil && masks.IsEmpty() && checks == nil {
 		return nil
 	}
-	return &Answer{Findings: Findings{}, set: set, masks: masks, texts: map[place]*text{}, blocked: map[int]bool{}}
+	return &Answer{Findings: Findings{}, set: set, masks: masks, checks: checks, texts: map[place]*text{},
+		blocked: map[int]bool{}}
 }
 
+// MayWait reports whether Put may wait for checkers.
+func (a *Answer) MayWait() bool { return a.checks != nil }
+
 // Put implements pipeline.Guard.
-func (a *Answer) Put(_ context.Context, e chat.Event, next chat.Sink) error {
+func (a *Answer) Put(ctx context.Context, e chat.Event, next chat.Sink) error {
+	if a.checks == nil {
+		a.pass(e, next)
+		return nil
+	}
+	a.pass(e, a.checks)
+	rule, err := a.checks.settle(ctx, e.Kind == chat.KindEnd, next)
+	if rule != "" {
+		a.Blocked = rule
+	}
+	return err
+}
+
+// pass puts into next what rules without checkers leave of an event, as soon as they can.
+func (a *Answer) pass(e chat.Event, next chat.Sink) {
 	at := place{e.Kind, e.Choice, e.Call}
 	switch e.Kind {
 	case chat.KindText, chat.KindReasoning, chat.KindRefusal, chat.KindArguments:
 		if a.blocked[e.Choice] {
-			return nil
+			return
 		}
 		a.flush(next, func(p place) bool { return p.choice == e.Choice && p != at })
 		t := a.texts[at]
@@ -69,17 +90,16 @@ func (a *Answer) Put(_ context.Context, e chat.Event, next chat.Sink) error {
 		}
 		t.held += e.String()
 		a.send(at, t, false, next)
-		return nil
+		return
 	case chat.KindToolCall, chat.KindMember, chat.KindFinish:
 		a.flush(next, func(p place) bool { return p.choice == e.Choice })
 		if a.blocked[e.Choice] {
-			return nil
+			return
 		}
 	case chat.KindEnd:
 		a.flush(next, func(place) bool { return true })
 	}
 	next.Put(e)
-	return nil
 }
 
 // flush sends what is held back of texts that are complete.
@@ -109,6 +129,10 @@ func (a *Answer) send(at place, t *text, complete bool, next chat.Sink) {
 		cut = a.beforePlaceholder(t.held, cut)
 	}
 	var b strings.Builder
+	write := func(text string) {
+		b.WriteString(a.restore(at, text))
+		a.judgeLater(at, text)
+	}
 	from := 0
 	for _, f := range found {
 		if f.from >= cut {
@@ -118,7 +142,7 @@ func (a *Answer) send(at place, t *text, complete bool, next chat.Sink) {
 		if f.rule.config.GetMode() == configv1.GuardMode_OBSERVE {
 			continue
 		}
-		b.WriteString(a.restore(at, t.held[from:f.from]))
+		write(t.held[from:f.from])
 		from = f.to
 		if f.rule.config.GetMode() == configv1.GuardMode_BLOCK {
 			a.put(at, b.String(), next)
@@ -126,11 +150,19 @@ func (a *Answer) send(at place, t *text, complete bool, next chat.Sink) {
 			return
 		}
 		b.WriteString("[" + f.label + "]")
+		a.judgeLater(at, "["+f.label+"]")
 	}
-	b.WriteString(a.restore(at, t.held[from:cut]))
+	write(t.held[from:cut])
 	sent := t.sent + t.held[:cut]
 	t.sent, t.held = sent[max(0, len(sent)-contextBytes):], t.held[cut:]
 	a.put(at, b.String(), next)
+}
+
+// judgeLater has checkers judge a piece of a text, as the provider wrote it.
+func (a *Answer) judgeLater(at place, piece string) {
+	if a.checks != nil {
+		a.checks.add(at, piece)
+	}
 }
 
 // look returns what the rules find in what is held back, and up to where it can be sent: a text that begins later may

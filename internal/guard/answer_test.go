@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -28,7 +29,7 @@ func (c *client) Put(e chat.Event) {
 // play sends the events through a guard.
 func play(t testing.TB, s *Set, m *Masks, events ...chat.Event) (*client, *Answer) {
 	t.Helper()
-	a := NewAnswer(s, m)
+	a := NewAnswer(s, m, true, nil)
 	require.NotNil(t, a)
 	c := &client{}
 	for _, e := range events {
@@ -70,7 +71,7 @@ func TestTextsAreRestoredAtEveryCut(t *testing.T) {
 func TestWithoutPlaceholdersNothingIsHeldBack(t *testing.T) {
 	m := masksOf(t, "ann@x.example")
 	c := &client{}
-	a := NewAnswer(nil, m)
+	a := NewAnswer(nil, m, true, nil)
 	require.NoError(t, a.Put(t.Context(), chat.Text(0, "a [list](x) and "), c))
 	require.Equal(t, "a [list](x) and ", c.Choices[0].Text)
 	require.NoError(t, a.Put(t.Context(), chat.Text(0, "b [EM"), c))
@@ -134,7 +135,7 @@ func TestAnAnswerThatIsBlocked(t *testing.T) {
 
 func TestTheDelayIsBounded(t *testing.T) {
 	s := set(t, everyKind())
-	a, c := NewAnswer(s, &Masks{}), &client{}
+	a, c := NewAnswer(s, &Masks{}, true, nil), &client{}
 	sent := 0
 	for i := range 2000 {
 		piece := fmt.Sprintf("word%d ", i)
@@ -170,9 +171,11 @@ func BenchmarkGuardRequest(b *testing.B) {
 
 func BenchmarkGuardChunk(b *testing.B) {
 	m := masksOf(b, "ann@x.example")
-	for name, s := range map[string]*Set{"restored only": nil, "every kind": set(b, everyKind())} {
+	never := func(context.Context, []string) (string, error) { return "", nil }
+	for name, s := range map[string]*Set{"restored only": nil, "every kind": set(b, everyKind()),
+		"checker": set(b, judgedBy("c"))} {
 		b.Run(name, func(b *testing.B) {
-			a, c := NewAnswer(s, m), sink{}
+			a, c := NewAnswer(s, m, true, never), sink{}
 			for b.Loop() {
 				_ = a.Put(b.Context(), chat.Text(0, "some more words "), c)
 			}

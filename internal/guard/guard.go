@@ -106,6 +106,7 @@ type Client struct{ Key, Organization, Project string }
 type Set struct {
 	rules  []*rule
 	window int
+	judged int // bytes of a streamed answer that checkers judge at once
 	chosen string
 }
 
@@ -133,7 +134,7 @@ func (rails Rails) For(c Client, model string, fits func(when cel.Program) bool)
 			s.chosen += r.config.GetName() + " "
 		}
 		s.rules = append(s.rules, r.rules...)
-		s.window = max(s.window, r.config.HeldBack())
+		s.window, s.judged = max(s.window, r.config.HeldBack()), max(s.judged, r.config.JudgedAtOnce())
 	}
 	return s
 }
@@ -154,27 +155,46 @@ func (r *rule) isStrict() bool { return r.config.GetMode() != configv1.GuardMode
 
 // Answers reports whether a rule looks at answers.
 func (s *Set) Answers() bool {
+	return s.finds() || s.judges(configv1.GuardSide_ANSWERS)
+}
+
+// judges reports whether a rule has a checker judge the texts of a side.
+func (s *Set) judges(side configv1.GuardSide) bool {
+	return slices.ContainsFunc(s.rules, func(r *rule) bool { return r.judges(side) })
+}
+
+// finds reports whether a rule finds something in answers without a checker.
+func (s *Set) finds() bool {
 	return slices.ContainsFunc(s.rules, func(r *rule) bool {
 		return r.config.LooksIn(configv1.GuardSide_ANSWERS) && len(r.finds) > 0
 	})
 }
 
-// A Check is a rule that has a checker judge the texts of requests.
+// judges reports whether the rule has a checker judge the texts of a side.
+func (r *rule) judges(side configv1.GuardSide) bool {
+	return r.config.GetChecker() != "" && r.config.LooksIn(side)
+}
+
+// A Check is a rule that has a checker judge the texts of a side.
 type Check struct {
 	Rule, Checker string
+	Side          string
 	Categories    []string
 	Threshold     float64
 	Blocks        bool
 	PassOnFailure bool
 }
 
-// Checks returns the rules that have a checker judge.
-func (s *Set) Checks() []Check {
+// Checks returns the rules that have a checker judge the texts of a side.
+func (s *Set) Checks(side configv1.GuardSide) []Check {
 	var all []Check
 	for _, r := range s.rules {
-		if c := r.config; c.GetChecker() != "" {
-			blocks := c.GetMode() == configv1.GuardMode_BLOCK
-			all = append(all, Check{Rule: r.name, Checker: c.GetChecker(), Categories: c.GetCategories(),
+		if c := r.config; r.judges(side) {
+			blocks, of := c.GetMode() == configv1.GuardMode_BLOCK, SideRequest
+			if side == configv1.GuardSide_ANSWERS {
+				of = SideAnswer
+			}
+			all = append(all, Check{Rule: r.name, Checker: c.GetChecker(), Side: of, Categories: c.GetCategories(),
 				Threshold: c.GetThreshold(), Blocks: blocks, PassOnFailure: c.GetPassOnFailure() || !blocks})
 		}
 	}
@@ -187,11 +207,11 @@ func (c *Check) Finding() Finding {
 	if c.Blocks {
 		mode = ModeBlock
 	}
-	return Finding{Rule: c.Rule, Mode: mode, Side: SideRequest}
+	return Finding{Rule: c.Rule, Mode: mode, Side: c.Side}
 }
 
 // Failure returns what is noted if the checker is away.
-func (c *Check) Failure() Finding { return Finding{Rule: c.Rule, Mode: ModeFailed, Side: SideRequest} }
+func (c *Check) Failure() Finding { return Finding{Rule: c.Rule, Mode: ModeFailed, Side: c.Side} }
 
 // A span is a part of a text that a rule has found.
 type span struct {

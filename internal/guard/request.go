@@ -47,7 +47,7 @@ var wholly = map[string]bool{"input": true, "args": true, "response": true, "arg
 
 // Request looks at the texts of a request, whose body is JSON in the dialect of any client.
 func (s *Set) Request(body []byte) (Request, error) {
-	w := &walk{set: s, body: body, gathers: slices.ContainsFunc(s.rules, (*rule).hasChecker),
+	w := &walk{set: s, body: body, gathers: s.judges(configv1.GuardSide_REQUESTS),
 		dec: jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true),
 			jsontext.AllowInvalidUTF8(true)), result: Request{Body: body, Masks: &Masks{}, Findings: Findings{}}}
 	if err := w.value("", true, false); err != nil && !errors.Is(err, errBlocked) {
@@ -178,8 +178,6 @@ func (w *walk) text(raw []byte, at int) error {
 	w.copied, w.masked = at+len(raw), true
 	return nil
 }
-
-func (r *rule) hasChecker() bool { return r.config.GetChecker() != "" }
 
 func (w *walk) gather(text string) {
 	if w.gathers && text != "" {

@@ -134,9 +134,9 @@ func (p *Pipeline) Put(e chat.Event) {
 			p.tier = e.Text
 		}
 	case chat.KindEnd:
-		p.hasEnded = true
+		p.hasEnded = p.Guard == nil
 	}
-	p.hasOutput = p.hasOutput || e.HasContent()
+	p.hasOutput = p.hasOutput || p.Guard == nil && e.HasContent()
 	if p.Meter != nil && (!p.isWhole || p.usage.CompletionTokens == 0) { // reported usage needs no counting
 		p.Meter.Put(e)
 	}
@@ -149,6 +149,16 @@ func (p *Pipeline) Put(e chat.Event) {
 	}
 	if !e.IsRaw() && p.err == nil {
 		e.Covered = false
-		p.err = p.Guard.Put(p.ctx, e, p.Writer)
+		p.err = p.Guard.Put(p.ctx, e, (*allowed)(p))
+		p.hasEnded = p.hasEnded || e.Kind == chat.KindEnd && p.err == nil
 	}
+}
+
+// allowed receives the events that the guard allows.
+type allowed Pipeline
+
+// Put implements chat.Sink.
+func (p *allowed) Put(e chat.Event) {
+	p.hasOutput = p.hasOutput || e.HasContent()
+	p.Writer.Put(e)
 }

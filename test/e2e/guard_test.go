@@ -130,12 +130,23 @@ func TestGuardrails(t *testing.T) {
 	})
 	status, body = ask(`"about sport"`)
 	require.Equal(t, 200, status, body)
+	harness.Must(t, "kind: Guardrail\nname: topics\nrules:\n- {name: said, mode: BLOCK, in: [ANSWERS], checker: judge}\n",
+		"config", "apply", "--data", g.Dir, "-f", "-")
+	sport := strings.Repeat("about sport. ", 200)
+	harness.Eventually(t, "answers that are judged in parts", func() error {
+		if _, body := ask(`"` + sport + `politics ` + sport + `"`); len(body) < 1024 || len(body) > len(sport) {
+			return fmt.Errorf("%d bytes", len(body))
+		}
+		return nil
+	})
+	_, body = ask(`"` + sport + `"`)
+	require.Equal(t, sport, body)
 	judge.Close()
 	status, body = ask(`"about sport"`)
 	require.Equal(t, 503, status)
 	require.Equal(t, "checker_unavailable", gjson.Get(body, "error.code").Str)
 	explained := harness.Must(t, `{"model":"parrot/m","messages":[{"role":"user","content":"hi"}]}`, "explain", "--data", g.Dir, "-")
-	require.Contains(t, explained, "the checker judge is asked")
+	require.Contains(t, explained, "the checker judge is asked about the answer for the rule topics/said")
 	harness.Must(t, "", "config", "delete", "guardrail", "topics", "--data", g.Dir)
 
 	harness.Must(t, "kind: Policy\nname: p\nrules:\n- {name: models, deny: 'model.startsWith(\"parrot/\") && stream', message: Not streamed.}\n",

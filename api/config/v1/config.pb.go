@@ -5948,7 +5948,10 @@ type Guardrail struct {
 	Window uint32 `protobuf:"varint,8,opt,name=window,proto3" json:"window,omitempty"`
 	// Expression in CEL that is true for the requests that it applies to, with the variables of policies. Empty: all. It
 	// applies to a request for which the expression fails, or of which it cannot see the body.
-	When          string `protobuf:"bytes,9,opt,name=when,proto3" json:"when,omitempty"`
+	When string `protobuf:"bytes,9,opt,name=when,proto3" json:"when,omitempty"`
+	// Number of bytes of a streamed answer that checkers judge at once. So much is held back until it is judged. 128 to
+	// 65,536; default 1,024.
+	CheckWindow   uint32 `protobuf:"varint,10,opt,name=check_window,json=checkWindow,proto3" json:"check_window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6046,6 +6049,13 @@ func (x *Guardrail) GetWhen() string {
 	return ""
 }
 
+func (x *Guardrail) GetCheckWindow() uint32 {
+	if x != nil {
+		return x.CheckWindow
+	}
+	return 0
+}
+
 // A GuardRule finds something in texts.
 type GuardRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6064,13 +6074,13 @@ type GuardRule struct {
 	AllowedTools []string `protobuf:"bytes,7,rep,name=allowed_tools,json=allowedTools,proto3" json:"allowed_tools,omitempty"`
 	// Most characters of all texts of a request together. More are found.
 	MaxCharacters uint64 `protobuf:"varint,8,opt,name=max_characters,json=maxCharacters,proto3" json:"max_characters,omitempty"`
-	// A Checker that looks at the texts of requests, by name. The mode must be OBSERVE or BLOCK.
+	// A Checker that judges the texts, by name. The mode must be OBSERVE or BLOCK.
 	Checker string `protobuf:"bytes,9,opt,name=checker,proto3" json:"checker,omitempty"`
 	// Categories of the checker that are found. Empty: whatever the checker flags.
 	Categories []string `protobuf:"bytes,10,rep,name=categories,proto3" json:"categories,omitempty"`
 	// Lowest score of these categories that is found, as the checker scores. Default: what the checker flags.
 	Threshold float64 `protobuf:"fixed64,11,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	// Requests pass while the checker is away. Default: a rule that blocks refuses them.
+	// Texts pass while the checker is away. Default: a rule that blocks refuses the request, and fails the answer.
 	PassOnFailure bool `protobuf:"varint,12,opt,name=pass_on_failure,json=passOnFailure,proto3" json:"pass_on_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7437,7 +7447,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vListedModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\x03R\acreated\x12\x19\n" +
-	"\bowned_by\x18\x03 \x01(\tR\aownedBy\"\x85\x02\n" +
+	"\bowned_by\x18\x03 \x01(\tR\aownedBy\"\xa8\x02\n" +
 	"\tGuardrail\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
@@ -7447,7 +7457,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleR\x05rules\x12\x1a\n" +
 	"\bdisabled\x18\a \x01(\bR\bdisabled\x12\x16\n" +
 	"\x06window\x18\b \x01(\rR\x06window\x12\x12\n" +
-	"\x04when\x18\t \x01(\tR\x04when\"\xb9\x03\n" +
+	"\x04when\x18\t \x01(\tR\x04when\x12!\n" +
+	"\fcheck_window\x18\n" +
+	" \x01(\rR\vcheckWindow\"\xb9\x03\n" +
 	"\tGuardRule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeR\x04mode\x12.\n" +

@@ -79,6 +79,9 @@ func checkerRules(g *Guardrail, checkers map[string]*Checker, refer func(Object,
 		if r.GetThreshold() > 0 && c.unscored() {
 			errs.add(Label(g), at+".threshold", "cannot be given: %s of type %s has no scores", Label(c), c.GetType())
 		}
+		if c.GetType() == CheckerType_AZURE_SHIELD && r.LooksIn(GuardSide_ANSWERS) {
+			errs.add(Label(g), at+".in", "must be [REQUESTS]: %s of type %s finds attacks on a model", Label(c), c.GetType())
+		}
 		for n, category := range r.GetCategories() {
 			if known := c.categoriesOf(); known != nil && !slices.Contains(known, category) {
 				errs.add(Label(g), element(at+".categories", n), "must be one of %s", listing(known))
@@ -99,9 +102,6 @@ func (v *validator) guardCheck(at string, r *GuardRule) {
 	v.label(at+".checker", r.GetChecker())
 	if r.GetMode() == GuardMode_MASK {
 		v.fail(at+".mode", "cannot be MASK with a checker, which does not say what to mask")
-	}
-	if !slices.Equal(r.GetIn(), []GuardSide{GuardSide_REQUESTS}) {
-		v.fail(at+".in", "must be [REQUESTS] with a checker: answers are not sent to it")
 	}
 	if len(r.GetCategories()) > maxCategories {
 		v.fail(at+".categories", "must be at most %d", maxCategories)

@@ -29,6 +29,12 @@ func TestRulesOfCheckersThatCanFindNothing(t *testing.T) {
 	}
 	for _, objects := range [][]configv1.Object{rule("chat", 0, "S1"), rule("azure", 4, "Violence"), rule("shield", 0,
 		"attack")} {
+		for _, o := range objects {
+			if g, ok := o.(*configv1.Guardrail); ok && g.GetRules()[0].GetChecker() == "shield" {
+				require.ErrorContains(t, configv1.ValidateSet(objects), "in: must be [REQUESTS]")
+				g.GetRules()[0].In = []configv1.GuardSide{configv1.GuardSide_REQUESTS}
+			}
+		}
 		require.Empty(t, configv1.ValidateSet(objects))
 	}
 }

@@ -16,6 +16,9 @@ const (
 	minWindow     = 32
 	maxWindow     = 4096
 	defaultWindow = 128
+	minJudged     = 128 // bytes
+	maxJudged     = 64 << 10
+	defaultJudged = 1024
 )
 
 // HeldBack returns the number of bytes of a streamed answer that are held back.
@@ -24,6 +27,14 @@ func (g *Guardrail) HeldBack() int {
 		return defaultWindow
 	}
 	return int(g.GetWindow())
+}
+
+// JudgedAtOnce returns the number of bytes of a streamed answer that checkers judge at once.
+func (g *Guardrail) JudgedAtOnce() int {
+	if g.GetCheckWindow() == 0 {
+		return defaultJudged
+	}
+	return int(g.GetCheckWindow())
 }
 
 // IsOf reports whether a guardrail is for the requests of a key, whatever the model is.
@@ -58,6 +69,9 @@ func (v *validator) guardrail(g *Guardrail) {
 	}
 	if w := g.GetWindow(); w != 0 && (w < minWindow || w > maxWindow) {
 		v.fail("window", "must be between %d and %d", minWindow, maxWindow)
+	}
+	if w := g.GetCheckWindow(); w != 0 && (w < minJudged || w > maxJudged) {
+		v.fail("check_window", "must be between %d and %d", minJudged, maxJudged)
 	}
 	if n := len(g.GetRules()); n == 0 || n > maxGuardRules {
 		v.fail("rules", "must be 1 to %d", maxGuardRules)

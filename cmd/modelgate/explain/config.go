@@ -112,9 +112,16 @@ func (e *Explainer) readRules(ctx context.Context, client *adminapi.Client) erro
 	if e.rails, err = guard.Compile(on); err != nil {
 		return err
 	}
-	for i, g := range on { // which are not called
+	for i, g := range on { // no checker is called about the request
 		on[i] = proto.CloneOf(g)
-		on[i].Rules = slices.DeleteFunc(on[i].GetRules(), func(r *configv1.GuardRule) bool { return r.GetChecker() != "" })
+		on[i].Rules = slices.DeleteFunc(on[i].GetRules(), func(r *configv1.GuardRule) bool {
+			return r.GetChecker() != "" && !r.LooksIn(configv1.GuardSide_ANSWERS)
+		})
+		for _, r := range on[i].GetRules() {
+			if r.GetChecker() != "" {
+				r.In = []configv1.GuardSide{configv1.GuardSide_ANSWERS}
+			}
+		}
 	}
 	if e.config.Rails, err = guard.Compile(on); err != nil {
 		return err

@@ -104,8 +104,10 @@ func (e *Explainer) guards(key *configv1.Key, model, operation string, body []by
 		return nil // the refusal says so
 	}
 	all := looked.Findings.Texts()
-	for _, c := range set.Checks() {
-		all = append(all, "the checker "+c.Checker+" is asked for the rule "+c.Rule+", but not here")
+	for _, side := range []configv1.GuardSide{configv1.GuardSide_REQUESTS, configv1.GuardSide_ANSWERS} {
+		for _, c := range set.Checks(side) {
+			all = append(all, "the checker "+c.Checker+" is asked about the "+c.Side+" for the rule "+c.Rule+", but not here")
+		}
 	}
 	return all
 }
