@@ -39,6 +39,7 @@ type resolver struct {
 	jobServices  map[string]*configv1.JobService       // last good ones
 	webhooks     map[string]*configv1.Webhook          // last good ones
 	checkers     map[string]*configv1.Checker          // last good ones
+	caches       map[string]*configv1.ResponseCache    // last good ones
 	ready        map[string]bool                       // providers whose last token may still be served
 	files        map[string]stamp                      // files that were read for the last configuration
 }
@@ -64,6 +65,7 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 		jobServices:  map[string]*configv1.JobService{},
 		webhooks:     map[string]*configv1.Webhook{},
 		checkers:     map[string]*configv1.Checker{},
+		caches:       map[string]*configv1.ResponseCache{},
 		ready:        map[string]bool{},
 		files:        map[string]stamp{},
 	}
@@ -207,20 +209,45 @@ func (r *resolver) exchanges(p *configv1.Provider) bool {
 // checkersOf returns the checkers with their credentials as values, and what is wrong with these.
 func (r *resolver) checkersOf(all []*configv1.Checker) ([]*configv1.Checker, []xds.ObjectError) {
 	return resolveAll(r.checkers, all, func(c *configv1.Checker) (*configv1.Checker, error) {
-		if c.GetCredential() == nil {
-			return c, nil
-		}
-		if err := r.mayName(c); err != nil {
-			return nil, err
-		}
-		v, err := r.secret(configv1.KindOf(c).Name, c.GetName(), "credential", c.GetCredential())
-		if err != nil {
-			return nil, err
+		v, err := r.credential(c, c.GetCredential())
+		if v == nil {
+			return c, err
 		}
 		resolved := proto.CloneOf(c)
-		resolved.Credential = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
+		resolved.Credential = v
 		return resolved, nil
 	})
+}
+
+// cachesOf returns the response caches with their credentials as values, and what is wrong with these.
+func (r *resolver) cachesOf(all []*configv1.ResponseCache) ([]*configv1.ResponseCache, []xds.ObjectError) {
+	return resolveAll(r.caches, all, func(c *configv1.ResponseCache) (*configv1.ResponseCache, error) {
+		if c.GetDisabled() {
+			return c, nil // whatever its credential is, it may not stay as it was
+		}
+		v, err := r.credential(c, c.GetCredential())
+		if v == nil {
+			return c, err
+		}
+		resolved := proto.CloneOf(c)
+		resolved.Credential = v
+		return resolved, nil
+	})
+}
+
+// credential returns the credential of an object as a value; nil where it has none.
+func (r *resolver) credential(o configv1.Object, c *configv1.Credential) (*configv1.Credential, error) {
+	if c == nil {
+		return nil, nil
+	}
+	if err := r.mayName(o); err != nil {
+		return nil, err
+	}
+	v, err := r.secret(configv1.KindOf(o).Name, o.GetName(), "credential", c)
+	if err != nil {
+		return nil, err
+	}
+	return &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}, nil
 }
 
 func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {

@@ -76,13 +76,16 @@ func TestASecretInAManagerReachesTheDataPlaneAndIsFollowed(t *testing.T) {
 	m.set(func() { m.away = false })
 	s.await(func() bool { return s.has["a"].GetCredential() == "sk-3" })
 
-	// The credential of a checker is read, too.
+	// The credentials of a checker and of a response cache are read, too.
+	p.put(&configv1.ResponseCache{Name: "c", Similar: &configv1.SimilarAnswers{Url: "https://checker.test/", Model: "m"},
+		Credential: managed("google/acme/b", "key")})
 	p.put(&configv1.Checker{Name: "c", Type: configv1.CheckerType_WEBHOOK, Url: "https://checker.test/",
 		Credential: managed("google/acme/b", "key")})
 	settings := subscribe[*configv1.Settings](p, envoy.RoleExtProc)
 	settings.await(func() bool {
 		for _, has := range settings.has {
-			if len(has.GetCheckers()) == 1 && has.GetCheckers()[0].GetCredential().GetValue() == "sk-b" {
+			if len(has.GetCheckers()) == 1 && has.GetCheckers()[0].GetCredential().GetValue() == "sk-b" &&
+				len(has.GetResponseCaches()) == 1 && has.GetResponseCaches()[0].GetCredential().GetValue() == "sk-b" {
 				return true
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -355,9 +356,10 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
 	issuers, unread := s.keySets.of(configstore.All[*configv1.TokenIssuer](state))
 	checkers, away := s.resolver.checkersOf(configstore.All[*configv1.Checker](state))
+	caches, closed := s.resolver.cachesOf(configstore.All[*configv1.ResponseCache](state))
 	in.Settings, in.Responses = s.settings.of(in.JobServices, &configv1.Settings{Issuers: issuers,
 		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: configstore.All[*configv1.Policy](state),
-		ResponseCaches: configstore.All[*configv1.ResponseCache](state), Checkers: checkers,
+		ResponseCaches: caches, Checkers: checkers,
 		CertificateIssuers: in.CertificateIssuers})
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
@@ -365,7 +367,7 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 	}
 	s.chains.Store(&chains)
 	objects, errs := s.builder.Build(in)
-	errs = append(append(append(errs, unresolved...), unread...), away...)
+	errs = slices.Concat(errs, unresolved, unread, away, closed)
 	keys, wrong := s.keys.changes(state)
 	errs = append(errs, wrong...)
 	for ref, err := range state.Errors {

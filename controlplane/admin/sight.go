@@ -33,6 +33,7 @@ type look struct {
 // question.
 func looks() map[string]look {
 	all := looksOfHolders()
+	maps.Copy(all, looksOfServices())
 	maps.Copy(all, looksOfTraffic())
 	maps.Copy(all, looksOfPeople())
 	maps.Copy(all, looksOfAlerts())
@@ -69,13 +70,6 @@ func looksOfHolders() map[string]look {
 		"UpstreamTLS.*":        {decides, "who is trusted as the endpoint"},
 		"Timeouts.*":           {unseen, "how long the gateway waits"},
 		"Concurrency.*":        {unseen, "number of concurrent requests"},
-		"Checker.name":         {unseen, "the same as for a Provider"},
-		"Checker.type":         {decides, "which header or signature carries the credential"},
-		"Checker.url":          {decides, "who receives the credential, and the texts of requests and answers"},
-		"Checker.ca":           {decides, "who is trusted as the checker"},
-		"Checker.model":        {unseen, "which model judges"},
-		"Checker.prompt":       {unseen, "how it judges"},
-		"Checker.timeout":      {unseen, "how long the gateway waits"},
 		"Webhook.name":         {unseen, "the same as for a Provider"},
 		"Webhook.organization": {unseen, "whose jobs it reports, signed"},
 		"Webhook.project":      {unseen, "likewise"},
@@ -91,6 +85,36 @@ func looksOfHolders() map[string]look {
 		"JobService.listen":  {decides, "who reaches the listener that trusts the named key without seeing it"},
 		"MutualTLS.*":        {decides, "who is trusted as the job service"},
 		"StoredResponses.*":  {unseen, "how long responses are stored"},
+	}
+}
+
+// looksOfServices are of services that see requests and answers, besides providers.
+func looksOfServices() map[string]look {
+	return map[string]look{
+		"Checker.name":                  {unseen, "the same as for a Provider"},
+		"Checker.type":                  {decides, "which header or signature carries the credential"},
+		"Checker.url":                   {decides, "who receives the credential, and the texts of requests and answers"},
+		"Checker.ca":                    {decides, "who is trusted as the checker"},
+		"Checker.model":                 {unseen, "which model judges"},
+		"Checker.prompt":                {unseen, "how it judges"},
+		"Checker.timeout":               {unseen, "how long the gateway waits"},
+		"ResponseCache.name":            {unseen, "the same as for a Provider"},
+		"ResponseCache.organization":    {unseen, "whose answers are kept; they are shared within a tenant only"},
+		"ResponseCache.project":         {unseen, "whose answers are kept"},
+		"ResponseCache.key":             {unseen, "whose answers are kept"},
+		"ResponseCache.models":          {unseen, "which answers are kept"},
+		"ResponseCache.disabled":        {unseen, "whether answers are kept"},
+		"ResponseCache.ttl":             {unseen, "how long answers are kept"},
+		"ResponseCache.max_bytes":       {unseen, "how many answers are kept"},
+		"ResponseCache.max_temperature": {unseen, "which answers are kept"},
+		"ResponseCache.tools":           {unseen, "which answers are kept"},
+		"ResponseCache.version":         {unseen, "since when answers are kept"},
+		"SimilarAnswers.url":            {decides, "who receives the credential, and the last text of requests"},
+		"SimilarAnswers.ca":             {decides, "who is trusted as that service"},
+		"SimilarAnswers.model":          {unseen, "which model compares"},
+		"SimilarAnswers.dimensions":     {unseen, "how exactly"},
+		"SimilarAnswers.threshold":      {unseen, "which requests are similar"},
+		"SimilarAnswers.timeout":        {unseen, "how long the gateway waits"},
 	}
 }
 
@@ -134,7 +158,6 @@ func looksOfTraffic() map[string]look {
 		"GuardRule.*":           {unseen, "likewise"},
 		"Policy.*":              {unseen, "what is refused, and which model a request is for, of those that the key may use"},
 		"PolicyRule.*":          {unseen, "likewise"},
-		"ResponseCache.*":       {unseen, "which answers are kept; they are shared within a tenant only"},
 		"RateLimitDescriptor.*": {unseen, "whose requests count"},
 		"RateLimitPolicy.*":     {unseen, "how much"},
 		"Catalog.*":             {unseen, "facts about models"},
@@ -338,7 +361,8 @@ func credentialsOf(o configv1.Object) map[string]*configv1.Credential {
 func beyond(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
 	for _, judged := range []string{"vendor", "endpoint", "region", "project", "url", "webhook.url",
-		"slack.host", "email.host", "email.port", "email.tls", "issuer", "otlp.endpoint"} {
+		"slack.host", "email.host", "email.port", "email.tls", "issuer", "otlp.endpoint",
+		"similar.url"} {
 		delete(rest, judged)
 	}
 	return rest

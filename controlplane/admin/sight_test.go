@@ -61,6 +61,11 @@ func moves(t *testing.T) map[string]map[string]document {
 			"tls.server_name": {"tls": document{"server_name": "evil.example"}},
 		},
 		"webhooks": {"url": {"url": "https://evil.example/hook"}},
+		"responsecaches": {
+			"similar.url": {"similar": document{"url": "https://evil.example/v1/embeddings", "model": "m"}},
+			"similar.ca": {"similar": document{"url": "https://hooks.example/x", "model": "m",
+				"ca": string(pair.Certificate)}},
+		},
 	}
 }
 
@@ -77,12 +82,13 @@ func TestWhoseCredentialItIsDecidesWhoMovesIt(t *testing.T) {
 	}
 	writes := []string{"operator", "config"}
 	const hook = "whsec_Zmlyc3RmaXJzdGZpcnN0Zmlyc3RmaXJzdA=="
-	kinds := map[string]string{"providers": "Provider", "webhooks": "Webhook"}
+	kinds := map[string]string{"providers": "Provider", "webhooks": "Webhook", "responsecaches": "ResponseCache"}
 	stored := map[string]document{
-		"providers": {"vendor": "openai", "endpoint": "https://vendor.example/v1", "headers": document{"x-team": "blue"}},
-		"webhooks":  {"url": "https://hooks.example/x"},
+		"providers":      {"vendor": "openai", "endpoint": "https://vendor.example/v1", "headers": document{"x-team": "blue"}},
+		"webhooks":       {"url": "https://hooks.example/x"},
+		"responsecaches": {"similar": document{"url": "https://hooks.example/x", "model": "m"}},
 	}
-	field := map[string]string{"providers": "credential", "webhooks": "secret"}
+	field := map[string]string{"providers": "credential", "webhooks": "secret", "responsecaches": "credential"}
 	sources := map[string]document{"value": {"value": hook}, "env": {"env": "TEAM"},
 		"own env": {"env": "MODELGATE_OPENAI"}, "file": {"file": "/run/secrets/team"},
 		"vault": {"vault": document{"path": "secret/data/team", "field": "key"}}}
@@ -127,10 +133,13 @@ func TestWhoseCredentialItIsDecidesWhoMovesIt(t *testing.T) {
 			// Deleted and made anew, an object has no credential but one that the caller may name.
 			require.Equal(t, 204, b.do(t, "DELETE", "/admin/v1/"+plural+"/"+name, "", roles["operator"]).status)
 			again := with(with(object, document{field[plural]: kept}), fields[slices.Sorted(maps.Keys(fields))[0]])
-			if plural == "providers" {
+			switch plural {
+			case "providers":
 				again = with(again, document{"endpoint": "http://evil.example", "headers": nil})
-			} else {
+			case "webhooks":
 				again["url"] = "http://evil.example"
+			default:
+				again["similar"] = document{"url": "http://evil.example", "model": "m"}
 			}
 			for _, who := range []string{roles["operator"], as(token)} {
 				a = b.do(t, "POST", "/admin/v1/"+plural, text(t, again), who)

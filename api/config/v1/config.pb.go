@@ -6742,7 +6742,11 @@ type ResponseCache struct {
 	// Answers to requests that offer tools are kept, too.
 	Tools bool `protobuf:"varint,10,opt,name=tools,proto3" json:"tools,omitempty"`
 	// A text that is a part of what makes requests equal. A change empties the cache.
-	Version       string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	// Answers are also for requests that are similar: their last text means the same.
+	Similar *SimilarAnswers `protobuf:"bytes,12,opt,name=similar,proto3" json:"similar,omitempty"`
+	// Key of the embeddings service of similar.
+	Credential    *Credential `protobuf:"bytes,13,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6854,6 +6858,112 @@ func (x *ResponseCache) GetVersion() string {
 	return ""
 }
 
+func (x *ResponseCache) GetSimilar() *SimilarAnswers {
+	if x != nil {
+		return x.Similar
+	}
+	return nil
+}
+
+func (x *ResponseCache) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+// SimilarAnswers say which requests a ResponseCache takes for similar. All of them but the text of the last message is
+// equal, and an embeddings model finds that text close.
+type SimilarAnswers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The whole URL of an embeddings API in OpenAI's form, such as https://api.openai.com/v1/embeddings. It gets the last
+	// text of requests to which no answer is kept.
+	Url   string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// Length of the vectors, up to 4096, for models that can shorten theirs. Default: the model's.
+	Dimensions uint32 `protobuf:"varint,3,opt,name=dimensions,proto3" json:"dimensions,omitempty"`
+	// Least similarity, as the cosine of two vectors, from 0.5 to 1. Default 0.95.
+	Threshold float64 `protobuf:"fixed64,4,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// Longest wait for a vector, up to 10s. Default 1s. After it, the request is sent to its provider.
+	Timeout *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Certificate authorities (PEM) to trust instead of the system's.
+	Ca            string `protobuf:"bytes,6,opt,name=ca,proto3" json:"ca,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimilarAnswers) Reset() {
+	*x = SimilarAnswers{}
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimilarAnswers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimilarAnswers) ProtoMessage() {}
+
+func (x *SimilarAnswers) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimilarAnswers.ProtoReflect.Descriptor instead.
+func (*SimilarAnswers) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *SimilarAnswers) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *SimilarAnswers) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *SimilarAnswers) GetDimensions() uint32 {
+	if x != nil {
+		return x.Dimensions
+	}
+	return 0
+}
+
+func (x *SimilarAnswers) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *SimilarAnswers) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *SimilarAnswers) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
 // A Checker is a service that judges texts, for rules of Guardrails.
 type Checker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6879,7 +6989,7 @@ type Checker struct {
 
 func (x *Checker) Reset() {
 	*x = Checker{}
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6891,7 +7001,7 @@ func (x *Checker) String() string {
 func (*Checker) ProtoMessage() {}
 
 func (x *Checker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6904,7 +7014,7 @@ func (x *Checker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checker.ProtoReflect.Descriptor instead.
 func (*Checker) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Checker) GetName() string {
@@ -7519,7 +7629,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
 	"\aobserve\x18\x04 \x01(\bR\aobserve\x12\x12\n" +
 	"\x04when\x18\x05 \x01(\tR\x04when\x12\x1b\n" +
-	"\tuse_model\x18\x06 \x01(\tR\buseModel\"\xca\x02\n" +
+	"\tuse_model\x18\x06 \x01(\tR\buseModel\"\xca\x03\n" +
 	"\rResponseCache\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
@@ -7532,7 +7642,20 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0fmax_temperature\x18\t \x01(\x01R\x0emaxTemperature\x12\x14\n" +
 	"\x05tools\x18\n" +
 	" \x01(\bR\x05tools\x12\x18\n" +
-	"\aversion\x18\v \x01(\tR\aversion\"\x99\x02\n" +
+	"\aversion\x18\v \x01(\tR\aversion\x12=\n" +
+	"\asimilar\x18\f \x01(\v2#.modelgate.config.v1.SimilarAnswersR\asimilar\x12?\n" +
+	"\n" +
+	"credential\x18\r \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
+	"credential\"\xbb\x01\n" +
+	"\x0eSimilarAnswers\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1e\n" +
+	"\n" +
+	"dimensions\x18\x03 \x01(\rR\n" +
+	"dimensions\x12\x1c\n" +
+	"\tthreshold\x18\x04 \x01(\x01R\tthreshold\x123\n" +
+	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x0e\n" +
+	"\x02ca\x18\x06 \x01(\tR\x02ca\"\x99\x02\n" +
 	"\aChecker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeR\x04type\x12\x10\n" +
@@ -7648,7 +7771,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -7731,97 +7854,98 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Policy)(nil),                // 78: modelgate.config.v1.Policy
 	(*PolicyRule)(nil),            // 79: modelgate.config.v1.PolicyRule
 	(*ResponseCache)(nil),         // 80: modelgate.config.v1.ResponseCache
-	(*Checker)(nil),               // 81: modelgate.config.v1.Checker
-	nil,                           // 82: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 83: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 84: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 85: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 86: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 87: google.protobuf.Timestamp
+	(*SimilarAnswers)(nil),        // 81: modelgate.config.v1.SimilarAnswers
+	(*Checker)(nil),               // 82: modelgate.config.v1.Checker
+	nil,                           // 83: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 84: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 85: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 86: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 87: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 88: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	13,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	82,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	83,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	17,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	18,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	12,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	86,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	87,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
 	14,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
 	15,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
 	16,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
-	86,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	86,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	86,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	87,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	87,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	87,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	21,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	22,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	17,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	87,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	88,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	20,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	87,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	87,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	88,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	88,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	25,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	26,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	83,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	84,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	24,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	29,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	87,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	88,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,   // 26: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,   // 27: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	25,  // 28: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	26,  // 29: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	87,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	88,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	31,  // 31: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	29,  // 32: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	25,  // 33: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	26,  // 34: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	87,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	88,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	31,  // 36: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	29,  // 37: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	30,  // 38: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	86,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	87,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	33,  // 40: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	34,  // 41: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	33,  // 42: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,   // 43: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,   // 44: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	87,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	88,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	39,  // 46: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
 	36,  // 47: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
 	38,  // 48: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
-	87,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	88,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
 	2,   // 50: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
 	13,  // 51: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
 	41,  // 52: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	2,   // 53: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	86,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	87,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	2,   // 55: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	86,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
-	86,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
-	86,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
-	86,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
-	87,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	87,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	87,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	87,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	87,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	87,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	88,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	88,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	46,  // 62: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
 	45,  // 63: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	86,  // 64: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	87,  // 64: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
 	13,  // 65: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
 	50,  // 66: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
 	51,  // 67: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
 	52,  // 68: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
 	3,   // 69: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
 	4,   // 70: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	84,  // 71: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	85,  // 71: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
 	55,  // 72: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
 	53,  // 73: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
 	54,  // 74: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
 	58,  // 75: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
 	57,  // 76: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	86,  // 77: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	87,  // 77: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
 	13,  // 78: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
 	5,   // 79: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	86,  // 80: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	86,  // 81: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	87,  // 80: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	87,  // 81: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
 	62,  // 82: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
 	63,  // 83: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
 	64,  // 84: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
@@ -7838,18 +7962,21 @@ var file_api_config_v1_config_proto_depIdxs = []int32{
 	8,   // 95: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
 	9,   // 96: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
 	75,  // 97: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	85,  // 98: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	86,  // 98: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
 	77,  // 99: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
 	79,  // 100: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	86,  // 101: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
-	10,  // 102: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
-	13,  // 103: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
-	86,  // 104: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
-	105, // [105:105] is the sub-list for method output_type
-	105, // [105:105] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	87,  // 101: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	81,  // 102: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
+	13,  // 103: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
+	87,  // 104: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
+	10,  // 105: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	13,  // 106: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	87,  // 107: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	108, // [108:108] is the sub-list for method output_type
+	108, // [108:108] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -7876,7 +8003,7 @@ func file_api_config_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   75,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2,7 +2,9 @@ package configv1
 
 import (
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 const (
@@ -11,6 +13,13 @@ const (
 	defaultCacheBytes = 32 << 20
 	maxCacheBytes     = 1 << 30
 	maxTemperature    = 2
+
+	// MaxDimensions is the largest length of vectors.
+	MaxDimensions    = 4096
+	defaultThreshold = 0.95
+	minThreshold     = 0.5
+	defaultEmbedTime = time.Second
+	maxEmbedTime     = 10 * time.Second
 )
 
 // A tenancy says whose requests an object is for.
@@ -51,6 +60,20 @@ func (c *ResponseCache) Bytes() int {
 	return int(c.GetMaxBytes())
 }
 
+// Endpoint returns where the embeddings service of a cache is, which is where its credential may be sent.
+func (c *ResponseCache) Endpoint() (Endpoint, error) { return webhookEndpoint(c.GetSimilar().GetUrl()) }
+
+// Patience returns how long a vector is waited for.
+func (s *SimilarAnswers) Patience() time.Duration { return orDefault(s.GetTimeout(), defaultEmbedTime) }
+
+// LeastSimilarity returns the cosine from which on two vectors are similar.
+func (s *SimilarAnswers) LeastSimilarity() float64 {
+	if s.GetThreshold() == 0 {
+		return defaultThreshold
+	}
+	return s.GetThreshold()
+}
+
 func (v *validator) responseCache(c *ResponseCache) {
 	v.label("name", c.GetName())
 	v.optionalID("organization", c.GetOrganization())
@@ -70,4 +93,36 @@ func (v *validator) responseCache(c *ResponseCache) {
 		v.fail("max_temperature", "must be from 0 to %d", maxTemperature)
 	}
 	v.text("version", c.GetVersion())
+	switch {
+	case c.GetSimilar() != nil:
+		v.similarAnswers(c)
+	case c.GetCredential() != nil:
+		v.fail("credential", "is for similar, which is missing")
+	}
+}
+
+func (v *validator) similarAnswers(c *ResponseCache) {
+	s := c.GetSimilar()
+	if _, err := c.Endpoint(); err != nil {
+		v.fail("similar.url", "%s", err)
+	}
+	v.required("similar.model", s.GetModel())
+	if s.GetDimensions() > MaxDimensions {
+		v.fail("similar.dimensions", "must be at most %d", MaxDimensions)
+	}
+	if t := s.LeastSimilarity(); !(t >= minThreshold && t <= 1) { // also for one that is not a number
+		v.fail("similar.threshold", "must be from %g to 1", minThreshold)
+	}
+	if d := s.Patience(); d < 10*time.Millisecond || d > maxEmbedTime {
+		v.fail("similar.timeout", "must be from 0.01 s to %d s", int(maxEmbedTime.Seconds()))
+	}
+	if s.GetCa() != "" {
+		v.pemCertificates("similar.ca", s.GetCa())
+	}
+	if c.GetCredential() != nil {
+		v.credential("credential", c.GetCredential())
+		if strings.ContainsFunc(c.GetCredential().GetValue(), unicode.IsControl) { // it becomes a header
+			v.fail("credential.value", "must be one line without control characters")
+		}
+	}
 }
