@@ -91,7 +91,8 @@ const (
 //
 // The filters are start and end (Unix seconds), organization, project, key, key_name (words in the name, the id or the
 // end of the key), model, provider, operation, user, outcome (also one of the classes of [Outcomes]), status,
-// min_cost_usd, min_duration_ms, refused_by (its beginning) and request_id (also the id of an exchange).
+// min_cost_usd, min_duration_ms, refused_by (its beginning), rule (a rule of a guardrail or of a policy that has found
+// something, or all of such an object) and request_id (also the id of an exchange).
 func (c *Client) Requests(ctx context.Context, o ListOptions) (Page[Exchange], error) {
 	return get[Page[Exchange]](ctx, c, "requests"+o.query())
 }

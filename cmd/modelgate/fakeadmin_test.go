@@ -33,6 +33,7 @@ type fakeAdmin struct {
 	verified    adminapi.AuditVerification
 	sinks       adminapi.AuditSinks
 	requests    []adminapi.Exchange
+	findings    adminapi.Findings
 	attention   []adminapi.Attention
 	usage       map[string]string // JSON, by resource
 	notReady    bool
@@ -113,6 +114,7 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })
 	answer("GET /admin/v1/audit/sinks", func(*http.Request) (any, int) { return f.sinks, 200 })
 	answer("GET /admin/v1/audit/verify", func(*http.Request) (any, int) { return f.verified, 200 })
+	answer("GET /admin/v1/findings", func(*http.Request) (any, int) { return f.findings, 200 })
 	answer("GET /admin/v1/requests", func(r *http.Request) (any, int) { return page(f.requests, r), 200 })
 	answer("GET /admin/v1/requests/{id}", func(r *http.Request) (any, int) {
 		i := slices.IndexFunc(f.requests, func(e adminapi.Exchange) bool { return e.ID == r.PathValue("id") })

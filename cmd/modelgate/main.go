@@ -55,6 +55,7 @@ type commands struct {
 	Quotas       quotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
 	Usage        usageCmd        `cmd:"" help:"Show usage and cost."`
 	Requests     requestsCmd     `cmd:"" help:"Show the request log, or what happened to one request."`
+	Findings     findingsCmd     `cmd:"" help:"Show what guardrails and policies have found."`
 	Report       reportCmd       `cmd:"" help:"Report who could do what, what changed, and what was used in a period."`
 	Erase        eraseCmd        `cmd:"" help:"Erase what is recorded of a user. This cannot be undone."`
 	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`

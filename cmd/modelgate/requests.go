@@ -28,6 +28,7 @@ type requestsCmd struct {
 	Provider     string        `placeholder:"NAME" help:"Only this provider."`
 	MinCostUSD   string        `name:"min-cost-usd" placeholder:"USD" help:"Only requests that cost this much or more."`
 	MinDuration  time.Duration `placeholder:"TIME" help:"Only requests that took this long or longer, such as 5s."`
+	Rule         string        `placeholder:"NAME" help:"Only requests in which this rule of a guardrail (personal/contact) or policy (policy office/tools) has found something, or any rule of the object."`
 	Limit        int           `default:"50" help:"Maximum number of requests, newest first (${default})."`
 	ID           string        `arg:"" optional:"" help:"Id of a request (x-request-id), or of an exchange. Shows its attempts, limits and cost."`
 }
@@ -89,7 +90,7 @@ func (c requestsCmd) filters(now time.Time) (map[string]string, error) {
 	}
 	all := map[string]string{"start": strconv.FormatInt(start.Unix(), 10), "end": strconv.FormatInt(end.Unix()+1, 10),
 		"outcome": c.Outcome, "status": c.Status, "key_name": c.Key, "organization": c.Organization, "project": c.Project,
-		"user": c.User, "model": c.Model, "provider": c.Provider, "min_cost_usd": c.MinCostUSD}
+		"user": c.User, "model": c.Model, "provider": c.Provider, "min_cost_usd": c.MinCostUSD, "rule": c.Rule}
 	if c.MinDuration > 0 {
 		all["min_duration_ms"] = strconv.FormatInt(c.MinDuration.Milliseconds(), 10)
 	}

@@ -65,6 +65,7 @@ func endpoints() []struct {
 		{"GET", "/admin/v1/requests", ``, admin.UsageRead},
 		{"GET", "/admin/v1/requests/x", ``, admin.UsageRead},
 		{"GET", "/admin/v1/outcomes", ``, admin.UsageRead},
+		{"GET", "/admin/v1/findings", ``, admin.UsageRead},
 		{"GET", "/admin/v1/health", ``, admin.StatusRead},
 		{"GET", "/admin/v1/dataplane", ``, admin.StatusRead},
 		{"GET", "/admin/v1/alerts", ``, admin.StatusRead},

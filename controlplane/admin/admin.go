@@ -90,6 +90,7 @@ type server struct {
 	attentive shared[[]adminapi.Attention]
 	budgeted  shared[[]adminapi.BudgetUse]
 	exports   *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
+	sums      *semaphore.Weighted // likewise, whoever has findings summed up
 	streams   *semaphore.Weighted // of maxStreams: whoever has the request log exported
 }
 
@@ -98,7 +99,7 @@ type server struct {
 func New(c Config) http.Handler {
 	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
 		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1),
-		streams: semaphore.NewWeighted(maxStreams)}
+		sums: semaphore.NewWeighted(1), streams: semaphore.NewWeighted(maxStreams)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))

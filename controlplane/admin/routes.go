@@ -83,6 +83,8 @@ func (s *server) ledgerRoutes() []route {
 		{pattern: "GET /admin/v1/requests/{id}", scope: UsageRead, handler: s.asked(s.request), tenants: checked},
 		{pattern: "GET /admin/v1/outcomes", scope: UsageRead, handler: s.asked(s.outcomes), timeout: exportTimeout,
 			tenants: queried},
+		{pattern: "GET /admin/v1/findings", scope: UsageRead, handler: s.asked(s.findings), timeout: exportTimeout,
+			tenants: queried},
 		{pattern: "GET /admin/v1/exchanges/{id}/bodies", scope: BodiesRead, handler: s.readBodies},
 		{pattern: "DELETE /admin/v1/exchanges/{id}/bodies", scope: BodiesDelete, handler: s.deleteBodiesOf},
 		{pattern: "DELETE /admin/v1/bodies", scope: BodiesDelete, handler: s.deleteBodies, timeout: applyTimeout},

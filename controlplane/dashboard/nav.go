@@ -16,7 +16,9 @@ type navItem struct {
 }
 
 // Ranged reports whether the page has the picker of the time range. Links to it carry the range.
-func (n navItem) Ranged() bool { return slices.Contains([]string{"/", "/usage", "/requests"}, n.Path) }
+func (n navItem) Ranged() bool {
+	return slices.Contains([]string{"/", "/usage", "/requests", "/findings"}, n.Path)
+}
 
 // A navGroup is a part of the navigation.
 type navGroup struct {
@@ -30,6 +32,7 @@ func navigation() []navGroup {
 		{"Traffic", []navItem{
 			{"/usage", "Usage", admin.UsageRead},
 			{"/requests", "Requests", admin.UsageRead},
+			{"/findings", "Findings", admin.UsageRead},
 			{"/playground", "Playground", admin.Playground},
 		}},
 		{"Access", []navItem{
@@ -60,7 +63,7 @@ func navigation() []navGroup {
 }
 
 // tenantPaths are what of the navigation is for people who are restricted to a tenant.
-var tenantPaths = []string{"/", "/usage", "/requests", "/keys", "/organizations", "/projects", "/batches",
+var tenantPaths = []string{"/", "/usage", "/requests", "/findings", "/keys", "/organizations", "/projects", "/batches",
 	"/fine-tuning", "/accounts", "/account"}
 
 // navFor returns what of the navigation somebody may see.
@@ -167,6 +170,7 @@ func trafficPages() []route {
 		{"GET /usage", admin.UsageRead, (*visit).usage},
 		{"GET /usage.csv", admin.UsageRead, (*visit).usageCSV},
 		{"GET /requests", admin.UsageRead, (*visit).requests},
+		{"GET /findings", admin.UsageRead, (*visit).findings},
 		{"GET /requests.csv", admin.UsageRead, (*visit).exportRequests},
 		{"GET /requests.jsonl", admin.UsageRead, (*visit).exportRequests},
 		{"GET /requests/{id}", admin.UsageRead, (*visit).showRequest},

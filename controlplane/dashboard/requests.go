@@ -14,7 +14,7 @@ import (
 // requestFilters are the fields of the page's form.
 func requestFilters() []string {
 	return []string{"request_id", "key_name", "key", "user", "model", "provider", "organization", "project", "operation",
-		"outcome", "status", "min_cost_usd", "min_duration_ms", "refused_by"}
+		"outcome", "status", "min_cost_usd", "min_duration_ms", "refused_by", "rule"}
 }
 
 // A requestsData is what the request log shows.
@@ -84,8 +84,8 @@ func (d *requestsData) options() adminapi.ListOptions {
 	for _, name := range requestFilters() {
 		o.Filters[name] = strings.TrimSpace(d.Query.Get(name))
 	}
-	for _, name := range []string{"status", "min_cost_usd", "min_duration_ms", "refused_by", "organization", "project",
-		"operation"} {
+	for _, name := range []string{"status", "min_cost_usd", "min_duration_ms", "refused_by", "rule", "organization",
+		"project", "operation"} {
 		d.More = d.More || o.Filters[name] != ""
 	}
 	return o

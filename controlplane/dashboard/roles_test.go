@@ -86,13 +86,13 @@ func TestEveryPageForEveryRoleOfATenant(t *testing.T) {
 		w := b.browser(t)
 		require.Equal(t, 303, w.signIn(name, goodPassword).status)
 		nav := w.get("/account").body
-		for path, shown := range map[string]bool{"/keys": true, "/projects": true, "/usage": true,
+		for path, shown := range map[string]bool{"/keys": true, "/projects": true, "/usage": true, "/findings": true,
 			"/accounts": role == configv1.Role_ADMIN, "/providers": false, "/models": false, "/rate-limits": false,
 			"/audit": false, "/objects": false, "/data-plane": false} {
 			require.Equal(t, shown, strings.Contains(nav, `<a href="`+path+`"`), "%s %s", role, path)
 		}
-		for _, path := range []string{"/", "/keys", "/projects", "/organizations", "/usage", "/requests", "/batches",
-			"/projects/mine/web", "/organizations/mine"} {
+		for _, path := range []string{"/", "/keys", "/projects", "/organizations", "/usage", "/requests", "/findings",
+			"/batches", "/projects/mine/web", "/organizations/mine"} {
 			p := w.get(path)
 			require.Equal(t, 200, p.status, "%s %s: %s", role, path, text(p.body))
 			require.NotContains(t, p.body, "secretcorp", "%s %s", role, path)
@@ -123,7 +123,7 @@ func TestAViewerIsOfferedNothingToChange(t *testing.T) {
 		"/", "/keys", key, "/organizations", "/organizations/acme", "/projects", "/projects/acme/search", "/rate-limits",
 		"/providers", "/providers/echo",
 		"/models", "/models/team/fast", "/objects", "/objects/Provider", "/objects/Provider/echo", "/batches", "/batches/x",
-		"/fine-tuning", "/audit", "/data-plane", "/usage", "/requests",
+		"/fine-tuning", "/audit", "/data-plane", "/usage", "/requests", "/findings",
 	} {
 		p := w.get(path)
 		require.Equal(t, 200, p.status, path)

@@ -110,12 +110,14 @@ func classSums(width int64) string {
 // A count is a question of how many exchanges there are.
 type count struct {
 	*search
-	width int64 // of a bucket, in seconds
-	bare  bool  // all exchanges of the time are counted
+	width    int64 // of a bucket, in seconds
+	bare     bool  // all exchanges of the time are counted
+	from, to int64 // as start and end before they are those of buckets
 }
 
-// countOf reads the options of a count. It returns an error of OpenAI's where they are wrong.
-func (l *Ledger) countOf(o adminapi.ListOptions) (*count, error) {
+// countOf reads the options of a count, which follows the index of first if that is given. It returns an error of
+// OpenAI's where they are wrong.
+func (l *Ledger) countOf(o adminapi.ListOptions, first func(*statement)) (*count, error) {
 	r := newReader(adminapi.ListOptions{Filters: map[string]string{"width": o.Filters["width"]}})
 	c := &count{width: r.number("width", hours, 1, 86400)}
 	if r.err == nil && !slices.Contains([]int64{minutes, 300, hours, 86400}, c.width) {
@@ -125,7 +127,8 @@ func (l *Ledger) countOf(o adminapi.ListOptions) (*count, error) {
 	filters := maps.Clone(o.Filters)
 	delete(filters, "width")
 	var err error
-	if c.search, err = searchOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, l.postgres); err != nil ||
+	if c.search, err = searchOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, l.postgres,
+		first); err != nil ||
 		r.err != nil {
 		return nil, cmp.Or(r.err, err)
 	}
@@ -141,6 +144,7 @@ func (l *Ledger) countOf(o adminapi.ListOptions) (*count, error) {
 		c.width = hours
 	}
 	wide, ordered := c.width*1e6, c.end > c.start
+	c.from, c.to = c.start, c.end
 	c.start, c.end = c.start/wide*wide, (c.end+wide-1)/wide*wide
 	if !ordered || (c.end-c.start)/wide > maxBuckets {
 		return nil, openai.BadRequest("end", openai.CodeInvalidValue,
@@ -168,7 +172,7 @@ func (c *count) kept(s *statement) *statement {
 // counts that are kept with the exchanges: by hour for as long as aggregates are, by minute for two days. With filters
 // it counts the latest exchanges, as many as a search looks at.
 func (l *Ledger) Outcomes(ctx context.Context, o adminapi.ListOptions) (adminapi.Outcomes, error) {
-	c, err := l.countOf(o)
+	c, err := l.countOf(o, nil)
 	if err != nil {
 		return adminapi.Outcomes{}, err
 	}

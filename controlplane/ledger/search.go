@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/base64"
@@ -9,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
@@ -38,12 +38,14 @@ type search struct {
 	start, end int64              // microseconds; 0: not given
 	at         int64              // with id: only what comes after this exchange; 0: not given
 	id         string
+	most       int // how many exchanges are looked at; 0: as many as a page may
 }
 
-// searchOf reads the options of a search. It returns an error of OpenAI's where they are wrong.
-func searchOf(o adminapi.ListOptions, postgres bool) (*search, error) {
+// searchOf reads the options of a search, which follows the index of first if that is given. It returns an error of
+// OpenAI's where they are wrong.
+func searchOf(o adminapi.ListOptions, postgres bool, first func(*statement)) (*search, error) {
 	r := newReader(o)
-	x := &search{start: r.unix("start", 0) * 1e6, end: r.unix("end", 0) * 1e6}
+	x := &search{start: r.unix("start", 0) * 1e6, end: r.unix("end", 0) * 1e6, index: first}
 	if o.Query != "" {
 		x.table = true
 		x.add(true, func(s *statement) {
@@ -55,6 +57,7 @@ func searchOf(o adminapi.ListOptions, postgres bool) (*search, error) {
 		x.table = true
 		x.add(false, func(s *statement) { s.among(without("api_key", postgres), strings.Split(text(keys), ",")) })
 	}
+	x.foundBy(text(r.one("rule")))
 	x.outcome(r.one("outcome"))
 	x.refusedBy(text(r.one("refused_by")))
 	x.numbers(r)
@@ -149,7 +152,7 @@ func (x *search) refusedBy(begin string) {
 	x.add(true, func(s *statement) { s.condition(inUnserved) })
 	x.add(false, func(s *statement) {
 		s.condition("refused_by <> ''")
-		s.and("substr(refused_by, 1, "+strconv.Itoa(utf8.RuneCountInString(begin))+")", "=", begin)
+		s.condition(s.begins("refused_by", begin))
 	})
 }
 
@@ -215,6 +218,7 @@ func (l *Ledger) bound(ctx context.Context, x *search) (at int64, err error) {
 	if x.index != nil && x.table {
 		most = searchedApart
 	}
+	most = cmp.Or(x.most, most)
 	s.add(" ORDER BY at DESC LIMIT 1 OFFSET ", s.arg(most))
 	err = s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&at) })
 	return at, err
@@ -225,7 +229,7 @@ func (l *Ledger) bound(ctx context.Context, x *search) (at int64, err error) {
 // OpenAI's where the options are wrong.
 func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
 	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
-	x, err := searchOf(o, l.postgres)
+	x, err := searchOf(o, l.postgres, nil)
 	if err != nil {
 		return page, err
 	}

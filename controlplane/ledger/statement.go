@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A statement is SQL under construction, with its arguments. Text that comes from elsewhere is only ever an argument.
@@ -48,6 +49,20 @@ func (s *statement) condition(text string) {
 	}
 	s.where = true
 	s.add(" WHERE ", text)
+}
+
+// begins is the condition that a column begins with a text.
+func (s *statement) begins(column, text string) string {
+	return "substr(" + column + ", 1, " + strconv.Itoa(utf8.RuneCountInString(text)) + ") = " + s.arg(text)
+}
+
+// contains is the condition that a column has a text somewhere.
+func (s *statement) contains(column, text string) string {
+	find := "instr("
+	if s.postgres {
+		find = "strpos("
+	}
+	return find + column + ", " + s.arg(text) + ") > 0"
 }
 
 // equal adds a condition unless the value is empty.

@@ -1,0 +1,268 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+const (
+	// inFound is the condition of the indexes exchanges_found and exchanges_found_of, word for word: SQLite compares the
+	// text.
+	inFound = `(details LIKE '%"guards":[%' OR refused_by LIKE 'guardrail %' OR refused_by LIKE 'policy %')`
+	// foundMost is how many requests with findings are summed up.
+	foundMost = 50_000
+	// maxFindings is how many rules and actions an answer names.
+	maxFindings = 1000
+	// maxExamples is how many requests are named for each.
+	maxExamples = 5
+
+	ofGuardrail = adminapi.FindingOfGuardrail + " "
+	ofPolicy    = adminapi.FindingOfPolicy + " "
+)
+
+// findingActions are what a rule can have done.
+func findingActions() []string {
+	return []string{adminapi.FindingObserve, adminapi.FindingMask, adminapi.FindingBlock, adminapi.FindingFailed}
+}
+
+// A foundBy names a rule of a guardrail or a policy, or such an object with all its rules.
+type foundBy struct{ kind, name string }
+
+// foundByOf reads a name as people write it: "personal/contact", "guardrail personal/contact", "policy office" .
+func foundByOf(name string) foundBy {
+	if name, ok := strings.CutPrefix(name, ofPolicy); ok {
+		return foundBy{adminapi.FindingOfPolicy, name}
+	}
+	return foundBy{adminapi.FindingOfGuardrail, strings.TrimPrefix(name, ofGuardrail)}
+}
+
+// has reports whether a rule is meant.
+func (f foundBy) has(rule foundBy) bool {
+	return f.kind == rule.kind && (rule.name == f.name || strings.HasPrefix(rule.name, f.name+"/"))
+}
+
+// text returns how a finding names it. Guardrails' rules have no kind there.
+func (f foundBy) text() string {
+	if f.kind == adminapi.FindingOfPolicy {
+		return ofPolicy + f.name
+	}
+	return f.name
+}
+
+// foundBy adds the condition that a rule has found something.
+func (x *search) foundBy(rule string) {
+	if rule == "" {
+		return
+	}
+	by := foundByOf(rule)
+	x.add(true, func(s *statement) { s.condition(inFound) })
+	x.table = true
+	x.add(false, func(s *statement) {
+		refused := by.kind + " " + by.name
+		conditions := []string{"refused_by = " + s.arg(refused), s.begins("refused_by", refused+"/")}
+		named, _ := json.Marshal(by.text()) // a text has no error
+		name := string(named[1 : len(named)-1])
+		for _, action := range findingActions() {
+			for _, end := range []string{"/", " in the "} {
+				conditions = append(conditions, s.contains("details", `"`+action+" "+name+end))
+			}
+		}
+		s.condition("(" + strings.Join(conditions, " OR ") + ")")
+	})
+}
+
+// A found is one finding of a request.
+type found struct {
+	foundBy
+	action  string
+	matches int64
+}
+
+// findingsOf returns the findings of a request, each rule and action once. A rule that has refused it is among them
+// even where the details are not kept.
+func findingsOf(details, refusedBy, errorCode string) []found {
+	var all []found
+	for _, text := range guardsOf(details) {
+		if f, ok := findingOf(text); ok {
+			all = addFound(all, f)
+		}
+	}
+	kind, name, _ := strings.Cut(refusedBy, " ")
+	by := foundBy{kind, name}
+	if kind != adminapi.FindingOfGuardrail && kind != adminapi.FindingOfPolicy {
+		return all
+	}
+	refused := found{by, adminapi.FindingBlock, 1}
+	if errorCode == openai.CodeCheckerUnavailable {
+		refused.action = adminapi.FindingFailed
+	}
+	if !slices.ContainsFunc(all, func(f found) bool { return f.foundBy == by && f.action == refused.action }) {
+		all = append(all, refused)
+	}
+	return all
+}
+
+// guardsOf returns that member of details, without reading the others.
+func guardsOf(details string) (texts []string) {
+	_, list, _ := strings.Cut(details, `"guards":[`)
+	if json.NewDecoder(io.MultiReader(strings.NewReader("["), strings.NewReader(list))).Decode(&texts) != nil {
+		return nil // there is none, or somebody else wrote it
+	}
+	return texts
+}
+
+// addFound adds a finding to those of a request, of which one may be of the request and one of the answer.
+func addFound(all []found, f found) []found {
+	for i := range all {
+		if all[i].foundBy == f.foundBy && all[i].action == f.action {
+			all[i].matches += f.matches
+			return all
+		}
+	}
+	return append(all, f)
+}
+
+// findingOf reads a finding as it is kept: "mask personal/contact in the request: 2".
+func findingOf(text string) (f found, ok bool) {
+	action, rest, _ := strings.Cut(text, " ")
+	colon, in := strings.LastIndex(rest, ": "), strings.LastIndex(rest, " in the ")
+	if !slices.Contains(findingActions(), action) || in < 0 || colon < in {
+		return f, false
+	}
+	n, err := strconv.ParseInt(rest[colon+2:], 10, 64)
+	return found{foundByOf(rest[:in]), action, max(n, 1)}, err == nil
+}
+
+// Findings sums up what rules have found in the latest requests, as [adminapi.Client.Findings] says. It returns an
+// error of OpenAI's where the options are wrong.
+func (l *Ledger) Findings(ctx context.Context, o adminapi.ListOptions) (adminapi.Findings, error) {
+	t := foundTally{only: foundByOf(text(o.Filters["rule"])), action: text(o.Filters["action"]),
+		items: map[foundKey]*adminapi.Finding{}, buckets: map[int64]*adminapi.FindingBucket{}}
+	t.all = t.only.name == ""
+	if t.action != "" && !slices.Contains(findingActions(), t.action) {
+		return adminapi.Findings{}, openai.BadRequest("action", openai.CodeInvalidValue,
+			"Invalid value for 'action': it must be observe, mask, block or failed.")
+	}
+	filters := maps.Clone(o.Filters)
+	delete(filters, "action")
+	delete(filters, "rule") // which is looked for in what is read
+	organization := text(filters["organization"])
+	c, err := l.countOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, func(s *statement) {
+		s.condition(inFound)
+		s.equal("organization", organization) // as the index exchanges_found_of has it
+	})
+	if err != nil {
+		return adminapi.Findings{}, err
+	}
+	c.most, c.start, c.end, t.width = foundMost, c.from, c.to, c.width
+	out := adminapi.Findings{Start: time.UnixMicro(c.start).UTC(), End: time.UnixMicro(c.end).UTC(), Width: c.width}
+	bound, err := l.bound(ctx, c.search)
+	if err == nil {
+		s := l.statement("SELECT at, id, requests, refused_by, error_code, details FROM exchanges")
+		c.all(s, bound)
+		s.add(" ORDER BY at DESC, id DESC")
+		err = s.each(ctx, l.read, t.add)
+	}
+	if err != nil {
+		return out, fmt.Errorf("summing up findings: %w", err)
+	}
+	if bound > 0 {
+		from := time.UnixMicro(bound).UTC()
+		out.CountedFrom = &from
+	}
+	t.result(&out)
+	return out, nil
+}
+
+// A foundKey is what a sum of findings is of.
+type foundKey struct {
+	foundBy
+	action string
+}
+
+// A foundTally sums findings up. Requests come newest first.
+type foundTally struct {
+	only    foundBy
+	all     bool // rules are counted
+	action  string
+	width   int64
+	items   map[foundKey]*adminapi.Finding
+	buckets map[int64]*adminapi.FindingBucket
+}
+
+func (t *foundTally) add(rows *sql.Rows) error {
+	var at, requests int64
+	var id, refusedBy, errorCode, details string
+	if err := rows.Scan(&at, &id, &requests, &refusedBy, &errorCode, &details); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, f := range findingsOf(details, refusedBy, errorCode) {
+		if t.action != "" && f.action != t.action || !t.all && !t.only.has(f.foundBy) {
+			continue
+		}
+		key := foundKey{f.foundBy, f.action}
+		item := t.items[key]
+		if item == nil {
+			item = &adminapi.Finding{Kind: f.kind, Rule: f.name, Action: f.action, Last: time.UnixMicro(at).UTC()}
+			t.items[key] = item
+		}
+		item.Requests, item.Matches = item.Requests+requests, item.Matches+f.matches
+		if len(item.Examples) < maxExamples {
+			item.Examples = append(item.Examples, id)
+		}
+		if !seen[f.action] {
+			seen[f.action] = true
+			t.count(at/1e6/t.width*t.width, f.action, requests)
+		}
+	}
+	return nil
+}
+
+// count adds requests to a bucket.
+func (t *foundTally) count(start int64, action string, requests int64) {
+	b := t.buckets[start]
+	if b == nil {
+		b = &adminapi.FindingBucket{Start: time.Unix(start, 0).UTC()}
+		t.buckets[start] = b
+	}
+	switch action {
+	case adminapi.FindingObserve:
+		b.Observe += requests
+	case adminapi.FindingMask:
+		b.Mask += requests
+	case adminapi.FindingBlock:
+		b.Block += requests
+	case adminapi.FindingFailed:
+		b.Failed += requests
+	}
+}
+
+func (t *foundTally) result(out *adminapi.Findings) {
+	out.Items, out.Buckets = []adminapi.Finding{}, []adminapi.FindingBucket{}
+	for _, item := range t.items {
+		out.Items = append(out.Items, *item)
+	}
+	slices.SortFunc(out.Items, func(a, b adminapi.Finding) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Kind, b.Kind),
+			strings.Compare(a.Rule, b.Rule), strings.Compare(a.Action, b.Action))
+	})
+	if n := len(out.Items) - maxFindings; n > 0 {
+		out.Items, out.LeftOut = out.Items[:maxFindings], n
+	}
+	for _, start := range slices.Sorted(maps.Keys(t.buckets)) {
+		out.Buckets = append(out.Buckets, *t.buckets[start])
+	}
+}
