@@ -239,13 +239,20 @@ func (s *Set) spans(text string, side configv1.GuardSide) []span {
 		return cmp.Or(cmp.Compare(b.rule.config.GetMode(), a.rule.config.GetMode()), cmp.Compare(a.from, b.from),
 			cmp.Compare(b.to, a.to))
 	})
-	kept := all[:0:0]
-	for _, x := range all {
-		if !slices.ContainsFunc(kept, func(k span) bool { return x.from < k.to && k.from < x.to }) {
-			kept = append(kept, x)
+	byPlace := func(a, b span) int { return cmp.Compare(a.from, b.from) }
+	var kept []span
+	for len(all) > 0 { // one mode after the other
+		mode, stricter, end, n := all[0].rule.config.GetMode(), kept, 0, 0
+		for ; n < len(all) && all[n].rule.config.GetMode() == mode; n++ {
+			x := all[n]
+			i, _ := slices.BinarySearchFunc(stricter, x.from, func(k span, from int) int { return cmp.Compare(k.to, from+1) })
+			if x.from >= end && (i == len(stricter) || stricter[i].from >= x.to) {
+				kept, end = append(kept, x), x.to
+			}
 		}
+		slices.SortFunc(kept, byPlace)
+		all = all[n:]
 	}
-	slices.SortFunc(kept, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	return kept
 }
 

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 )
@@ -10,7 +11,27 @@ type Masks struct {
 	placeholders map[string]string // by text
 	texts        map[string]string // by placeholder
 	counts       map[string]int    // by label
-	taken        string            // a text in which no placeholder may be already
+	longest      int               // placeholder, in bytes
+	taken        map[string]bool   // what looks like a placeholder in the request; nil: it is not known yet
+}
+
+// maxPlaceholder is the longest text in brackets that may look like a placeholder, in bytes.
+const maxPlaceholder = 300
+
+// take notes what looks like a placeholder already in a body, once.
+func (m *Masks) take(body []byte) {
+	if m.taken != nil {
+		return
+	}
+	m.taken = map[string]bool{}
+	for i := bytes.IndexByte(body, '['); i >= 0; {
+		body = body[i:]
+		if end := bytes.IndexByte(body[:min(len(body), maxPlaceholder)], ']'); end > 1 && isDigit(body[end-1]) {
+			m.taken[string(body[:end+1])] = true
+		}
+		body = body[1:]
+		i = bytes.IndexByte(body, '[')
+	}
 }
 
 // IsEmpty reports whether nothing was masked.
@@ -25,11 +46,11 @@ func (m *Masks) mask(text, label string) string {
 		m.placeholders, m.texts, m.counts = map[string]string{}, map[string]string{}, map[string]int{}
 	}
 	var p string
-	for p == "" || strings.Contains(m.taken, p) {
+	for p == "" || m.taken[p] {
 		m.counts[label]++
 		p = "[" + label + "_" + strconv.Itoa(m.counts[label]) + "]"
 	}
-	m.placeholders[text], m.texts[p] = p, text
+	m.placeholders[text], m.texts[p], m.longest = p, m.restore(text, nil), max(m.longest, len(p))
 	return p
 }
 
@@ -47,7 +68,7 @@ func (m *Masks) restore(text string, escape func(string) string) string {
 		}
 		b.WriteString(text[:i])
 		text = text[i:]
-		end := strings.IndexByte(text, ']') + 1
+		end := strings.IndexByte(text[:min(len(text), m.longest)], ']') + 1
 		original, known := m.texts[text[:end]]
 		if !known {
 			end, original = 1, "["
@@ -61,8 +82,16 @@ func (m *Masks) restore(text string, escape func(string) string) string {
 
 // begins reports whether a text may be the beginning of a placeholder.
 func (m *Masks) begins(text string) bool {
-	for p := range m.texts {
-		if len(text) < len(p) && strings.HasPrefix(p, text) {
+	for label, n := range m.counts {
+		start := "[" + label + "_"
+		if len(text) <= len(start) {
+			if strings.HasPrefix(start, text) {
+				return true
+			}
+			continue
+		}
+		digits, ok := strings.CutPrefix(text, start)
+		if ok && len(digits) <= len(strconv.Itoa(n)) && strings.Trim(digits, "0123456789") == "" {
 			return true
 		}
 	}

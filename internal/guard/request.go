@@ -159,9 +159,7 @@ func (w *walk) text(raw []byte, at int) error {
 			w.result.Blocked = f.rule.name
 			return errBlocked
 		case configv1.GuardMode_MASK:
-			if w.result.Masks.taken == "" {
-				w.result.Masks.taken = string(w.body)
-			}
+			w.result.Masks.take(w.body)
 			replaced = append(replaced, text[from:f.from]...)
 			replaced = append(replaced, w.result.Masks.mask(text[f.from:f.to], f.label)...)
 			from = f.to

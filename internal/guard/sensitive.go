@@ -141,7 +141,8 @@ func nextIP(text string, from int) int {
 		for start > from && i-start < 4 && isHex(text[start-1]) {
 			start--
 		}
-		if begins(text, start) && (text[i] == ':' || start < i) {
+		tried := text[i] == ':' && start > 1 && text[start-1] == ':' && isHex(text[start-2]) // with the groups before it
+		if begins(text, start) && !tried && (text[i] == ':' || start < i) {
 			return start
 		}
 	}

@@ -1,0 +1,82 @@
+//go:build !race
+
+package guard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/testenv/work"
+)
+
+// What a tenant writes costs no more than its length: four times the text at most eight times as much.
+func TestHostileTextsTakeLinearTime(t *testing.T) {
+	masks := set(t, finds(mask, configv1.SensitiveData_EMAIL))
+	every := set(t, everyKind(), finds(block, configv1.SensitiveData_IP_ADDRESS),
+		finds(observe, configv1.SensitiveData_EMAIL))
+	request := func(s *Set, piece string) func(n int) {
+		return func(n int) {
+			var b strings.Builder
+			b.WriteString(`{"messages":[{"content":"`)
+			for i := 0; b.Len() < n; i++ {
+				b.WriteString(strings.ReplaceAll(piece, "%d", fmt.Sprint(i)))
+			}
+			b.WriteString(`"}]}`)
+			_, _ = s.Request([]byte(b.String()))
+		}
+	}
+	for name, run := range map[string]func(n int){
+		"addresses":                     request(masks, "a%d@x.de "),
+		"addresses, which are observed": request(every, "a%d@x.de 1.2.3.999 "),
+		"placeholders":                  request(masks, "[EMAIL_%d] a%d@x.de "),
+		"brackets":                      request(masks, "a%d@x.de [[[[[[[["),
+		"signs of addresses":            request(every, "@"),
+		"parts of addresses":            request(every, "a."),
+		"names without an address":      request(every, "a@"),
+		"digits":                        request(every, "4111"),
+		"groups of digits":              request(every, "4111 "),
+		"numbers":                       request(every, "+1 (2"),
+		"colons":                        request(every, "a:"),
+		"beginnings of secrets":         request(every, "sk-eyJ.eyJ"),
+		"beginnings of private keys":    request(every, "-----BEGIN PRIVATE KEY-----"),
+		"capitals":                      request(every, "DE12 ABCD "),
+		"a restored answer": func(n int) {
+			r, err := masks.Request([]byte(`{"messages":[{"content":"a@b.de"}]}`))
+			require.NoError(t, err)
+			r.Masks.restore(strings.Repeat("[EMAIL_", n/7), nil)
+		},
+		"an answer of brackets": func(n int) {
+			var b strings.Builder
+			for i := range n / 100 {
+				fmt.Fprintf(&b, "a%d@x.de ", i)
+			}
+			r, err := masks.Request([]byte(`{"messages":[{"content":"` + b.String() + `"}]}`))
+			require.NoError(t, err)
+			a := NewAnswer(nil, r.Masks, true, nil)
+			for range n / 100 {
+				require.NoError(t, a.Put(t.Context(), chat.Text(0, "x [EMAI"), sink{}))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const size = 64 << 10
+			least := func(n int) time.Duration {
+				best := work.Of(func() { run(n) }).CPU
+				for range 3 {
+					best = min(best, work.Of(func() { run(n) }).CPU)
+				}
+				return best
+			}
+			small, large := least(size), least(4*size)
+			if large > 20*time.Millisecond && large > 8*small {
+				t.Errorf("%d KB take %v, and %d KB %v", size>>10, small, 4*size>>10, large)
+			}
+		})
+	}
+}
