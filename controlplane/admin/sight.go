@@ -98,6 +98,7 @@ func looksOfServices() map[string]look {
 		"Checker.model":                 {unseen, "which model judges"},
 		"Checker.prompt":                {unseen, "how it judges"},
 		"Checker.timeout":               {unseen, "how long the gateway waits"},
+		"Checker.language":              {unseen, "how it judges"},
 		"ResponseCache.name":            {unseen, "the same as for a Provider"},
 		"ResponseCache.organization":    {unseen, "whose answers are kept; they are shared within a tenant only"},
 		"ResponseCache.project":         {unseen, "whose answers are kept"},

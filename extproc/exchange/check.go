@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/contentcheck"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
 // waiting is a request that waits before it is planned.
@@ -22,29 +23,56 @@ type waiting struct {
 
 // check has checkers judge the texts of a request, all at once. The request goes on if no rule refuses it.
 func (x *Exchange) check(ctx context.Context) Reply {
-	w := x.waiting
-	x.waiting = nil
-	blocked, away := x.judge(ctx, x.guarded.texts, w.request.Model)
-	x.guarded.texts = nil
+	w, texts := x.waiting, x.guarded.texts
+	x.waiting, x.guarded.texts = nil, nil
+	j := x.judge(ctx, texts, w.request.Model)
 	if ctx.Err() != nil { // the client has left
 		return Reply{Wait: true}
 	}
-	if rule := cmp.Or(blocked, away); rule != "" {
+	if rule := cmp.Or(j.blocked, j.away); rule != "" {
 		x.record.Model, x.record.Label = w.request.Model, x.config.Label(w.request.Model)
 		x.record.RefusedBy = "guardrail " + rule
 		e := contentBlocked(rule)
-		if blocked == "" {
+		if j.blocked == "" {
 			e = checkerAway(rule, "requests")
 			e.RetryAfter = time.Second
 		}
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
+	if err := x.maskFound(w, texts, j.found); err != nil {
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
+	}
 	return x.afterGuards(ctx, w.given, w.body, w.request)
 }
 
-// judge has all checkers judge texts at once. It returns a rule that blocks them, and one whose checker is away and
-// that does not let them pass then.
-func (x *Exchange) judge(ctx context.Context, texts []string, model string) (blocked, away string) {
+// maskFound masks what checkers have found in a request.
+func (x *Exchange) maskFound(w *waiting, texts []string, found []guard.Match) error {
+	if len(found) == 0 {
+		return nil
+	}
+	masked, err := guard.Mask(w.body, x.guarded.masks, texts, found)
+	if err != nil {
+		return err
+	}
+	for of, n := range masked.Findings {
+		x.found(of, n)
+	}
+	model := w.request.Model // that a policy may have chosen
+	w.body = masked.Body
+	w.request, err = x.operation.Parse(x.head, w.body)
+	w.request.Model = model
+	return err
+}
+
+// A judgement is what rules say of texts, by what their checkers have found.
+type judgement struct {
+	blocked string        // a rule that does not let them pass
+	away    string        // a rule that does not let them pass without its checker
+	found   []guard.Match // what rules mask
+}
+
+// judge has all checkers judge texts at once.
+func (x *Exchange) judge(ctx context.Context, texts []string, model string) (j judgement) {
 	checks := x.guarded.checks
 	call := &contentcheck.Call{ID: x.record.ID, Texts: texts, Key: x.key.Name, Organization: x.key.Organization,
 		Project: x.key.Project, Model: model}
@@ -57,26 +85,45 @@ func (x *Exchange) judge(ctx context.Context, texts []string, model string) (blo
 	}
 	verdicts := x.config.Checkers.Judge(ctx, names, call)
 	if ctx.Err() != nil {
-		return "", ""
+		return j
 	}
 	for i := range checks {
 		c := &checks[i]
 		v := verdicts[c.Checker]
+		found, ok := maskable(c, v, texts)
 		switch {
-		case v == nil:
+		case !ok:
 			x.found(c.Failure(), 1)
-			if !c.PassOnFailure && away == "" {
-				away = c.Rule
+			if !c.PassOnFailure {
+				j.away = cmp.Or(j.away, c.Rule)
 			}
+		case c.Masks:
+			j.found = append(j.found, found...)
 		case v.Finds(c.Categories, c.Threshold):
 			x.found(c.Finding(), 1)
-			if c.Blocks && blocked == "" {
-				blocked = c.Rule
+			if c.Blocks {
+				j.blocked = cmp.Or(j.blocked, c.Rule)
 			}
 		}
 	}
 	x.guarded.checks = slices.DeleteFunc(checks, func(c guard.Check) bool { return verdicts[c.Checker] == nil })
-	return blocked, away
+	return j
+}
+
+// maskable returns what a rule masks of what its checker has found. It is false if there is no verdict, or if
+// something is found and cannot be masked.
+func maskable(c *guard.Check, v *contentcheck.Verdict, texts []string) ([]guard.Match, bool) {
+	if v == nil || !c.Masks {
+		return nil, v != nil
+	}
+	var all []guard.Match
+	for _, m := range v.Found(c.Categories, c.Threshold) {
+		all = append(all, guard.Match{Rule: c.Rule, Category: m.Category, Text: m.Text})
+	}
+	if len(all) == 0 {
+		return nil, !v.Finds(c.Categories, c.Threshold)
+	}
+	return all, guard.CanMask(texts, all)
 }
 
 // checkAnswer has checkers judge texts of the answer. A checker that is away is not asked again.
@@ -84,15 +131,15 @@ func (x *Exchange) checkAnswer(ctx context.Context, texts []string) (rule string
 	if len(x.guarded.checks) == 0 {
 		return "", nil
 	}
-	blocked, away := x.judge(ctx, texts, x.record.Model)
+	j := x.judge(ctx, texts, x.record.Model)
 	switch {
 	case ctx.Err() != nil:
 		return "", errLeft
-	case blocked == "" && away != "":
-		x.guarded.away, x.record.RefusedBy = true, "guardrail "+away
-		return "", checkerAway(away, "answers")
+	case j.blocked == "" && j.away != "":
+		x.guarded.away, x.record.RefusedBy = true, "guardrail "+j.away
+		return "", checkerAway(j.away, "answers")
 	}
-	return blocked, nil
+	return j.blocked, nil
 }
 
 // MayJudge reports whether the next piece of the answer may have to wait for checkers.

@@ -101,6 +101,46 @@ func TestACheckerJudgesARequest(t *testing.T) {
 	}
 }
 
+func TestWhatACheckerFindsIsMasked(t *testing.T) {
+	rule := func(threshold float64, categories ...string) *configv1.GuardRule {
+		return &configv1.GuardRule{Name: "names", Mode: configv1.GuardMode_MASK, Checker: "c", Categories: categories,
+			Threshold: threshold, In: []configv1.GuardSide{configv1.GuardSide_REQUESTS}}
+	}
+	passes := rule(0)
+	passes.PassOnFailure = true
+	const ann = `{"flagged":true,"categories":{"person":0.9,"place":0.2},"found":[{"text":"Ann Miller","category":"person"},{"text":"Rome","category":"place"}]}`
+	for name, c := range map[string]struct {
+		answer string
+		rule   *configv1.GuardRule
+		sent   string // empty: it is refused
+		notes  string
+	}{
+		"all":                  {ann, rule(0), "[PERSON_1] in [PLACE_1] to [EMAIL_1]", "mask g/email in the request: 1, mask g/names in the request: 2"},
+		"a category":           {ann, rule(0, "person"), "[PERSON_1] in Rome to [EMAIL_1]", "mask g/email in the request: 1, mask g/names in the request: 1"},
+		"a score":              {ann, rule(0.5), "[PERSON_1] in Rome to [EMAIL_1]", "mask g/email in the request: 1, mask g/names in the request: 1"},
+		"nothing":              {`{"flagged":false}`, rule(0), "Ann Miller in Rome to [EMAIL_1]", "mask g/email in the request: 1"},
+		"it does not say what": {`{"flagged":true}`, rule(0), "", "failed g/names in the request: 1, mask g/email in the request: 1"},
+		"another text":         {strings.Replace(ann, "Rome", "Milan", 1), rule(0), "", "failed g/names in the request: 1, mask g/email in the request: 1"},
+		"another text passes":  {strings.Replace(ann, "Rome", "Milan", 1), passes, "Ann Miller in Rome to [EMAIL_1]", "failed g/names in the request: 1, mask g/email in the request: 1"},
+		"it is away":           {`{}`, rule(0), "", "failed g/names in the request: 1, mask g/email in the request: 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := judged(t, says(c.answer), emails(configv1.GuardMode_MASK, configv1.GuardSide_REQUESTS), c.rule)
+			x, reply := m.chat(strings.Replace(askMail, "write to", "Ann Miller in Rome to", 1))
+			reply = turned(t.Context(), x, reply)
+			if c.sent == "" {
+				require.Equal(t, "checker_unavailable", gjson.GetBytes(reply.Immediate.Body, "error.code").Str)
+			} else {
+				require.Equal(t, c.sent, gjson.GetBytes(reply.Body, "messages.0.content").Str)
+				answer(x, "200", "application/json")
+				out := x.ResponseBody(t.Context(), []byte(strings.Replace(whole, "hello", c.sent, 1)), true)
+				require.Equal(t, "Ann Miller in Rome to ann@x.example", gjson.GetBytes(out.Body, "choices.0.message.content").Str)
+			}
+			require.Equal(t, c.notes, strings.Join(x.Close().Guards.Texts(), ", "))
+		})
+	}
+}
+
 func TestACheckerSeesPlaceholders(t *testing.T) {
 	var mu sync.Mutex
 	seen := ""

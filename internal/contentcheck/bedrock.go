@@ -14,11 +14,11 @@ type bedrockFinding struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Action string `json:"action"` // NONE: it was only detected
+	Match  string `json:"match"`  // of a word, an entity or an expression
 }
 
 // A bedrockAnswer is that of ApplyGuardrail
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ApplyGuardrail.html), as far as it is read.
-// What was found in the text is not.
 type bedrockAnswer struct {
 	Action      string `json:"action"`
 	Assessments []struct {
@@ -95,6 +95,10 @@ func (v *Verdict) flag(found []bedrockFinding, called string) {
 		default:
 			name = f.Type
 		}
-		v.Flags[name] = v.Flags[name] || f.Action != "NONE"
+		acted := f.Action != "NONE"
+		v.Flags[name] = v.Flags[name] || acted
+		if acted && f.Match != "" {
+			v.Matches = append(v.Matches, Match{Text: f.Match, Category: name})
+		}
 	}
 }

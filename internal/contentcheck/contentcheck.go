@@ -1,6 +1,6 @@
 // Package contentcheck asks services to judge texts: OpenAI's moderation API, a chat model, Azure AI Content Safety, a
-// guardrail of Amazon Bedrock, or a service of the operator's. It decides nothing: a rule of a guardrail says what is
-// found.
+// guardrail of Amazon Bedrock, Presidio, or a service of the operator's. It decides nothing: a rule of a guardrail says
+// what is found.
 //
 // The services are away now and then. Every call has a time limit, and its failure is a result.
 package contentcheck
@@ -49,6 +49,14 @@ type Verdict struct {
 	// Flags are the categories that the checker flags, and Scores what it thinks of all.
 	Flags  map[string]bool
 	Scores map[string]float64
+	// Matches are the parts of the texts that it has found, if it says so.
+	Matches []Match
+}
+
+// A Match is a part of a text that a checker has found.
+type Match struct {
+	Text, Category string
+	Score          float64 // 0: that of the category, if it has one
 }
 
 // Finds reports whether a rule with categories and a threshold finds something. What the checker has not scored is
@@ -65,6 +73,17 @@ func (v *Verdict) Finds(categories []string, threshold float64) bool {
 			return score >= threshold
 		}
 		return v.Flags[c]
+	})
+}
+
+// Found returns the matches of a rule with categories and a threshold.
+func (v *Verdict) Found(categories []string, threshold float64) []Match {
+	return slices.DeleteFunc(slices.Clone(v.Matches), func(m Match) bool {
+		score, scored := m.Score, true
+		if score == 0 {
+			score, scored = v.Scores[m.Category]
+		}
+		return len(categories) > 0 && !slices.Contains(categories, m.Category) || scored && score < threshold
 	})
 }
 
@@ -191,6 +210,8 @@ func (c *Checker) Check(ctx context.Context, call *Call) (*Verdict, error) {
 		return c.azureShield(ctx, call)
 	case configv1.CheckerType_BEDROCK:
 		return c.bedrock(ctx, call)
+	case configv1.CheckerType_PRESIDIO:
+		return c.presidio(ctx, call)
 	}
 	return nil, errUnknown
 }

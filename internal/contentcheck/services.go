@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// webhook asks a service of the operator's. It answers {"flagged": true, "categories": {"name": score}}.
+// webhook asks a service of the operator's. It answers {"flagged": true, "categories": {"name": score},
+// "found": [{"text": "...", "category": "name"}]}.
 func (c *Checker) webhook(ctx context.Context, call *Call) (*Verdict, error) {
 	of := "request"
 	if call.Answer {
@@ -36,6 +37,10 @@ func (c *Checker) webhook(ctx context.Context, call *Call) (*Verdict, error) {
 	var said struct {
 		Flagged    *bool              `json:"flagged"`
 		Categories map[string]float64 `json:"categories"`
+		Found      []struct {
+			Text     string `json:"text"`
+			Category string `json:"category"`
+		} `json:"found"`
 	}
 	if err := c.post(ctx, c.config.GetUrl(), header, body, &said); err != nil {
 		return nil, err
@@ -43,9 +48,13 @@ func (c *Checker) webhook(ctx context.Context, call *Call) (*Verdict, error) {
 	if said.Flagged == nil {
 		return nil, errReading
 	}
-	v := &Verdict{Flagged: *said.Flagged, Flags: map[string]bool{}, Scores: said.Categories}
+	v := &Verdict{Flagged: *said.Flagged || len(said.Found) > 0, Flags: map[string]bool{}, Scores: said.Categories}
 	for name := range said.Categories {
 		v.Flags[name] = v.Flagged
+	}
+	for _, f := range said.Found {
+		v.Flags[f.Category] = true
+		v.Matches = append(v.Matches, Match{Text: f.Text, Category: f.Category})
 	}
 	return v, nil
 }

@@ -82,7 +82,25 @@ func TestServicesAreAskedAsTheyAreDocumented(t *testing.T) {
 			`{"source":"INPUT","content":[{"text":{"text":"one\n\ntwo"}}]}`,
 			`{"usage":{"topicPolicyUnits":1},"action":"GUARDRAIL_INTERVENED","outputs":[{"text":"No."}],"assessments":[{"topicPolicy":{"topics":[{"name":"Finance","type":"DENY","action":"BLOCKED"}]},"contentPolicy":{"filters":[{"type":"VIOLENCE","confidence":"HIGH","action":"BLOCKED"},{"type":"HATE","confidence":"LOW","action":"NONE"}]},"wordPolicy":{"customWords":[{"match":"two","action":"BLOCKED"}],"managedWordLists":[{"match":"x","type":"PROFANITY","action":"NONE"}]},"sensitiveInformationPolicy":{"piiEntities":[{"match":"a@b.test","type":"EMAIL","action":"ANONYMIZED"}],"regexes":[{"name":"case","match":"1","regex":"1","action":"BLOCKED"}]}}]}`,
 			contentcheck.Verdict{Flagged: true, Flags: map[string]bool{"Finance": true, "VIOLENCE": true, "HATE": false,
-				"WORD": true, "PROFANITY": false, "EMAIL": true, "case": true}}, false},
+				"WORD": true, "PROFANITY": false, "EMAIL": true, "case": true},
+				Matches: []contentcheck.Match{{Text: "two", Category: "WORD"}, {Text: "a@b.test", Category: "EMAIL"},
+					{Text: "1", Category: "case"}}}, false},
+		"Presidio": {&configv1.Checker{Type: configv1.CheckerType_PRESIDIO, Url: "/analyze", Language: "de"}, "/analyze", "",
+			`{"text":"one\n\ntwo","language":"de"}`,
+			`[{"analysis_explanation":null,"end":8,"entity_type":"PERSON","recognition_metadata":{"recognizer_name":"SpacyRecognizer"},"score":0.85,"start":5},{"end":3,"entity_type":"PERSON","score":0.4,"start":0}]`,
+			contentcheck.Verdict{Flagged: true, Flags: map[string]bool{"PERSON": true},
+				Scores: map[string]float64{"PERSON": 0.85}, Matches: []contentcheck.Match{
+					{Text: "two", Category: "PERSON", Score: 0.85}, {Text: "one", Category: "PERSON", Score: 0.4}}}, false},
+		"Presidio, nothing": {&configv1.Checker{Type: configv1.CheckerType_PRESIDIO, Url: "/analyze",
+			Credential: value("k")}, "/analyze", "Authorization: Bearer k", `{"text":"one\n\ntwo","language":"en"}`, `[]`,
+			contentcheck.Verdict{Flags: map[string]bool{}, Scores: map[string]float64{}}, false},
+		"Presidio, another text": {checker: &configv1.Checker{Type: configv1.CheckerType_PRESIDIO, Url: "/analyze"},
+			answer: `[{"entity_type":"PERSON","start":5,"end":9,"score":1}]`, fails: true},
+		"Presidio, no list": {checker: &configv1.Checker{Type: configv1.CheckerType_PRESIDIO, Url: "/analyze"},
+			answer: `null`, fails: true},
+		"a webhook that says what it found": {&configv1.Checker{Type: configv1.CheckerType_WEBHOOK, Url: "/"}, "/", "", "",
+			`{"flagged":true,"found":[{"text":"two","category":"name"}]}`, contentcheck.Verdict{Flagged: true,
+				Flags: map[string]bool{"name": true}, Matches: []contentcheck.Match{{Text: "two", Category: "name"}}}, false},
 		"Bedrock finds nothing": {&configv1.Checker{Type: configv1.CheckerType_BEDROCK, Url: "/g"}, "/g", "", "",
 			`{"action":"NONE","outputs":[],"assessments":[{}]}`, contentcheck.Verdict{Flags: map[string]bool{}}, false},
 		"Bedrock's error": {checker: &configv1.Checker{Type: configv1.CheckerType_BEDROCK, Url: "/g"},
@@ -144,6 +162,22 @@ func TestAWebhookIsSigned(t *testing.T) {
 	require.True(t, unscored.Finds(nil, 0.9), "what has no score is found as it is flagged")
 	require.True(t, unscored.Finds([]string{"S1"}, 0.9))
 	require.False(t, unscored.Finds([]string{"S2"}, 0.9))
+}
+
+func TestWhatOfTheMatchesARuleFinds(t *testing.T) {
+	v := contentcheck.Verdict{Flagged: true, Scores: map[string]float64{"A": 0.9, "B": 0.2},
+		Matches: []contentcheck.Match{{Text: "a", Category: "A", Score: 0.9},
+			{Text: "little a", Category: "A", Score: 0.3}, {Text: "b", Category: "B"}, {Text: "unscored", Category: "C"}}}
+	texts := func(threshold float64, categories ...string) (all []string) {
+		for _, m := range v.Found(categories, threshold) {
+			all = append(all, m.Text)
+		}
+		return all
+	}
+	require.Equal(t, []string{"a", "little a", "b", "unscored"}, texts(0))
+	require.Equal(t, []string{"a", "unscored"}, texts(0.5))
+	require.Equal(t, []string{"a", "little a"}, texts(0, "A"))
+	require.Empty(t, texts(0.5, "B"))
 }
 
 func TestLongTextsGoToAzureInPieces(t *testing.T) {

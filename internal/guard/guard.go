@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 
@@ -33,7 +35,8 @@ type rule struct {
 // A finder finds one kind of text.
 type finder struct {
 	kind
-	custom *regexp.Regexp // of a configured pattern, in place of a kind
+	custom  *regexp.Regexp // of a configured pattern, in place of a kind
+	literal string         // that a checker has found, in place of a kind
 }
 
 // Compile makes guardrails ready for use. The error names the one that is wrong.
@@ -62,7 +65,6 @@ func finders(c *configv1.GuardRule) ([]finder, error) {
 	for _, d := range c.GetData() {
 		all = append(all, finder{kind: kinds[d]})
 	}
-	label := strings.ToUpper(strings.ReplaceAll(c.GetName(), "-", "_"))
 	patterns := slices.Clone(c.GetPatterns())
 	if len(c.GetWords()) > 0 {
 		patterns = append(patterns, words(c.GetWords()))
@@ -73,9 +75,19 @@ func finders(c *configv1.GuardRule) ([]finder, error) {
 			return nil, err
 		}
 		compiled.Longest()
-		all = append(all, finder{kind: kind{label: label}, custom: compiled})
+		all = append(all, finder{kind: kind{label: labelOf(c.GetName())}, custom: compiled})
 	}
 	return all, nil
+}
+
+// labelOf returns a name as it stands in placeholders.
+func labelOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && isWord(byte(r)) {
+			return unicode.ToUpper(r)
+		}
+		return '_'
+	}, name[:min(len(name), maxLabel)])
 }
 
 // words returns an expression for words in any case. A boundary of words is of letters of ASCII only in RE2, so it is
@@ -181,7 +193,7 @@ type Check struct {
 	Side          string
 	Categories    []string
 	Threshold     float64
-	Blocks        bool
+	Blocks, Masks bool
 	PassOnFailure bool
 }
 
@@ -190,12 +202,13 @@ func (s *Set) Checks(side configv1.GuardSide) []Check {
 	var all []Check
 	for _, r := range s.rules {
 		if c := r.config; r.judges(side) {
-			blocks, of := c.GetMode() == configv1.GuardMode_BLOCK, SideRequest
+			of := SideRequest
 			if side == configv1.GuardSide_ANSWERS {
 				of = SideAnswer
 			}
 			all = append(all, Check{Rule: r.name, Checker: c.GetChecker(), Side: of, Categories: c.GetCategories(),
-				Threshold: c.GetThreshold(), Blocks: blocks, PassOnFailure: c.GetPassOnFailure() || !blocks})
+				Threshold: c.GetThreshold(), Blocks: c.GetMode() == configv1.GuardMode_BLOCK,
+				Masks: c.GetMode() == configv1.GuardMode_MASK, PassOnFailure: c.GetPassOnFailure() || !r.isStrict()})
 		}
 	}
 	return all
@@ -257,6 +270,12 @@ func (s *Set) spans(text string, side configv1.GuardSide) []span {
 }
 
 func (f *finder) add(all []span, text string, r *rule) []span {
+	if f.literal != "" {
+		for i := nextLiteral(text, f.literal, 0); i >= 0; i = nextLiteral(text, f.literal, i+len(f.literal)) {
+			all = append(all, span{i, i + len(f.literal), r, f.label})
+		}
+		return all
+	}
 	if f.custom != nil {
 		for _, at := range f.custom.FindAllStringIndex(text, -1) {
 			all = append(all, span{at[0], at[1], r, f.label})

@@ -18,6 +18,9 @@ type Masks struct {
 // maxPlaceholder is the longest text in brackets that may look like a placeholder, in bytes.
 const maxPlaceholder = 300
 
+// maxLabel is the longest label of a placeholder, in bytes.
+const maxLabel = 200
+
 // take notes what looks like a placeholder already in a body, once.
 func (m *Masks) take(body []byte) {
 	if m.taken != nil {
@@ -78,6 +81,18 @@ func (m *Masks) restore(text string, escape func(string) string) string {
 		b.WriteString(original)
 		text = text[end:]
 	}
+}
+
+// cuts reports whether a place in a text is within a placeholder.
+func (m *Masks) cuts(text string, at int) bool {
+	from := strings.LastIndexByte(text[max(0, at-m.longest):at], '[')
+	if from < 0 {
+		return false
+	}
+	from += max(0, at-m.longest)
+	end := strings.IndexByte(text[from:min(len(text), from+m.longest)], ']') + 1
+	_, known := m.texts[text[from:from+end]]
+	return known && at < from+end
 }
 
 // begins reports whether a text may be the beginning of a placeholder.

@@ -47,9 +47,14 @@ var wholly = map[string]bool{"input": true, "args": true, "response": true, "arg
 
 // Request looks at the texts of a request, whose body is JSON in the dialect of any client.
 func (s *Set) Request(body []byte) (Request, error) {
-	w := &walk{set: s, body: body, gathers: s.judges(configv1.GuardSide_REQUESTS),
+	return s.request(body, &Masks{}, s.judges(configv1.GuardSide_REQUESTS))
+}
+
+// request looks at a request in which something may be masked already, and gathers its texts.
+func (s *Set) request(body []byte, masks *Masks, gathers bool) (Request, error) {
+	w := &walk{set: s, body: body, gathers: gathers, again: !masks.IsEmpty(),
 		dec: jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true),
-			jsontext.AllowInvalidUTF8(true)), result: Request{Body: body, Masks: &Masks{}, Findings: Findings{}}}
+			jsontext.AllowInvalidUTF8(true)), result: Request{Body: body, Masks: masks, Findings: Findings{}}}
 	if err := w.value("", true, false); err != nil && !errors.Is(err, errBlocked) {
 		return Request{}, errUnread
 	}
@@ -71,6 +76,7 @@ type walk struct {
 	masked     bool
 	characters uint64
 	gathers    bool // texts are gathered, for checkers
+	again      bool // there are placeholders already
 	texts      []string
 	result     Request
 }
@@ -151,6 +157,11 @@ func (w *walk) text(raw []byte, at int) error {
 	}
 	w.characters += uint64(utf8.RuneCountInString(text))
 	found := w.set.spans(text, configv1.GuardSide_REQUESTS)
+	if w.again {
+		found = slices.DeleteFunc(found, func(f span) bool {
+			return w.result.Masks.cuts(text, f.from) || w.result.Masks.cuts(text, f.to)
+		})
+	}
 	from, replaced := 0, []byte(nil)
 	for _, f := range found {
 		w.result.Findings.add(f.rule, SideRequest)

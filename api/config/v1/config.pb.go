@@ -618,6 +618,7 @@ const (
 	CheckerType_AZURE_TEXT               CheckerType = 4 // Azure AI Content Safety: harmful text
 	CheckerType_AZURE_SHIELD             CheckerType = 5 // Azure AI Content Safety: prompt shields
 	CheckerType_BEDROCK                  CheckerType = 6 // a guardrail of Amazon Bedrock, by ApplyGuardrail
+	CheckerType_PRESIDIO                 CheckerType = 7 // Microsoft Presidio's analyzer: personal data by its recognizers and language models
 )
 
 // Enum value maps for CheckerType.
@@ -630,6 +631,7 @@ var (
 		4: "AZURE_TEXT",
 		5: "AZURE_SHIELD",
 		6: "BEDROCK",
+		7: "PRESIDIO",
 	}
 	CheckerType_value = map[string]int32{
 		"CHECKER_TYPE_UNSPECIFIED": 0,
@@ -639,6 +641,7 @@ var (
 		"AZURE_TEXT":               4,
 		"AZURE_SHIELD":             5,
 		"BEDROCK":                  6,
+		"PRESIDIO":                 7,
 	}
 )
 
@@ -6074,13 +6077,14 @@ type GuardRule struct {
 	AllowedTools []string `protobuf:"bytes,7,rep,name=allowed_tools,json=allowedTools,proto3" json:"allowed_tools,omitempty"`
 	// Most characters of all texts of a request together. More are found.
 	MaxCharacters uint64 `protobuf:"varint,8,opt,name=max_characters,json=maxCharacters,proto3" json:"max_characters,omitempty"`
-	// A Checker that judges the texts, by name. The mode must be OBSERVE or BLOCK.
+	// A Checker that judges the texts, by name. With MASK, it must say what it has found: a WEBHOOK, BEDROCK or PRESIDIO.
 	Checker string `protobuf:"bytes,9,opt,name=checker,proto3" json:"checker,omitempty"`
 	// Categories of the checker that are found. Empty: whatever the checker flags.
 	Categories []string `protobuf:"bytes,10,rep,name=categories,proto3" json:"categories,omitempty"`
 	// Lowest score of these categories that is found, as the checker scores. Default: what the checker flags.
 	Threshold float64 `protobuf:"fixed64,11,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	// Texts pass while the checker is away. Default: a rule that blocks refuses the request, and fails the answer.
+	// Texts pass while the checker is away. Default: a rule that blocks or masks refuses the request, and fails the
+	// answer.
 	PassOnFailure bool `protobuf:"varint,12,opt,name=pass_on_failure,json=passOnFailure,proto3" json:"pass_on_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6982,7 +6986,9 @@ type Checker struct {
 	// Longest wait for an answer, up to 30s. Default 2s.
 	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Certificate authorities (PEM) to trust instead of the system's.
-	Ca            string `protobuf:"bytes,8,opt,name=ca,proto3" json:"ca,omitempty"`
+	Ca string `protobuf:"bytes,8,opt,name=ca,proto3" json:"ca,omitempty"`
+	// Language of the texts for PRESIDIO, as two letters (ISO 639-1). Default en.
+	Language      string `protobuf:"bytes,9,opt,name=language,proto3" json:"language,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7069,6 +7075,13 @@ func (x *Checker) GetTimeout() *durationpb.Duration {
 func (x *Checker) GetCa() string {
 	if x != nil {
 		return x.Ca
+	}
+	return ""
+}
+
+func (x *Checker) GetLanguage() string {
+	if x != nil {
+		return x.Language
 	}
 	return ""
 }
@@ -7655,7 +7668,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"dimensions\x12\x1c\n" +
 	"\tthreshold\x18\x04 \x01(\x01R\tthreshold\x123\n" +
 	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x0e\n" +
-	"\x02ca\x18\x06 \x01(\tR\x02ca\"\x99\x02\n" +
+	"\x02ca\x18\x06 \x01(\tR\x02ca\"\xb5\x02\n" +
 	"\aChecker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeR\x04type\x12\x10\n" +
@@ -7666,7 +7679,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x16\n" +
 	"\x06prompt\x18\x06 \x01(\tR\x06prompt\x123\n" +
 	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x0e\n" +
-	"\x02ca\x18\b \x01(\tR\x02ca*U\n" +
+	"\x02ca\x18\b \x01(\tR\x02ca\x12\x1a\n" +
+	"\blanguage\x18\t \x01(\tR\blanguage*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -7746,7 +7760,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"IP_ADDRESS\x10\x06\x12\n" +
 	"\n" +
-	"\x06SECRET\x10\a*\x81\x01\n" +
+	"\x06SECRET\x10\a*\x8f\x01\n" +
 	"\vCheckerType\x12\x1c\n" +
 	"\x18CHECKER_TYPE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWEBHOOK\x10\x01\x12\x0e\n" +
@@ -7756,7 +7770,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"AZURE_TEXT\x10\x04\x12\x10\n" +
 	"\fAZURE_SHIELD\x10\x05\x12\v\n" +
-	"\aBEDROCK\x10\x06B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"\aBEDROCK\x10\x06\x12\f\n" +
+	"\bPRESIDIO\x10\aB7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_config_proto_rawDescOnce sync.Once

@@ -1,6 +1,7 @@
 package configv1
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -18,7 +19,7 @@ func (c *Checker) Patience() time.Duration { return orDefault(c.GetTimeout(), de
 func (v *validator) checker(c *Checker) {
 	v.label("name", c.GetName())
 	if CheckerType_name[int32(c.GetType())] == "" || c.GetType() == CheckerType_CHECKER_TYPE_UNSPECIFIED {
-		v.fail("type", "must be WEBHOOK, MODERATION, CHAT, AZURE_TEXT, AZURE_SHIELD or BEDROCK")
+		v.fail("type", "must be WEBHOOK, MODERATION, CHAT, AZURE_TEXT, AZURE_SHIELD, BEDROCK or PRESIDIO")
 	}
 	if _, err := c.Endpoint(); err != nil {
 		v.fail("url", "%s", err)
@@ -35,12 +36,31 @@ func (v *validator) checker(c *Checker) {
 	if len(c.GetPrompt()) > maxPrompt || c.GetPrompt() != "" && c.GetType() != CheckerType_CHAT {
 		v.fail("prompt", "must be at most %d bytes, and is for CHAT only", maxPrompt)
 	}
+	if l := c.GetLanguage(); l != "" && (c.GetType() != CheckerType_PRESIDIO || !isLanguage(l)) {
+		v.fail("language", "must be two small letters, such as de, and is for PRESIDIO only")
+	}
 	if d := c.Patience(); d < 10*time.Millisecond || d > maxCheckTime {
 		v.fail("timeout", "must be from 0.01 s to %d s", int(maxCheckTime.Seconds()))
 	}
 	if c.GetCa() != "" {
 		v.pemCertificates("ca", c.GetCa())
 	}
+}
+
+func isLanguage(s string) bool {
+	return len(s) == 2 && s[0] >= 'a' && s[0] <= 'z' && s[1] >= 'a' && s[1] <= 'z'
+}
+
+// Spoken returns the language of the texts.
+func (c *Checker) Spoken() string { return cmp.Or(c.GetLanguage(), "en") }
+
+// tellsFound reports whether the checker says where it has found something.
+func (c *Checker) tellsFound() bool {
+	switch c.GetType() {
+	case CheckerType_WEBHOOK, CheckerType_BEDROCK, CheckerType_PRESIDIO:
+		return true
+	}
+	return false
 }
 
 // categoriesOf returns the categories of a checker; nil where only the checker knows them.
@@ -82,6 +102,9 @@ func checkerRules(g *Guardrail, checkers map[string]*Checker, refer func(Object,
 		if c.GetType() == CheckerType_AZURE_SHIELD && r.LooksIn(GuardSide_ANSWERS) {
 			errs.add(Label(g), at+".in", "must be [REQUESTS]: %s of type %s finds attacks on a model", Label(c), c.GetType())
 		}
+		if r.GetMode() == GuardMode_MASK && !c.tellsFound() {
+			errs.add(Label(g), at+".mode", "cannot be MASK: %s of type %s does not say what to mask", Label(c), c.GetType())
+		}
 		for n, category := range r.GetCategories() {
 			if known := c.categoriesOf(); known != nil && !slices.Contains(known, category) {
 				errs.add(Label(g), element(at+".categories", n), "must be one of %s", listing(known))
@@ -100,8 +123,8 @@ func (v *validator) guardCheck(at string, r *GuardRule) {
 		return
 	}
 	v.label(at+".checker", r.GetChecker())
-	if r.GetMode() == GuardMode_MASK {
-		v.fail(at+".mode", "cannot be MASK with a checker, which does not say what to mask")
+	if r.GetMode() == GuardMode_MASK && r.LooksIn(GuardSide_ANSWERS) {
+		v.fail(at+".in", "must be [REQUESTS] for MASK with a checker")
 	}
 	if len(r.GetCategories()) > maxCategories {
 		v.fail(at+".categories", "must be at most %d", maxCategories)

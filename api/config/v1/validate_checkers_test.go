@@ -39,6 +39,35 @@ func TestRulesOfCheckersThatCanFindNothing(t *testing.T) {
 	}
 }
 
+func TestRulesThatMaskWhatACheckerFinds(t *testing.T) {
+	rule := &configv1.GuardRule{Name: "r", Mode: configv1.GuardMode_MASK, Checker: "c"}
+	rail := &configv1.Guardrail{Name: "g", Rules: []*configv1.GuardRule{rule}}
+	require.ErrorContains(t, configv1.Validate(rail, knownVendor), "in: must be [REQUESTS] for MASK with a checker")
+	rule.In = []configv1.GuardSide{configv1.GuardSide_REQUESTS}
+	require.Empty(t, configv1.Validate(rail, knownVendor))
+	for of, can := range map[configv1.CheckerType]bool{configv1.CheckerType_WEBHOOK: true,
+		configv1.CheckerType_BEDROCK: true, configv1.CheckerType_PRESIDIO: true, configv1.CheckerType_CHAT: false,
+		configv1.CheckerType_MODERATION: false, configv1.CheckerType_AZURE_TEXT: false} {
+		errs := configv1.ValidateSet([]configv1.Object{rail, &configv1.Checker{Name: "c", Type: of}})
+		if can {
+			require.Empty(t, errs, of)
+		} else {
+			require.ErrorContains(t, errs, "does not say what to mask", of)
+		}
+	}
+}
+
+func TestTheLanguageOfAChecker(t *testing.T) {
+	checker := func(of configv1.CheckerType, language string) configv1.Errors {
+		return configv1.Validate(&configv1.Checker{Name: "c", Type: of, Url: "https://presidio.example/analyze",
+			Language: language}, knownVendor)
+	}
+	require.Empty(t, checker(configv1.CheckerType_PRESIDIO, ""))
+	require.Empty(t, checker(configv1.CheckerType_PRESIDIO, "de"))
+	require.ErrorContains(t, checker(configv1.CheckerType_PRESIDIO, "German"), "language: must be two small letters")
+	require.ErrorContains(t, checker(configv1.CheckerType_WEBHOOK, "de"), "language")
+}
+
 func TestAGuardrailsExpressionIsChecked(t *testing.T) {
 	rail := func(when string) configv1.Errors {
 		return configv1.Validate(&configv1.Guardrail{Name: "g", When: when, Rules: []*configv1.GuardRule{{Name: "r",
