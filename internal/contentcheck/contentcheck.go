@@ -1,6 +1,5 @@
 // Package contentcheck asks services to judge texts: OpenAI's moderation API, a chat model, Azure AI Content Safety, a
-// guardrail of Amazon Bedrock, Presidio, or a service of the operator's. It decides nothing: a rule of a guardrail says
-// what is found.
+// guardrail of Amazon Bedrock, Presidio, or a service of the operator's. It decides nothing: rules say what is found.
 //
 // The services are away now and then. Every call has a time limit, and its failure is a result.
 package contentcheck

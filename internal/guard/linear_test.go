@@ -66,17 +66,15 @@ func TestHostileTextsTakeLinearTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const size = 64 << 10
-			least := func(n int) time.Duration {
-				best := work.Of(func() { run(n) }).CPU
-				for range 3 {
-					best = min(best, work.Of(func() { run(n) }).CPU)
+			small, large := time.Hour, time.Hour
+			for range 4 { // the least of each is the one that nothing else has disturbed
+				large = min(large, work.Of(func() { run(4 * size) }).CPU)
+				small = min(small, work.Of(func() { run(size) }).CPU)
+				if large < 20*time.Millisecond || large < 8*small {
+					return
 				}
-				return best
 			}
-			small, large := least(size), least(4*size)
-			if large > 20*time.Millisecond && large > 8*small {
-				t.Errorf("%d KB take %v, and %d KB %v", size>>10, small, 4*size>>10, large)
-			}
+			t.Errorf("%d KB take %v, and %d KB %v", size>>10, small, 4*size>>10, large)
 		})
 	}
 }
