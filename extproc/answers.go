@@ -11,7 +11,7 @@ type answerCollector struct {
 
 func newAnswerCollector(s *Server) answerCollector {
 	return answerCollector{s, prometheus.NewDesc("modelgate_cache_bytes",
-		"Answers that a response cache keeps in the memory of this process.", []string{"cache"}, nil)}
+		"Answers, and vectors of their requests, that a response cache keeps in the memory of this process.", []string{"cache"}, nil)}
 }
 
 // Describe implements prometheus.Collector.

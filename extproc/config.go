@@ -78,7 +78,7 @@ func (c *configClient) settings() *xdsclient.Type {
 			}
 			c.building.Certificates = access.CertificatesOf(s.GetCertificateIssuers())
 			c.building.Caches, err = respcache.Compile(s.GetResponseCaches(), s.GetKeyPepper(), s.GetGuardrails(),
-				c.answers, c.building.Caches)
+				c.answers, c.building.Caches, c.log)
 			return err
 		},
 	})

@@ -29,6 +29,7 @@ type metrics struct {
 	guards   *prometheus.CounterVec
 	cached   *prometheus.CounterVec
 	saved    *prometheus.CounterVec
+	compared *prometheus.CounterVec
 	degraded prometheus.Counter
 	shed     *prometheus.CounterVec
 	genai    *telemetry.GenAI
@@ -63,7 +64,10 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 			Help: "What rules of guardrails have found, by rule, mode (observe, mask, block) and side (request, answer)."},
 			[]string{"rule", "mode", "side"}),
 		cached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cache_requests_total",
-			Help: "Requests that a response cache is for, by cache and result: hit, shared, miss, bypass."},
+			Help: "Requests that a response cache is for, by cache and result: hit, shared, similar, miss, bypass."},
+			[]string{"cache", "result"}),
+		compared: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cache_comparisons_total",
+			Help: "Requests that a response cache was to compare with similar ones, by cache and result: done, failed, skipped."},
 			[]string{"cache", "result"}),
 		saved: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cache_saved_usd_total",
 			Help: "What the answers of response caches have cost before, in US dollars, by cache."}, []string{"cache"}),
@@ -79,7 +83,7 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 		m.shed.WithLabelValues(why)
 	}
 	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.guards, m.degraded,
-		m.cached, m.saved)
+		m.cached, m.saved, m.compared)
 	return m
 }
 
@@ -186,6 +190,9 @@ func (m *metrics) observe(r *metering.Record) {
 	if c := r.Cache; c != nil {
 		m.cached.WithLabelValues(c.Name, string(c.Result)).Inc()
 		m.saved.WithLabelValues(c.Name).Add(float64(c.Saved) / float64(usage.Dollar))
+		if c.Compared != "" {
+			m.compared.WithLabelValues(c.Name, c.Compared).Inc()
+		}
 	}
 	if r.Provider == "" {
 		return

@@ -57,7 +57,7 @@ func BenchmarkChat(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			ask, c := chatExchange(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
-			caches, err := respcache.Compile([]*configv1.ResponseCache{config}, nil, nil, nil, nil)
+			caches, err := respcache.Compile([]*configv1.ResponseCache{config}, nil, nil, nil, nil, nil)
 			require.NoError(b, err)
 			c.Caches = caches
 			ask()

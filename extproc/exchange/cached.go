@@ -31,8 +31,10 @@ type cached struct {
 	key    respcache.Key
 	flight *respcache.Flight // that the exchange leads, or waits for; nil: others do not wait for it
 	leads  bool
-	media  string // content-type of the answer; empty: it is not kept
-	answer []byte // so far
+	// What the request is compared by, with requests that are similar; nil: it is not.
+	comparison *respcache.Comparison
+	media      string // content-type of the answer; empty: it is not kept
+	answer     []byte // so far
 }
 
 // cacheControl is the header of a request, as RFC 9111 defines it.
@@ -84,18 +86,21 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 		return x.onlyIfCached()
 	}
 	tells.Result, c.cache = metering.CacheMiss, cache
-	c.key = cache.Key(&respcache.Question{Client: client, Operation: x.dialect.Name + " " + x.operation.Name,
+	question := &respcache.Question{Client: client, Operation: x.dialect.Name + " " + x.operation.Name,
 		Path: x.head.Path, Betas: x.head.Betas, Stream: x.wantsStream, Model: r.Model,
-		Served: x.env.derived(x.config).servedBy(r.Model), Guards: x.guarded.set.Chosen(), Body: given})
+		Served: x.env.derived(x.config).servedBy(r.Model), Guards: x.guarded.set.Chosen(), Body: given}
+	c.key = cache.Key(question)
 	if c.wants.noCache {
 		return x.onlyIfCached()
 	}
 	var answer *respcache.Answer
-	answer, c.flight, c.leads = cache.Ask(c.key, x.env.Now(), c.wants.maxAge)
+	if answer, c.flight, c.leads = cache.Ask(c.key, x.env.Now(), c.wants.maxAge); answer == nil && x.mayBeCompared() {
+		c.comparison = cache.Comparison(question)
+	}
 	switch {
 	case answer != nil:
 		return x.hit(ctx, answer, metering.CacheHit, body), true
-	case c.leads && !cache.IsRemote():
+	case c.leads && !cache.IsRemote() && c.comparison == nil:
 		return x.onlyIfCached()
 	}
 	x.waiting, x.state = &waiting{given, body, r}, awaitCached
@@ -117,6 +122,7 @@ func (x *Exchange) awaitCached(ctx context.Context) Reply {
 		} else {
 			how = metering.CacheShared
 			answer, again = c.flight.Wait(patient)
+			answer = x.youngEnough(answer)
 		}
 		if answer == nil && again {
 			answer, c.flight, c.leads = c.cache.Ask(c.key, x.env.Now(), c.wants.maxAge)
@@ -125,6 +131,12 @@ func (x *Exchange) awaitCached(ctx context.Context) Reply {
 		case answer != nil:
 			return x.hit(ctx, answer, how, body)
 		case c.leads && !again:
+			if answer = x.similarAnswer(ctx); answer != nil {
+				return x.hit(ctx, answer, metering.CacheSimilar, body)
+			}
+			if ctx.Err() != nil { // the client has left
+				return Reply{Wait: true}
+			}
 			if reply, refused := x.onlyIfCached(); refused {
 				return reply
 			}
@@ -156,7 +168,10 @@ func (x *Exchange) onlyIfCached() (Reply, bool) {
 func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult, body []byte) Reply {
 	r, c := &x.record, &x.charging
 	x.endFlight(a, false)
-	r.Cache.Result, r.Cache.Saved = how, usage.Nano(a.Cost)
+	if a.Similarity > 0 { // also where it is shared
+		how = metering.CacheSimilar
+	}
+	r.Cache.Result, r.Cache.Saved, r.Cache.Similarity = how, usage.Nano(a.Cost), a.Similarity
 	r.User = cmp.Or(x.key.User(), metering.UserOf(body))
 	c.in = x.env.derived(x.config)
 	all := c.in.rules.Rules(x.key, r.User, r.Model, "")
@@ -179,6 +194,9 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	own := Headers{{Name: "content-type", Value: a.ContentType}, {Name: headerCache, Value: string(how)},
 		{Name: "age", Value: strconv.Itoa(int(r.Cache.Age.Seconds()))}, {Name: headerProvider, Value: a.Provider}}
 	own = appendKnown(appendKnown(own, headerDropped, a.Dropped), headerAdjusted, a.Adjusted)
+	if a.Similarity > 0 {
+		own = append(own, Header{Name: headerSimilarity, Value: strconv.FormatFloat(a.Similarity, 'f', 3, 64)})
+	}
 	if c.wantsCost {
 		own = append(own, Header{Name: headerCost, Value: r.Cost.String()})
 	}
@@ -218,6 +236,7 @@ func (x *Exchange) keepAnswer() {
 	a := &respcache.Answer{At: r.End, Model: r.Upstream, Provider: r.Provider, ContentType: c.media, Dropped: r.Dropped,
 		Adjusted: r.Adjusted, Cost: int64(r.Cost), Body: bytes.Clone(c.answer)}
 	c.cache.Keep(c.key, a)
+	c.cache.Learn(c.comparison, c.key)
 	x.endFlight(a, false)
 	x.dropCached()
 }

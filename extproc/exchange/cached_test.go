@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
@@ -27,7 +28,7 @@ func caching(t *testing.T, caches ...*configv1.ResponseCache) *meter {
 
 func (m *meter) cache(caches ...*configv1.ResponseCache) {
 	m.t.Helper()
-	all, err := respcache.Compile(caches, []byte("pepper"), nil, nil, m.config.Caches)
+	all, err := respcache.Compile(caches, []byte("pepper"), nil, nil, m.config.Caches, zap.NewNop())
 	require.NoError(m.t, err)
 	next := *m.config
 	next.Caches = all

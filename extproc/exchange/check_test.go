@@ -190,7 +190,7 @@ func TestAKeptAnswerIsCheckedToo(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"flagged":%t}`, is)
 	}, &configv1.GuardRule{Name: "topic", Mode: configv1.GuardMode_BLOCK, Checker: "c",
 		In: []configv1.GuardSide{configv1.GuardSide_REQUESTS}})
-	caches, err := respcache.Compile([]*configv1.ResponseCache{everyones()}, nil, nil, nil, nil)
+	caches, err := respcache.Compile([]*configv1.ResponseCache{everyones()}, nil, nil, nil, nil, nil)
 	require.NoError(t, err)
 	m.config.Caches = caches
 	x, reply := m.chat(ask40)

@@ -49,7 +49,7 @@ func TestAnAnswerIsNotSharedPastAGuardrail(t *testing.T) {
 	m.config.Rails, err = guard.Compile(rails)
 	require.NoError(t, err)
 	m.config.Caches, err = respcache.Compile([]*configv1.ResponseCache{{Name: "c", MaxTemperature: 1}}, []byte("p"),
-		rails, nil, nil)
+		rails, nil, nil, nil)
 	require.NoError(t, err)
 	ask := func() string {
 		x, reply := m.chat(ask40)

@@ -64,7 +64,7 @@ func loose(r *rand.Rand, value string) string {
 // TestEqualRequestsAreTheSameToEveryProvider: whatever two requests have the same key, each vendor gets the same for
 // both, except for the order of the outermost members and the white space between them.
 func TestEqualRequestsAreTheSameToEveryProvider(t *testing.T) {
-	cache, err := respcache.Compile([]*configv1.ResponseCache{{Name: "c"}}, []byte("pepper"), nil, nil, nil)
+	cache, err := respcache.Compile([]*configv1.ResponseCache{{Name: "c"}}, []byte("pepper"), nil, nil, nil, nil)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(20, 6))
 	asked := map[respcache.Key]string{}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -34,6 +35,9 @@ type Cache struct {
 	secret []byte
 	remote *Redis // nil: the answers are in memory
 
+	embedder atomic.Pointer[embedder] // nil: only equal requests get an answer
+	index    *index
+
 	held atomic.Int64 // bytes of answers that are not complete yet
 
 	mu      sync.Mutex // guards the fields below
@@ -45,7 +49,7 @@ type Cache struct {
 // the guardrails empties all: what an answer may contain is no longer the same. The pepper is secret. If remote is
 // nil, answers are kept in memory.
 func Compile(configs []*configv1.ResponseCache, pepper []byte, rails []*configv1.Guardrail, remote *Redis,
-	before Caches) (Caches, error) {
+	before Caches, log *zap.Logger) (Caches, error) {
 	if len(configs) == 0 {
 		return nil, nil
 	}
@@ -61,20 +65,39 @@ func Compile(configs []*configv1.ResponseCache, pepper []byte, rails []*configv1
 	secret := mac.Sum(nil)
 	all := make(Caches, 0, len(configs))
 	for _, c := range configs {
+		bare := proto.CloneOf(c)
+		bare.Credential = nil
 		i := slices.IndexFunc(before, func(b *Cache) bool {
-			return proto.Equal(b.config, c) && bytes.Equal(b.secret, secret) && b.remote == remote
+			return proto.Equal(b.config, bare) && bytes.Equal(b.secret, secret) && b.remote == remote
 		})
+		var cache *Cache
 		if i >= 0 {
-			all = append(all, before[i])
-			continue
+			cache = before[i]
+		} else {
+			cache = &Cache{config: bare, secret: secret, remote: remote, memory: newMemory(c.Bytes()),
+				index: newIndex(c.Bytes()), flights: map[Key]*Flight{}}
 		}
-		all = append(all, &Cache{config: c, secret: secret, remote: remote, memory: newMemory(c.Bytes()),
-			flights: map[Key]*Flight{}})
+		if err := cache.connect(c, log); err != nil {
+			return nil, err
+		}
+		all = append(all, cache)
 	}
 	slices.SortStableFunc(all, func(a, b *Cache) int {
 		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(a.Name(), b.Name()))
 	})
 	return all, nil
+}
+
+// connect has the cache ask the embeddings service of its configuration. Another credential does not empty it.
+func (c *Cache) connect(config *configv1.ResponseCache, log *zap.Logger) error {
+	if e := c.embedder.Load(); e != nil && e.credential == config.GetCredential().GetValue() {
+		return nil
+	}
+	e, err := newEmbedder(config, log)
+	if e != nil {
+		c.embedder.Store(e)
+	}
+	return err
 }
 
 // rank is higher for caches of fewer requests.
@@ -106,11 +129,11 @@ func (all Caches) For(c Client, model string) *Cache {
 // Name returns the cache's name.
 func (c *Cache) Name() string { return c.config.GetName() }
 
-// Bytes returns how many bytes of answers are in memory.
+// Bytes returns how many bytes of answers, and of vectors of their requests, are in memory.
 func (c *Cache) Bytes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.memory.bytes
+	return c.memory.bytes + c.index.size()
 }
 
 // IsRemote reports whether Fetch may have to wait.
@@ -133,8 +156,10 @@ type Question struct {
 }
 
 // Key returns the key of a question.
-func (c *Cache) Key(q *Question) (k Key) {
-	mac := hmac.New(sha256.New, c.secret)
+func (c *Cache) Key(q *Question) Key { return c.sum(hmac.New(sha256.New, c.secret), q, q.Body) }
+
+// sum adds a question to a hash, with another body, and returns the sum.
+func (c *Cache) sum(mac hash.Hash, q *Question, body []byte) (k Key) {
 	write(mac, []byte(c.config.GetName()))
 	write(mac, []byte(c.config.GetVersion()))
 	write(mac, []byte(c.tenant(q.Client)))
@@ -145,7 +170,7 @@ func (c *Cache) Key(q *Question) (k Key) {
 	write(mac, []byte(q.Model))
 	write(mac, q.Served)
 	write(mac, []byte(q.Guards))
-	canonical(q.Body, mac)
+	canonical(body, mac)
 	mac.Sum(k[:0])
 	return k
 }
@@ -186,6 +211,8 @@ type Answer struct {
 	Adjusted    string
 	Cost        int64 // what it has cost, in nano-dollars
 	Body        []byte
+
+	Similarity float64 `json:"-"` // of the request that it was to; 0: that was equal
 }
 
 // size is about what an answer takes in memory.

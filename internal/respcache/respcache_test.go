@@ -18,7 +18,7 @@ import (
 
 func compile(t *testing.T, remote *respcache.Redis, configs ...*configv1.ResponseCache) respcache.Caches {
 	t.Helper()
-	all, err := respcache.Compile(configs, []byte("pepper"), nil, remote, nil)
+	all, err := respcache.Compile(configs, []byte("pepper"), nil, remote, nil, nil)
 	require.NoError(t, err)
 	return all
 }
@@ -75,7 +75,7 @@ func TestWhatMakesRequestsEqual(t *testing.T) {
 		"the pepper":  {[]byte("salt"), nil},
 		"a guardrail": {[]byte("pepper"), []*configv1.Guardrail{{Name: "g"}}},
 	} {
-		all, err := respcache.Compile([]*configv1.ResponseCache{config}, other.pepper, other.rails, nil, nil)
+		all, err := respcache.Compile([]*configv1.ResponseCache{config}, other.pepper, other.rails, nil, nil, nil)
 		require.NoError(t, err)
 		require.NotEqual(t, same, all[0].Key(question(`{"model":"m","n":1}`)), name)
 	}

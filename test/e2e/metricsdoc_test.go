@@ -95,14 +95,16 @@ func TestMetricsAreDocumented(t *testing.T) {
 			{Provider: "echo", Model: "echo", Priority: 1}}},
 		&configv1.Guardrail{Name: "g", Models: []string{"falls-back"}, Rules: []*configv1.GuardRule{{Name: "r",
 			Mode: configv1.GuardMode_OBSERVE, Words: []string{"hi"}}}},
-		&configv1.ResponseCache{Name: "c", Models: []string{"falls-back"}},
+		&configv1.ResponseCache{Name: "c", Models: []string{"falls-back"}, MaxTemperature: 1,
+			Similar: &configv1.SimilarAnswers{Url: "https://127.0.0.1:1/", Model: "m"}},
 		&configv1.Webhook{Name: "hook", Url: "https://127.0.0.1:1/", Secret: signing})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("falls-back") })
 	c := g.As(g.Key)
 	chat := func(model, more string) string {
 		return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}]` + more + `}`
 	}
-	require.Equal(t, 200, c.Do(t, http.MethodPost, chatPath, chat("falls-back", "")).Status)
+	require.Equal(t, 200, c.Do(t, http.MethodPost, chatPath,
+		strings.Replace(chat("falls-back", ""), "hi", "hi there, is it compared?", 1)).Status)
 	require.Equal(t, 200, c.Do(t, http.MethodPost, chatPath, chat("echo/echo", `,"stream":true`)).Status)
 	require.Equal(t, 429, c.Do(t, http.MethodPost, chatPath, chat("busy/m", "")).Status)
 	limited := c

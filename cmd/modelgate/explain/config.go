@@ -140,7 +140,7 @@ func (e *Explainer) readRules(ctx context.Context, client *adminapi.Client) erro
 		return err
 	}
 	keeping := slices.DeleteFunc(slices.Collect(maps.Values(caches)), (*configv1.ResponseCache).GetDisabled)
-	e.caches, err = respcache.Compile(keeping, nil, nil, nil, nil)
+	e.caches, err = respcache.Compile(keeping, nil, nil, nil, nil, nil)
 	return err
 }
 

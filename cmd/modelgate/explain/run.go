@@ -123,6 +123,9 @@ func (e *Explainer) cache(key *configv1.Key, model, operation string, body []byt
 	if reason := c.Refuses(body, op.TextAnswer); reason != "" {
 		return c.Name() + " does not keep the answer, because of the request's " + reason
 	}
+	if op.TextAnswer && c.Compares(body) {
+		return c.Name() + ", also with the answer to a similar request"
+	}
 	return c.Name()
 }
 
