@@ -26,7 +26,7 @@ type answerFlags struct {
 // open opens the store, and has it closed with p. It returns nil for one in memory.
 func (f answerFlags) open(p *parts, r prometheus.Registerer, log *zap.Logger) (*respcache.Redis, error) {
 	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_cache_store_failures_total",
-		Help: "Answers that were not looked up or not kept, because the Redis of response caches was away."})
+		Help: "Answers that were not looked up, shared or kept, because the Redis of response caches was away."})
 	r.MustRegister(failures)
 	if f.Store == "memory" {
 		return nil, nil //nolint:nilnil // there is none

@@ -109,41 +109,16 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 
 // awaitCached waits for the answer in Redis, or to an equal request. Without one, the request is sent.
 func (x *Exchange) awaitCached(ctx context.Context) Reply {
-	c := x.cached
 	patient, cancel := context.WithTimeout(ctx, maxFollow)
 	defer cancel()
 	body, asked := x.waiting.body, x.waiting.request
 	x.waiting = nil
-	for c.flight != nil {
-		var answer *respcache.Answer
-		again, how := false, metering.CacheHit
-		if c.leads {
-			answer = c.cache.Fetch(ctx, c.key, x.env.Now(), c.wants.maxAge)
-		} else {
-			how = metering.CacheShared
-			answer, again = c.flight.Wait(patient)
-			answer = x.youngEnough(answer)
-		}
-		if answer == nil && again {
-			answer, c.flight, c.leads = c.cache.Ask(c.key, x.env.Now(), c.wants.maxAge)
-		}
-		switch {
-		case answer != nil:
-			return x.hit(ctx, answer, how, body)
-		case c.leads && !again:
-			if answer = x.similarAnswer(ctx); answer != nil {
-				return x.hit(ctx, answer, metering.CacheSimilar, body)
-			}
-			if ctx.Err() != nil { // the client has left
-				return Reply{Wait: true}
-			}
-			if reply, refused := x.onlyIfCached(); refused {
-				return reply
-			}
-			return x.goOn(ctx, body, asked)
-		case !again:
-			c.flight = nil
-		}
+	answer, how := x.awaitFlight(patient)
+	if answer == nil && x.cached.leads {
+		answer, how = x.similarAnswer(ctx), metering.CacheSimilar
+	}
+	if answer != nil {
+		return x.hit(ctx, answer, how, body)
 	}
 	if ctx.Err() != nil { // the client has left
 		return Reply{Wait: true}
@@ -152,6 +127,30 @@ func (x *Exchange) awaitCached(ctx context.Context) Reply {
 		return reply
 	}
 	return x.goOn(ctx, body, asked)
+}
+
+// awaitFlight returns the answer that the flight has, or nil.
+func (x *Exchange) awaitFlight(ctx context.Context) (*respcache.Answer, metering.CacheResult) {
+	c := x.cached
+	for {
+		if c.leads {
+			answer, shared := c.flight.Fetch(ctx, x.env.Now(), c.wants.maxAge)
+			if shared {
+				return answer, metering.CacheShared
+			}
+			return answer, metering.CacheHit
+		}
+		answer, again := c.flight.Wait(ctx)
+		if answer = x.youngEnough(answer); answer != nil {
+			return answer, metering.CacheShared
+		}
+		if c.flight = nil; !again {
+			return nil, ""
+		}
+		if answer, c.flight, c.leads = c.cache.Ask(c.key, x.env.Now(), c.wants.maxAge); answer != nil {
+			return answer, metering.CacheShared
+		}
+	}
 }
 
 // onlyIfCached refuses a request that wants no other answer than a kept one.

@@ -31,6 +31,8 @@ type RedisOptions struct {
 	Prefix string
 	// Timeout bounds the wait of a request for Redis; 0 is 100 ms.
 	Timeout time.Duration
+	// Lease is how long the others wait for the answer to a request whose process has died; 0 is 5 s.
+	Lease time.Duration
 	// Failed is called for every command that has failed, or was left out because of it.
 	Failed func()
 	Log    *zap.Logger
@@ -46,6 +48,8 @@ type Redis struct {
 	away   atomic.Bool
 	puts   chan struct{}
 	under  sync.WaitGroup
+
+	asks, changes *redis.Script
 }
 
 // NewRedis returns a store that uses a client, without connecting. The caller closes the client after it.
@@ -53,91 +57,94 @@ func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	return &Redis{client: client, o: o, puts: make(chan struct{}, maxPuts)}
+	if o.Lease == 0 {
+		o.Lease = defaultLease
+	}
+	return &Redis{client: client, o: o, puts: make(chan struct{}, maxPuts), asks: redis.NewScript(askScript),
+		changes: redis.NewScript(changeScript)}
 }
 
-// Close waits for the answers that are on their way.
+// Close waits for what is on its way.
 func (r *Redis) Close(context.Context) error {
 	r.under.Wait()
 	return nil
 }
 
-func (r *Redis) get(ctx context.Context, k Key) *Answer {
+var errRests = errors.New("it has failed a moment ago")
+
+// do has a command wait for Redis no longer than it may, and notes whether it has failed. That ctx has ended is no
+// failure of Redis.
+func (r *Redis) do(ctx context.Context, command func(context.Context) error) error {
 	if r.rests() {
-		return nil
+		r.o.Failed()
+		return errRests
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	within, cancel := context.WithTimeout(ctx, r.o.Timeout)
 	defer cancel()
-	sealed, err := r.client.Get(ctx, r.name(k)).Bytes()
-	if errors.Is(err, redis.Nil) {
-		r.heard(nil)
-		return nil
+	err := command(within)
+	if err == nil || ctx.Err() == nil {
+		r.heard(err)
 	}
-	if r.heard(err); err != nil {
-		return nil
-	}
-	a, err := open(k, sealed)
-	if err != nil {
-		r.o.Log.Warn("an answer in redis cannot be opened", zap.Error(err))
-	}
-	return a
+	return err
 }
 
-// put sends an answer to Redis in the background, and calls done when it is there or lost. It is lost if too many are
-// under way.
-func (r *Redis) put(k Key, a *Answer, ttl time.Duration, done func()) {
-	if r.rests() {
-		done()
-		return
-	}
+// put sends an answer to Redis in the background, ends the lease of its request, if there is one, and calls done when
+// the answer is there or lost. It is lost if too many are under way.
+func (r *Redis) put(k Key, a *Answer, ttl time.Duration, l *lease, done func()) {
 	select {
 	case r.puts <- struct{}{}:
 	default:
 		r.o.Failed()
+		if l != nil {
+			l.end(true)
+		}
 		done()
 		return
 	}
+	if l != nil {
+		l.stop()
+	}
 	r.under.Go(func() {
 		defer func() { <-r.puts; done() }()
-		ctx, cancel := context.WithTimeout(context.Background(), r.o.Timeout)
-		defer cancel()
-		sealed, err := seal(k, a)
-		if err == nil {
-			err = r.client.Set(ctx, r.name(k), sealed, ttl).Err()
-		}
-		r.heard(err)
+		_ = r.do(context.Background(), func(ctx context.Context) error {
+			sealed, err := seal(k, a)
+			if err != nil {
+				return err
+			}
+			_, err = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.Set(ctx, r.name(k, "answer"), sealed, ttl)
+				if l != nil {
+					_ = l.change(ctx, p, "", 0)
+				}
+				return nil
+			})
+			return err
+		})
 	})
 }
 
 // rests reports whether Redis has failed a moment ago.
-func (r *Redis) rests() bool {
-	if time.Now().UnixNano() >= r.until.Load() {
-		return false
-	}
-	r.o.Failed()
-	return true
-}
+func (r *Redis) rests() bool { return time.Now().UnixNano() < r.until.Load() }
 
-// heard notes whether a command has failed. A client that has left is no failure of Redis.
+// heard notes whether a command has failed.
 func (r *Redis) heard(err error) {
-	switch {
-	case err == nil:
+	if err == nil {
 		if r.away.CompareAndSwap(true, false) {
 			r.o.Log.Info("redis of the response cache is back")
 		}
-	case !errors.Is(err, context.Canceled):
-		r.until.Store(time.Now().Add(rest).UnixNano())
-		r.o.Failed()
-		if r.away.CompareAndSwap(false, true) {
-			r.o.Log.Warn("redis of the response cache is away: no answers are found or kept", zap.Error(err))
-		}
+		return
+	}
+	r.until.Store(time.Now().Add(rest).UnixNano())
+	r.o.Failed()
+	if r.away.CompareAndSwap(false, true) {
+		r.o.Log.Warn("redis of the response cache is away: no answers are found or kept", zap.Error(err))
 	}
 }
 
-// name is the name of an answer in Redis, which does not tell its key.
-func (r *Redis) name(k Key) string {
+// name is a name in Redis, which does not tell the key. All names of a key are in one slot of a cluster.
+func (r *Redis) name(k Key, of string) string {
 	sum := sha256.Sum256(append([]byte("name"), k[:]...))
-	return r.o.Prefix + ":answer:" + hex.EncodeToString(sum[:])
+	return r.o.Prefix + ":{" + hex.EncodeToString(sum[:]) + "}:" + of
 }
 
 func sealer(k Key) (cipher.AEAD, error) {
@@ -165,6 +172,15 @@ func seal(k Key, a *Answer) ([]byte, error) {
 }
 
 var errDamaged = errors.New("it is damaged")
+
+// open returns a sealed answer, or nil if somebody has changed it.
+func (r *Redis) open(k Key, sealed string) *Answer {
+	a, err := open(k, []byte(sealed))
+	if err != nil {
+		r.o.Log.Warn("an answer in redis cannot be opened", zap.Error(err))
+	}
+	return a
+}
 
 func open(k Key, sealed []byte) (*Answer, error) {
 	s, err := sealer(k)

@@ -11,6 +11,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"hash"
 	"slices"
 	"sync"
@@ -136,7 +137,7 @@ func (c *Cache) Bytes() int {
 	return c.memory.bytes + c.index.size()
 }
 
-// IsRemote reports whether Fetch may have to wait.
+// IsRemote reports whether other processes may have an answer: who leads a flight is to Fetch it first.
 func (c *Cache) IsRemote() bool { return c.remote != nil }
 
 // A Key stands for equal requests of one tenant. It is secret: answers in Redis are sealed with it.
@@ -227,6 +228,8 @@ type Flight struct {
 	// The fields below are set before done is closed.
 	answer *Answer // nil: there is none to share
 	again  bool    // one of those that wait should ask in its place
+
+	lease *lease // nil: other processes do not wait for the answer. The cache's lock guards it
 }
 
 // Ask returns the answer for a key, if it is in memory and not older than maxAge. Otherwise it returns the flight of
@@ -249,25 +252,18 @@ func (c *Cache) isFresh(a *Answer, now time.Time, maxAge time.Duration) bool {
 	return now.Sub(a.At) <= min(maxAge, c.config.KeptFor())
 }
 
-// Fetch returns the answer for a key in Redis; nil if there is none, or if Redis does not answer in time.
-func (c *Cache) Fetch(ctx context.Context, k Key, now time.Time, maxAge time.Duration) *Answer {
-	if c.remote == nil {
-		return nil
-	}
-	if a := c.remote.get(ctx, k); a != nil && c.isFresh(a, now, maxAge) {
-		return a
-	}
-	return nil
-}
-
 // Keep keeps an answer. One that is kept in Redis is in memory until it is there, so that there is no time in between
-// in which nobody has it.
+// in which nobody has it. Other processes that wait for the answer to an equal request get it.
 func (c *Cache) Keep(k Key, a *Answer) {
 	c.mu.Lock()
 	c.memory.keep(k, a)
+	var l *lease
+	if f := c.flights[k]; f != nil {
+		l, f.lease = f.lease, nil
+	}
 	c.mu.Unlock()
 	if c.remote != nil {
-		c.remote.put(k, a, c.config.KeptFor(), func() { c.forget(k, a) })
+		c.remote.put(k, a, c.config.KeptFor(), l, func() { c.forget(k, a) })
 	}
 }
 
@@ -278,6 +274,52 @@ func (c *Cache) forget(k Key, a *Answer) {
 	if c.memory.find(k) == a {
 		c.memory.answers.Remove(k)
 	}
+}
+
+// Fetch returns the answer from Redis, if there is one, for who leads the flight. If another process sends an equal
+// request, Fetch waits for its end, or that of ctx, and reports that the answer is shared. Without an answer the
+// caller sends the request. Other processes wait for it, unless Redis is away.
+func (f *Flight) Fetch(ctx context.Context, now time.Time, maxAge time.Duration) (a *Answer, shared bool) {
+	r := f.cache.remote
+	if r == nil {
+		return nil, false
+	}
+	for useless := ""; ; {
+		l := r.newLease(f.key)
+		sealed, holder, err := r.ask(ctx, f.key, l, useless)
+		switch {
+		case err == nil && holder == "":
+			if a = r.open(f.key, sealed); a != nil && f.cache.isFresh(a, now, maxAge) {
+				return a, shared
+			}
+			useless = sealed[:min(len(sealed), aboutAnswer)]
+			continue
+		case errors.Is(err, errRests):
+			return nil, false
+		case err != nil, holder == l.token: // after a failure, nobody knows whether the lease is taken
+			f.hold(l)
+			return nil, false
+		case holder == notKept:
+			f.End(nil, false)
+			return nil, false
+		}
+		if !r.follow(ctx, l.name, holder) {
+			return nil, false
+		}
+		shared = true
+	}
+}
+
+// hold keeps a lease until the end of the flight.
+func (f *Flight) hold(l *lease) {
+	f.cache.mu.Lock()
+	defer f.cache.mu.Unlock()
+	if f.cache.flights[f.key] != f {
+		l.end(true)
+		return
+	}
+	l.begin()
+	f.lease = l
 }
 
 // End ends the flight, with the answer for those that wait. Without one, either one of them should ask again, because
@@ -291,6 +333,10 @@ func (f *Flight) End(a *Answer, again bool) {
 	delete(f.cache.flights, f.key)
 	f.answer, f.again = a, again
 	close(f.done)
+	if f.lease != nil {
+		f.lease.end(a != nil || again)
+		f.lease = nil
+	}
 }
 
 // Wait waits for the end of the flight, or of ctx. It returns the answer, or whether the caller should call Ask again.

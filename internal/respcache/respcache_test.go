@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -102,36 +103,60 @@ func TestAMemoryIsBoundedByBytes(t *testing.T) {
 	require.Equal(t, "new", string(a.Body))
 }
 
+// store returns a Redis that is closed with the test, with a client of its own.
+func store(t *testing.T, server string, o respcache.RedisOptions) (*respcache.Redis, redis.UniversalClient) {
+	t.Helper()
+	client, err := limit.OpenRedis(server)
+	require.NoError(t, err)
+	o.Prefix, o.Log = "mg", zap.NewNop()
+	if o.Failed == nil {
+		o.Failed = func() { t.Error("redis has failed") }
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Second // the machine may be busy
+	}
+	remote := respcache.NewRedis(client, o)
+	t.Cleanup(func() {
+		_ = remote.Close(context.Background())
+		_ = client.Close()
+	})
+	return remote, client
+}
+
+// fetch returns the answer in Redis, or nil.
+func fetch(t *testing.T, c *respcache.Cache, k respcache.Key, now time.Time, maxAge time.Duration) *respcache.Answer {
+	t.Helper()
+	_, f, leads := c.Ask(k, now, maxAge)
+	require.True(t, leads)
+	a, _ := f.Fetch(t.Context(), now, maxAge)
+	f.End(a, true)
+	return a
+}
+
 func TestReplicasShareAnswersInRedis(t *testing.T) {
 	server := redistest.Start(t)
-	failed := 0
 	var replicas []*respcache.Cache
+	var remotes []*respcache.Redis
 	for range 4 {
-		client, err := limit.OpenRedis(server.URL)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = client.Close() })
-		remote := respcache.NewRedis(client, respcache.RedisOptions{Prefix: "mg", Timeout: time.Second, Log: zap.NewNop(),
-			Failed: func() { failed++ }})
-		t.Cleanup(func() { _ = remote.Close(context.Background()) })
+		remote, _ := store(t, server.URL, respcache.RedisOptions{})
+		remotes = append(remotes, remote)
 		replicas = append(replicas, compile(t, remote, &configv1.ResponseCache{Name: "c", Organization: "acme"})[0])
 	}
 	key := replicas[0].Key(question(`{"n":1}`))
 	now := time.Now()
-	require.Nil(t, replicas[0].Fetch(t.Context(), key, now, time.Hour))
+	require.Nil(t, fetch(t, replicas[0], key, now, time.Hour))
 	kept := &respcache.Answer{At: now.UTC().Truncate(time.Second), Model: "m", Provider: "p",
 		ContentType: "application/json", Cost: 7, Body: []byte("{\"secret\":\n\"words\"}")}
 	replicas[0].Keep(key, kept)
+	require.NoError(t, remotes[0].Close(t.Context()))
 	for i, r := range replicas {
 		require.Equal(t, key, r.Key(question(`{ "n": 1 }`)))
-		require.Eventually(t, func() bool { return r.Fetch(t.Context(), key, now, time.Hour) != nil }, 5*time.Second,
-			time.Millisecond)
-		require.Equal(t, kept, r.Fetch(t.Context(), key, now, time.Hour), i)
-		require.Nil(t, r.Fetch(t.Context(), key, now.Add(time.Minute), time.Second), "too old for the client")
+		require.Equal(t, kept, fetch(t, r, key, now, time.Hour), i)
+		require.Nil(t, fetch(t, r, key, now.Add(time.Minute), time.Second), "too old for the client")
+		require.NoError(t, remotes[i].Close(t.Context()))
 	}
 
-	client, err := limit.OpenRedis(server.URL)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	_, client := store(t, server.URL, respcache.RedisOptions{})
 	names := client.Keys(t.Context(), "*").Val()
 	require.Len(t, names, 1)
 	sealed := client.Get(t.Context(), names[0]).Val()
@@ -141,25 +166,20 @@ func TestReplicasShareAnswersInRedis(t *testing.T) {
 	for name, bad := range map[string]string{"changed": sealed[:20] + "x" + sealed[21:], "short": sealed[:5],
 		"empty": ""} {
 		require.NoError(t, client.Set(t.Context(), names[0], bad, 0).Err())
-		require.Nil(t, replicas[1].Fetch(t.Context(), key, now, time.Hour), name)
+		require.Nil(t, fetch(t, replicas[1], key, now, time.Hour), name)
 	}
-	require.Zero(t, failed)
 }
 
 func TestWhileRedisIsAwayThereAreNoAnswers(t *testing.T) {
-	client, err := limit.OpenRedis("redis://127.0.0.1:1")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
 	failed := make(chan struct{}, 10)
-	remote := respcache.NewRedis(client, respcache.RedisOptions{Prefix: "mg", Log: zap.NewNop(),
-		Failed: func() { failed <- struct{}{} }})
+	remote, _ := store(t, "redis://127.0.0.1:1", respcache.RedisOptions{Failed: func() { failed <- struct{}{} }})
 	c := compile(t, remote, &configv1.ResponseCache{Name: "c"})[0]
 	key := c.Key(question(`{}`))
-	require.Nil(t, c.Fetch(t.Context(), key, time.Now(), time.Hour))
+	require.Nil(t, fetch(t, c, key, time.Now(), time.Hour))
 	<-failed
 	began := time.Now()
 	for range 5 {
-		require.Nil(t, c.Fetch(t.Context(), key, time.Now(), time.Hour))
+		require.Nil(t, fetch(t, c, key, time.Now(), time.Hour))
 		<-failed
 	}
 	c.Keep(key, &respcache.Answer{})
@@ -171,11 +191,7 @@ func TestWhileRedisIsAwayThereAreNoAnswers(t *testing.T) {
 // Between the end of the first request and the end of the write to Redis, equal requests find its answer too.
 func TestAnAnswerOnItsWayToRedisIsFound(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := limit.OpenRedis(server.URL)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	remote := respcache.NewRedis(client, respcache.RedisOptions{Prefix: "mg", Timeout: 5 * time.Second, Log: zap.NewNop(),
-		Failed: func() {}})
+	remote, client := store(t, server.URL, respcache.RedisOptions{})
 	c := compile(t, remote, &configv1.ResponseCache{Name: "c"})[0]
 	key, now := c.Key(question(`{}`)), time.Now()
 	_, flight, leads := c.Ask(key, now, time.Hour)
@@ -188,8 +204,5 @@ func TestAnAnswerOnItsWayToRedisIsFound(t *testing.T) {
 	require.Equal(t, kept, a)
 	require.NoError(t, remote.Close(t.Context()))
 	require.Zero(t, c.Bytes(), "it is in Redis alone")
-	a, _, leads = c.Ask(key, now, time.Hour)
-	require.Nil(t, a)
-	require.True(t, leads)
-	require.Equal(t, kept, c.Fetch(t.Context(), key, now, time.Hour))
+	require.Equal(t, kept, fetch(t, c, key, now, time.Hour))
 }
