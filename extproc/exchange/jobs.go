@@ -142,14 +142,16 @@ func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 	return x.reserveKnown(ctx, x.preBodyRules().Only(counted...), wanted)
 }
 
-// reserveKnown reserves what a request uses that asks no provider, under rules that are known before its body.
+// reserveKnown reserves what a request uses that asks no provider. The door has admitted it where its body was read.
 func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted limit.Amounts) *openai.Error {
 	c := &x.charging
 	if x.env.Limits == nil || len(set.Rules) == 0 {
 		return nil
 	}
-	if e := x.enter(ctx, set); e != nil {
-		return e
+	if c.entered == nil {
+		if e := x.enter(ctx, set); e != nil {
+			return e
+		}
 	}
 	c.rules, c.counted = set, wanted[limit.Requests]
 	decided, err := x.take(ctx, wanted)

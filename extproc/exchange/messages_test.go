@@ -2,6 +2,7 @@ package exchange_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
@@ -102,4 +103,22 @@ func TestTokensAreCountedWithoutCharge(t *testing.T) {
 	tokens := gjson.GetBytes(reply.Immediate.Body, "input_tokens").Int()
 	require.True(t, 10 < tokens && tokens < 30, tokens)
 	require.Zero(t, x.Close().Usage)
+}
+
+// TestCountedTokensLeaveNothingBehind counts more often than the limits of the key admit at once.
+func TestCountedTokensLeaveNothingBehind(t *testing.T) {
+	key := fullKey()
+	key.Limits[0].RequestsPerUnit = 4
+	m := newMeter(t, key)
+	count := func() int {
+		x, reply := m.ask("/v1/messages/count_tokens", `{"model":"a/m-1","messages":[{"role":"user","content":"hi"}]}`)
+		x.Close()
+		return reply.Immediate.Status
+	}
+	for range 4 {
+		require.Equal(t, 200, count())
+	}
+	require.Equal(t, 429, count())
+	m.now = m.now.Add(2 * time.Minute)
+	require.Equal(t, 200, count(), "none of them is still inside")
 }
