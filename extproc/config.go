@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
@@ -103,7 +104,20 @@ func (c *configClient) organizations() *xdsclient.Type {
 
 func (c *configClient) projects() *xdsclient.Type { return mapped(&c.building.Projects) }
 
-func (c *configClient) rateLimits() *xdsclient.Type { return mapped(&c.building.RateLimits) }
+func (c *configClient) rateLimits() *xdsclient.Type {
+	return xdsclient.Of(xdsclient.Handler[*rlsv3.RateLimitConfig]{
+		Fork:   func() { c.building.RateLimits = xdsclient.Fork(c.building.RateLimits) },
+		Remove: func(name string) { delete(c.building.RateLimits, name) },
+		Set: func(name string, m *rlsv3.RateLimitConfig) error {
+			l, err := access.NewRateLimit(m)
+			if err != nil {
+				return err
+			}
+			c.building.RateLimits[name] = l
+			return nil
+		},
+	})
+}
 
 // mapped returns a type whose resources are stored unchanged, by name.
 func mapped[M proto.Message](kept *map[string]M) *xdsclient.Type {

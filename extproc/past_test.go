@@ -93,14 +93,20 @@ func TestWindowsFollowTheLedgerAfterARestart(t *testing.T) {
 		}
 		ofUsers := &rlsv3.RateLimitDescriptor{Key: "user", RateLimit: &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit_DAY,
 			RequestsPerUnit: 100}}
+		users, err := access.NewRateLimit(&rlsv3.RateLimitConfig{Name: "users", Domain: "requests",
+			Descriptors: []*rlsv3.RateLimitDescriptor{ofUsers}})
+		require.NoError(t, err)
+		some, err := access.NewRateLimit(&rlsv3.RateLimitConfig{Name: "some", Domain: "requests",
+			Descriptors: []*rlsv3.RateLimitDescriptor{{Key: configv1.WhenDescriptor, Value: "size > 1",
+				Descriptors: []*rlsv3.RateLimitDescriptor{ofUsers}}}})
+		require.NoError(t, err)
 		config := &exchange.Config{
 			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")),
 				Organizations: map[string]*configv1.Organization{"acme": {Limits: []*configv1.Limit{rate("tokens",
 					configv1.Unit_DAY, 1000)}}},
 				Projects: map[string]*configv1.Project{"acme/web": {Limits: []*configv1.Limit{{Domain: "output_tokens",
 					Unit: configv1.Unit_HOUR, RequestsPerUnit: 100, Model: "gpt*"}}}},
-				RateLimits: map[string]*rlsv3.RateLimitConfig{"users": {Name: "users", Domain: "requests",
-					Descriptors: []*rlsv3.RateLimitDescriptor{ofUsers}}}},
+				RateLimits: map[string]*access.RateLimit{"users": users, "some": some}},
 		}
 		config.Keyring = keyring(config, map[string]string{"k": "secret"}, &configv1.Key{Name: "k", Organization: "acme",
 			Project: "web",

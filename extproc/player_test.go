@@ -80,7 +80,7 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 	c := &exchange.Config{
 		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")),
 			Organizations: map[string]*configv1.Organization{}, Projects: map[string]*configv1.Project{},
-			RateLimits: map[string]*rlsv3.RateLimitConfig{}},
+			RateLimits: map[string]*access.RateLimit{}},
 		Table: routing.Table{Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
 	}
 	c.Keyring = keyring(c, map[string]string{"key_test": key})
@@ -103,8 +103,10 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 		case *configv1.Project:
 			c.Projects[o.GetName()] = o
 		case *configv1.RateLimit:
-			c.RateLimits[o.GetName()] = &rlsv3.RateLimitConfig{Domain: o.GetDomain(),
-				Descriptors: descriptors(o.GetDescriptors())}
+			l, err := access.NewRateLimit(&rlsv3.RateLimitConfig{Domain: o.GetDomain(),
+				Descriptors: descriptors(o.GetDescriptors())})
+			require.NoError(t, err)
+			c.RateLimits[o.GetName()] = l
 		}
 	}
 	c.Routes = routing.NewRoutes(routes)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,6 +200,22 @@ func TestExplainOnBehalfOfAKey(t *testing.T) {
 	x = explained(t, c, exitRefused, "smart", "--key-id", "key_a")
 	require.Equal(t, "disabled", x.Get("key.state").Str)
 	require.Equal(t, "invalid_api_key", x.Get("refused.body.error.code").Str)
+}
+
+// TestExplainShowsTheLimitsThatAreForTheRequest, and no others.
+func TestExplainShowsTheLimitsThatAreForTheRequest(t *testing.T) {
+	f, c := explainable(t)
+	for name, when := range map[string]string{"all": "", "large": "size > 100000",
+		"small": `size < 1000 && model == "smart"`, "staff": `"staff" in token.groups`, "wrong": "size"} {
+		f.objects = append(f.objects, &configv1.RateLimit{Name: name, Domain: "requests", When: when,
+			Descriptors: []*configv1.RateLimitDescriptor{{Key: "model", RateLimit: &configv1.RateLimitPolicy{
+				Unit: configv1.Unit_MINUTE, RequestsPerUnit: 5}}}})
+	}
+	var names []string
+	for _, l := range explained(t, c, exitOK, "smart").Get("limits.#.counter").Array() {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(l.Str, "ratelimit/"), "/requests/minute/model=smart"))
+	}
+	require.ElementsMatch(t, []string{"all", "small", "staff"}, names, "an expression that fails applies")
 }
 
 // TestExplainShowsWhatServiceTiersCost, and that one without a price is refused under a budget.

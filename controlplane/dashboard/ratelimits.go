@@ -21,6 +21,7 @@ func (v *visit) rateLimits(w http.ResponseWriter, r *http.Request) error {
 // A rateLimitForm is the form of a new rate limit with one chain of descriptors. Others are written as YAML.
 type rateLimitForm struct {
 	Name, Domain, Unit, Amount string
+	When                       string
 	Shadow                     bool
 	Keys                       []string // that there are
 	Entries                    []rateLimitEntry
@@ -50,7 +51,7 @@ func (v *visit) createRateLimit(w http.ResponseWriter, r *http.Request) error {
 func rateLimitFormOf(f url.Values) rateLimitForm {
 	form := rateLimitForm{
 		Name: strings.TrimSpace(f.Get("name")), Domain: f.Get("domain"), Unit: f.Get("unit"),
-		Amount: strings.TrimSpace(f.Get("amount")),
+		Amount: strings.TrimSpace(f.Get("amount")), When: strings.TrimSpace(f.Get("when")),
 		Shadow: f.Get("shadow") != "", Keys: configv1.RateLimitKeys(),
 	}
 	for i := range f["entry_key"] {
@@ -69,7 +70,7 @@ func (f rateLimitForm) object() (*configv1.RateLimit, error) {
 	if configv1.DomainOf(f.Domain).Concurrent {
 		unit = configv1.Unit_UNIT_UNSPECIFIED
 	}
-	o := &configv1.RateLimit{Name: f.Name, Domain: f.Domain}
+	o := &configv1.RateLimit{Name: f.Name, Domain: f.Domain, When: f.When}
 	list := &o.Descriptors
 	var last *configv1.RateLimitDescriptor
 	for _, e := range f.Entries {

@@ -52,9 +52,10 @@ func addressLimit(l *configv1.AddressLimit) *ratelimitv3.LocalRateLimit {
 	}
 }
 
-// rateLimit converts a RateLimit to Envoy's rate limit configuration, which the ext_proc service uses. Two features
-// are not in Envoy's schema: concurrency is a domain without units, and a value that ends in "*" matches all values
-// with that prefix, counted together.
+// rateLimit converts a RateLimit to Envoy's rate limit configuration, which the ext_proc service uses. Three features
+// are not in Envoy's schema: concurrency is a domain without units, a value that ends in "*" matches all values with
+// that prefix, counted together, and the expression of the requests that the limit is for is a descriptor above all
+// others.
 func rateLimit(l *configv1.RateLimit) ([]Resource, error) {
 	config := &rlsv3.RateLimitConfig{Name: l.GetName(), Domain: l.GetDomain()}
 	for i, d := range l.GetDescriptors() {
@@ -66,6 +67,13 @@ func rateLimit(l *configv1.RateLimit) ([]Resource, error) {
 	}
 	if len(config.GetDescriptors()) == 0 {
 		return nil, errors.New("descriptors: there is none")
+	}
+	if _, err := l.Program(); err != nil {
+		return nil, fmt.Errorf("when: %w", err)
+	}
+	if l.GetWhen() != "" {
+		config.Descriptors = []*rlsv3.RateLimitDescriptor{{Key: configv1.WhenDescriptor, Value: l.GetWhen(),
+			Descriptors: config.GetDescriptors()}}
 	}
 	return []Resource{{Role: envoy.RoleExtProc, Name: l.GetName(), Message: config}}, nil
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -21,9 +19,9 @@ type Directory struct {
 	Hasher        *auth.Hasher
 	Keyring       *Keyring
 	Organizations map[string]*configv1.Organization
-	Projects      map[string]*configv1.Project      // by "<organization>/<project>"
-	RateLimits    map[string]*rlsv3.RateLimitConfig // by name
-	Tokens        *jwtauth.Verifier                 // of clients without keys; nil: there are none
+	Projects      map[string]*configv1.Project // by "<organization>/<project>"
+	RateLimits    map[string]*RateLimit        // by name
+	Tokens        *jwtauth.Verifier            // of clients without keys; nil: there are none
 	// Certificates are the issuers of those that clients may present in place of keys, by gateway.
 	Certificates map[string]*configv1.CertificateIssuer
 }

@@ -22,7 +22,7 @@ func NewBook(d Directory) *Book {
 	return &Book{directory: d, users: d.LimitsUsers(), sets: memo.New[setKey, *Rules](maxSets)}
 }
 
-// Rules returns the rules for a request of a client.
+// Rules returns the rules for the requests of a client. [Rules.For] leaves those for one request.
 func (b *Book) Rules(k *Client, user, model, provider string) *Rules {
 	if b.users && user != "" {
 		e := entriesOf(k, user, model, provider)

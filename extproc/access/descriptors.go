@@ -3,12 +3,34 @@ package access
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
+	"cel.dev/cel-go/cel"
 	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/limit"
 )
+
+// A RateLimit is ready for use. It is immutable.
+type RateLimit struct {
+	domain      string
+	descriptors []*rlsv3.RateLimitDescriptor
+	when        cel.Program // true for the requests that the limit is for; nil: all
+}
+
+// NewRateLimit makes a limit ready for use.
+func NewRateLimit(c *rlsv3.RateLimitConfig) (*RateLimit, error) {
+	l := &RateLimit{domain: c.GetDomain(), descriptors: c.GetDescriptors()}
+	if d := c.GetDescriptors(); len(d) == 1 && d[0].GetKey() == configv1.WhenDescriptor {
+		when, err := (&configv1.RateLimit{When: d[0].GetValue()}).Program()
+		if err != nil {
+			return nil, fmt.Errorf("when: %w", err)
+		}
+		l.when, l.descriptors = when, d[0].GetDescriptors()
+	}
+	return l, nil
+}
 
 // entries are the values that descriptors of rate limits match, by entry. An absent value is "".
 type entries [entryCount]string

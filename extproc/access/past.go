@@ -8,7 +8,7 @@ import (
 // LimitsUsers reports whether limits depend on the users that requests name.
 func (d *Directory) LimitsUsers() bool {
 	for _, l := range d.RateLimits {
-		if limitsUsers(l.GetDescriptors()) {
+		if limitsUsers(l.descriptors) {
 			return true
 		}
 	}
@@ -16,7 +16,8 @@ func (d *Directory) LimitsUsers() bool {
 }
 
 // Past returns the amounts that the counters of hours and days should have from earlier usage, by the current rules.
-// The usage of a deleted key counts for its organization and project.
+// The usage of a deleted key counts for its organization and project. Nobody knows for which requests an expression
+// was true, so that limits with one have none.
 func (d *Directory) Past(p *ledgerv1.Past) []limit.Past {
 	k := d.Keyring.ByName(p.GetKey())
 	if k == nil {
@@ -27,7 +28,7 @@ func (d *Directory) Past(p *ledgerv1.Past) []limit.Past {
 		limit.OutputTokens: p.GetOutputTokens(),
 		limit.Tokens:       p.GetInputTokens() + p.GetOutputTokens()}
 	var all []limit.Past
-	for _, r := range d.rulesOf(k, &e).Rules {
+	for _, r := range d.rulesOf(k, &e).Always().Rules {
 		if r.Window == limit.Hour || r.Window == limit.Day {
 			all = append(all, limit.Past{Counter: r.Counter, Window: r.Window, At: p.GetEnd().AsTime(),
 				Amount: amounts[r.Measure]})

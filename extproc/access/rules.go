@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"cel.dev/cel-go/cel"
+
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -20,6 +22,56 @@ type Rules struct {
 	Budget  bool // a rule counts money
 	// Bodies, if not nil, says which bodies of the requests are kept.
 	Bodies *bodies.Setting
+
+	conditions []condition // of rules that are for some requests only
+	always     *Rules      // without those rules; nil: there are none
+}
+
+// A condition decides on the rules of one limit.
+type condition struct {
+	from, to int // of its rules
+	when     cel.Program
+}
+
+// For returns the rules for one request. Fits decides whether a limit with an expression is for it. Without such
+// limits, these are all rules.
+func (b *Rules) For(fits func(when cel.Program) bool) *Rules {
+	if len(b.conditions) == 0 {
+		return b
+	}
+	left := make([]condition, 0, len(b.conditions)) // out
+	for _, c := range b.conditions {
+		if !fits(c.when) {
+			left = append(left, c)
+		}
+	}
+	switch len(left) {
+	case 0:
+		return b
+	case len(b.conditions):
+		return b.always
+	}
+	return b.without(left)
+}
+
+// Always returns the rules that are for a request whatever it is like.
+func (b *Rules) Always() *Rules {
+	if b.always == nil {
+		return b
+	}
+	return b.always
+}
+
+// without returns the rules that are not of some limits.
+func (b *Rules) without(left []condition) *Rules {
+	some := &Rules{Bodies: b.Bodies}
+	for i := range b.Rules {
+		if !slices.ContainsFunc(left, func(c condition) bool { return c.from <= i && i < c.to }) {
+			some.add(b.Scopes[i], b.Rules[i])
+		}
+	}
+	some.name()
+	return some
 }
 
 // maxNames bounds the names of rules in a record.
@@ -67,14 +119,27 @@ func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
 		}
 	}
 	for name, l := range d.RateLimits {
-		if m, ok := limit.MeasureOf(l.GetDomain()); ok {
-			b.descriptors(m, Scope{scopeRateLimit, name}, l.GetDescriptors(), e, "")
+		m, ok := limit.MeasureOf(l.domain)
+		if !ok {
+			continue
+		}
+		from := len(b.Rules)
+		b.descriptors(m, Scope{scopeRateLimit, name}, l.descriptors, e, "")
+		if to := len(b.Rules); l.when != nil && from < to {
+			b.conditions = append(b.conditions, condition{from, to, l.when})
 		}
 	}
+	if b.name(); len(b.conditions) > 0 {
+		b.always = b.without(b.conditions)
+	}
+	return b
+}
+
+// name sets the names of the rules.
+func (b *Rules) name() {
 	for i := range min(len(b.Rules), maxNames) {
 		b.Names = append(b.Names, nameOf(b.Scopes[i], &b.Rules[i]))
 	}
-	return b
 }
 
 // bodiesOf returns the setting of kept bodies for a client: that of the key, or else of its project, or of its

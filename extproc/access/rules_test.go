@@ -89,6 +89,17 @@ func per(key, value string, n uint32, below ...*descriptor) *descriptor {
 	return d
 }
 
+// limitsOf makes limits ready for use.
+func limitsOf(t *testing.T, configs map[string]*rlsv3.RateLimitConfig) map[string]*RateLimit {
+	all := map[string]*RateLimit{}
+	for name, c := range configs {
+		l, err := NewRateLimit(c)
+		require.NoError(t, err)
+		all[name] = l
+	}
+	return all
+}
+
 func TestDescriptorsMatchAsEnvoysDo(t *testing.T) {
 	k := &Client{Name: "key_1", Organization: "acme", Project: "web"}
 	alice := counterValue(entryUser, "", &entries{entryOrganization: "acme", entryUser: "alice"})
@@ -119,7 +130,8 @@ func TestDescriptorsMatchAsEnvoysDo(t *testing.T) {
 		{"users", []*descriptor{per("user", "", 5)}, "/user=" + alice + " 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "tokens", Descriptors: c.in}}}
+			config := &Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"r": {Domain: "tokens",
+				Descriptors: c.in}})}
 			e := entriesOf(k, "alice", "openai/gpt-4.1", "openai")
 			got := strings.ReplaceAll(strings.ReplaceAll(describe(config.rulesOf(k, &e)), " (1/2, ratelimit)", ""),
 				"ratelimit/r/tokens/minute", "")
@@ -135,15 +147,15 @@ func TestDescriptorsThatDoNotLimit(t *testing.T) {
 	e := entriesOf(k, "", "m", "p")
 	for want, d := range map[string]*descriptor{"ratelimit/r/concurrency/now/key=k 5 (4/0, ratelimit) shadow": shadow,
 		"": unlimited} {
-		c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "concurrency",
-			Descriptors: []*descriptor{d}}, "unknown": {Domain: "x", Descriptors: []*descriptor{per("key", "", 1)}}}}
+		c := &Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"r": {Domain: "concurrency",
+			Descriptors: []*descriptor{d}}, "unknown": {Domain: "x", Descriptors: []*descriptor{per("key", "", 1)}}})}
 		require.Equal(t, want, describe(c.rulesOf(k, &e)))
 	}
 }
 
 func TestUsersOfTenantsAreCountedApart(t *testing.T) {
-	c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "requests",
-		Descriptors: []*descriptor{per("user", "", 5)}}}}
+	c := &Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"r": {Domain: "requests",
+		Descriptors: []*descriptor{per("user", "", 5)}}})}
 	d := NewBook(*c)
 	require.True(t, d.users)
 	counters := map[string]bool{}

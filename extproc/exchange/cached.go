@@ -99,7 +99,7 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 	}
 	switch {
 	case answer != nil:
-		return x.hit(ctx, answer, metering.CacheHit, body), true
+		return x.hit(ctx, answer, metering.CacheHit, &waiting{given, body, r}), true
 	case c.leads && !cache.IsRemote() && c.comparison == nil:
 		return x.onlyIfCached()
 	}
@@ -111,14 +111,14 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 func (x *Exchange) awaitCached(ctx context.Context) Reply {
 	patient, cancel := context.WithTimeout(ctx, maxFollow)
 	defer cancel()
-	body, asked := x.waiting.body, x.waiting.request
+	w := x.waiting
 	x.waiting = nil
 	answer, how := x.awaitFlight(patient)
 	if answer == nil && x.cached.leads {
 		answer, how = x.similarAnswer(ctx), metering.CacheSimilar
 	}
 	if answer != nil {
-		return x.hit(ctx, answer, how, body)
+		return x.hit(ctx, answer, how, w)
 	}
 	if ctx.Err() != nil { // the client has left
 		return Reply{Wait: true}
@@ -126,7 +126,7 @@ func (x *Exchange) awaitCached(ctx context.Context) Reply {
 	if reply, refused := x.onlyIfCached(); refused {
 		return reply
 	}
-	return x.goOn(ctx, body, asked)
+	return x.goOn(ctx, w.given, w.body, w.request)
 }
 
 // awaitFlight returns the answer that the flight has, or nil.
@@ -164,16 +164,16 @@ func (x *Exchange) onlyIfCached() (Reply, bool) {
 }
 
 // hit answers with a kept answer. It counts as a request, and uses no tokens and no money.
-func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult, body []byte) Reply {
+func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult, w *waiting) Reply {
 	r, c := &x.record, &x.charging
 	x.endFlight(a, false)
 	if a.Similarity > 0 { // also where it is shared
 		how = metering.CacheSimilar
 	}
 	r.Cache.Result, r.Cache.Saved, r.Cache.Similarity = how, usage.Nano(a.Cost), a.Similarity
-	r.User = cmp.Or(x.key.User(), metering.UserOf(body))
+	r.User = cmp.Or(x.key.User(), metering.UserOf(w.body))
 	c.in = x.env.derived(x.config)
-	all := c.in.rules.Rules(x.key, r.User, r.Model, "")
+	all := x.rulesFor(c.in.rules.Rules(x.key, r.User, r.Model, ""), w.request, w.given)
 	if set := all.Only(limit.Requests); x.env.Limits != nil && len(set.Rules) > 0 {
 		c.rules, c.counted = set, 1
 		wanted := limit.Amounts{limit.Requests: 1}
@@ -184,7 +184,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 		}
 	}
 	if c.rules = all; all.Bodies != nil {
-		x.keepRequest(body)
+		x.keepRequest(w.body)
 	}
 	r.Outcome, r.Status, r.Priced = metering.OutcomeFinished, http.StatusOK, true
 	r.Cache.Age = max(x.env.Now().Sub(a.At), 0)

@@ -10,7 +10,10 @@ import (
 )
 
 // preBodyRules returns the rules that do not depend on the request's body.
-func (x *Exchange) preBodyRules() *access.Rules {
+func (x *Exchange) preBodyRules() *access.Rules { return x.rulesOfKey().Always() }
+
+// rulesOfKey returns the rules for the requests of the key that are for no model.
+func (x *Exchange) rulesOfKey() *access.Rules {
 	return x.env.derived(x.config).rules.Rules(x.key, "", "", "")
 }
 

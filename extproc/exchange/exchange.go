@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/pipeline"
+	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -72,7 +73,8 @@ type Exchange struct {
 	gzip         bool
 	wantsStream  bool
 	includeUsage bool
-	echo         []byte // see chat.Asked
+	echo         []byte        // see chat.Asked
+	facts        *policy.Facts // for expressions; nil: none has asked
 	active       *routing.Plan
 	pending      *passing // the request of a Route, until the body to be signed is complete
 	queued       Reply    // until it is the request's turn

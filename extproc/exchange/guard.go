@@ -10,7 +10,6 @@ import (
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
-	"github.com/modelgate/modelgate/internal/policy"
 )
 
 // guarded is what guardrails have to do with an exchange. It is zero where none applies.
@@ -43,13 +42,7 @@ func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound
 		return nil, r, e
 	}
 	r.Model = model
-	var f *policy.Facts // once for all expressions
-	fits := func(when cel.Program) bool {
-		if f == nil {
-			f = x.facts(r, body)
-		}
-		return f.Fits(when)
-	}
+	fits := func(when cel.Program) bool { return x.factsOf(r, body).Fits(when) }
 	set := x.config.Rails.For(x.guardClient(), r.Model, fits)
 	if set == nil {
 		return body, r, nil

@@ -139,7 +139,7 @@ func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
 		}
 	}
-	return x.reserveKnown(ctx, x.preBodyRules().Only(counted...), wanted)
+	return x.reserveKnown(ctx, x.rulesFor(x.rulesOfKey(), inbound.Request{}, nil).Only(counted...), wanted)
 }
 
 // reserveKnown reserves what a request uses that asks no provider. The door has admitted it where its body was read.

@@ -93,7 +93,7 @@ func (x *Exchange) meters() bool {
 	return x.charging.rules != nil && x.charging.rules.Metered && !isRead(x.record.Method)
 }
 
-// willMeter is meters for a request to a provider before anything is reserved.
+// willMeter is meters for a request to a provider before anything is reserved, under all limits that may be for it.
 func (x *Exchange) willMeter(p *routing.Provider) bool {
 	return x.key != nil && !isRead(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "",
 		p.Config.GetName()).Metered
@@ -214,7 +214,7 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 		if !x.active.Acquire(&x.env.gates) { // it cannot wait: its body is on its way
 			return x.reject(overloaded(), "mg_overloaded")
 		}
-		if e := x.reserve(ctx, next.demand()); e != nil {
+		if e := x.reserve(ctx, next.demand(), inbound.Request{}, nil); e != nil {
 			return x.reject(e, "mg_limited")
 		}
 		reply = x.sendOut(reply)

@@ -3,7 +3,10 @@ package exchange
 import (
 	"net/http"
 
+	"cel.dev/cel-go/cel"
+
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/policy"
@@ -15,7 +18,7 @@ func (x *Exchange) decide(r inbound.Request, body []byte) (model string, e *open
 	if len(x.config.Policies) == 0 {
 		return r.Model, nil
 	}
-	d := x.config.Policies.Decide(x.facts(r, body))
+	d := x.config.Policies.Decide(x.factsOf(r, body))
 	for _, name := range d.Observed {
 		x.found(guard.Finding{Rule: "policy " + name, Mode: guard.ModeObserve, Side: guard.SideRequest}, 1)
 	}
@@ -28,15 +31,25 @@ func (x *Exchange) decide(r inbound.Request, body []byte) (model string, e *open
 	return r.Model, nil
 }
 
-// facts returns what expressions can use.
-func (x *Exchange) facts(r inbound.Request, body []byte) *policy.Facts {
-	f := &policy.Facts{Key: x.key.Name, KeyName: x.key.DisplayName, Organization: x.key.Organization,
+// factsOf returns what expressions can use. The body is read once for all of them. The model is that of r, because a
+// policy may have chosen one.
+func (x *Exchange) factsOf(r inbound.Request, body []byte) *policy.Facts {
+	if x.facts != nil {
+		x.facts.Model = r.Model
+		return x.facts
+	}
+	x.facts = &policy.Facts{Key: x.key.Name, KeyName: x.key.DisplayName, Organization: x.key.Organization,
 		Project: x.key.Project, User: x.key.User(), Token: x.key.Claims(), Model: r.Model, Operation: x.record.Operation,
 		Stream: r.Stream, Tools: []string{}, Address: x.address, Now: x.record.Start}
 	if body != nil {
-		f.Read(body)
+		x.facts.Read(body)
 	}
-	return f
+	return x.facts
+}
+
+// rulesFor returns those of rules that are for the request. Its body may be nil, as for decide.
+func (x *Exchange) rulesFor(set *access.Rules, r inbound.Request, body []byte) *access.Rules {
+	return set.For(func(when cel.Program) bool { return x.factsOf(r, body).Fits(when) })
 }
 
 // deny returns the error of a request that a rule of a policy refuses.

@@ -113,7 +113,8 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 	if model, e = x.decide(inbound.Request{Model: model, Stream: true}, nil); e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	_, free, err := x.plan(ctx, inbound.Request{Model: model, Stream: true, Encoder: session{}})
+	r := inbound.Request{Model: model, Stream: true, Encoder: session{}}
+	_, free, err := x.plan(ctx, r)
 	if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
@@ -121,7 +122,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		return x.reject(overloaded(), "mg_overloaded")
 	}
 	// A token each way is refused if a limit is used up. What the session uses is counted as its responses report it.
-	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}); e != nil {
+	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}, r, nil); e != nil {
 		return x.reject(e, "mg_limited")
 	}
 	x.charging.demand.Input = 0 // nothing is charged for it

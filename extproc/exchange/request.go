@@ -226,20 +226,20 @@ func (x *Exchange) afterGuards(ctx context.Context, given, body []byte, r inboun
 	if reply, done := x.recall(ctx, given, body, r); done {
 		return reply
 	}
-	return x.goOn(ctx, body, r)
+	return x.goOn(ctx, given, body, r)
 }
 
 // goOn plans the attempts of a request that is to be sent.
-func (x *Exchange) goOn(ctx context.Context, body []byte, r inbound.Request) Reply {
+func (x *Exchange) goOn(ctx context.Context, given, body []byte, r inbound.Request) Reply {
 	first, free, err := x.plan(ctx, r)
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
-		return x.countHere(ctx, here, body)
+		return x.countHere(ctx, here, given, body, r)
 	}
 	if err != nil {
 		return x.rejectBody(ctx, dialects.Misdirected(x.operation, body, pipeline.ClientError(err)), "mg_no_plan")
 	}
 	d := x.demand(r, body)
-	e := x.reserve(ctx, d)
+	e := x.reserve(ctx, d, r, given)
 	if x.charging.rules.Bodies != nil {
 		x.keepRequest(body)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
@@ -35,15 +36,15 @@ type charging struct {
 	text         metering.Text
 }
 
-// reserve reserves the expected usage of the request, or returns the refusal.
-func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error {
+// reserve reserves the expected usage of a request, or returns the refusal. Given is the client's body, or nil.
+func (x *Exchange) reserve(ctx context.Context, d metering.Demand, r inbound.Request, given []byte) *openai.Error {
 	c, targets := &x.charging, x.active.Targets
 	if x.key != nil && x.key.User() != "" { // a verified one goes before what the request says
 		d.User = x.key.User()
 	}
 	c.demand, c.in = d, x.env.derived(x.config)
 	x.record.User = d.User
-	c.rules = c.in.rules.Rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName())
+	c.rules = x.rulesFor(c.in.rules.Rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName()), r, given)
 	if len(c.rules.Rules) == 0 || x.env.Limits == nil {
 		return nil
 	}

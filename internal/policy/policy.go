@@ -2,6 +2,7 @@
 package policy
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -60,12 +61,16 @@ type Facts struct {
 	Now                                 time.Time
 }
 
-// Read adds what a request says itself: its user, unless there is one, its tools and its size.
+// Read adds what a request says itself: its user, unless there is one, its tools and its size. Of a form it is only
+// the size.
 func (f *Facts) Read(body []byte) {
+	f.Size = len(body)
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		return
+	}
 	said := gjson.GetManyBytes(body, "user", "metadata.user_id", "tools")
 	f.User = cmp.Or(f.User, said[0].Str, said[1].Str)
 	f.Tools = append(f.Tools, guard.ToolNames([]byte(said[2].Raw))...)
-	f.Size = len(body)
 }
 
 // Fits reports whether an expression is true for a request, or fails.

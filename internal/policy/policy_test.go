@@ -163,3 +163,13 @@ func BenchmarkDecide(b *testing.B) {
 		all.Decide(f)
 	}
 }
+
+func TestAFormSaysOnlyHowLargeItIs(t *testing.T) {
+	const said = `{"user":"ann","tools":[{"type":"function","function":{"name":"search"}}]}`
+	var f, form policy.Facts
+	f.Read([]byte("\n " + said))
+	require.Equal(t, policy.Facts{User: "ann", Tools: []string{"search"}, Size: len(said) + 2}, f)
+	const written = "--x\r\ncontent-disposition: form-data; name=\"prompt\"\r\n\r\n" + said
+	form.Read([]byte(written))
+	require.Equal(t, policy.Facts{Size: len(written)}, form, "what a text in it looks like is not what the request says")
+}

@@ -228,6 +228,8 @@ func TestABatchThatLimitsHoldForRunsLineByLine(t *testing.T) {
 	rates := func(d ...*configv1.RateLimitDescriptor) configv1.Object {
 		return &configv1.RateLimit{Name: "r", Domain: "tokens", Descriptors: d}
 	}
+	some := rates(of("key", "key-1")).(*configv1.RateLimit)
+	some.When = "size > 1000000" // no line is, but lines have to be read to know
 	shadow := of("key", "")
 	shadow.ShadowMode = true
 	guardRules := []*configv1.GuardRule{{Name: "r", Mode: configv1.GuardMode_MASK, Words: []string{"x"}}}
@@ -255,6 +257,7 @@ func TestABatchThatLimitsHoldForRunsLineByLine(t *testing.T) {
 		"another key's":                     {&configv1.Key{Name: "key-2", Budgets: budget}, false},
 		"another project's":                 {&configv1.Project{Name: "acme/p2", Limits: limit}, false},
 		"a limit of another model":          {rates(of("key", "key-1", of("model", "n*"))), false},
+		"a limit of some requests":          {some, true},
 		"a limit that only counts":          {rates(shadow), false},
 		"a limit of another organization's": {rates(of("organization", "globex")), false},
 	} {

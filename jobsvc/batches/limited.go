@@ -83,7 +83,7 @@ func (w *work) guarded(ctx context.Context, model string) (bool, error) {
 }
 
 // mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known here,
-// so that any may be meant.
+// so that any may be meant, and neither is for which lines the expression of a limit is true.
 func mayLimit(all []*configv1.RateLimitDescriptor, entries map[string]string) bool {
 	for _, d := range all {
 		if !mayMatch(d, entries) {

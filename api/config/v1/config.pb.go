@@ -2630,8 +2630,11 @@ type RateLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What the limit counts: requests, tokens, input_tokens, output_tokens, or concurrency.
-	Domain        string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
-	Descriptors   []*RateLimitDescriptor `protobuf:"bytes,3,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	Domain      string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
+	Descriptors []*RateLimitDescriptor `protobuf:"bytes,3,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	// Expression in CEL that is true for the requests that the limit is for, with the variables of policies. Others do
+	// not count and are not refused. Empty: all. The limit is for a request for which the expression fails.
+	When          string `protobuf:"bytes,4,opt,name=when,proto3" json:"when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2685,6 +2688,13 @@ func (x *RateLimit) GetDescriptors() []*RateLimitDescriptor {
 		return x.Descriptors
 	}
 	return nil
+}
+
+func (x *RateLimit) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
 }
 
 // A RateLimitDescriptor is a node of a RateLimit.
@@ -7261,11 +7271,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x11writes_per_minute\x18\f \x01(\x04R\x0fwritesPerMinute\x12)\n" +
 	"\x10stored_responses\x18\r \x01(\x04R\x0fstoredResponses\x122\n" +
 	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\x12:\n" +
-	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses\"\x83\x01\n" +
+	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses\"\x97\x01\n" +
 	"\tRateLimit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06domain\x18\x02 \x01(\tR\x06domain\x12J\n" +
-	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorR\vdescriptors\"\xef\x01\n" +
+	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorR\vdescriptors\x12\x12\n" +
+	"\x04when\x18\x04 \x01(\tR\x04when\"\xef\x01\n" +
 	"\x13RateLimitDescriptor\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12C\n" +

@@ -53,6 +53,18 @@ func (g *Guardrail) Program() (cel.Program, error) {
 	return program(g.GetWhen())
 }
 
+// WhenDescriptor is the key of the descriptor that has the expression of a RateLimit in its value, above all others,
+// as the ext_proc service gets them. No request has such an entry.
+const WhenDescriptor = "when"
+
+// Program returns the expression for the requests that the limit is for; nil if it is for all.
+func (r *RateLimit) Program() (cel.Program, error) {
+	if r.GetWhen() == "" {
+		return nil, nil
+	}
+	return program(r.GetWhen())
+}
+
 func program(text string, options ...cel.ProgramOption) (cel.Program, error) {
 	env, err := policyEnv()
 	if err != nil {

@@ -68,17 +68,30 @@ func TestTheLanguageOfAChecker(t *testing.T) {
 	require.ErrorContains(t, checker(configv1.CheckerType_WEBHOOK, "de"), "language")
 }
 
-func TestAGuardrailsExpressionIsChecked(t *testing.T) {
-	rail := func(when string) configv1.Errors {
-		return configv1.Validate(&configv1.Guardrail{Name: "g", When: when, Rules: []*configv1.GuardRule{{Name: "r",
-			Mode: configv1.GuardMode_BLOCK, Data: []configv1.SensitiveData{configv1.SensitiveData_EMAIL}}}}, knownVendor)
-	}
-	require.Empty(t, rail(`key.organization == "acme" || size > 10`))
-	for when, says := range map[string]string{"size": "must be true or false", "nothing == 1": "undeclared reference",
-		"size >": "must be an expression in CEL", strings.Repeat("a", 5000): "at most 4096 bytes"} {
-		errs := rail(when)
-		require.Len(t, errs, 1, when)
-		require.Equal(t, "when", errs[0].Field)
-		require.Contains(t, errs[0].Message, says)
+func TestTheExpressionsOfGuardrailsAndLimitsAreChecked(t *testing.T) {
+	for kind, of := range map[string]func(when string) configv1.Object{
+		"guardrail": func(when string) configv1.Object {
+			return &configv1.Guardrail{Name: "g", When: when, Rules: []*configv1.GuardRule{{Name: "r",
+				Mode: configv1.GuardMode_BLOCK, Data: []configv1.SensitiveData{configv1.SensitiveData_EMAIL}}}}
+		},
+		"rate limit": func(when string) configv1.Object {
+			return &configv1.RateLimit{Name: "l", When: when, Domain: configv1.DomainRequests,
+				Descriptors: []*configv1.RateLimitDescriptor{{Key: "key", RateLimit: &configv1.RateLimitPolicy{
+					Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1}}}}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			check := func(when string) configv1.Errors { return configv1.Validate(of(when), knownVendor) }
+			require.Empty(t, check(""))
+			require.Empty(t, check(`key.organization == "acme" || size > 10`))
+			for when, says := range map[string]string{"size": "must be true or false", "nothing == 1": "undeclared reference",
+				"size >": "must be an expression in CEL", " ": "must be an expression in CEL",
+				strings.Repeat("a", 5000): "at most 4096 bytes"} {
+				errs := check(when)
+				require.Len(t, errs, 1, when)
+				require.Equal(t, "when", errs[0].Field)
+				require.Contains(t, errs[0].Message, says)
+			}
+		})
 	}
 }

@@ -62,11 +62,7 @@ func (v *validator) guardrail(g *Guardrail) {
 		v.fail("key", "cannot be given together with organization: a key has one")
 	}
 	v.list("models", g.GetModels(), v.required)
-	if len(g.GetWhen()) > maxExpression {
-		v.fail("when", "must have at most %d bytes", maxExpression)
-	} else if _, err := g.Program(); err != nil {
-		v.fail("when", "must be an expression in CEL: %s", firstLine(err.Error()))
-	}
+	v.when(g.GetWhen())
 	if w := g.GetWindow(); w != 0 && (w < minWindow || w > maxWindow) {
 		v.fail("window", "must be between %d and %d", minWindow, maxWindow)
 	}

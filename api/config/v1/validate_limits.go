@@ -99,6 +99,7 @@ func ParseUSD(text string) (nanos int64, err error) {
 func (v *validator) rateLimit(r *RateLimit) {
 	v.label("name", r.GetName())
 	v.domain("domain", r.GetDomain())
+	v.when(r.GetWhen())
 	if len(r.GetDescriptors()) == 0 {
 		v.fail("descriptors", "needs at least one: without, it limits nothing")
 	}

@@ -31,15 +31,25 @@ func (v *validator) policy(p *Policy) {
 		v.policyEffect(at, r)
 		names = append(names, r.GetName())
 		field, text := r.Expression()
-		if len(text) > maxExpression {
-			v.fail(at+"."+field, "must have at most %d bytes", maxExpression)
-			continue
-		}
-		if _, err := r.Program(); err != nil {
-			v.fail(at+"."+field, "must be an expression in CEL: %s", firstLine(err.Error()))
-		}
+		v.expression(at+"."+field, text)
 	}
 	v.distinct("rules", names)
+}
+
+// expression checks the text of an expression.
+func (v *validator) expression(field, text string) {
+	if len(text) > maxExpression {
+		v.fail(field, "must have at most %d bytes", maxExpression)
+	} else if _, err := program(text); err != nil {
+		v.fail(field, "must be an expression in CEL: %s", firstLine(err.Error()))
+	}
+}
+
+// when checks an expression that may be left out.
+func (v *validator) when(text string) {
+	if text != "" {
+		v.expression("when", text)
+	}
 }
 
 // policyEffect checks what a rule does: it refuses, or it chooses a model.

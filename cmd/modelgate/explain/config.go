@@ -180,16 +180,18 @@ func allOf[T configv1.Object](ctx context.Context, client *adminapi.Client) (map
 }
 
 // rateLimits returns them as the control plane serves them to the ext_proc service.
-func rateLimits(stored map[string]*configv1.RateLimit) map[string]*rlsv3.RateLimitConfig {
+func rateLimits(stored map[string]*configv1.RateLimit) map[string]*access.RateLimit {
 	var in xds.Input
 	for _, l := range stored {
 		in.RateLimits = append(in.RateLimits, l)
 	}
 	built, _ := xds.Build(in, xds.Options{}) // what is wrong with an object is in its status
-	served := map[string]*rlsv3.RateLimitConfig{}
+	served := map[string]*access.RateLimit{}
 	for _, r := range built {
-		if l, ok := r.Message.(*rlsv3.RateLimitConfig); ok {
-			served[r.Name] = l
+		if m, ok := r.Message.(*rlsv3.RateLimitConfig); ok {
+			if l, err := access.NewRateLimit(m); err == nil { // of a gateway that is newer, it may be an error
+				served[r.Name] = l
+			}
 		}
 	}
 	return served
