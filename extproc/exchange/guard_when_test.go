@@ -43,8 +43,9 @@ func TestAnAnswerIsNotSharedPastAGuardrail(t *testing.T) {
 	m := newMeter(t, fullKey())
 	m.key.Limits, m.key.Budgets = nil, nil
 	m.configure()
-	rails := []*configv1.Guardrail{{Name: "g", When: `key.name == "watched"`,
-		Rules: []*configv1.GuardRule{emails(configv1.GuardMode_MASK, configv1.GuardSide_ANSWERS)}}}
+	rules := []*configv1.GuardRule{emails(configv1.GuardMode_MASK, configv1.GuardSide_ANSWERS)}
+	rails := []*configv1.Guardrail{{Name: "g", When: `key.name == "watched"`, Rules: rules},
+		{Name: "of-a-project", Organization: m.key.GetOrganization(), Project: "other", Rules: rules}}
 	var err error
 	m.config.Rails, err = guard.Compile(rails)
 	require.NoError(t, err)
@@ -68,4 +69,8 @@ func TestAnAnswerIsNotSharedPastAGuardrail(t *testing.T) {
 	m.configure()
 	require.NotContains(t, ask(), "bob@")
 	require.Len(t, m.begun, 2)
+	m.key.DisplayName, m.key.Project = "", "other"
+	m.configure()
+	require.NotContains(t, ask(), "bob@", "another project of the organization, which shares the cache")
+	require.Len(t, m.begun, 3)
 }

@@ -119,16 +119,20 @@ type Set struct {
 	rules  []*rule
 	window int
 	judged int // bytes of a streamed answer that checkers judge at once
-	chosen string
 }
 
-// Chosen returns which guardrails apply because of their expressions: an answer to an equal request to which others
-// applied may have passed something else. A nil set has none.
+// Chosen returns which rules apply: an answer to an equal request to which others applied, because of its key or of an
+// expression, may have passed something else. A nil set has none.
 func (s *Set) Chosen() string {
 	if s == nil {
 		return ""
 	}
-	return s.chosen
+	var names strings.Builder
+	for _, r := range s.rules {
+		names.WriteString(r.name)
+		names.WriteByte(' ')
+	}
+	return names.String()
 }
 
 // For returns the rules for a client's request to a model; nil where there are none. Fits decides whether a guardrail
@@ -141,9 +145,6 @@ func (rails Rails) For(c Client, model string, fits func(when cel.Program) bool)
 		}
 		if s == nil {
 			s = &Set{}
-		}
-		if r.when != nil {
-			s.chosen += r.config.GetName() + " "
 		}
 		s.rules = append(s.rules, r.rules...)
 		s.window, s.judged = max(s.window, r.config.HeldBack()), max(s.judged, r.config.JudgedAtOnce())

@@ -152,7 +152,7 @@ type Question struct {
 	Stream    bool
 	Model     string // by its name in the configuration
 	Served    []byte // identifies who serves the model, and how
-	Guards    string // guardrails that apply because of what is not in the body
+	Guards    string // rules of guardrails that apply
 	Body      []byte // valid JSON: an object
 }
 
