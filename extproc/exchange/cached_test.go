@@ -26,9 +26,11 @@ func caching(t *testing.T, caches ...*configv1.ResponseCache) *meter {
 	return m
 }
 
-func (m *meter) cache(caches ...*configv1.ResponseCache) {
+func (m *meter) cache(caches ...*configv1.ResponseCache) { m.cacheIn(nil, caches...) }
+
+func (m *meter) cacheIn(remote *respcache.Redis, caches ...*configv1.ResponseCache) {
 	m.t.Helper()
-	all, err := respcache.Compile(caches, []byte("pepper"), nil, nil, m.config.Caches, zap.NewNop())
+	all, err := respcache.Compile(caches, []byte("pepper"), nil, remote, m.config.Caches, zap.NewNop())
 	require.NoError(m.t, err)
 	next := *m.config
 	next.Caches = all
