@@ -215,11 +215,21 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 	if who := resp.Header.Get(HeaderPending); who != "" && c.pending != nil {
 		c.pending(who)
 	}
+	waiting := waitingOf(resp.StatusCode, body)
 	if answer == nil {
-		return nil
+		return waiting
 	}
-	if err := json.Unmarshal(body, answer); err != nil {
+	if err := json.Unmarshal(body, answer); err != nil && waiting == nil { // such an answer shows no object
 		return fmt.Errorf("read the admin API's answer: %w", err)
+	}
+	return waiting
+}
+
+// waitingOf returns a [WaitingError] where an answer is that of one change that waits.
+func waitingOf(status int, body []byte) error {
+	var w Waiting
+	if status == http.StatusAccepted && json.Unmarshal(body, &w) == nil && w.Pending {
+		return &WaitingError{w.Approval}
 	}
 	return nil
 }

@@ -93,6 +93,8 @@ type Change struct {
 	Diff string `json:"diff,omitempty"`
 	// Error is why the object has no effect, or not as it was applied; empty where it has, and of a dry run.
 	Error string `json:"error,omitempty"`
+	// Approval is what a change with the action [Pending] waits for. A dry run says only which rules and why.
+	Approval *Approval `json:"approval,omitempty"`
 }
 
 // HeaderPending is the header of an answer to a change that was waited for: it names who has not taken it in time, and
@@ -156,6 +158,9 @@ type Budget struct {
 type NewKey struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
+	// Pending means that the key does not work before Approval is given.
+	Pending  bool      `json:"pending,omitempty"`
+	Approval *Approval `json:"approval,omitempty"`
 }
 
 // A Version is what an object was after one change of it.

@@ -4,6 +4,8 @@ package openai
 const (
 	CodeAlreadyExists              = "already_exists"
 	CodeApplyUnfinished            = "apply_unfinished"
+	CodeApprovalNeeded             = "approval_needed"
+	CodeApprovalVoid               = "approval_void"
 	CodeArchiveDamaged             = "archive_damaged"
 	CodeArrayAboveMaxLength        = "array_above_max_length"
 	CodeBadRequest                 = "bad_request"

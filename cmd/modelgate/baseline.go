@@ -100,6 +100,9 @@ func (b *baseline) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := answer.Waits(); err != nil {
+		b.log.Warn("a part of the files of --config is not applied", zap.Error(err))
+	}
 	b.log.Info("the files of --config are applied", zap.Int("objects", len(answer.Changes)))
 	b.applied.Store(true)
 	return nil

@@ -68,6 +68,9 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	expires := time.Now().Add(checkKeyLife).UTC().Truncate(time.Second)
 	key, err := client.CreateKey(ctx, adminapi.KeyRequest{DisplayName: "modelgate check", ExpiresAt: &expires})
+	if key.Pending { // nobody would know it when it is approved
+		err = errors.Join(err, client.Withdraw(ctx, key.Approval.ID))
+	}
 	if err != nil {
 		return fmt.Errorf("making a key: %w", admincli.Said(err))
 	}

@@ -161,7 +161,7 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	var idle []string
 	err = c.show(stdout, answer, func(w io.Writer) error {
 		for _, change := range answer.Changes {
-			if _, err := fmt.Fprintln(w, change.Kind, change.Name, change.Action); err != nil {
+			if _, err := fmt.Fprintln(w, change.Kind, change.Name, doneOf(change)); err != nil {
 				return err
 			}
 		}
@@ -179,7 +179,15 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if len(idle) > 0 {
 		err = errors.Join(err, fmt.Errorf("%w:%s", errNotInForce, strings.Join(idle, "")))
 	}
-	return errors.Join(err, pending.err())
+	return errors.Join(err, answer.Waits(), pending.err())
+}
+
+// doneOf says what was done with an object, or what it waits for.
+func doneOf(c adminapi.Change) string {
+	if c.Action != adminapi.Pending || c.Approval == nil {
+		return c.Action
+	}
+	return strings.TrimSpace(c.Action + ": it waits for approval " + c.Approval.ID)
 }
 
 type configDiffCmd struct {

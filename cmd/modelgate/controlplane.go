@@ -244,6 +244,7 @@ type controlPlane struct {
 	alerts  *alerts.Service
 	people  *identity.Service
 	sinks   *auditship.Service
+	expire  func(context.Context) error // changes that wait for approval
 	admin   http.Handler
 }
 
@@ -254,6 +255,7 @@ func (c *controlPlane) start(p *parts) {
 	p.serve("kept bodies", c.bodies.Run)
 	p.serve("alerts", c.alerts.Run)
 	p.serve("audit sinks", c.sinks.Run)
+	p.serve("approvals", c.expire)
 }
 
 func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
@@ -297,7 +299,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	}
 	config.Alerts = watch
 	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
-		people: people, sinks: sinks, admin: admin.New(config)}, nil
+		people: people, sinks: sinks, expire: admin.Expire(config), admin: admin.New(config)}, nil
 }
 
 // adminConfig returns what the admin API works with, but for what has state of its own.

@@ -85,5 +85,5 @@ func (c configRollbackCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return nil
 	})
-	return errors.Join(err, pending.err())
+	return errors.Join(err, answer.Waits(), pending.err())
 }

@@ -65,16 +65,20 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		Models: c.Models, Endpoints: c.Endpoints, Addresses: c.Addresses, Metadata: c.Metadata,
 		Limits: limits, Budgets: c.budgets(), CreateMissing: c.CreateMissing,
 	})
-	if err != nil {
+	if err != nil && key.Key == "" {
 		return admincli.Said(err)
 	}
-	return errors.Join(printNewKey(stdout, c.outputFlags, key), pending.err())
+	return errors.Join(printNewKey(stdout, c.outputFlags, key), err, pending.err())
 }
 
 func printNewKey(stdout io.Writer, o outputFlags, key adminapi.NewKey) error {
 	return o.show(stdout, key, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w,
 			"Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n", key.ID, key.Key)
+		if err == nil && key.Pending {
+			_, err = fmt.Fprintf(w, "It does not work before somebody else approves it: modelgate approval approve %s\n",
+				key.Approval.ID)
+		}
 		return err
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.uber.org/zap"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
@@ -27,6 +28,7 @@ const (
 	exitFailed  = 1
 	exitUsage   = 2
 	exitRefused = 3   // of a request that cannot be served, and of a change that is stored and not in force
+	exitWaits   = 4   // of a change that waits for a second person's approval
 	exitSignal  = 130 // as a shell says of what Ctrl-C ended
 )
 
@@ -122,6 +124,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitRefused // stdout has the client's error
 	case errors.Is(err, errNotInForce):
 		return fail(stderr, err, exitRefused)
+	case waits(err):
+		return fail(stderr, err, exitWaits)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}
@@ -129,6 +133,12 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, fmt.Errorf("%w (try --help)", err), exitUsage)
 	}
 	return fail(stderr, ofAnother(err), exitFailed)
+}
+
+// waits reports whether a change is not made because it waits for approval.
+func waits(err error) bool {
+	_, ok := errors.AsType[*adminapi.WaitingError](err)
+	return ok
 }
 
 // ofAnother adds what helps where a file may not be opened.

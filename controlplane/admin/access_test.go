@@ -45,6 +45,11 @@ func endpoints() []struct {
 		{"DELETE", "/admin/v1/exchanges/x/bodies", ``, admin.BodiesDelete},
 		{"DELETE", "/admin/v1/bodies?key=x", ``, admin.BodiesDelete},
 		{"POST", "/admin/v1/erasures", `{"user":"x"}`, admin.Everything},
+		{"GET", "/admin/v1/approvals", ``, admin.KeysRead},
+		{"GET", "/admin/v1/approvals/x", ``, admin.KeysRead},
+		{"DELETE", "/admin/v1/approvals/x", ``, admin.KeysWrite},
+		{"POST", "/admin/v1/approvals/x/approve", ``, admin.AdminsWrite},
+		{"POST", "/admin/v1/approvals/x/reject", `{}`, admin.AdminsWrite},
 		{"GET", "/admin/v1/audit", ``, admin.AuditRead},
 		{"GET", "/admin/v1/audit/verify", ``, admin.AuditRead},
 		{"GET", "/admin/v1/audit/sinks", ``, admin.AuditRead},
@@ -89,7 +94,7 @@ func endpoints() []struct {
 			read, write = admin.KeysRead, admin.KeysWrite
 		case "Account", "AdminToken", "IdentityProvider", "IdentityGroup", "TokenIssuer", "CertificateIssuer":
 			read, write = admin.AdminsRead, admin.AdminsWrite
-		case "AuditSink", "Retention":
+		case "AuditSink", "Retention", "ApprovalRule":
 			write = admin.Everything
 		}
 		path := "/admin/v1/" + k.Plural
@@ -159,9 +164,8 @@ func scopesOf(r configv1.Role) []admin.Scope { return admin.ScopesOf(r) }
 
 func (b *bench) makeToken(t *testing.T, body string) adminapi.NewToken {
 	t.Helper()
-	a := b.do(t, "POST", "/admin/v1/admintokens", body)
+	a, made := b.do(t, "POST", "/admin/v1/admintokens", body), adminapi.NewToken{}
 	require.Equal(t, 201, a.status, a.body)
-	var made adminapi.NewToken
 	require.NoError(t, json.Unmarshal([]byte(a.body), &made))
 	return made
 }
@@ -177,9 +181,9 @@ func TestTokenLivesFromItsCreationToItsDeletion(t *testing.T) {
 	raw, err := b.etcd.Get(t.Context(), "/modelgate/v1/admintokens/"+made.ID)
 	require.NoError(t, err)
 	require.NotContains(t, string(raw.Kvs[0].Value), made.Token)
-	shown := b.do(t, "GET", "/admin/v1/admintokens", "")
-	require.NotContains(t, shown.body, made.Token)
-	require.NotContains(t, shown.body, `"hash"`)
+	shown := b.do(t, "GET", "/admin/v1/admintokens", "").body
+	require.NotContains(t, shown, made.Token)
+	require.NotContains(t, shown, `"hash"`)
 	for _, wrong := range []string{made.Token[:len(made.Token)-1], made.Token + "x", strings.TrimPrefix(made.Token, "mg"),
 		"mgadm_01JD3T9Q8H6R5W4Z2Y0X9V8N7M.x", "mg../keys.x"} {
 		requireError(t, b.do(t, "GET", "/admin/v1/providers", "", as(wrong)), 401, "invalid_admin_token", "")
@@ -245,8 +249,8 @@ func TestNobodyGivesRightsThatAreNotTheirs(t *testing.T) {
 	} {
 		requireError(t, b.do(t, tc.method, tc.path, tc.body, as(of)), 403, "insufficient_permissions", "you do not")
 	}
-	a := b.do(t, "POST", "/admin/v1/admintokens", `{"display_name":"x","scopes":["keys:read"]}`, as(of))
-	require.Equal(t, 201, a.status, a.body)
+	require.Equal(t, 201, b.do(t, "POST", "/admin/v1/admintokens", `{"display_name":"x","scopes":["keys:read"]}`,
+		as(of)).status)
 }
 
 const anIssuer = `"issuer":"https://login.example"`

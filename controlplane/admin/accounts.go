@@ -123,6 +123,8 @@ func rightsOf(o configv1.Object) []Scope {
 		return []Scope{Everything}
 	case *configv1.Retention: // it deletes the audit log
 		return []Scope{Everything}
+	case *configv1.ApprovalRule: // it bounds what everybody else may do alone
+		return []Scope{Everything}
 	case *configv1.AuditSink: // it gets what everybody does, and is evidence against everybody
 		return []Scope{Everything}
 	}

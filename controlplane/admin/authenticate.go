@@ -144,7 +144,7 @@ func (s *server) ofToken(ctx context.Context, token string) (Principal, error) {
 		return Principal{}, configstore.ErrNotFound
 	}
 	p := Principal{Name: name, Role: roleToken, Tenant: Tenant{stored.GetOrganization(), stored.GetProject()},
-		Provider: stored.GetIdentityProvider()}
+		Provider: stored.GetIdentityProvider(), Maker: stored.GetOwner()}
 	for _, scope := range stored.GetScopes() {
 		p.Scopes = append(p.Scopes, Scope(scope))
 	}

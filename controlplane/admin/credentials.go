@@ -44,7 +44,7 @@ func inheritHash(o, stored configv1.Object) error {
 		if !ok {
 			missing = "create a token with POST /admin/v1/admintokens"
 		}
-		o.Hash, o.Hint = was.GetHash(), was.GetHint()
+		o.Hash, o.Hint, o.Owner = was.GetHash(), was.GetHint(), was.GetOwner()
 	case *configv1.Account:
 		field, given = "password_hash", o.GetPasswordHash() != ""
 		if was, ok := stored.(*configv1.Account); ok && o.GetPassword() == "" {

@@ -16,8 +16,8 @@ import (
 )
 
 // exportedKinds are the kinds that files describe, by plural: what others refer to comes first. Keys, accounts and
-// tokens cannot be stored from a file. The gateway itself writes listings. No prune deletes the proof: audit sinks and
-// the retention are not among them.
+// tokens cannot be stored from a file. The gateway itself writes listings. No prune deletes the proof, or
+// what takes a second person: audit sinks, the retention and approval rules are not among them.
 var exportedKinds = [...]string{"organizations", "projects", "certificates", "providers", "catalogs", "models",
 	"routes", "gateways", "ratelimits", "checkers", "guardrails", "policies", "responsecaches", "tokenissuers",
 	"certificateissuers",

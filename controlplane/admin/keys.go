@@ -176,6 +176,12 @@ func (s *server) make(w http.ResponseWriter, r *http.Request, c change, o config
 	if c.dryRun {
 		return writeChanges(w, done)
 	}
+	if key, ok := made.(adminapi.NewKey); ok {
+		if key.Approval = done.waits(ref{kind, o.GetName()}); key.Approval != nil {
+			key.Pending = true
+			return httpapi.WriteJSON(w, http.StatusAccepted, key)
+		}
+	}
 	if err := s.await(w, r, done); err != nil {
 		return err
 	}

@@ -137,10 +137,13 @@ func (s *server) store(w http.ResponseWriter, r *http.Request, c change, decide 
 	if c.dryRun {
 		return writeChanges(w, done)
 	}
+	of, status := c.refs[0], http.StatusOK
+	if waits := done.waits(of); waits != nil {
+		return writeWaiting(w, waits)
+	}
 	if err := s.await(w, r, done); err != nil {
 		return err
 	}
-	of, status := c.refs[0], http.StatusOK
 	if done.changes[0].Action == adminapi.Created {
 		status = http.StatusCreated
 		w.Header().Set("Location", locationOf(of))

@@ -26,6 +26,7 @@ type plan struct {
 	writes   []configstore.Change     // what is to be stored
 	given    map[configstore.Ref]bool // what changes are of
 	written  map[configstore.Ref]int  // where in writes
+	held     []held                   // what waits for approval, and is not in writes
 	revision int64                    // of the configuration after it, once it is carried out
 }
 
@@ -160,6 +161,10 @@ func (p *plan) check() error {
 	if err := p.followGroups(); err != nil {
 		return err
 	}
+	return p.checkSet()
+}
+
+func (p *plan) checkSet() error {
 	already := configv1.ValidateSet(p.objects(nil))
 	var errs configv1.Errors
 	for _, e := range configv1.ValidateSet(p.objects(p.writes)) {
@@ -215,7 +220,7 @@ func (p *plan) onlyDeletes() bool {
 func (p *plan) entries(ctx context.Context, action string) []adminapi.AuditEntry {
 	var entries []adminapi.AuditEntry
 	for _, c := range p.changes {
-		if c.Action == adminapi.Unchanged {
+		if c.Action == adminapi.Unchanged || c.Action == adminapi.Pending {
 			continue
 		}
 		e := adminapi.AuditEntry{

@@ -74,6 +74,8 @@ type Principal struct {
 	Tenant  Tenant // to which the scopes are restricted
 	OwnKeys bool   // of keys, only those that the principal has made may be changed
 	Address string // that the call came from
+	// Maker is the account that made the token; empty: not known.
+	Maker string
 	// Provider is the IdentityProvider whose SCIM client it is.
 	Provider string
 }
@@ -103,6 +105,14 @@ func (p Principal) owner() string {
 		return ""
 	}
 	return p.Name
+}
+
+// person returns the account that the principal is, or that made the token; empty: not known.
+func (p Principal) person() string {
+	if p.Role == roleToken {
+		return p.Maker
+	}
+	return p.owner()
 }
 
 // May reports whether the principal may do something.

@@ -32,7 +32,7 @@ type route struct {
 
 // routes is the one table of what is served and who may use it.
 func (s *server) routes() []route {
-	return slices.Concat(s.objectRoutes(), s.ledgerRoutes(), s.stateRoutes())
+	return slices.Concat(s.objectRoutes(), s.approvalRoutes(), s.ledgerRoutes(), s.stateRoutes())
 }
 
 // objectRoutes are of the configuration.
@@ -55,6 +55,18 @@ func (s *server) objectRoutes() []route {
 			tenants: checked},
 		{pattern: "POST /admin/v1/providers/{name}/test", scope: ConfigWrite, handler: s.testProvider,
 			timeout: 15 * time.Second},
+	}
+}
+
+// approvalRoutes are of changes that wait for a second person.
+func (s *server) approvalRoutes() []route {
+	return []route{
+		{pattern: "GET /admin/v1/approvals", scope: KeysRead, handler: s.approvals, tenants: checked},
+		{pattern: "GET /admin/v1/approvals/{id}", scope: KeysRead, handler: s.approval, tenants: checked},
+		{pattern: "DELETE /admin/v1/approvals/{id}", scope: KeysWrite, handler: s.withdraw, tenants: checked},
+		{pattern: "POST /admin/v1/approvals/{id}/approve", scope: AdminsWrite, handler: s.approve, writes: true,
+			tenants: checked},
+		{pattern: "POST /admin/v1/approvals/{id}/reject", scope: AdminsWrite, handler: s.reject, tenants: checked},
 	}
 }
 
@@ -211,7 +223,8 @@ func WriteScope(kind configv1.Kind) Scope {
 	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
 		*configv1.TokenIssuer, *configv1.CertificateIssuer:
 		return AdminsWrite
-	case *configv1.AuditSink, *configv1.Retention: // one gets what everybody does, the other deletes it
+	case *configv1.AuditSink, *configv1.Retention, // one gets what everybody does, the other deletes it
+		*configv1.ApprovalRule: // it bounds what everybody else may do alone
 		return Everything
 	}
 	return ConfigWrite

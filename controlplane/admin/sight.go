@@ -200,6 +200,7 @@ func looksOfPeople() map[string]look {
 		"AdminToken.scopes":            {rights, "only users who have these scopes can give them"},
 		"AdminToken.expires_at":        {rights, "only users who have all scopes of the token can change it"},
 		"AdminToken.created_at":        {unseen, "when it was made"},
+		"AdminToken.owner":             {rights, "cannot be written"},
 		"Provisioning.*":               {rights, "only users who have all rights of the account, before and after, can change it"},
 		"AdminToken.identity_provider": {rights, "goes with the scope scim, which only owners can give"},
 
@@ -242,6 +243,7 @@ func looksOfAlerts() map[string]look {
 		"AlertEmail.to":       {decides, "who gets messages that are sent with it"},
 
 		"Retention.*":        {rights, "only users who have all rights can change it: it deletes the audit log"},
+		"ApprovalRule.*":     {rights, "only users who have all rights can change it: it bounds what others may do alone"},
 		"AuditSink.name":     {unseen, "the same as for a Provider"},
 		"AuditSink.from_now": {rights, "only users who have all rights can change it"},
 		"AuditSink.disabled": {rights, "only users who have all rights can change it"},

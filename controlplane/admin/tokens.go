@@ -25,7 +25,8 @@ func (s *server) createToken(w http.ResponseWriter, r *http.Request) error {
 	if err := named(asked.GetDisplayName(), asked.GetExpiresAt(), time.Now()); err != nil {
 		return err
 	}
-	asked.Name = id.New(tokenIDPrefix)
+	caller, _ := PrincipalOf(r.Context())
+	asked.Name, asked.Owner = id.New(tokenIDPrefix), caller.person()
 	token := newTokenSecret(asked.Name)
 	hash := s.config.Hasher.Hash(token.Reveal())
 	asked.Hash, asked.Hint = hash[:], auth.Hint(token)

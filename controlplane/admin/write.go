@@ -31,6 +31,8 @@ type change struct {
 	action string // for the audit log, where it is not create, update or delete
 	many   bool   // it may take applyTimeout, and not requestTimeout
 	reads  []ref  // what else has to be known of a change of one key alone
+	// approves is the change that waits and is approved; nil: the change is the caller's own.
+	approves *waiting
 }
 
 // alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
@@ -80,42 +82,64 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if c.dryRun || len(p.writes) == 0 {
+	if c.approves == nil {
+		if err := s.hold(reading, c, p); err != nil {
+			return nil, err
+		}
+	}
+	if c.dryRun {
 		return p, nil
 	}
-	entries := p.entries(ctx, c.action)
-	err = s.config.Audit.enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
+	beside, more, err := s.beside(reading, c, p)
+	if err != nil {
+		return nil, err
+	}
+	entries := append(p.entries(ctx, c.action), more...)
+	if len(entries) == 0 {
+		return p, nil
+	}
+	if c.approves != nil {
+		c.approves.sign(entries)
+	}
+	return p, s.commit(ctx, c, p, entries, beside)
+}
+
+// commit carries out a plan together with its entries of the audit log and what is written beside.
+func (s *server) commit(ctx context.Context, c change, p *plan, entries []adminapi.AuditEntry,
+	beside configstore.Also) error {
+	err := s.config.Audit.enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
 		versions, err := s.config.Audit.versionOps(ctx, p, entries)
 		if err != nil {
 			return err
 		}
 		also.With = append(also.With, versions...)
-		return s.carryOut(ctx, c, p, also)
+		return s.carryOut(ctx, c, p, also, beside)
 	})
-	if errors.Is(err, rpctypes.ErrNoSpace) && p.onlyDeletes() {
+	if errors.Is(err, rpctypes.ErrNoSpace) && len(p.writes) > 0 && p.onlyDeletes() {
 		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
-		if p.revision, err = s.config.Store.Remove(ctx, before, p.writes); err == nil {
+		if p.revision, err = s.config.Store.Remove(ctx, p.before, p.writes); err == nil {
 			s.config.Audit.direct(ctx, entries)
 			s.config.Audit.keepDirect(ctx, p, entries)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return err
 }
 
 // carryOut stores the changes of a plan and what belongs to them.
-func (s *server) carryOut(ctx context.Context, c change, p *plan, also configstore.Also) (err error) {
+func (s *server) carryOut(ctx context.Context, c change, p *plan, also ...configstore.Also) (err error) {
+	if len(p.writes) == 0 {
+		_, err = s.config.Store.Beside(ctx, also...)
+		return err
+	}
 	if !c.alone() {
-		p.revision, err = s.config.Store.Apply(ctx, p.before.Revision, p.writes, also)
+		p.revision, err = s.config.Store.Apply(ctx, p.before.Revision, p.writes, also...)
 		return err
 	}
 	var expected int64
 	if stored := p.before.Find(c.refs[0].kind, c.refs[0].name); stored != nil {
 		expected = stored.Revision
 	}
-	p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, also)
+	p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, also...)
 	return err
 }
 
@@ -165,7 +189,11 @@ func writeChanges(w http.ResponseWriter, p *plan) error {
 	if answer.Changes == nil {
 		answer.Changes = []adminapi.Change{}
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, answer)
+	status := http.StatusOK
+	if len(p.held) > 0 && p.held[0].shown.ID != "" { // of a dry run nothing waits
+		status = http.StatusAccepted
+	}
+	return httpapi.WriteJSON(w, status, answer)
 }
 
 // boolOf reads a query parameter that is true or false, or absent: false.

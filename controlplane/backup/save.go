@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (s Source) root(ctx context.Context) (fingerprint string, revision int64, e
 	return string(kvs[0].Value), r.Header.Revision, nil
 }
 
-// keys writes all keys as they were at one revision, but for those under a lease.
+// keys writes all keys as they were at one revision, but for those under a lease and changes that wait for approval.
 func (s Source) keys(ctx context.Context, revision int64, w *writer) error {
 	for from := prefix; from != ""; {
 		page, err := s.page(ctx, from, revision)
@@ -116,7 +117,7 @@ func (s Source) keys(ctx context.Context, revision int64, w *writer) error {
 		}
 		from = ""
 		for _, kv := range page.Kvs {
-			if kv.Lease == 0 {
+			if kv.Lease == 0 && !bytes.HasPrefix(kv.Key, []byte(configstore.Approvals)) {
 				if err := w.key(kv.Key, kv.Value); err != nil {
 					return err
 				}

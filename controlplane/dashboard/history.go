@@ -100,7 +100,10 @@ func (v *visit) rollback(w http.ResponseWriter, r *http.Request) error {
 			"The object was changed after you opened this page. The rollback would now do this:")
 	}
 	if err == nil {
-		_, err = v.api.Rollback(r.Context(), data.Kind, data.Name, data.Revision, false)
+		var answer adminapi.ApplyAnswer
+		if answer, err = v.api.Rollback(r.Context(), data.Kind, data.Name, data.Revision, false); err == nil {
+			err = answer.Waits()
+		}
 	}
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "rollback", data.title(), data, message)

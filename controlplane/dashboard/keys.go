@@ -149,7 +149,7 @@ func (v *visit) createKey(w http.ResponseWriter, r *http.Request) error {
 		asked := requestOf(data.Key)
 		asked.CreateMissing = data.CreateMissing
 		var made adminapi.NewKey
-		if made, err = v.api.CreateKey(r.Context(), asked); err == nil {
+		if made, err = v.api.CreateKey(r.Context(), asked); made.Key != "" { // also of one that waits for approval
 			data.Key.Name, data.New = made.ID, &made
 			return v.showNew(w, data)
 		}

@@ -3,11 +3,13 @@ package dashboard
 import (
 	"context"
 	"maps"
+	"net/http"
 	"sync"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 const (
@@ -65,11 +67,23 @@ func (v *visit) playKey(ctx context.Context) (string, error) {
 	expires := now.Add(playKeyLife).Truncate(time.Second)
 	made, err := v.api.CreateKey(ctx, adminapi.KeyRequest{DisplayName: "Playground of " + v.account.GetName(),
 		ExpiresAt: &expires, Metadata: map[string]string{playKeyLabel: v.account.GetName()}})
+	if made.Pending {
+		return "", v.withoutPlayKey(ctx, *made.Approval)
+	}
 	if err != nil {
 		return "", err
 	}
 	v.plays.put(session, playKey{made.ID, made.Key, expires}, now)
 	return made.Key, nil
+}
+
+// withoutPlayKey takes back a key that waits for approval: until then the chat would be forgotten.
+func (v *visit) withoutPlayKey(ctx context.Context, a adminapi.Approval) error {
+	if err := v.api.Withdraw(ctx, a.ID); err != nil {
+		return err
+	}
+	return &openai.Error{Status: http.StatusForbidden, Code: openai.CodeInsufficientPermissions,
+		Message: "The playground needs a key of its own without a budget, and such keys wait for approval here. " + a.Reason}
 }
 
 // dropPlayKeys deletes the keys that the visitor's playground has used and that have expired.

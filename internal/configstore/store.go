@@ -50,6 +50,11 @@ const (
 	// Turns is what the keys begin with, likewise, by which one of them alone does something. They are among the keys
 	// that an etcd may have into which a backup is restored.
 	Turns = "/modelgate/replicas.turn/"
+	// Approvals is what the keys begin with of changes that wait for approval. They are not saved in a backup: what they
+	// are based on is another revision after it is restored.
+	Approvals = "/modelgate/approvals/"
+	// ApprovalsVersion is written by every transaction that adds one, so that their number is bounded.
+	ApprovalsVersion = Approvals + "version"
 	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read before
 	// it is gone, or claimed.
 	RestoringKey = prefix + "restoring"

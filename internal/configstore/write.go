@@ -139,6 +139,13 @@ func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...Also
 		slices.Concat([]clientv3.Op{op}, more.Now, more.With, versions(c))...)
 }
 
+// Beside does what changes nothing of the configuration, while no staged changes are being made. The error is
+// ErrConflict where what also demands is not so.
+func (s *Store) Beside(ctx context.Context, also ...Also) (int64, error) {
+	more := together(also)
+	return s.commit(ctx, "write beside the configuration", more.If, slices.Concat(more.Now, more.With)...)
+}
+
 // Remove makes changes that are deletions, in an etcd that is full: such takes no other. Each object must be as it was
 // in before. The version of the configuration stays as it is, so that a control plane that starts before the next
 // change numbers it as it was.

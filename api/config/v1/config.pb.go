@@ -196,6 +196,56 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
 }
 
+// Approvers may approve changes, except their own.
+type Approvers int32
+
+const (
+	Approvers_APPROVERS_UNSPECIFIED Approvers = 0
+	Approvers_ADMINS                Approvers = 1 // accounts with the role ADMIN or OWNER
+	Approvers_TENANT_ADMINS         Approvers = 2 // and those with the role ADMIN in the organization or project
+)
+
+// Enum value maps for Approvers.
+var (
+	Approvers_name = map[int32]string{
+		0: "APPROVERS_UNSPECIFIED",
+		1: "ADMINS",
+		2: "TENANT_ADMINS",
+	}
+	Approvers_value = map[string]int32{
+		"APPROVERS_UNSPECIFIED": 0,
+		"ADMINS":                1,
+		"TENANT_ADMINS":         2,
+	}
+)
+
+func (x Approvers) Enum() *Approvers {
+	p := new(Approvers)
+	*p = x
+	return p
+}
+
+func (x Approvers) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Approvers) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[3].Descriptor()
+}
+
+func (Approvers) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[3]
+}
+
+func (x Approvers) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Approvers.Descriptor instead.
+func (Approvers) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
+}
+
 type Sampling int32
 
 const (
@@ -232,11 +282,11 @@ func (x Sampling) String() string {
 }
 
 func (Sampling) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[3].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[4].Descriptor()
 }
 
 func (Sampling) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[3]
+	return &file_api_config_v1_config_proto_enumTypes[4]
 }
 
 func (x Sampling) Number() protoreflect.EnumNumber {
@@ -245,7 +295,7 @@ func (x Sampling) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Sampling.Descriptor instead.
 func (Sampling) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 type Thinking int32
@@ -290,11 +340,11 @@ func (x Thinking) String() string {
 }
 
 func (Thinking) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[4].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[5].Descriptor()
 }
 
 func (Thinking) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[4]
+	return &file_api_config_v1_config_proto_enumTypes[5]
 }
 
 func (x Thinking) Number() protoreflect.EnumNumber {
@@ -303,7 +353,7 @@ func (x Thinking) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Thinking.Descriptor instead.
 func (Thinking) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
 }
 
 // AlertCondition is what an AlertRule looks at.
@@ -370,11 +420,11 @@ func (x AlertCondition) String() string {
 }
 
 func (AlertCondition) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[5].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[6].Descriptor()
 }
 
 func (AlertCondition) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[5]
+	return &file_api_config_v1_config_proto_enumTypes[6]
 }
 
 func (x AlertCondition) Number() protoreflect.EnumNumber {
@@ -383,7 +433,7 @@ func (x AlertCondition) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AlertCondition.Descriptor instead.
 func (AlertCondition) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 // SmtpTls is how a connection to an SMTP server is encrypted.
@@ -423,11 +473,11 @@ func (x SmtpTls) String() string {
 }
 
 func (SmtpTls) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[6].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[7].Descriptor()
 }
 
 func (SmtpTls) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[6]
+	return &file_api_config_v1_config_proto_enumTypes[7]
 }
 
 func (x SmtpTls) Number() protoreflect.EnumNumber {
@@ -436,7 +486,7 @@ func (x SmtpTls) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SmtpTls.Descriptor instead.
 func (SmtpTls) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 // GuardMode is what happens to what a rule finds.
@@ -476,11 +526,11 @@ func (x GuardMode) String() string {
 }
 
 func (GuardMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[7].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[8].Descriptor()
 }
 
 func (GuardMode) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[7]
+	return &file_api_config_v1_config_proto_enumTypes[8]
 }
 
 func (x GuardMode) Number() protoreflect.EnumNumber {
@@ -489,7 +539,7 @@ func (x GuardMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GuardMode.Descriptor instead.
 func (GuardMode) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 // GuardSide is a side of an exchange.
@@ -526,11 +576,11 @@ func (x GuardSide) String() string {
 }
 
 func (GuardSide) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[8].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[9].Descriptor()
 }
 
 func (GuardSide) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[8]
+	return &file_api_config_v1_config_proto_enumTypes[9]
 }
 
 func (x GuardSide) Number() protoreflect.EnumNumber {
@@ -539,7 +589,7 @@ func (x GuardSide) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GuardSide.Descriptor instead.
 func (GuardSide) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 // SensitiveData is a kind of data whose form is known.
@@ -591,11 +641,11 @@ func (x SensitiveData) String() string {
 }
 
 func (SensitiveData) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[9].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[10].Descriptor()
 }
 
 func (SensitiveData) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[9]
+	return &file_api_config_v1_config_proto_enumTypes[10]
 }
 
 func (x SensitiveData) Number() protoreflect.EnumNumber {
@@ -604,7 +654,7 @@ func (x SensitiveData) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SensitiveData.Descriptor instead.
 func (SensitiveData) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 // CheckerType is how a Checker is called.
@@ -656,11 +706,11 @@ func (x CheckerType) String() string {
 }
 
 func (CheckerType) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[10].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[11].Descriptor()
 }
 
 func (CheckerType) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[10]
+	return &file_api_config_v1_config_proto_enumTypes[11]
 }
 
 func (x CheckerType) Number() protoreflect.EnumNumber {
@@ -669,7 +719,7 @@ func (x CheckerType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CheckerType.Descriptor instead.
 func (CheckerType) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 // A Provider is an account with a model vendor, or an endpoint that uses a vendor's dialect.
@@ -3600,8 +3650,10 @@ type AdminToken struct {
 	// IdentityProvider whose SCIM client has the token. It goes with the scope scim, which stands alone.
 	IdentityProvider string `protobuf:"bytes,8,opt,name=identity_provider,json=identityProvider,proto3" json:"identity_provider,omitempty"`
 	// Restricts the token to an organization, or to a project of it.
-	Organization  string `protobuf:"bytes,9,opt,name=organization,proto3" json:"organization,omitempty"`
-	Project       string `protobuf:"bytes,10,opt,name=project,proto3" json:"project,omitempty"`
+	Organization string `protobuf:"bytes,9,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project      string `protobuf:"bytes,10,opt,name=project,proto3" json:"project,omitempty"`
+	// Account that made the token, or that made the token which made it. Empty: not known. Never written by hand.
+	Owner         string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3706,6 +3758,130 @@ func (x *AdminToken) GetProject() string {
 	return ""
 }
 
+func (x *AdminToken) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+// An ApprovalRule says which changes of keys, projects and organizations wait until a second person approves them. See
+// docs/approvals.md.
+type ApprovalRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Only what is of this organization. Empty: all.
+	Organization string `protobuf:"bytes,2,opt,name=organization,proto3" json:"organization,omitempty"`
+	// Only what is of this project of the organization. Empty: all.
+	Project  string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	Disabled bool   `protobuf:"varint,4,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// What a key, a project or an organization may spend in a day without approval, in US dollars as in a budget.
+	BudgetUsdDay string `protobuf:"bytes,5,opt,name=budget_usd_day,json=budgetUsdDay,proto3" json:"budget_usd_day,omitempty"`
+	// Likewise, in a month.
+	BudgetUsdMonth string `protobuf:"bytes,6,opt,name=budget_usd_month,json=budgetUsdMonth,proto3" json:"budget_usd_month,omitempty"`
+	// Each new key waits, and each change by which a key may do more.
+	Keys bool `protobuf:"varint,7,opt,name=keys,proto3" json:"keys,omitempty"`
+	// Who may approve. Default: ADMINS.
+	Approvers Approvers `protobuf:"varint,8,opt,name=approvers,proto3,enum=modelgate.config.v1.Approvers" json:"approvers,omitempty"`
+	// How long a change waits before it expires. Default 604800s (7 days), 1 hour to 90 days.
+	ExpiresAfter  *durationpb.Duration `protobuf:"bytes,9,opt,name=expires_after,json=expiresAfter,proto3" json:"expires_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalRule) Reset() {
+	*x = ApprovalRule{}
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalRule) ProtoMessage() {}
+
+func (x *ApprovalRule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalRule.ProtoReflect.Descriptor instead.
+func (*ApprovalRule) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ApprovalRule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ApprovalRule) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *ApprovalRule) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ApprovalRule) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *ApprovalRule) GetBudgetUsdDay() string {
+	if x != nil {
+		return x.BudgetUsdDay
+	}
+	return ""
+}
+
+func (x *ApprovalRule) GetBudgetUsdMonth() string {
+	if x != nil {
+		return x.BudgetUsdMonth
+	}
+	return ""
+}
+
+func (x *ApprovalRule) GetKeys() bool {
+	if x != nil {
+		return x.Keys
+	}
+	return false
+}
+
+func (x *ApprovalRule) GetApprovers() Approvers {
+	if x != nil {
+		return x.Approvers
+	}
+	return Approvers_APPROVERS_UNSPECIFIED
+}
+
+func (x *ApprovalRule) GetExpiresAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ExpiresAfter
+	}
+	return nil
+}
+
 // A Gateway is an HTTPS listener of Envoy.
 type Gateway struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3733,7 +3909,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3745,7 +3921,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3758,7 +3934,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Gateway) GetName() string {
@@ -3843,7 +4019,7 @@ type Cors struct {
 
 func (x *Cors) Reset() {
 	*x = Cors{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +4031,7 @@ func (x *Cors) String() string {
 func (*Cors) ProtoMessage() {}
 
 func (x *Cors) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +4044,7 @@ func (x *Cors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cors.ProtoReflect.Descriptor instead.
 func (*Cors) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Cors) GetOrigins() []string {
@@ -3914,7 +4090,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3926,7 +4102,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3939,7 +4115,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -3980,7 +4156,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4168,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4181,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Certificate) GetName() string {
@@ -4054,7 +4230,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4066,7 +4242,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4079,7 +4255,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Route) GetName() string {
@@ -4125,7 +4301,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4137,7 +4313,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4150,7 +4326,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Catalog) GetName() string {
@@ -4190,7 +4366,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4202,7 +4378,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4215,7 +4391,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -4288,7 +4464,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4300,7 +4476,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4313,7 +4489,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -4467,7 +4643,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4479,7 +4655,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4492,7 +4668,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Price) GetInput() string {
@@ -4604,7 +4780,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4616,7 +4792,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4629,7 +4805,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -4693,7 +4869,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4705,7 +4881,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4718,7 +4894,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -4750,7 +4926,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4762,7 +4938,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4775,7 +4951,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -4840,7 +5016,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4852,7 +5028,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4865,7 +5041,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *JobService) GetName() string {
@@ -4914,7 +5090,7 @@ type StoredResponses struct {
 
 func (x *StoredResponses) Reset() {
 	*x = StoredResponses{}
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4926,7 +5102,7 @@ func (x *StoredResponses) String() string {
 func (*StoredResponses) ProtoMessage() {}
 
 func (x *StoredResponses) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4939,7 +5115,7 @@ func (x *StoredResponses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
 func (*StoredResponses) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StoredResponses) GetRetention() *durationpb.Duration {
@@ -4965,7 +5141,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4977,7 +5153,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4990,7 +5166,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -5041,7 +5217,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5053,7 +5229,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5066,7 +5242,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Webhook) GetName() string {
@@ -5147,7 +5323,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5159,7 +5335,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5172,7 +5348,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AlertRule) GetName() string {
@@ -5269,7 +5445,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5281,7 +5457,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5294,7 +5470,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -5350,7 +5526,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5362,7 +5538,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5375,7 +5551,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -5396,7 +5572,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5408,7 +5584,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5421,7 +5597,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -5450,7 +5626,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5462,7 +5638,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5475,7 +5651,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -5541,7 +5717,7 @@ type AuditSink struct {
 
 func (x *AuditSink) Reset() {
 	*x = AuditSink{}
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5553,7 +5729,7 @@ func (x *AuditSink) String() string {
 func (*AuditSink) ProtoMessage() {}
 
 func (x *AuditSink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5566,7 +5742,7 @@ func (x *AuditSink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSink.ProtoReflect.Descriptor instead.
 func (*AuditSink) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditSink) GetName() string {
@@ -5636,7 +5812,7 @@ type AuditWebhook struct {
 
 func (x *AuditWebhook) Reset() {
 	*x = AuditWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5648,7 +5824,7 @@ func (x *AuditWebhook) String() string {
 func (*AuditWebhook) ProtoMessage() {}
 
 func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5661,7 +5837,7 @@ func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWebhook.ProtoReflect.Descriptor instead.
 func (*AuditWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditWebhook) GetUrl() string {
@@ -5686,7 +5862,7 @@ type AuditSyslog struct {
 
 func (x *AuditSyslog) Reset() {
 	*x = AuditSyslog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5698,7 +5874,7 @@ func (x *AuditSyslog) String() string {
 func (*AuditSyslog) ProtoMessage() {}
 
 func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5711,7 +5887,7 @@ func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSyslog.ProtoReflect.Descriptor instead.
 func (*AuditSyslog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AuditSyslog) GetAddress() string {
@@ -5746,7 +5922,7 @@ type AuditOtlp struct {
 
 func (x *AuditOtlp) Reset() {
 	*x = AuditOtlp{}
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5758,7 +5934,7 @@ func (x *AuditOtlp) String() string {
 func (*AuditOtlp) ProtoMessage() {}
 
 func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5771,7 +5947,7 @@ func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditOtlp.ProtoReflect.Descriptor instead.
 func (*AuditOtlp) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AuditOtlp) GetEndpoint() string {
@@ -5792,7 +5968,7 @@ type AuditFile struct {
 
 func (x *AuditFile) Reset() {
 	*x = AuditFile{}
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5804,7 +5980,7 @@ func (x *AuditFile) String() string {
 func (*AuditFile) ProtoMessage() {}
 
 func (x *AuditFile) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5817,7 +5993,7 @@ func (x *AuditFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFile.ProtoReflect.Descriptor instead.
 func (*AuditFile) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AuditFile) GetPath() string {
@@ -5839,7 +6015,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5851,7 +6027,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5864,7 +6040,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Listing) GetName() string {
@@ -5894,7 +6070,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5906,7 +6082,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5919,7 +6095,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListedModel) GetId() string {
@@ -5971,7 +6147,7 @@ type Guardrail struct {
 
 func (x *Guardrail) Reset() {
 	*x = Guardrail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5983,7 +6159,7 @@ func (x *Guardrail) String() string {
 func (*Guardrail) ProtoMessage() {}
 
 func (x *Guardrail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5996,7 +6172,7 @@ func (x *Guardrail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
 func (*Guardrail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Guardrail) GetName() string {
@@ -6102,7 +6278,7 @@ type GuardRule struct {
 
 func (x *GuardRule) Reset() {
 	*x = GuardRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6114,7 +6290,7 @@ func (x *GuardRule) String() string {
 func (*GuardRule) ProtoMessage() {}
 
 func (x *GuardRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6127,7 +6303,7 @@ func (x *GuardRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
 func (*GuardRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GuardRule) GetName() string {
@@ -6242,7 +6418,7 @@ type TokenIssuer struct {
 
 func (x *TokenIssuer) Reset() {
 	*x = TokenIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6254,7 +6430,7 @@ func (x *TokenIssuer) String() string {
 func (*TokenIssuer) ProtoMessage() {}
 
 func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6267,7 +6443,7 @@ func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
 func (*TokenIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TokenIssuer) GetName() string {
@@ -6347,7 +6523,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6359,7 +6535,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6372,7 +6548,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TokenBinding) GetKey() string {
@@ -6414,7 +6590,7 @@ type CertificateIssuer struct {
 
 func (x *CertificateIssuer) Reset() {
 	*x = CertificateIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6426,7 +6602,7 @@ func (x *CertificateIssuer) String() string {
 func (*CertificateIssuer) ProtoMessage() {}
 
 func (x *CertificateIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6439,7 +6615,7 @@ func (x *CertificateIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateIssuer.ProtoReflect.Descriptor instead.
 func (*CertificateIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CertificateIssuer) GetName() string {
@@ -6512,7 +6688,7 @@ type CertificateBinding struct {
 
 func (x *CertificateBinding) Reset() {
 	*x = CertificateBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6524,7 +6700,7 @@ func (x *CertificateBinding) String() string {
 func (*CertificateBinding) ProtoMessage() {}
 
 func (x *CertificateBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6537,7 +6713,7 @@ func (x *CertificateBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateBinding.ProtoReflect.Descriptor instead.
 func (*CertificateBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CertificateBinding) GetKey() string {
@@ -6571,7 +6747,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6583,7 +6759,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6596,7 +6772,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Policy) GetName() string {
@@ -6664,7 +6840,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6676,7 +6852,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6689,7 +6865,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PolicyRule) GetName() string {
@@ -6767,7 +6943,7 @@ type ResponseCache struct {
 
 func (x *ResponseCache) Reset() {
 	*x = ResponseCache{}
-	mi := &file_api_config_v1_config_proto_msgTypes[69]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6779,7 +6955,7 @@ func (x *ResponseCache) String() string {
 func (*ResponseCache) ProtoMessage() {}
 
 func (x *ResponseCache) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[69]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6792,7 +6968,7 @@ func (x *ResponseCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseCache.ProtoReflect.Descriptor instead.
 func (*ResponseCache) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{69}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ResponseCache) GetName() string {
@@ -6908,7 +7084,7 @@ type SimilarAnswers struct {
 
 func (x *SimilarAnswers) Reset() {
 	*x = SimilarAnswers{}
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6920,7 +7096,7 @@ func (x *SimilarAnswers) String() string {
 func (*SimilarAnswers) ProtoMessage() {}
 
 func (x *SimilarAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6933,7 +7109,7 @@ func (x *SimilarAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimilarAnswers.ProtoReflect.Descriptor instead.
 func (*SimilarAnswers) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SimilarAnswers) GetUrl() string {
@@ -7005,7 +7181,7 @@ type Checker struct {
 
 func (x *Checker) Reset() {
 	*x = Checker{}
-	mi := &file_api_config_v1_config_proto_msgTypes[71]
+	mi := &file_api_config_v1_config_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7017,7 +7193,7 @@ func (x *Checker) String() string {
 func (*Checker) ProtoMessage() {}
 
 func (x *Checker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[71]
+	mi := &file_api_config_v1_config_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7030,7 +7206,7 @@ func (x *Checker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checker.ProtoReflect.Descriptor instead.
 func (*Checker) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{71}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Checker) GetName() string {
@@ -7357,7 +7533,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\brequests\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\brequests\x12D\n" +
 	"\x10refused_requests\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0frefusedRequests\x12/\n" +
 	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05usage\x12/\n" +
-	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05audit\"\xe4\x02\n" +
+	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05audit\"\xfa\x02\n" +
 	"\n" +
 	"AdminToken\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -7372,7 +7548,18 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x11identity_provider\x18\b \x01(\tR\x10identityProvider\x12\"\n" +
 	"\forganization\x18\t \x01(\tR\forganization\x12\x18\n" +
 	"\aproject\x18\n" +
-	" \x01(\tR\aproject\"\xdb\x02\n" +
+	" \x01(\tR\aproject\x12\x14\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner\"\xde\x02\n" +
+	"\fApprovalRule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\x12\x1a\n" +
+	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12$\n" +
+	"\x0ebudget_usd_day\x18\x05 \x01(\tR\fbudgetUsdDay\x12(\n" +
+	"\x10budget_usd_month\x18\x06 \x01(\tR\x0ebudgetUsdMonth\x12\x12\n" +
+	"\x04keys\x18\a \x01(\bR\x04keys\x12<\n" +
+	"\tapprovers\x18\b \x01(\x0e2\x1e.modelgate.config.v1.ApproversR\tapprovers\x12>\n" +
+	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\fexpiresAfter\"\xdb\x02\n" +
 	"\aGateway\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -7715,7 +7902,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aAUDITOR\x10\x04\x12\t\n" +
 	"\x05ADMIN\x10\x05\x12\n" +
 	"\n" +
-	"\x06MEMBER\x10\x06*D\n" +
+	"\x06MEMBER\x10\x06*E\n" +
+	"\tApprovers\x12\x19\n" +
+	"\x15APPROVERS_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06ADMINS\x10\x01\x12\x11\n" +
+	"\rTENANT_ADMINS\x10\x02*D\n" +
 	"\bSampling\x12\x18\n" +
 	"\x14SAMPLING_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOTH\x10\x01\x12\a\n" +
@@ -7796,213 +7988,217 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 12)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
 	(Role)(0),                     // 2: modelgate.config.v1.Role
-	(Sampling)(0),                 // 3: modelgate.config.v1.Sampling
-	(Thinking)(0),                 // 4: modelgate.config.v1.Thinking
-	(AlertCondition)(0),           // 5: modelgate.config.v1.AlertCondition
-	(SmtpTls)(0),                  // 6: modelgate.config.v1.SmtpTls
-	(GuardMode)(0),                // 7: modelgate.config.v1.GuardMode
-	(GuardSide)(0),                // 8: modelgate.config.v1.GuardSide
-	(SensitiveData)(0),            // 9: modelgate.config.v1.SensitiveData
-	(CheckerType)(0),              // 10: modelgate.config.v1.CheckerType
-	(*Provider)(nil),              // 11: modelgate.config.v1.Provider
-	(*Concurrency)(nil),           // 12: modelgate.config.v1.Concurrency
-	(*Credential)(nil),            // 13: modelgate.config.v1.Credential
-	(*VaultSecret)(nil),           // 14: modelgate.config.v1.VaultSecret
-	(*ManagedSecret)(nil),         // 15: modelgate.config.v1.ManagedSecret
-	(*WorkloadIdentity)(nil),      // 16: modelgate.config.v1.WorkloadIdentity
-	(*Timeouts)(nil),              // 17: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 18: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 19: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 20: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 21: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 22: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 23: modelgate.config.v1.Key
-	(*RetiredKey)(nil),            // 24: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 25: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 26: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 27: modelgate.config.v1.Organization
-	(*Project)(nil),               // 28: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 29: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 30: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 31: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 32: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 33: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 34: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 35: modelgate.config.v1.Account
-	(*Provisioning)(nil),          // 36: modelgate.config.v1.Provisioning
-	(*IdentityGroup)(nil),         // 37: modelgate.config.v1.IdentityGroup
-	(*Membership)(nil),            // 38: modelgate.config.v1.Membership
-	(*Identity)(nil),              // 39: modelgate.config.v1.Identity
-	(*IdentityProvider)(nil),      // 40: modelgate.config.v1.IdentityProvider
-	(*GroupRole)(nil),             // 41: modelgate.config.v1.GroupRole
-	(*Retention)(nil),             // 42: modelgate.config.v1.Retention
-	(*AdminToken)(nil),            // 43: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 44: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 45: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 46: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 47: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 48: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 49: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 50: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 51: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 52: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 53: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 54: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 55: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 56: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 57: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 58: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 59: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 60: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 61: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 62: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 63: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 64: modelgate.config.v1.AlertEmail
-	(*AuditSink)(nil),             // 65: modelgate.config.v1.AuditSink
-	(*AuditWebhook)(nil),          // 66: modelgate.config.v1.AuditWebhook
-	(*AuditSyslog)(nil),           // 67: modelgate.config.v1.AuditSyslog
-	(*AuditOtlp)(nil),             // 68: modelgate.config.v1.AuditOtlp
-	(*AuditFile)(nil),             // 69: modelgate.config.v1.AuditFile
-	(*Listing)(nil),               // 70: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 71: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 72: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 73: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 74: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 75: modelgate.config.v1.TokenBinding
-	(*CertificateIssuer)(nil),     // 76: modelgate.config.v1.CertificateIssuer
-	(*CertificateBinding)(nil),    // 77: modelgate.config.v1.CertificateBinding
-	(*Policy)(nil),                // 78: modelgate.config.v1.Policy
-	(*PolicyRule)(nil),            // 79: modelgate.config.v1.PolicyRule
-	(*ResponseCache)(nil),         // 80: modelgate.config.v1.ResponseCache
-	(*SimilarAnswers)(nil),        // 81: modelgate.config.v1.SimilarAnswers
-	(*Checker)(nil),               // 82: modelgate.config.v1.Checker
-	nil,                           // 83: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 84: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 85: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 86: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 87: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 88: google.protobuf.Timestamp
+	(Approvers)(0),                // 3: modelgate.config.v1.Approvers
+	(Sampling)(0),                 // 4: modelgate.config.v1.Sampling
+	(Thinking)(0),                 // 5: modelgate.config.v1.Thinking
+	(AlertCondition)(0),           // 6: modelgate.config.v1.AlertCondition
+	(SmtpTls)(0),                  // 7: modelgate.config.v1.SmtpTls
+	(GuardMode)(0),                // 8: modelgate.config.v1.GuardMode
+	(GuardSide)(0),                // 9: modelgate.config.v1.GuardSide
+	(SensitiveData)(0),            // 10: modelgate.config.v1.SensitiveData
+	(CheckerType)(0),              // 11: modelgate.config.v1.CheckerType
+	(*Provider)(nil),              // 12: modelgate.config.v1.Provider
+	(*Concurrency)(nil),           // 13: modelgate.config.v1.Concurrency
+	(*Credential)(nil),            // 14: modelgate.config.v1.Credential
+	(*VaultSecret)(nil),           // 15: modelgate.config.v1.VaultSecret
+	(*ManagedSecret)(nil),         // 16: modelgate.config.v1.ManagedSecret
+	(*WorkloadIdentity)(nil),      // 17: modelgate.config.v1.WorkloadIdentity
+	(*Timeouts)(nil),              // 18: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 19: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 20: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 21: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 22: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 23: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 24: modelgate.config.v1.Key
+	(*RetiredKey)(nil),            // 25: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 26: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 27: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 28: modelgate.config.v1.Organization
+	(*Project)(nil),               // 29: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 30: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 31: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 32: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 33: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 34: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 35: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 36: modelgate.config.v1.Account
+	(*Provisioning)(nil),          // 37: modelgate.config.v1.Provisioning
+	(*IdentityGroup)(nil),         // 38: modelgate.config.v1.IdentityGroup
+	(*Membership)(nil),            // 39: modelgate.config.v1.Membership
+	(*Identity)(nil),              // 40: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 41: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 42: modelgate.config.v1.GroupRole
+	(*Retention)(nil),             // 43: modelgate.config.v1.Retention
+	(*AdminToken)(nil),            // 44: modelgate.config.v1.AdminToken
+	(*ApprovalRule)(nil),          // 45: modelgate.config.v1.ApprovalRule
+	(*Gateway)(nil),               // 46: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 47: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 48: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 49: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 50: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 51: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 52: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 53: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 54: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 55: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 56: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 57: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 58: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 59: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 60: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 61: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 62: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 63: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 64: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 65: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 66: modelgate.config.v1.AlertEmail
+	(*AuditSink)(nil),             // 67: modelgate.config.v1.AuditSink
+	(*AuditWebhook)(nil),          // 68: modelgate.config.v1.AuditWebhook
+	(*AuditSyslog)(nil),           // 69: modelgate.config.v1.AuditSyslog
+	(*AuditOtlp)(nil),             // 70: modelgate.config.v1.AuditOtlp
+	(*AuditFile)(nil),             // 71: modelgate.config.v1.AuditFile
+	(*Listing)(nil),               // 72: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 73: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 74: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 75: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 76: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 77: modelgate.config.v1.TokenBinding
+	(*CertificateIssuer)(nil),     // 78: modelgate.config.v1.CertificateIssuer
+	(*CertificateBinding)(nil),    // 79: modelgate.config.v1.CertificateBinding
+	(*Policy)(nil),                // 80: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 81: modelgate.config.v1.PolicyRule
+	(*ResponseCache)(nil),         // 82: modelgate.config.v1.ResponseCache
+	(*SimilarAnswers)(nil),        // 83: modelgate.config.v1.SimilarAnswers
+	(*Checker)(nil),               // 84: modelgate.config.v1.Checker
+	nil,                           // 85: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 86: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 87: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 88: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 89: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 90: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	13,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	83,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	17,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	18,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	14,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	85,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	18,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	19,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	12,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	87,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	14,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
-	15,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
-	16,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
-	87,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	87,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	87,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	21,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	22,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	17,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	88,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	20,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	88,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	88,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	25,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	26,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	84,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	24,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	29,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	88,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	13,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
+	89,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	15,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
+	16,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
+	17,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
+	89,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	89,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	89,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	22,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	23,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	18,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	90,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	21,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	90,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	90,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	26,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	27,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	86,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	25,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	30,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	90,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,   // 26: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,   // 27: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	25,  // 28: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	26,  // 29: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	88,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	31,  // 31: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	29,  // 32: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
-	25,  // 33: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	26,  // 34: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	88,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	31,  // 36: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	29,  // 37: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	30,  // 38: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	87,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	33,  // 40: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	34,  // 41: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	33,  // 42: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	26,  // 28: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	27,  // 29: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	90,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	32,  // 31: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	30,  // 32: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	26,  // 33: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	27,  // 34: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	90,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	32,  // 36: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	30,  // 37: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	31,  // 38: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	89,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	34,  // 40: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	35,  // 41: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	34,  // 42: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,   // 43: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,   // 44: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	88,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	39,  // 46: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
-	36,  // 47: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
-	38,  // 48: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
-	88,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	40,  // 46: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	37,  // 47: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
+	39,  // 48: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
+	90,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
 	2,   // 50: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
-	13,  // 51: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
-	41,  // 52: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	14,  // 51: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	42,  // 52: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	2,   // 53: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	87,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	89,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	2,   // 55: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	87,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
-	87,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
-	87,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
-	87,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
-	88,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	88,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	46,  // 62: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	45,  // 63: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	87,  // 64: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	13,  // 65: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	50,  // 66: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	51,  // 67: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	52,  // 68: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,   // 69: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,   // 70: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	85,  // 71: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	55,  // 72: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	53,  // 73: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	54,  // 74: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	58,  // 75: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	57,  // 76: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	87,  // 77: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	13,  // 78: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	5,   // 79: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	87,  // 80: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	87,  // 81: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	62,  // 82: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	63,  // 83: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	64,  // 84: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	13,  // 85: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	6,   // 86: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	66,  // 87: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
-	67,  // 88: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
-	68,  // 89: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
-	69,  // 90: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
-	13,  // 91: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
-	71,  // 92: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	73,  // 93: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	7,   // 94: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	8,   // 95: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	9,   // 96: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	75,  // 97: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	86,  // 98: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	77,  // 99: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
-	79,  // 100: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	87,  // 101: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
-	81,  // 102: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
-	13,  // 103: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
-	87,  // 104: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
-	10,  // 105: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
-	13,  // 106: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
-	87,  // 107: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
-	108, // [108:108] is the sub-list for method output_type
-	108, // [108:108] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	89,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	89,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	89,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	89,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	90,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	90,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	3,   // 62: modelgate.config.v1.ApprovalRule.approvers:type_name -> modelgate.config.v1.Approvers
+	89,  // 63: modelgate.config.v1.ApprovalRule.expires_after:type_name -> google.protobuf.Duration
+	48,  // 64: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	47,  // 65: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	89,  // 66: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	14,  // 67: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	52,  // 68: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	53,  // 69: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	54,  // 70: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	4,   // 71: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	5,   // 72: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	87,  // 73: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	57,  // 74: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	55,  // 75: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	56,  // 76: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	60,  // 77: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	59,  // 78: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	89,  // 79: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	14,  // 80: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	6,   // 81: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	89,  // 82: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	89,  // 83: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	64,  // 84: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	65,  // 85: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	66,  // 86: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	14,  // 87: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	7,   // 88: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	68,  // 89: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
+	69,  // 90: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
+	70,  // 91: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
+	71,  // 92: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
+	14,  // 93: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
+	73,  // 94: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	75,  // 95: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	8,   // 96: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	9,   // 97: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	10,  // 98: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	77,  // 99: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	88,  // 100: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	79,  // 101: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
+	81,  // 102: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	89,  // 103: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	83,  // 104: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
+	14,  // 105: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
+	89,  // 106: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
+	11,  // 107: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	14,  // 108: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	89,  // 109: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	110, // [110:110] is the sub-list for method output_type
+	110, // [110:110] is the sub-list for method input_type
+	110, // [110:110] is the sub-list for extension type_name
+	110, // [110:110] is the sub-list for extension extendee
+	0,   // [0:110] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -8020,16 +8216,16 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_SecretManager)(nil),
 		(*Credential_WorkloadIdentity)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[37].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[40].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[49].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[38].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[41].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      11,
-			NumMessages:   76,
+			NumEnums:      12,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -52,6 +52,7 @@ func Kinds() []Kind {
 		newKind("tokenissuers", (*validator).tokenIssuer),
 		newKind("certificateissuers", (*validator).certificateIssuer),
 		newKind("retentions", (*validator).retention),
+		newKind("approvalrules", (*validator).approvalRule),
 		newKind("alertrules", (*validator).alertRule),
 		newKind("alertreceivers", (*validator).alertReceiver),
 		newKind("auditsinks", (*validator).auditSink),

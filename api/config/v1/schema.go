@@ -54,7 +54,7 @@ func requiredFields() map[string][]string {
 		"TokenIssuer": {"name", "issuer", "audiences", "bindings"}, "TokenBinding": {"key"},
 		"CertificateIssuer": {"name", "ca", "bindings"}, "CertificateBinding": {"key", "identity"},
 		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
-		"Retention":     {"name"},
+		"Retention": {"name"}, "ApprovalRule": {"name"},
 		"IdentityGroup": {"name", "display_name", "provider"}, "Provisioning": {"provider", "id", "user_name"},
 		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"}, "VaultSecret": {"path", "field"},
 		"ManagedSecret": {"name"},

@@ -1,0 +1,333 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/id"
+)
+
+const (
+	// maxWaiting bounds the changes that wait, of which maxAsked can be of one asker, and likewise of all people of one
+	// organization together. maxWaitingBytes bounds the object of each.
+	maxWaiting      = 1000
+	maxAsked        = 100
+	maxWaitingBytes = 16 << 10
+	// maxReason bounds why a change is rejected, in bytes.
+	maxReason = 256
+	// expireEvery is how often the control plane looks for changes that have expired.
+	expireEvery = time.Minute
+)
+
+// Actions of the audit log.
+const (
+	actionAsk      = "ask"
+	actionApprove  = "approve"
+	actionReject   = "reject"
+	actionWithdraw = "withdraw"
+	actionExpire   = "expire"
+)
+
+// A waiting change is a change of one object as etcd keeps it until a second person has decided.
+type waiting struct {
+	adminapi.Approval
+	// Person is the account that asked, or that made the token which asked; empty: not known.
+	Person string `json:"person,omitempty"`
+	// ByToken means that a token asked.
+	ByToken bool `json:"by_token,omitempty"`
+	// Within is the organization to which the asker's rights are restricted; empty: they are not.
+	Within string `json:"within,omitempty"`
+	// Tenants means that the rules let admins of a tenant approve.
+	Tenants bool `json:"tenants,omitempty"`
+	// Base is the revision of the object that the change is of; 0: there was none.
+	Base int64 `json:"base,omitempty"`
+	// Object is what is stored when the change is approved. Of a key it has the hash.
+	Object json.RawMessage `json:"object"`
+
+	object   configv1.Object
+	revision int64 // of the key in etcd
+}
+
+func (w *waiting) key() string { return configstore.Approvals + w.ID }
+
+// kind returns the kind of the object, which is one of those that wait.
+func (w *waiting) kind() configv1.Kind { return configv1.KindOf(w.object) }
+
+// of reports whether somebody has asked for the change, also with a token that they made.
+func (w *waiting) of(p Principal) bool {
+	return p.Name == w.AskedBy || p.person() != "" && p.person() == w.Person
+}
+
+// taken is done in the transaction that ends the wait, which only one of several makes.
+func (w *waiting) taken() configstore.Also {
+	return configstore.Also{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.key()), "=", w.revision)},
+		Now: []clientv3.Op{clientv3.OpDelete(w.key())}}
+}
+
+// entry returns what the audit log says of the change.
+func (w *waiting) entry(ctx context.Context, action, what string) adminapi.AuditEntry {
+	p, _ := PrincipalOf(ctx)
+	return adminapi.AuditEntry{Actor: p.Name, Role: p.Role, Address: p.Address, Action: action, Kind: w.Kind,
+		Name: w.Name, Diff: what, RequestID: requestIDOf(ctx)}
+}
+
+// sign makes the entries of a plan those of an approval.
+func (w *waiting) sign(entries []adminapi.AuditEntry) {
+	for i := range entries {
+		entries[i].Action = actionApprove
+		entries[i].Diff = w.says() + "\n" + entries[i].Diff
+	}
+}
+
+func (w *waiting) says() string { return fmt.Sprintf("%s, asked by %s", w.ID, w.AskedBy) }
+
+// waiting returns all changes that wait, the oldest first, and the revision at which there was the last new one. What
+// something else has written is left out.
+func (s *server) waiting(ctx context.Context) (all []*waiting, version int64, err error) {
+	r, err := s.config.Audit.etcd.Get(ctx, configstore.Approvals, clientv3.WithPrefix())
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the changes that wait: %w", err)
+	}
+	for _, kv := range r.Kvs {
+		if string(kv.Key) == configstore.ApprovalsVersion {
+			version = kv.ModRevision
+			continue
+		}
+		w, err := waitingOf(kv)
+		if err != nil {
+			s.config.Log.Error("a change that waits for approval cannot be read", zap.ByteString("key", kv.Key),
+				zap.Error(err))
+			continue
+		}
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b *waiting) int { return strings.Compare(a.ID, b.ID) })
+	return all, version, nil
+}
+
+func waitingOf(kv *mvccpb.KeyValue) (*waiting, error) {
+	w := &waiting{revision: kv.ModRevision}
+	if err := json.Unmarshal(kv.Value, w); err != nil {
+		return nil, err
+	}
+	kind, ok := configv1.FindKind(w.Kind)
+	if !ok || !slices.Contains(kindsThatWait(), kind.Name) || w.AskedAt == nil || w.ExpiresAt == nil ||
+		string(kv.Key) != w.key() {
+		return nil, errors.New("it is not of this version")
+	}
+	var err error
+	w.object, err = kind.Unmarshal(w.Object)
+	if err == nil && w.object.GetName() != w.Name {
+		err = errors.New("its object has another name")
+	}
+	return w, err
+}
+
+// one returns a change that waits.
+func (s *server) one(ctx context.Context, id string) (*waiting, error) {
+	gone := fmt.Errorf("the change %q does not wait: it was decided or withdrawn, it has expired, or there was none: %w",
+		id, configstore.ErrNotFound)
+	r, err := s.config.Audit.etcd.Get(ctx, configstore.Approvals+id)
+	if err != nil {
+		return nil, fmt.Errorf("read a change that waits: %w", err)
+	}
+	if len(r.Kvs) == 0 || configstore.Approvals+id == configstore.ApprovalsVersion {
+		return nil, gone
+	}
+	return waitingOf(r.Kvs[0])
+}
+
+// beside returns what is written beside a plan, with what the audit log says of it: what the plan holds begins to
+// wait, or the change that it approves does not wait any more.
+func (s *server) beside(ctx context.Context, c change, p *plan) (also configstore.Also,
+	entries []adminapi.AuditEntry, err error) {
+	if c.approves != nil {
+		return c.approves.taken(), nil, nil
+	}
+	if len(p.held) == 0 {
+		return also, nil, nil
+	}
+	all, version, err := s.waiting(ctx)
+	if err != nil {
+		return also, nil, err
+	}
+	room := newRoom(all, p.caller)
+	for _, h := range p.held {
+		w, err := p.asked(h)
+		if err != nil {
+			return also, nil, err
+		}
+		if before := earlier(all, w); before != nil {
+			if before.asks(w) {
+				*h.shown = before.Approval
+				continue
+			}
+			taken := before.taken()
+			also.If, also.With = append(also.If, taken.If...), append(also.With, taken.Now...)
+			entries = append(entries, before.entry(ctx, actionWithdraw, before.says()+", replaced by "+w.ID))
+			room.leave()
+		}
+		if err := room.enter(); err != nil {
+			return also, nil, err
+		}
+		value, err := json.Marshal(w)
+		if err != nil {
+			return also, nil, err
+		}
+		also.With = append(also.With, clientv3.OpPut(w.key(), string(value)))
+		entries = append(entries, w.entry(ctx, actionAsk, w.ID+"\n"+w.Reason+"\n"+h.diff))
+		*h.shown = w.Approval
+	}
+	if len(entries) > 0 {
+		also.If = append(also.If, clientv3.Compare(clientv3.ModRevision(configstore.ApprovalsVersion), "=", version))
+		also.With = append(also.With, clientv3.OpPut(configstore.ApprovalsVersion, ""))
+	}
+	return also, entries, nil
+}
+
+// asked returns what begins to wait.
+func (p *plan) asked(h held) (*waiting, error) {
+	document, err := configv1.Marshal(h.Object)
+	if err != nil {
+		return nil, err
+	}
+	if len(document) > maxWaitingBytes {
+		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeObjectTooLarge, Message: fmt.Sprintf(
+				"%s %s waits for approval (%s), for which it may have at most %d bytes. It has %d.", h.Kind.Name, h.Name,
+				strings.Join(h.rules(), ", "), maxWaitingBytes, len(document))}
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	w := &waiting{Person: p.caller.person(), ByToken: p.caller.Role == roleToken,
+		Within: p.caller.Tenant.Organization, Tenants: true, Base: h.base, Object: document, object: h.Object}
+	expires := now.Add(h.reasons[0].Rule.Wait())
+	for _, r := range h.reasons {
+		w.Tenants = w.Tenants && r.Rule.GetApprovers() == configv1.Approvers_TENANT_ADMINS
+		if at := now.Add(r.Rule.Wait()); at.Before(expires) {
+			expires = at
+		}
+	}
+	w.Approval = *h.shown
+	w.ID, w.AskedBy, w.AskedAt, w.ExpiresAt = id.New("apr"), p.caller.Name, &now, &expires
+	return w, nil
+}
+
+// earlier returns the change of the same object that the same asker has asked for before.
+func earlier(all []*waiting, w *waiting) *waiting {
+	i := slices.IndexFunc(all, func(o *waiting) bool {
+		return o.AskedBy == w.AskedBy && o.Kind == w.Kind && o.Name == w.Name
+	})
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+// asks reports whether a change is the same as another, apart from the time.
+func (w *waiting) asks(o *waiting) bool {
+	if w.Base != o.Base || !slices.Equal(w.Rules, o.Rules) || !w.ExpiresAt.After(time.Now()) {
+		return false
+	}
+	if w.Base != 0 {
+		return bytes.Equal(w.Object, o.Object)
+	}
+	a, b := proto.Clone(w.object).(configv1.Object), proto.Clone(o.object).(configv1.Object)
+	for _, x := range []configv1.Object{a, b} {
+		if fd := x.ProtoReflect().Descriptor().Fields().ByName(createdAt); fd != nil {
+			x.ProtoReflect().Clear(fd)
+		}
+	}
+	return proto.Equal(a, b)
+}
+
+// room is how many more changes an asker may have waiting.
+type room struct{ all, own, within int }
+
+func newRoom(all []*waiting, p Principal) *room {
+	r := &room{maxWaiting - len(all), maxAsked, maxAsked}
+	for _, w := range all {
+		if w.AskedBy == p.Name {
+			r.own--
+		}
+		if w.Within == p.Tenant.Organization && w.Within != "" {
+			r.within--
+		}
+	}
+	return r
+}
+
+func (r *room) leave() { r.all, r.own, r.within = r.all+1, r.own+1, r.within+1 }
+
+func (r *room) enter() error {
+	r.all, r.own, r.within = r.all-1, r.own-1, r.within-1
+	if r.all < 0 || r.own < 0 || r.within < 0 {
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeInsufficientPermissions,
+			Message: "Too many changes wait for approval. Have them decided, or withdraw some."}
+	}
+	return nil
+}
+
+// Expire returns what ends changes that have waited too long, until its context ends. Each control plane may run it.
+func Expire(c Config) func(context.Context) error {
+	s := &server{config: c}
+	return func(ctx context.Context) error {
+		ticker := time.NewTicker(expireEvery)
+		defer ticker.Stop()
+		for {
+			if err := s.expire(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				c.Log.Warn("changes that have expired still wait for approval", zap.Error(err))
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-ticker.C:
+			}
+		}
+	}
+}
+
+// expire ends the changes that have expired at a time.
+func (s *server) expire(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
+	defer cancel()
+	all, _, err := s.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		if w.ExpiresAt.After(now) {
+			continue
+		}
+		e := w.entry(ctx, actionExpire, w.says())
+		e.Actor = "control plane"
+		if err := s.end(ctx, w, e); err != nil && !errors.Is(err, configstore.ErrConflict) { // somebody else was faster
+			return err
+		}
+	}
+	return nil
+}
+
+// end has a change wait no more, without making it. The error is ErrConflict where somebody else was faster.
+func (s *server) end(ctx context.Context, w *waiting, e adminapi.AuditEntry) error {
+	return s.config.Audit.enter(ctx, []adminapi.AuditEntry{e}, func(ctx context.Context, also configstore.Also) error {
+		_, err := s.config.Store.Beside(ctx, also, w.taken())
+		return err
+	})
+}
