@@ -235,7 +235,7 @@ func (x *Exchange) keepAnswer() {
 	a := &respcache.Answer{At: r.End, Model: r.Upstream, Provider: r.Provider, ContentType: c.media, Dropped: r.Dropped,
 		Adjusted: r.Adjusted, Cost: int64(r.Cost), Body: bytes.Clone(c.answer)}
 	c.cache.Keep(c.key, a)
-	c.cache.Learn(c.comparison, c.key)
+	c.cache.Learn(c.comparison, c.key, a.At)
 	x.endFlight(a, false)
 	x.dropCached()
 }

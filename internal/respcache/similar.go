@@ -18,7 +18,7 @@ type Comparison struct {
 
 // Compares reports whether a request, whose answer is a model's text, is compared with others.
 func (c *Cache) Compares(body []byte) bool {
-	if c.embedder.Load() == nil || c.remote != nil {
+	if c.embedder.Load() == nil {
 		return false
 	}
 	_, _, ok := lastText(body)
@@ -28,7 +28,7 @@ func (c *Cache) Compares(body []byte) bool {
 // Comparison returns what a request is compared by; nil where only an equal one has its answer. The answer to the
 // request is a model's text.
 func (c *Cache) Comparison(q *Question) *Comparison {
-	if c.embedder.Load() == nil || c.remote != nil {
+	if c.embedder.Load() == nil {
 		return nil
 	}
 	text, rest, ok := lastText(q.Body)
@@ -57,6 +57,10 @@ func (c *Cache) Similar(ctx context.Context, to *Comparison, now time.Time, maxA
 		return nil, how
 	}
 	least := c.config.GetSimilar().LeastSimilarity()
+	if c.remote != nil {
+		all := c.remote.likenesses(ctx, to.bucket, now, min(maxAge, c.config.KeptFor()))
+		return c.fetchFirst(ctx, nearest(all, v, least), now, maxAge), how
+	}
 	return c.findFirst(to.bucket, nearest(c.index.find(to.bucket), v, least), now, maxAge), how
 }
 
@@ -77,6 +81,16 @@ func (c *Cache) findFirst(bucket Key, found []neighbour, now time.Time, maxAge t
 	return nil
 }
 
+// fetchFirst is findFirst in Redis, which is asked for a few.
+func (c *Cache) fetchFirst(ctx context.Context, found []neighbour, now time.Time, maxAge time.Duration) *Answer {
+	for _, n := range found[:min(maxFetched, len(found))] {
+		if a := c.remote.find(ctx, n.key); a != nil && c.isFresh(a, now, maxAge) {
+			return a.similar(n.cosine)
+		}
+	}
+	return nil
+}
+
 // similar returns the answer for another request, to whose own it is so similar.
 func (a *Answer) similar(cosine float64) *Answer {
 	other := *a
@@ -84,10 +98,16 @@ func (a *Answer) similar(cosine float64) *Answer {
 	return &other
 }
 
-// Learn has the answer that is kept for a key found by similar requests, if the request's vector is known.
-func (c *Cache) Learn(from *Comparison, k Key) {
+// Learn has the answer that is kept for a key since a time found by similar requests, if the request's vector is
+// known.
+func (c *Cache) Learn(from *Comparison, k Key, at time.Time) {
 	if from == nil || len(from.vector.steps) == 0 {
 		return
 	}
-	c.index.add(from.bucket, likeness{from.vector, k})
+	l := likeness{from.vector, k}
+	if c.remote != nil {
+		c.remote.learn(from.bucket, l, at, c.config.KeptFor())
+		return
+	}
+	c.index.add(from.bucket, l)
 }

@@ -120,7 +120,7 @@ func keep(t *testing.T, c *respcache.Cache, q *respcache.Question, at time.Time)
 	require.Equal(t, respcache.ComparedDone, how)
 	k := c.Key(q)
 	c.Keep(k, &respcache.Answer{At: at, Body: q.Body})
-	c.Learn(compared, k)
+	c.Learn(compared, k, at)
 }
 
 // similar returns the answer of a similar request; nil if there is none.
@@ -338,7 +338,7 @@ func TestAServiceThatIsNotThere(t *testing.T) {
 		compared := c.Comparison(question(chat(question1)))
 		a, how := c.Similar(ctx, compared, time.Now(), time.Hour)
 		require.Nil(t, a)
-		c.Learn(compared, respcache.Key{}) // without a vector, this does nothing
+		c.Learn(compared, respcache.Key{}, time.Now()) // without a vector, this does nothing
 		return how
 	}
 	fixed := func(text string) func(http.ResponseWriter, *http.Request, string) {

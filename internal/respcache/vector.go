@@ -34,6 +34,15 @@ func vectorOf(components []float32) (vector, bool) {
 	return vector{steps, dot(steps, steps)}, true
 }
 
+// vectorIn returns the vector of steps that were stored.
+func vectorIn(stored []byte) vector {
+	steps := make([]int8, len(stored))
+	for i, b := range stored {
+		steps[i] = int8(b)
+	}
+	return vector{steps, dot(steps, steps)}
+}
+
 // dot returns the product of vectors of one length. The sum of the longest ones fits into 32 bits.
 func dot(a, b []int8) int64 {
 	var s, t, u, v int32
