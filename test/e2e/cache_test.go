@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/redistest"
 	"github.com/modelgate/modelgate/test/harness"
 )
@@ -79,34 +81,7 @@ func testTheResponseCache(t *testing.T, args []string) {
 		"config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("slow/m") })
 	c := g.As(g.Key)
-
-	const stampede = 500
-	var all sync.WaitGroup
-	results := make(chan string, stampede)
-	for range stampede {
-		all.Go(func() {
-			a := c.Do(t, http.MethodPost, chatPath, cachedChat("hi", `,"stream":true`))
-			results <- fmt.Sprint(a.Status, " ", a.Header.Get("X-Modelgate-Cache"), " ",
-				strings.Count(string(a.Body), "answer-1 "), " ", strings.Count(string(a.Body), "[DONE]"))
-		})
-	}
-	harness.Eventually(t, "the first has reached the provider", func() error {
-		if p.asked.Load() == 0 {
-			return errStill
-		}
-		return nil
-	})
-	close(p.may)
-	all.Wait()
-	close(results)
-	counts := map[string]int{}
-	for r := range results {
-		counts[r]++
-	}
-	require.Equal(t, 1, counts["200 miss 1 1"], counts)
-	require.Equal(t, stampede-1, counts["200 shared 1 1"]+counts["200 hit 1 1"], counts)
-	require.EqualValues(t, 1, p.asked.Load(), "one goes out")
-
+	testStampede(t, p, func() harness.Client { return c })
 	want := c.Do(t, http.MethodPost, chatPath, cachedChat("large", `,"stream":true,"seed":900000`))
 	require.Equal(t, "miss", want.Header.Get("X-Modelgate-Cache"))
 	harness.Eventually(t, "a large answer is kept", func() error {
@@ -133,4 +108,53 @@ func testTheResponseCache(t *testing.T, args []string) {
 		return err
 	})
 	g.WaitFor(t, `"cache":"hit answers (`)
+}
+
+// testStampede: of 500 equal requests of clients at once, one goes out.
+func testStampede(t *testing.T, p *slowpoke, client func() harness.Client) {
+	const stampede = 500
+	var all sync.WaitGroup
+	results := make(chan string, stampede)
+	for range stampede {
+		c := client()
+		all.Go(func() {
+			a := c.Do(t, http.MethodPost, chatPath, cachedChat("hi", `,"stream":true`))
+			results <- fmt.Sprint(a.Status, " ", a.Header.Get("X-Modelgate-Cache"), " ",
+				strings.Count(string(a.Body), "answer-1 "), " ", strings.Count(string(a.Body), "[DONE]"))
+		})
+	}
+	harness.Eventually(t, "the first has reached the provider", func() error {
+		if p.asked.Load() == 0 {
+			return errStill
+		}
+		return nil
+	})
+	close(p.may)
+	all.Wait()
+	close(results)
+	counts := map[string]int{}
+	for r := range results {
+		counts[r]++
+	}
+	require.Equal(t, 1, counts["200 miss 1 1"], counts)
+	require.Equal(t, stampede-1, counts["200 shared 1 1"]+counts["200 hit 1 1"], counts)
+	require.EqualValues(t, 1, p.asked.Load(), "one goes out")
+}
+
+// TestReplicasShareRequestsUnderWay: the same, to four replicas.
+func TestReplicasShareRequestsUnderWay(t *testing.T) {
+	p := &slowpoke{may: make(chan struct{})}
+	vendor := httptest.NewServer(p)
+	t.Cleanup(vendor.Close)
+	c := startClusterOf(t, []configv1.Object{
+		&configv1.Provider{Name: "slow", Vendor: "compatible", Endpoint: vendor.URL + "/v1", Models: []string{"m"}},
+		&configv1.ResponseCache{Name: "answers", MaxTemperature: 1},
+	}, "--cache", redistest.Start(t).URL, "--cache-timeout", "5s")
+	testStampede(t, p, func() harness.Client { // each with a connection of its own, so that all replicas have some
+		g := harness.Gateway{URL: c.URL, Key: c.Key, Client: harness.ClientFor(t, filepath.Join(c.Dir, "ca.crt"))}
+		return g.As(c.Key)
+	})
+	for _, extproc := range c.extprocs {
+		extproc.WaitFor(t, `"cache":"`)
+	}
 }

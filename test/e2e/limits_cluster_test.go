@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/redistest"
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
@@ -29,12 +30,19 @@ const (
 // Redis.
 type cluster struct {
 	*split
-	redis *redistest.Server
+	redis    *redistest.Server
+	extprocs []*harness.Process
 }
 
 // startCluster starts one with further flags of the ext_proc services.
 func startCluster(t *testing.T, flags ...string) *cluster {
+	return startClusterOf(t, nil, flags...)
+}
+
+// startClusterOf starts one with further objects.
+func startClusterOf(t *testing.T, objects []configv1.Object, flags ...string) *cluster {
 	c := &cluster{split: newSplit(t)}
+	c.extra = objects
 	c.redis = redistest.Start(t, redistest.Persistent()...)
 	c.listen = [2]string{c.socket("xds0"), c.socket("xds1")}
 	c.client = []string{"--xds-address", c.listen[0]}
@@ -53,7 +61,9 @@ func (c *cluster) startReplica(i int, flags []string) {
 	n := strconv.Itoa(i)
 	args := []string{"extproc", "--listen", c.socket("extproc" + n), "--admin", "127.0.0.1:0", "--node", "extproc" + n,
 		"--limits", c.redis.URL, "--spool", filepath.Join(c.Dir, "spool"+n)}
-	harness.Launch(c.t, nil, append(append(args, c.client...), flags...)...).WaitFor(c.t, "configuration received")
+	extproc := harness.Launch(c.t, nil, append(append(args, c.client...), flags...)...)
+	extproc.WaitFor(c.t, "configuration received")
+	c.extprocs = append(c.extprocs, extproc)
 	text := harness.Must(c.t, "", append([]string{"envoy", "bootstrap", "--node", "envoy" + n, "--extproc",
 		c.socket("extproc" + n),
 		"--admin-socket", filepath.Join(c.Dir, "envoy"+n+".sock")}, c.client...)...)

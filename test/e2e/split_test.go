@@ -140,8 +140,9 @@ func (s *split) configure() {
 			PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
 		&configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(s.port)},
 	}
+	objects = append(objects, s.extra...)
 	if s.object != nil {
-		objects = append(append(objects, s.extra...), s.object)
+		objects = append(objects, s.object)
 	}
 	for _, o := range objects {
 		y, err := configv1.MarshalYAML(o)
