@@ -73,7 +73,9 @@ func (c *Client) TestPolicies(ctx context.Context, policies []*configv1.Policy,
 	if err != nil {
 		return trial, err
 	}
-	err = c.call(ctx, request{method: http.MethodPost, path: "policies/test" + ListOptions{Filters: filters}.query(),
+	still := *c
+	still.wait = "" // nothing is changed
+	err = still.call(ctx, request{method: http.MethodPost, path: "policies/test" + ListOptions{Filters: filters}.query(),
 		body: body}, &trial)
 	return trial, err
 }

@@ -87,7 +87,7 @@ func titleOf(item adminapi.Item) string {
 // pageOfObject returns the path of an object's page.
 func pageOfObject(kind configv1.Kind, name string) string {
 	switch kind.Plural {
-	case "keys", "organizations", "projects", "providers", "models", "accounts":
+	case "keys", "organizations", "projects", "providers", "models", "policies", "accounts":
 		return pathTo(kind.Plural, name)
 	}
 	return objectPath("objects", kind.Name, name)

@@ -44,6 +44,7 @@ func navigation() []navGroup {
 		{"Routing", []navItem{
 			{"/providers", "Providers", admin.ConfigRead},
 			{"/models", "Models", admin.ConfigRead},
+			{"/policies", "Policies", admin.ConfigRead},
 		}},
 		{"Jobs", []navItem{
 			{"/batches", "Batches", admin.JobsRead},
@@ -149,6 +150,12 @@ func routingPages() []route {
 		{"GET /rate-limits", admin.ConfigRead, (*visit).rateLimits},
 		{"POST /rate-limits", admin.ConfigWrite, (*visit).createRateLimit},
 		{"GET /new/rate-limit", admin.ConfigWrite, (*visit).newRateLimit},
+
+		{"GET /policies", admin.ConfigRead, (*visit).policies},
+		{"POST /policies", admin.ConfigWrite, (*visit).createPolicy},
+		{"GET /new/policy", admin.ConfigWrite, (*visit).newPolicy},
+		{"GET /policies/{name}", admin.ConfigRead, (*visit).showPolicy},
+		{"POST /policies/{name}", admin.ConfigWrite, (*visit).changePolicy},
 
 		{"GET /providers", admin.ConfigRead, (*visit).providers},
 		{"POST /providers", admin.ConfigWrite, (*visit).createProvider},

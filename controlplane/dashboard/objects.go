@@ -24,7 +24,7 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 // homeOf returns the page that lists the objects of a kind.
 func homeOf(kind configv1.Kind) string {
 	switch kind.Plural {
-	case "keys", "organizations", "projects", "providers", "models", "accounts":
+	case "keys", "organizations", "projects", "providers", "models", "policies", "accounts":
 		return "/" + kind.Plural
 	case "ratelimits":
 		return "/rate-limits"

@@ -39,6 +39,8 @@ func fill(t *testing.T, b *bench, w *browser) string {
 		"target_priority", "")
 	made("/rate-limits", "name", "users", "domain", "requests", "unit", "MINUTE", "amount", "20", "entry_key", "key",
 		"entry_value", "", "entry_key", "user", "entry_value", "")
+	made("/policies", "name", "office", "rule_name", "tools", "rule_effect", "deny", "rule_mode", "enforce",
+		"rule_says", evil, "rule_expression", "user == r'''"+evil+"'''")
 	p := made("/keys", "display_name", evil, "organization", "acme", "project", "search", "metadata", "note="+evil,
 		"limit_domain", "tokens", "limit_unit", "HOUR", "limit_amount", "50", "limit_model", "", "budget_day", "0.50",
 		"expires_at", "2099-01-02T03:04")
@@ -96,7 +98,7 @@ func everyPage(key string) []string {
 		"/keys", "/keys?organization=acme", "/keys?q=" + url.QueryEscape(evil), key, key + "/revoke", key + "/rotate",
 		"/new/key", "/new/key?organization=" + url.QueryEscape(evil),
 		"/organizations", "/organizations/acme", "/new/organization", "/projects", "/projects/acme/search", "/new/project",
-		"/rate-limits", "/new/rate-limit",
+		"/rate-limits", "/new/rate-limit", "/policies", "/policies/office", "/new/policy",
 		"/providers", "/providers/echo", "/new/provider", "/models", "/models?where=" + url.QueryEscape(evil),
 		"/models?where=team/fast", "/models?where=echo/x", "/models/team/fast", "/new/model",
 		"/batches", "/batches/x", "/fine-tuning", "/fine-tuning/x", "/audit", "/data-plane", "/objects", "/objects/Key",
@@ -128,7 +130,7 @@ func TestEveryPageWhereThereIsNothingAndWhereTheLedgerIsAway(t *testing.T) {
 		b.ledger.away = away
 		for path, says := range map[string]string{
 			"/": "Add a provider", "/keys": "Create the first key", "/organizations": "Create an organization",
-			"/projects": "Create a project", "/rate-limits": "Create a rate limit",
+			"/projects": "Create a project", "/rate-limits": "Create a rate limit", "/policies": "Create a policy",
 			"/providers": "Add a provider", "/models": "Create a model", "/batches": "POST /v1/batches",
 			"/fine-tuning": "POST /v1/fine_tuning/jobs", "/requests": "playground",
 			"/requests?status=404": "No matching requests",

@@ -88,7 +88,7 @@ func TestEveryPageForEveryRoleOfATenant(t *testing.T) {
 		nav := w.get("/account").body
 		for path, shown := range map[string]bool{"/keys": true, "/projects": true, "/usage": true, "/findings": true,
 			"/accounts": role == configv1.Role_ADMIN, "/providers": false, "/models": false, "/rate-limits": false,
-			"/audit": false, "/objects": false, "/data-plane": false} {
+			"/policies": false, "/audit": false, "/objects": false, "/data-plane": false} {
 			require.Equal(t, shown, strings.Contains(nav, `<a href="`+path+`"`), "%s %s", role, path)
 		}
 		for _, path := range []string{"/", "/keys", "/projects", "/organizations", "/usage", "/requests", "/findings",
@@ -101,7 +101,7 @@ func TestEveryPageForEveryRoleOfATenant(t *testing.T) {
 		require.Contains(t, w.get("/keys").body, "mine-key")
 		require.Equal(t, 404, w.get("/projects/secretcorp/web").status)
 		require.Equal(t, 404, w.get("/organizations/secretcorp").status)
-		for _, path := range []string{"/providers", "/models", "/rate-limits", "/objects/Provider"} {
+		for _, path := range []string{"/providers", "/models", "/rate-limits", "/policies", "/objects/Provider"} {
 			require.Equal(t, 403, w.get(path).status, "%s %s", role, path)
 		}
 		made := w.post("/keys", "display_name", "my own", "organization", "mine", "project", "web")
@@ -121,7 +121,7 @@ func TestAViewerIsOfferedNothingToChange(t *testing.T) {
 	w := b.person(t, owner, "vera", "VIEWER")
 	for _, path := range []string{
 		"/", "/keys", key, "/organizations", "/organizations/acme", "/projects", "/projects/acme/search", "/rate-limits",
-		"/providers", "/providers/echo",
+		"/providers", "/providers/echo", "/policies", "/policies/office",
 		"/models", "/models/team/fast", "/objects", "/objects/Provider", "/objects/Provider/echo", "/batches", "/batches/x",
 		"/fine-tuning", "/audit", "/data-plane", "/usage", "/requests", "/findings",
 	} {

@@ -73,6 +73,7 @@ func functions() template.FuncMap {
 		"pairs":      pairLines,
 		"formTime":   formTime,
 		"rules":      rules,
+		"periods":    func() []choice { return []choice{{"1h", "last hour"}, {"24h", "last 24 hours"}, {"7d", "last 7 days"}} },
 		"credential": credentialText,
 		"jobLevel":   jobLevel,
 		"rows":       func(text string) int { return min(max(strings.Count(text, "\n")+4, 12), 40) },

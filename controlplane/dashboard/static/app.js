@@ -36,7 +36,7 @@ function moreRows(within) {
     button.onclick = () => {
       const rows = document.getElementById(button.dataset.more);
       const row = rows.lastElementChild.cloneNode(true);
-      for (const field of row.querySelectorAll("input, select")) field.value = field.tagName === "SELECT" ? field.options[0].value : "";
+      for (const field of row.querySelectorAll("input, select, textarea")) field.value = field.tagName === "SELECT" ? field.options[0].value : "";
       rows.append(row);
       row.querySelector("input, select").focus();
     };

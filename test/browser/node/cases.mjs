@@ -312,7 +312,7 @@ const keyPath = () => new URL(keyPage).pathname;
 const pages = () => ({
   overview: "/?range=1h&compare=true", usage: "/usage?by=model&range=1h", cost: "/usage?by=key&measure=cost&range=30d", requests: "/requests", "requests-live": "/requests?live=true&range=15m", "requests-none": "/requests?status=418", request: requestPath, "request-refused": refusedPath, playground: "/playground", keys: "/keys", "keys-none": "/keys?q=zzz", key: keyPath(),
   "key-new": "/new/key", "key-revoke": keyPath() + "/revoke", "key-rotate": keyPath() + "/rotate", organizations: "/organizations", organization: "/organizations/acme", "organization-new": "/new/organization",
-  "project-new": "/new/project", "rate-limits": "/rate-limits", "rate-limit-new": "/new/rate-limit", providers: "/providers", provider: "/providers/mine", "provider-new": "/new/provider",
+  "project-new": "/new/project", "rate-limits": "/rate-limits", "rate-limit-new": "/new/rate-limit", policies: "/policies", "policy-new": "/new/policy", providers: "/providers", provider: "/providers/mine", "provider-new": "/new/provider",
   models: "/models?where=team/fast", model: "/models/team/fast", "model-new": "/new/model", batches: "/batches", batch: batchPage, bodies: requestPage + "/bodies", find: "/find?q=team", alerts: "/alerts", projects: "/projects", "fine-tuning": "/fine-tuning", "data-plane": "/data-plane", audit: "/audit", objects: "/objects",
   "objects-gateway": "/objects/Gateway", object: "/objects/Model/team/fast", "object-new": "/new/object/Route", delete: "/delete/Model/team/fast", accounts: "/accounts", account: "/accounts/vera", "account-new": "/new/account",
   tokens: "/tokens", "token-new": "/new/token", profile: "/account", missing: "/nothing",
