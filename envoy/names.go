@@ -34,6 +34,8 @@ const (
 	RouteJobs    = "jobs"
 	// RouteSession is the route of a planned session of the Realtime API.
 	RouteSession = "session"
+	// RouteReplayed is the route of a request whose answer is a kept stream. Envoy itself answers.
+	RouteReplayed = "replayed"
 )
 
 // Dynamic metadata.
@@ -60,6 +62,8 @@ const (
 	KindJobs   = "jobs"   // to the job service
 	// KindSession is a session of the Realtime API: an upgraded connection to one of several providers
 	KindSession = "session"
+	// KindReplayed is a request whose answer the ext_proc service sends piece by piece
+	KindReplayed = "replayed"
 )
 
 // gRPC metadata on an ext_proc stream that says which filter opened it.
@@ -112,7 +116,8 @@ const (
 	AttributeAttempt      = "upstream.request_attempt_count"
 	AttributeCodeDetails  = "response.code_details"
 	CodeDetailsUpstream   = "via_upstream"
-	ImmediateDetailPrefix = "mg_" // of every reply that the ext_proc service makes itself
+	CodeDetailsOwn        = "direct_response" // of the route replayed
+	ImmediateDetailPrefix = "mg_"             // of every reply that the ext_proc service makes itself
 )
 
 // The logs in Envoy's gRPC access log stream: of requests, and of attempts that have failed.

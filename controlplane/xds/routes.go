@@ -39,6 +39,7 @@ func (b *builder) routeConfiguration(name string, limit uint64, others ...*route
 				onward(envoy.RoutePlanned, envoy.KindLLM, retryPolicy(idle), idle),
 				// Without retries Envoy keeps no copy of a streamed body.
 				onward(envoy.RoutePassed, envoy.KindPassed, &routev3.RetryPolicy{PerTryIdleTimeout: durationpb.New(idle)}, idle),
+				replayed(),
 			}, others...),
 		}},
 	}
@@ -88,6 +89,20 @@ func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration)
 			IdleTimeout:          durationpb.New(max(300*time.Second, idle+time.Minute)),
 			MaxStreamDuration:    &routev3.RouteAction_MaxStreamDuration{MaxStreamDuration: durationpb.New(maxStream)},
 			RetryPolicy:          retries,
+		}},
+	}
+}
+
+// replayed returns the route on which Envoy answers. The ext_proc service replaces the answer, which needs a body for
+// that.
+func replayed() *routev3.Route {
+	return &routev3.Route{
+		Name:                 envoy.RouteReplayed,
+		Match:                ofKind(envoy.KindReplayed),
+		TypedPerFilterConfig: passing(),
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: 200,
+			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: "\n"}},
 		}},
 	}
 }

@@ -33,8 +33,9 @@ type cached struct {
 	leads  bool
 	// What the request is compared by, with requests that are similar; nil: it is not.
 	comparison *respcache.Comparison
-	media      string // content-type of the answer; empty: it is not kept
-	answer     []byte // so far
+	media      string  // content-type of the answer; empty: it is not kept
+	answer     []byte  // so far
+	replay     *replay // of a kept stream; nil: the answer is sent at once
 }
 
 // cacheControl is the header of a request, as RFC 9111 defines it.
@@ -174,9 +175,15 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	r.User = cmp.Or(x.key.User(), metering.UserOf(w.body))
 	c.in = x.env.derived(x.config)
 	all := x.rulesFor(c.in.rules.Rules(x.key, r.User, r.Model, ""), w.request, w.given)
-	if set := all.Only(limit.Requests); x.env.Limits != nil && len(set.Rules) > 0 {
+	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0
+	if x.duplex.on && a.ContentType == contentTypeSSE {
+		pace = x.cached.cache.Pace()
+	}
+	if pace > 0 { // it takes its time
+		measures, wanted[limit.Concurrency] = append(measures, limit.Concurrency), 1
+	}
+	if set := all.Only(measures...); x.env.Limits != nil && len(set.Rules) > 0 {
 		c.rules, c.counted = set, 1
-		wanted := limit.Amounts{limit.Requests: 1}
 		decided, err := x.take(ctx, wanted)
 		r.Rules, r.Reserved = set.Names, wanted
 		if e := x.refusal(wanted, decided, err); e != nil {
@@ -186,10 +193,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	if c.rules = all; all.Bodies != nil {
 		x.keepRequest(w.body)
 	}
-	r.Outcome, r.Status, r.Priced = metering.OutcomeFinished, http.StatusOK, true
-	r.Cache.Age = max(x.env.Now().Sub(a.At), 0)
-	x.finish()
-	x.note()
+	r.Status, r.Priced, r.Cache.Age = http.StatusOK, true, max(x.env.Now().Sub(a.At), 0)
 	own := Headers{{Name: "content-type", Value: a.ContentType}, {Name: headerCache, Value: string(how)},
 		{Name: "age", Value: strconv.Itoa(int(r.Cache.Age.Seconds()))}, {Name: headerProvider, Value: a.Provider}}
 	own = appendKnown(appendKnown(own, headerDropped, a.Dropped), headerAdjusted, a.Adjusted)
@@ -199,6 +203,12 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	if c.wantsCost {
 		own = append(own, Header{Name: headerCost, Value: r.Cost.String()})
 	}
+	if pace > 0 {
+		return x.replay(own, a.Body, pace)
+	}
+	r.Outcome = metering.OutcomeFinished
+	x.finish()
+	x.note()
 	h := http.Header{}
 	for _, header := range own {
 		h.Set(header.Name, header.Value)

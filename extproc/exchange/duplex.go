@@ -60,6 +60,10 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 	if d.over {
 		return Reply{Wait: true}
 	}
+	if x.state == inReplay {
+		d.over = true // what Envoy says besides is ignored
+		return x.replayPiece()
+	}
 	if d.whole {
 		if len(d.body)+len(piece) > maxAnswer {
 			d.over = true
@@ -120,8 +124,11 @@ func (x *Exchange) Release() (Reply, bool) {
 	if x.drained != nil && x.drained.answer != nil {
 		return x.endDrain(), true
 	}
-	if x.state == inSession {
+	switch x.state {
+	case inSession:
 		return x.tick()
+	case inReplay:
+		return x.replayPiece(), true
 	}
 	if x.duplex.head == nil || x.state != inStream {
 		return Reply{}, false

@@ -125,6 +125,7 @@ const (
 	inUnary    // a complete answer
 	inError    // a complete error
 	inSession  // the frames of a session
+	inReplay   // a kept stream, piece by piece
 	ended
 )
 

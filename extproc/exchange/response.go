@@ -35,7 +35,12 @@ const (
 // ResponseHeaders handles the headers of an answer. The answer is a provider's, or Envoy's own if it reached no
 // provider.
 func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
-	reply := x.responseHeaders(h, f, end)
+	var reply Reply
+	if x.state == inReplay {
+		reply = x.replayHeaders(h, f)
+	} else {
+		reply = x.responseHeaders(h, f, end)
+	}
 	if x.duplex.on {
 		return x.await(reply, end)
 	}

@@ -130,6 +130,9 @@ func (all Caches) For(c Client, model string) *Cache {
 // Name returns the cache's name.
 func (c *Cache) Name() string { return c.config.GetName() }
 
+// Pace returns how many chunks of a kept stream are sent a second; 0: all at once.
+func (c *Cache) Pace() int { return int(c.config.GetPace()) }
+
 // Bytes returns how many bytes of answers, and of vectors of their requests, are in memory.
 func (c *Cache) Bytes() int {
 	c.mu.Lock()

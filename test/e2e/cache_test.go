@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
@@ -56,6 +57,12 @@ const caches = `kind: ResponseCache
 name: answers
 models: ["slow/*"]
 max_temperature: 1
+---
+kind: ResponseCache
+name: paced
+models: ["paced/*"]
+max_temperature: 1
+pace: 5
 `
 
 // cachedChat is a request that may be kept.
@@ -77,7 +84,8 @@ func testTheResponseCache(t *testing.T, args []string) {
 	vendor := httptest.NewServer(p)
 	t.Cleanup(vendor.Close)
 	g := startRun(t, t.TempDir(), args...)
-	harness.Must(t, "kind: Provider\nname: slow\nvendor: compatible\nendpoint: "+vendor.URL+"/v1\nmodels: [m]\n---\n"+caches,
+	harness.Must(t, "kind: Provider\nname: slow\nvendor: compatible\nendpoint: "+vendor.URL+"/v1\nmodels: [m]\n---\n"+
+		"kind: Provider\nname: paced\nvendor: compatible\nendpoint: "+vendor.URL+"/v1\nmodels: [m]\n---\n"+caches,
 		"config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("slow/m") })
 	c := g.As(g.Key)
@@ -94,6 +102,7 @@ func testTheResponseCache(t *testing.T, args []string) {
 		}
 		return nil
 	})
+	testPacedReplay(t, g)
 	a := c.Do(t, http.MethodPost, chatPath, cachedChat("hi", `,"stream":true`), "Cache-Control", "no-store")
 	require.Equal(t, "bypass", a.Header.Get("X-Modelgate-Cache"))
 	require.NotContains(t, string(a.Body), "answer-1 ")
@@ -157,4 +166,26 @@ func TestReplicasShareRequestsUnderWay(t *testing.T) {
 	for _, extproc := range c.extprocs {
 		extproc.WaitFor(t, `"cache":"`)
 	}
+}
+
+// testPacedReplay: a kept stream comes in its pieces, and a client can leave in the middle of it.
+func testPacedReplay(t *testing.T, g *gateway) {
+	first := g.openModel(t, "paced/m", "hi")
+	want, err := io.ReadAll(first.Body)
+	require.NoError(t, err)
+	harness.Eventually(t, "the stream is replayed", func() error {
+		began := time.Now()
+		again := g.openModel(t, "paced/m", "hi")
+		got, err := io.ReadAll(again.Body)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+		if again.Header.Get("X-Modelgate-Cache") != "hit" {
+			return errStill
+		}
+		require.Contains(t, again.Header.Get("Content-Type"), "text/event-stream")
+		require.Greater(t, time.Since(began), time.Second/5*time.Duration(strings.Count(string(got), "\n\n")-1))
+		return nil
+	})
+	require.NoError(t, g.openModel(t, "paced/m", "hi").Body.Close())
+	g.WaitFor(t, `"outcome":"cancelled","cut_by":"client"`)
 }

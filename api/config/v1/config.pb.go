@@ -6936,7 +6936,9 @@ type ResponseCache struct {
 	// Answers are also for requests that are similar: their last text means the same.
 	Similar *SimilarAnswers `protobuf:"bytes,12,opt,name=similar,proto3" json:"similar,omitempty"`
 	// Key of the embeddings service of similar.
-	Credential    *Credential `protobuf:"bytes,13,opt,name=credential,proto3" json:"credential,omitempty"`
+	Credential *Credential `protobuf:"bytes,13,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Chunks that a kept stream is sent with a second, up to 1,000. Default 0: it is sent at once.
+	Pace          uint32 `protobuf:"varint,14,opt,name=pace,proto3" json:"pace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7060,6 +7062,13 @@ func (x *ResponseCache) GetCredential() *Credential {
 		return x.Credential
 	}
 	return nil
+}
+
+func (x *ResponseCache) GetPace() uint32 {
+	if x != nil {
+		return x.Pace
+	}
+	return 0
 }
 
 // SimilarAnswers say which requests a ResponseCache takes for similar. All of them but the text of the last message is
@@ -7840,7 +7849,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
 	"\aobserve\x18\x04 \x01(\bR\aobserve\x12\x12\n" +
 	"\x04when\x18\x05 \x01(\tR\x04when\x12\x1b\n" +
-	"\tuse_model\x18\x06 \x01(\tR\buseModel\"\xca\x03\n" +
+	"\tuse_model\x18\x06 \x01(\tR\buseModel\"\xde\x03\n" +
 	"\rResponseCache\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
@@ -7857,7 +7866,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\asimilar\x18\f \x01(\v2#.modelgate.config.v1.SimilarAnswersR\asimilar\x12?\n" +
 	"\n" +
 	"credential\x18\r \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\"\xbb\x01\n" +
+	"credential\x12\x12\n" +
+	"\x04pace\x18\x0e \x01(\rR\x04pace\"\xbb\x01\n" +
 	"\x0eSimilarAnswers\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1e\n" +

@@ -13,6 +13,7 @@ const (
 	defaultCacheBytes = 32 << 20
 	maxCacheBytes     = 1 << 30
 	maxTemperature    = 2
+	maxPace           = 1000 // chunks a second
 
 	// MaxDimensions is the largest length of vectors.
 	MaxDimensions    = 4096
@@ -91,6 +92,9 @@ func (v *validator) responseCache(c *ResponseCache) {
 	}
 	if t := c.GetMaxTemperature(); !(t >= 0 && t <= maxTemperature) { // also for one that is not a number
 		v.fail("max_temperature", "must be from 0 to %d", maxTemperature)
+	}
+	if c.GetPace() > maxPace {
+		v.fail("pace", "must be at most %d", maxPace)
 	}
 	v.text("version", c.GetVersion())
 	switch {
