@@ -17,6 +17,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/redistest"
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -117,6 +118,39 @@ func testTheResponseCache(t *testing.T, args []string) {
 		return err
 	})
 	g.WaitFor(t, `"cache":"hit answers (`)
+	testSimilarRequests(t, g)
+}
+
+// testSimilarRequests has the cache compare requests, with a service that finds all texts close and wants its key.
+func testSimilarRequests(t *testing.T, g *gateway) {
+	t.Helper()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer sk-embeddings" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-0.25,1]}]}`)
+	}))
+	t.Cleanup(service.Close)
+	harness.Must(t, caches+"similar: {url: "+service.URL+"/v1/embeddings, model: small, timeout: 5s}\n"+
+		"credential: {value: sk-embeddings}\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	c, asked := g.As(g.Key), 0
+	var a cases.Answer
+	harness.Eventually(t, "a similar request has the answer", func() error {
+		asked++
+		a = c.Do(t, http.MethodPost, chatPath, cachedChat("the same question"+strings.Repeat("!", asked), `,"stream":true`))
+		require.Equal(t, 200, a.Status)
+		if a.Header.Get("X-Modelgate-Cache") != "similar" {
+			return errStill
+		}
+		return nil
+	})
+	require.Equal(t, "1.000", a.Header.Get("X-Modelgate-Cache-Similarity"))
+	require.Equal(t, 1, strings.Count(string(a.Body), "[DONE]"))
+	require.Equal(t, "miss", c.Do(t, http.MethodPost, chatPath, cachedChat("the same question, 2", `,"stream":true`)).
+		Header.Get("X-Modelgate-Cache"), "another number")
+	g.WaitFor(t, `"cache":"similar answers (`)
+	require.NotContains(t, harness.Must(t, "", "config", "get", "--data", g.Dir, "responsecaches"), "sk-embeddings")
 }
 
 // testStampede: of 500 equal requests of clients at once, one goes out.
