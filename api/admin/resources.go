@@ -195,6 +195,40 @@ type AuditEntry struct {
 	// Previous is the hash of the entry before. Hash is over it and everything else in the entry.
 	Previous string `json:"previous,omitempty"`
 	Hash     string `json:"hash,omitempty"`
+	// Tenants are those whose people see the entry, and how. They are beside the chain: the hash is not over them, and no
+	// answer has them.
+	Tenants []AuditTenant `json:"tenants,omitempty"`
+}
+
+// An AuditTenant is how people of an organization, or of a project, see an entry.
+type AuditTenant struct {
+	// Tenant is "organization" or "organization/project".
+	Tenant string `json:"tenant"`
+	// Inside is true if the actor acted within the tenant. Of anybody else its people learn nothing.
+	Inside bool `json:"inside,omitempty"`
+	// Partial is true if they see the object, or one of its states, in part or not at all. Diff is then what they see.
+	Partial bool   `json:"partial,omitempty"`
+	Diff    string `json:"diff,omitempty"`
+	// Action takes the place of the entry's: join or leave, of an object that came from outside or went there.
+	Action string `json:"action,omitempty"`
+}
+
+// ActorOutside is the actor of an entry, for people of a tenant outside of which the actor acted.
+const ActorOutside = "(outside)"
+
+// For returns the entry as people of a tenant see it. It has nothing by which the entries of others could be counted.
+func (e AuditEntry) For(t AuditTenant) AuditEntry {
+	e.Sequence, e.Previous, e.Hash, e.Tenants = 0, "", "", nil
+	if !t.Inside {
+		e.Actor, e.Role, e.Address, e.RequestID = ActorOutside, "", "", ""
+	}
+	if t.Partial {
+		e.Diff = t.Diff
+	}
+	if t.Action != "" {
+		e.Action = t.Action
+	}
+	return e
 }
 
 // An AuditVerification says whether the audit log is what was written.

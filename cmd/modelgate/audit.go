@@ -21,13 +21,15 @@ type auditCmd struct {
 type auditShowCmd struct {
 	adminFlags
 	outputFlags
-	Since  string `default:"7d" placeholder:"WHEN" help:"Start: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
-	Actor  string `placeholder:"NAME" help:"Only actions of this account or token."`
-	Kind   string `placeholder:"KIND" predictor:"kinds" help:"Only actions on objects of this kind."`
-	Object string `name:"name" placeholder:"NAME" help:"Only actions on the object with this name. With --kind key or admin_token, also the id, or the name of an existing object."`
-	Action string `placeholder:"ACTION" help:"Only this action, such as create, update, delete or sign_in_failed."`
-	Limit  int    `default:"100" help:"Maximum number of entries (${default})."`
-	Diff   bool   `help:"Also show the changes."`
+	Since        string `default:"7d" placeholder:"WHEN" help:"Start: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
+	Actor        string `placeholder:"NAME" help:"Only actions of this account or token."`
+	Kind         string `placeholder:"KIND" predictor:"kinds" help:"Only actions on objects of this kind."`
+	Object       string `name:"name" placeholder:"NAME" help:"Only actions on the object with this name. With --kind key or admin_token, also the id, or the name of an existing object."`
+	Organization string `placeholder:"NAME" help:"Only what people of this organization see of the audit log."`
+	Project      string `placeholder:"NAME" help:"Only what people of this project see; with --organization."`
+	Action       string `placeholder:"ACTION" help:"Only this action, such as create, update, delete or sign_in_failed."`
+	Limit        int    `default:"100" help:"Maximum number of entries (${default})."`
+	Diff         bool   `help:"Also show the changes."`
 }
 
 // Help is shown below the flags' summary.
@@ -59,6 +61,7 @@ func (c auditShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	entries, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object, "action": c.Action,
+		"organization": c.Organization, "project": c.Project,
 	}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
 	if err != nil {
 		return admincli.Said(err)

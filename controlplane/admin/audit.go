@@ -206,6 +206,11 @@ func tidy(e *adminapi.AuditEntry, room *int) {
 	}
 	e.Diff = clean(e.Diff, min(maxDiff, *room))
 	*room -= len(e.Diff)
+	for i := range e.Tenants {
+		t := &e.Tenants[i]
+		t.Diff = clean(t.Diff, min(maxDiff, *room))
+		*room -= len(t.Diff)
+	}
 }
 
 // clean returns text that every database takes and every page shows: what people send as a name may be anything.
@@ -331,9 +336,10 @@ func entriesOf(kv *mvccpb.KeyValue) []adminapi.AuditEntry {
 	return entries
 }
 
-// note writes into the audit log who did what with something that is not an object of the configuration.
-func (s *server) note(ctx context.Context, action, kind, name, what string) error {
+// note writes into the audit log who did what with something that is not an object of the configuration. People of the
+// tenants that it is about see the entry.
+func (s *server) note(ctx context.Context, action, kind, name, what string, about ...Tenant) error {
 	p, _ := PrincipalOf(ctx)
 	return s.config.Audit.Audit(ctx, adminapi.AuditEntry{Actor: p.Name, Role: p.Role, Address: p.Address, Action: action,
-		Kind: kind, Name: name, Diff: what, RequestID: requestIDOf(ctx)})
+		Kind: kind, Name: name, Diff: what, RequestID: requestIDOf(ctx), Tenants: viewsOf(p, about)})
 }

@@ -24,6 +24,25 @@ func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	for _, own := range []string{filterTenant, filterAs} {
+		if asked.Filters[own] != "" {
+			return openai.BadRequest(own, openai.CodeUnknownParameter, "Unknown parameter: '%s'.", own)
+		}
+	}
+	of := Tenant{asked.Filters["organization"], asked.Filters["project"]}
+	delete(asked.Filters, "organization")
+	delete(asked.Filters, "project")
+	if of.Organization == "" && of.Project != "" {
+		return openai.BadRequest("organization", openai.CodeInvalidValue,
+			"A project needs its organization: two organizations may have projects of one name.")
+	}
+	if caller, _ := PrincipalOf(r.Context()); !caller.Tenant.IsAll() {
+		of = caller.Tenant
+		asked.Filters[filterAs] = of.String()
+	}
+	if !of.IsAll() {
+		asked.Filters[filterTenant] = of.String()
+	}
 	page, err := s.config.Audit.List(r.Context(), asked)
 	if err != nil {
 		return err
@@ -31,8 +50,15 @@ func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, page)
 }
 
+// Filters of [AuditLog.List] beside those of the API: entries that a tenant's people see, and as those of a tenant see
+// them.
+const (
+	filterTenant = "tenant"
+	filterAs     = "as"
+)
+
 // List returns a page of the entries, newest first, those included that are not in the store yet. The filters are
-// those of [adminapi.Client.Audit].
+// those of [adminapi.Client.Audit], and filterTenant and filterAs.
 func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	none := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
 	wanted, err := auditFilter(o)
@@ -62,7 +88,11 @@ func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.P
 		all, more = all[:o.Limit], true
 	}
 	page = none
-	page.Items = append(page.Items, all...)
+	for _, e := range all {
+		if e, ok := shownTo(o.Filters[filterAs], e); ok {
+			page.Items = append(page.Items, e)
+		}
+	}
 	if more && len(all) > 0 {
 		page.Next = all[len(all)-1].ID
 	}
@@ -102,6 +132,12 @@ func auditFilter(o adminapi.ListOptions) (func(adminapi.AuditEntry) bool, error)
 	}
 	equal := func(name, value string) bool { return o.Filters[name] == "" || o.Filters[name] == value }
 	return func(e adminapi.AuditEntry) bool {
+		if _, ok := shownTo(o.Filters[filterTenant], e); !ok {
+			return false
+		}
+		if e, _ = shownTo(o.Filters[filterAs], e); e.ID == "" {
+			return false
+		}
 		return (o.After == "" || e.ID < o.After) && (start.IsZero() || !e.At.Before(start)) &&
 			(end.IsZero() || e.At.Before(end)) &&
 			equal("actor", e.Actor) && equal("kind", e.Kind) && equal("name", e.Name) && equal("action", e.Action)

@@ -67,10 +67,12 @@ func (s *server) batchFailures(w http.ResponseWriter, r *http.Request) error {
 // entry.
 func (s *server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	if _, err := s.findBatch(r); err != nil {
+	found, err := s.findBatch(r)
+	if err != nil {
 		return err
 	}
-	if err := s.note(r.Context(), actionCancel, kindBatch, id, ""); err != nil {
+	about := within(found.Organization, found.Project)
+	if err := s.note(r.Context(), actionCancel, kindBatch, id, "", about...); err != nil {
 		return err
 	}
 	cancelled, err := s.config.Batch.CancelBatch(r.Context(), id)
@@ -88,12 +90,17 @@ func (s *server) batchFile(w http.ResponseWriter, r *http.Request) error {
 		return openai.BadRequest("which", openai.CodeInvalidValue, "The file %.64q is unknown. Give input, output or error.",
 			which)
 	}
+	found, err := s.findBatch(r)
+	if err != nil {
+		return err
+	}
 	name, content, err := s.config.Batch.BatchFile(r.Context(), id, which)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = content.Close() }() // it was only read
-	if err := s.note(r.Context(), actionLook, kindBatch, id, which+" file"); err != nil {
+	about := within(found.Organization, found.Project)
+	if err := s.note(r.Context(), actionLook, kindBatch, id, which+" file", about...); err != nil {
 		return err
 	}
 	h := w.Header()

@@ -41,7 +41,8 @@ func (s *server) readBodies(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return bodiesError(err)
 	}
-	if err := s.note(r.Context(), actionLook, kindBodies, id, ""); err != nil {
+	about := within(found.GetOrganization(), found.GetProject())
+	if err := s.note(r.Context(), actionLook, kindBodies, id, "", about...); err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -103,15 +104,36 @@ func (s *server) deleteBodies(w http.ResponseWriter, r *http.Request) error {
 
 // erase deletes bodies. The audit log says it first, so that there is no deletion without an entry.
 func (s *server) erase(w http.ResponseWriter, r *http.Request, name string, q ledger.BodiesQuery) error {
-	if err := s.note(r.Context(), actionDelete, kindBodies, name, ""); err != nil {
+	about, err := s.tenantsOfBodies(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	if err := s.note(r.Context(), actionDelete, kindBodies, name, "", about...); err != nil {
 		return err
 	}
 	deleted := adminapi.DeletedBodies{}
 	if s.config.Bodies != nil {
-		var err error
 		if deleted.Deleted, err = s.config.Bodies.Erase(r.Context(), q); err != nil {
 			return bodiesError(err)
 		}
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, deleted)
+}
+
+// tenantsOfBodies returns the tenants that have the bodies of a query.
+func (s *server) tenantsOfBodies(ctx context.Context, q ledger.BodiesQuery) ([]Tenant, error) {
+	switch {
+	case q.Organization != "":
+		return within(q.Organization, q.Project), nil
+	case q.Key != "":
+		_, keys := s.config.Plane.Keys()
+		return seersOf(keys[q.Key]), nil
+	case s.config.Ledger == nil:
+		return nil, nil
+	}
+	e, _, err := s.config.Ledger.Exchange(ctx, q.ID)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	return within(e.Organization, e.Project), nil
 }

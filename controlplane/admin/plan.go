@@ -217,7 +217,7 @@ func (p *plan) onlyDeletes() bool {
 }
 
 // entries returns what the audit log says of the plan. Action takes the place of what is said of an update.
-func (p *plan) entries(ctx context.Context, action string) []adminapi.AuditEntry {
+func (p *plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntry, error) {
 	var entries []adminapi.AuditEntry
 	for _, c := range p.changes {
 		if c.Action == adminapi.Unchanged || c.Action == adminapi.Pending {
@@ -226,6 +226,13 @@ func (p *plan) entries(ctx context.Context, action string) []adminapi.AuditEntry
 		e := adminapi.AuditEntry{
 			Actor: p.caller.Name, Role: p.caller.Role, Address: p.caller.Address, Kind: c.Kind, Name: c.Name, Diff: c.Diff,
 			RequestID: requestIDOf(ctx),
+		}
+		if i, ok := p.written[configstore.Ref{Kind: c.Kind, Name: c.Name}]; ok {
+			var err error
+			w := p.writes[i]
+			if e.Tenants, err = viewsOfChange(p.caller, p.stored(w.Kind, w.Name), w.Object); err != nil {
+				return nil, err
+			}
 		}
 		switch {
 		case action != "":
@@ -239,5 +246,5 @@ func (p *plan) entries(ctx context.Context, action string) []adminapi.AuditEntry
 		}
 		entries = append(entries, e)
 	}
-	return entries
+	return entries, nil
 }

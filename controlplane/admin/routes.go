@@ -123,7 +123,7 @@ func (s *server) stateRoutes() []route {
 		{pattern: "GET /admin/v1/alerts/history", scope: StatusRead, handler: s.withAlerts(s.alertHistory)},
 		{pattern: "POST /admin/v1/alerts/{receiver}/test", scope: ConfigWrite, handler: s.withAlerts(s.testAlert),
 			timeout: 20 * time.Second},
-		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit},
+		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit, tenants: queried},
 		{pattern: "GET /admin/v1/audit/verify", scope: AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
 		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: AdminsWrite, handler: s.testIdentity,
 			timeout: 20 * time.Second},

@@ -56,7 +56,7 @@ func TenantScopesOf(r configv1.Role) []Scope {
 	read := []Scope{ConfigRead, KeysRead, UsageRead, JobsRead}
 	switch r {
 	case configv1.Role_ADMIN:
-		return append(read, KeysWrite, ConfigWrite, JobsWrite, AdminsRead, AdminsWrite)
+		return append(read, KeysWrite, ConfigWrite, JobsWrite, AdminsRead, AdminsWrite, AuditRead)
 	case configv1.Role_MEMBER:
 		return append(read, KeysWrite)
 	case configv1.Role_VIEWER:

@@ -19,11 +19,19 @@ func member(organization, project string, role configv1.Role) admin.Principal {
 		Memberships: []*configv1.Membership{{Organization: organization, Project: project, Role: role}}}, "", "127.0.0.1")
 }
 
+// An asker asks as a principal.
+type asker func(p admin.Principal, method, path, body string, headers ...string) answer
+
 // tenanted is a gateway with two organizations, whose names and displays begin with own or other.
-func tenanted(t *testing.T) (*bench, func(p admin.Principal, method, path, body string, headers ...string) answer) {
+func tenanted(t *testing.T) (*bench, asker) {
 	t.Helper()
 	b := newBench(t)
 	withLedger(t, b)
+	return b, tenantedOn(t, b)
+}
+
+func tenantedOn(t *testing.T, b *bench) asker {
+	t.Helper()
 	for _, o := range []string{"own", "other"} {
 		require.Equal(t, 201, b.do(t, "POST", "/admin/v1/organizations", `{"name":"`+o+`"}`).status)
 		for _, p := range []string{"a", "b"} {
@@ -32,7 +40,7 @@ func tenanted(t *testing.T) (*bench, func(p admin.Principal, method, path, body 
 		require.Equal(t, 201, b.do(t, "POST", "/admin/v1/accounts", `{"name":"`+o+`-person","password":"a long password","memberships":[{"organization":"`+o+`","role":"VIEWER"}]}`).status)
 	}
 	handler := admin.New(b.config)
-	return b, func(p admin.Principal, method, path, body string, headers ...string) answer {
+	return func(p admin.Principal, method, path, body string, headers ...string) answer {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		for i := 0; i < len(headers); i += 2 {
 			r.Header.Set(headers[i], headers[i+1])
@@ -143,7 +151,12 @@ func TestWhatTenantsPeopleMayChange(t *testing.T) {
 		"everything at once":          {"POST", "/admin/v1/apply", `{"kind":"Project","name":"own/new"}`, nil},
 		"a rollback":                  {"POST", "/admin/v1/rollback?revision=1", ``, nil},
 		"the export":                  {"GET", "/admin/v1/export", ``, nil},
-		"the audit log":               {"GET", "/admin/v1/audit", ``, nil},
+		"the audit log":               {"GET", "/admin/v1/audit", ``, byAdmins(200)},
+		"another's audit log":         {"GET", "/admin/v1/audit?organization=other", ``, nil},
+		"the whole chain":             {"GET", "/admin/v1/audit/verify", ``, nil},
+		"sinks of the audit log":      {"GET", "/admin/v1/audit/sinks", ``, nil},
+		"a history":                   {"GET", "/admin/v1/history/keys/" + mine, ``, nil},
+		"another's history":           {"GET", "/admin/v1/history/projects/other/a", ``, nil},
 		"the health":                  {"GET", "/admin/v1/health", ``, nil},
 	} {
 		for name, p := range roles {
@@ -218,7 +231,13 @@ func TestATokenOfATenant(t *testing.T) {
 	require.Equal(t, 200, b.do(t, "GET", "/admin/v1/keys/"+own, "", as(made.Token)).status)
 	require.Equal(t, 404, b.do(t, "GET", "/admin/v1/keys/"+other, "", as(made.Token)).status)
 	require.Equal(t, 403, b.do(t, "GET", "/admin/v1/summary?organization=other", "", as(made.Token)).status)
-	require.Equal(t, 400, b.do(t, "POST", "/admin/v1/admintokens", `{"display_name":"ci","scopes":["audit:read"],"organization":"own"}`).status)
+	require.Equal(t, 403, b.do(t, "GET", "/admin/v1/audit", "", as(made.Token)).status)
+	made = b.makeToken(t, `{"display_name":"siem","scopes":["audit:read"],"organization":"own","project":"a"}`)
+	audited := b.do(t, "GET", "/admin/v1/audit", "", as(made.Token))
+	require.Equal(t, 200, audited.status, audited.body)
+	require.Contains(t, audited.body, "own/a")
+	require.NotContains(t, audited.body, "other")
+	require.Equal(t, 400, b.do(t, "POST", "/admin/v1/admintokens", `{"display_name":"ci","scopes":["status:read"],"organization":"own"}`).status)
 	require.Equal(t, 400, b.do(t, "POST", "/admin/v1/admintokens", `{"display_name":"ci","scopes":["keys:read"],"project":"own"}`).status)
 }
 

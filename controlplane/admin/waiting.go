@@ -87,9 +87,14 @@ func (w *waiting) entry(ctx context.Context, action, what string) adminapi.Audit
 		Name: w.Name, Diff: what, RequestID: requestIDOf(ctx)}
 }
 
-// sign makes the entries of a plan those of an approval.
+// sign makes the entries of a plan those of an approval. People of a tenant do not see who asked.
 func (w *waiting) sign(entries []adminapi.AuditEntry) {
 	for i := range entries {
+		for k := range entries[i].Tenants {
+			if t := &entries[i].Tenants[k]; !t.Partial {
+				t.Partial, t.Diff = true, entries[i].Diff
+			}
+		}
 		entries[i].Action = actionApprove
 		entries[i].Diff = w.says() + "\n" + entries[i].Diff
 	}

@@ -94,8 +94,11 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if err != nil {
 		return nil, err
 	}
-	entries := append(p.entries(ctx, c.action), more...)
-	if len(entries) == 0 {
+	entries, err := p.entries(ctx, c.action)
+	if err != nil {
+		return nil, err
+	}
+	if entries = append(entries, more...); len(entries) == 0 {
 		return p, nil
 	}
 	if c.approves != nil {

@@ -65,7 +65,7 @@ func navigation() []navGroup {
 
 // tenantPaths are what of the navigation is for people who are restricted to a tenant.
 var tenantPaths = []string{"/", "/usage", "/requests", "/findings", "/keys", "/organizations", "/projects", "/batches",
-	"/fine-tuning", "/accounts", "/account"}
+	"/fine-tuning", "/audit", "/accounts", "/account"}
 
 // navFor returns what of the navigation somebody may see.
 func navFor(p admin.Principal) []navGroup {

@@ -70,11 +70,11 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	// It takes as long where there is no such account.
 	good := password.Verify(account.GetPasswordHash(), r.PostForm.Get("password"))
 	if account == nil || account.Barred() || !good || data.Replaced() && !account.GetBreakGlass() {
-		known := ""
+		failed := admin.Principal{Address: v.principal.Address}
 		if account != nil { // what is typed there by mistake may be a password
-			known = account.GetName()
+			failed.Name, failed.Tenant = account.GetName(), admin.PrincipalOfAccount(account, "", "").Tenant
 		}
-		v.audit(r.Context(), admin.Principal{Name: known, Address: v.principal.Address}, "sign_in_failed", known)
+		v.audit(r.Context(), failed, "sign_in_failed", failed.Name)
 		return v.renderStatus(w, http.StatusUnauthorized, "sign-in", "Sign in", data, data.wrong())
 	}
 	v.addresses.giveBack(network(v.principal.Address))
@@ -151,7 +151,7 @@ func network(address string) string {
 // audit records what the API does not see.
 func (d *Dashboard) audit(ctx context.Context, p admin.Principal, action, name string) {
 	e := adminapi.AuditEntry{At: d.config.Now(), Actor: p.Name, Role: p.Role, Address: p.Address, Action: action,
-		Kind: "Account", Name: name}
+		Kind: "Account", Name: name, Tenants: admin.AuditViews(p)}
 	if err := d.config.Audit(ctx, e); err != nil {
 		d.config.Log.Error("dashboard: nothing could be written to the audit log", zap.String("action", action),
 			zap.Error(err))

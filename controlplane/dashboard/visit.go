@@ -70,6 +70,11 @@ type view struct {
 // May reports whether the visitor has a scope.
 func (v view) May(scope string) bool { return v.principal.May(admin.Scope(scope)) }
 
+// MayHistory reports whether the visitor may see versions of objects, which are not for people of a tenant.
+func (v view) MayHistory() bool {
+	return v.principal.May(admin.AuditRead) && v.principal.Tenant.IsAll()
+}
+
 // Tenant returns to what the visitor's rights are restricted; empty: nothing.
 func (v view) Tenant() string { return v.principal.Tenant.String() }
 

@@ -34,7 +34,7 @@ func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry)
 				return err
 			}
 		}
-		return nil
+		return l.addViews(ctx, tx, sorted)
 	})
 	if err != nil {
 		return fmt.Errorf("keeping %d entries of the audit log: %w", len(entries), err)
@@ -43,32 +43,41 @@ func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry)
 }
 
 // Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name,
-// action, start and end (Unix seconds). It returns an error of OpenAI's where the options are wrong.
+// action, start and end (Unix seconds), and tenant and as: see auditOf. It returns an error of OpenAI's where the
+// options are wrong.
 func (l *Ledger) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	page := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
-	s := l.statement("SELECT ", auditColumns, " FROM audit")
-	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"},
-		{"action", "action"}}); err != nil {
-		return page, err
+	read := l.auditOfAll
+	if o.Filters["tenant"] != "" {
+		read = l.auditOf
 	}
-	if o.After != "" {
-		if o.After != text(o.After) {
-			return page, errAfter()
-		}
-		s.and("id", "<", o.After)
-	}
-	limit := items(o.Limit)
-	s.add(" ORDER BY id DESC LIMIT ", s.arg(limit+1))
-	entries, err := l.entries(ctx, s)
+	entries, err := read(ctx, o)
 	if err != nil {
 		return page, err
 	}
 	page.Items = append(page.Items, entries...)
-	if len(page.Items) > limit {
+	if limit := items(o.Limit); len(page.Items) > limit {
 		page.Items = page.Items[:limit]
 		page.Next = page.Items[limit-1].ID
 	}
 	return page, nil
+}
+
+// auditOfAll returns a page of the entries of everybody, and one more where there is.
+func (l *Ledger) auditOfAll(ctx context.Context, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
+	s := l.statement("SELECT ", auditColumns, " FROM audit")
+	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"},
+		{"action", "action"}}); err != nil {
+		return nil, err
+	}
+	if o.After != "" {
+		if o.After != text(o.After) {
+			return nil, errAfter()
+		}
+		s.and("id", "<", o.After)
+	}
+	s.add(" ORDER BY id DESC LIMIT ", s.arg(items(o.Limit)+1))
+	return l.entries(ctx, s)
 }
 
 // AuditAfter returns the first entries of the audit log after an id, by ascending id.
@@ -123,8 +132,13 @@ func (l *Ledger) pruneAudit(ctx context.Context, before time.Time) (int64, error
 			return 0, err
 		}
 	}
-	return l.pruneTable(ctx, "audit", func(s *statement) {
+	n, err := l.pruneTable(ctx, "audit", func(s *statement) {
 		s.and("at", "<", before.UnixMicro())
 		s.and("sequence", "<", max(first, 1))
 	})
+	if n == 0 || err != nil {
+		return n, err
+	}
+	_, err = l.pruneViews(ctx)
+	return n, err
 }

@@ -52,6 +52,51 @@ func TestTheChainOfTheAuditLogIsRead(t *testing.T) {
 	})
 }
 
+func TestTenantsSeeTheirPartOfTheAuditLog(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		entry := func(sequence int64, at time.Time, views ...adminapi.AuditTenant) adminapi.AuditEntry {
+			e := chained(sequence, at)
+			e.Tenants = views
+			return e
+		}
+		expired := noon.AddDate(0, 0, -401)
+		own := adminapi.AuditTenant{Tenant: "own", Inside: true}
+		part := adminapi.AuditTenant{Tenant: "own", Partial: true, Diff: "+ mine\x00", Action: "join"}
+		entries := []adminapi.AuditEntry{entry(1, expired, own), entry(2, noon, own,
+			adminapi.AuditTenant{Tenant: "own/a"}), entry(3, noon, part), entry(4, noon),
+			entry(5, noon, adminapi.AuditTenant{Tenant: "other"})}
+		for range 2 { // as often as it likes
+			require.NoError(t, l.AppendAudit(t.Context(), entries))
+		}
+		seen := func(filters ...string) (all []string) {
+			page, err := l.Audit(t.Context(), asked(append([]string{"tenant", "own"}, filters...)...))
+			require.NoError(t, err)
+			for _, e := range page.Items {
+				shown := e.For(e.Tenants[0])
+				all = append(all, fmt.Sprint(e.ID, " ", shown.Actor, " ", shown.Action, " ", shown.Diff))
+			}
+			return all
+		}
+		require.Equal(t, []string{"0003 (outside) join + mine", "0002 ann update ", "0001 ann update "}, seen())
+		require.Len(t, seen("action", "update"), 3, "as it is")
+		require.Len(t, seen("action", "update", "as", "own"), 2, "as they see it")
+		require.Len(t, seen("actor", "ann", "as", "own"), 2)
+		require.Len(t, seen("actor", "ann"), 3)
+		page, err := l.Audit(t.Context(), adminapi.ListOptions{Limit: 1, After: "0003",
+			Filters: map[string]string{"tenant": "own"}})
+		require.NoError(t, err)
+		require.Equal(t, "0002", page.Next)
+		require.Len(t, page.Items, 1)
+		_, err = l.Prune(t.Context(), ledger.Retention{})
+		require.NoError(t, err)
+		require.Len(t, seen(), 2)
+		page, err = l.Audit(t.Context(), asked())
+		require.NoError(t, err)
+		require.Equal(t, chained(5, noon), page.Items[0], "nobody else gets views")
+	})
+}
+
 // Clocks of control planes differ: what expires of the chain is a beginning of it all the same.
 func TestPruneLeavesAChainWhole(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {

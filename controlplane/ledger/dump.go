@@ -15,8 +15,8 @@ var ErrNotEmpty = errors.New("the ledger is not empty")
 // dumped are the tables of a dump. Of ledger_state it is the count of changes, which those of spent refer to: the
 // epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
 // it.
-var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "attempts", "provider_attempts", "minutes",
-	"sums", "versions", "outcomes", "sums_since", "ledger_state"}
+var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "audit_tenants", "attempts", "provider_attempts",
+	"minutes", "sums", "versions", "outcomes", "sums_since", "ledger_state"}
 
 // A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
 // int64, which are valid until it returns.

@@ -84,7 +84,7 @@ func (v *validator) tenantRole(field string, r Role) {
 // TenantScopes returns the scopes that a token can have that is restricted to an organization or a project.
 func TenantScopes() []string {
 	return []string{"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "jobs:write",
-		"admins:read", "admins:write"}
+		"admins:read", "admins:write", "audit:read"}
 }
 
 func (v *validator) adminToken(t *AdminToken) {
