@@ -103,8 +103,7 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 		case *configv1.Project:
 			c.Projects[o.GetName()] = o
 		case *configv1.RateLimit:
-			l, err := access.NewRateLimit(&rlsv3.RateLimitConfig{Domain: o.GetDomain(),
-				Descriptors: descriptors(o.GetDescriptors())})
+			l, err := access.NewRateLimit(&rlsv3.RateLimitConfig{Domain: o.GetDomain(), Descriptors: descriptorsOf(o)})
 			require.NoError(t, err)
 			c.RateLimits[o.GetName()] = l
 		}
@@ -113,7 +112,15 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 	return c
 }
 
-// descriptors are as the control plane sends them.
+// descriptorsOf are the descriptors of a limit as the control plane sends them.
+func descriptorsOf(l *configv1.RateLimit) []*rlsv3.RateLimitDescriptor {
+	all := descriptors(l.GetDescriptors())
+	if l.GetWhen() == "" {
+		return all
+	}
+	return []*rlsv3.RateLimitDescriptor{{Key: configv1.WhenDescriptor, Value: l.GetWhen(), Descriptors: all}}
+}
+
 func descriptors(in []*configv1.RateLimitDescriptor) (out []*rlsv3.RateLimitDescriptor) {
 	for _, d := range in {
 		made := &rlsv3.RateLimitDescriptor{Key: d.GetKey(), Value: d.GetValue(), ShadowMode: d.GetShadowMode(),

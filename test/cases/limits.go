@@ -29,6 +29,9 @@ func tenants() []configv1.Object {
 				Key: "user", RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: 2},
 			}},
 		}}},
+		&configv1.RateLimit{Name: "loud", Domain: "requests", When: `user.startsWith("loud-") && size > 20`,
+			Descriptors: []*configv1.RateLimitDescriptor{{Key: "key", RateLimit: &configv1.RateLimitPolicy{
+				Unit: configv1.Unit_HOUR, RequestsPerUnit: 1}}}},
 	}
 }
 
@@ -43,6 +46,7 @@ func limits(t *testing.T, g *Gateway) {
 	})
 	t.Run("requests at the same time", func(t *testing.T) { limitConcurrency(t, g) })
 	t.Run("users", func(t *testing.T) { limitUsers(t, g) })
+	t.Run("requests of an expression", func(t *testing.T) { limitSome(t, g) })
 	t.Run("cost", func(t *testing.T) { costs(t, g) })
 	t.Run("a provider's concurrency", func(t *testing.T) { providerConcurrency(t, g) })
 }
@@ -56,6 +60,19 @@ func (g *Gateway) with(key string) *Gateway {
 
 func perHour(domain string, n uint64) *configv1.Limit {
 	return &configv1.Limit{Domain: domain, Unit: configv1.Unit_HOUR, RequestsPerUnit: n}
+}
+
+func limitSome(t *testing.T, g *Gateway) {
+	key := g.with(g.NewKey(t, &configv1.Key{}))
+	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
+	for _, asked := range []struct {
+		user   string
+		status int
+	}{{"loud-1", 200}, {"loud-2", 429}, {"quiet", 200}, {"loud-1", 429}} {
+		a := key.Chat(t, hello[:len(hello)-1]+`,"user":"`+asked.user+`"}`)
+		require.Equal(t, asked.status, a.Status, "%s: %s", asked.user, a.Body)
+		require.Equal(t, asked.user == "quiet", a.Header.Get("X-Ratelimit-Limit-Requests") == "", asked.user)
+	}
 }
 
 func limitHeaders(t *testing.T, g *Gateway) {
