@@ -101,6 +101,27 @@ func TestExplainFollowsThePolicyThatChoosesTheModel(t *testing.T) {
 	require.Contains(t, x.Get("refused.body.error.message").Str, "the model 'other', which this key may not use")
 }
 
+func TestExplainSaysWhichCacheIsForARequest(t *testing.T) {
+	f, c := explainable(t)
+	cache := &configv1.ResponseCache{Name: "faq", MaxTemperature: 1}
+	f.objects = append(f.objects, cache)
+	asked := func(text, more string) string {
+		c.stdin(t, `{"model":"smart","messages":[{"role":"user","content":"`+text+`"}]`+more+`}`)
+		out, _ := c.run(t, exitOK, "explain", "-")
+		_, line, _ := strings.Cut(out, "\nResponse cache: ")
+		line, _, _ = strings.Cut(line, "\n")
+		return line
+	}
+	const question = "What are your opening hours?"
+	require.Equal(t, "faq", asked(question, ""))
+	cache.Similar = &configv1.SimilarAnswers{Url: "https://e.test/v1/embeddings", Model: "m"}
+	cache.Credential = &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: configv1.Redacted}}
+	require.Equal(t, "faq, also with the answer to a similar request", asked(question, ""))
+	require.Equal(t, "faq", asked("hi", ""), "which is too short to be compared")
+	require.Equal(t, "faq does not keep the answer, because of the request's temperature",
+		asked(question, `,"temperature":1.5`))
+}
+
 func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 	_, c := explainable(t)
 	x := explained(t, c, exitOK, "smart")
