@@ -110,6 +110,7 @@ func looksOfServices() map[string]look {
 		"ResponseCache.max_temperature": {unseen, "which answers are kept"},
 		"ResponseCache.tools":           {unseen, "which answers are kept"},
 		"ResponseCache.version":         {unseen, "since when answers are kept"},
+		"ResponseCache.pace":            {unseen, "how fast a kept stream is replayed"},
 		"SimilarAnswers.url":            {decides, "who receives the credential, and the last text of requests"},
 		"SimilarAnswers.ca":             {decides, "who is trusted as that service"},
 		"SimilarAnswers.model":          {unseen, "which model compares"},
