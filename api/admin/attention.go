@@ -15,6 +15,7 @@ const (
 	AttentionLedger             = "ledger"
 	AttentionSpool              = "spool"
 	AttentionAuditSink          = "audit_sink"
+	AttentionApprovals          = "approvals"
 )
 
 // Severities of what needs attention. An error harms requests now; a warning is going to, or may.
@@ -26,7 +27,7 @@ const (
 // An Attention is something that a person must look at.
 type Attention struct {
 	// Kind is provider_failing, provider_cooling, credential_rejected, checker_away, budget, key_expires, object_error,
-	// data_plane, ledger, spool or audit_sink.
+	// data_plane, ledger, spool, audit_sink or approvals.
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
 	// Object is what it is about, as Provider openai, by its kind and name. It is empty where there is no such object.

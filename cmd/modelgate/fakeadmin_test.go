@@ -32,6 +32,8 @@ type fakeAdmin struct {
 	audit       []adminapi.AuditEntry
 	verified    adminapi.AuditVerification
 	sinks       adminapi.AuditSinks
+	approvals   []adminapi.Approval
+	waits       *adminapi.Approval // of every change
 	requests    []adminapi.Exchange
 	findings    adminapi.Findings
 	attention   []adminapi.Attention
@@ -92,11 +94,27 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 		}
 		return apiError(r.PathValue("kind") + " " + r.PathValue("name") + ": no such object"), 404
 	})
-	answer("PUT /admin/v1/{kind}/{name...}", func(r *http.Request) (any, int) { return f.put(t, r), 200 })
+	answer("PUT /admin/v1/{kind}/{name...}", func(r *http.Request) (any, int) {
+		if f.waits != nil {
+			return adminapi.Waiting{Pending: true, Approval: *f.waits}, 202
+		}
+		return f.put(t, r), 200
+	})
+	answer("GET /admin/v1/approvals", func(*http.Request) (any, int) {
+		return adminapi.Page[adminapi.Approval]{Items: f.approvals}, 200
+	})
+	answer("GET /admin/v1/approvals/{id}", func(*http.Request) (any, int) { return f.approvals[0], 200 })
+	answer("POST /admin/v1/approvals/{id}/approve", func(*http.Request) (any, int) {
+		return f.items("organizations")[0], 200
+	})
+	answer("POST /admin/v1/approvals/{id}/reject", func(*http.Request) (any, int) { return f.approvals[0], 200 })
 	answer("DELETE /admin/v1/{kind}/{name...}", func(*http.Request) (any, int) { return struct{}{}, 200 })
 	answer("POST /admin/v1/apply", func(*http.Request) (any, int) { return f.applied, 200 })
 	answer("POST /admin/v1/policies/test", func(*http.Request) (any, int) { return f.trial, 200 })
 	answer("POST /admin/v1/keys", func(*http.Request) (any, int) {
+		if f.waits != nil {
+			return adminapi.NewKey{ID: "key_new", Key: "sk-mg-new", Pending: true, Approval: f.waits}, 202
+		}
 		return adminapi.NewKey{ID: "key_new", Key: "sk-mg-new"}, 201
 	})
 	answer("POST /admin/v1/keys/{id}/rotate", func(r *http.Request) (any, int) {

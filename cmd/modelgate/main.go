@@ -61,6 +61,7 @@ type commands struct {
 	Report       reportCmd       `cmd:"" help:"Report who could do what, what changed, and what was used in a period."`
 	Erase        eraseCmd        `cmd:"" help:"Erase what is recorded of a user. This cannot be undone."`
 	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
+	Approval     approvalCmd     `cmd:"" help:"List, approve and reject changes that wait for a second person."`
 	Alerts       alertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
 	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes, and check that it is whole."`
 	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`

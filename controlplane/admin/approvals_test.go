@@ -113,6 +113,9 @@ func TestABudgetWaitsForASecondPerson(t *testing.T) {
 	require.True(t, gjson.Get(shown, "may_decide").Bool())
 	require.Equal(t, 1, len(gjson.Get(s.ask(t, "olga", "GET", "/approvals", "").body, "items").Array()), "her own")
 
+	require.Equal(t, "approvals", gjson.Get(s.ask(t, "bob", "GET", "/attention", "").body, "items.0.kind").Str)
+	require.Empty(t, gjson.Get(s.ask(t, "olga", "GET", "/attention", "").body, "items").Array())
+
 	requireError(t, s.approve(t, "olga", id), 403, "insufficient_permissions", "")
 	done := s.approve(t, "bob", id)
 	require.Equal(t, 200, done.status, done.body)

@@ -36,6 +36,8 @@ func mayKnow(ctx context.Context, a adminapi.Attention) bool {
 	case kind != "":
 		k, ok := configv1.FindKind(kind)
 		return ok && (needs(ctx, ReadScope(k)) == nil || k.Name == "Provider")
+	case a.Kind == adminapi.AttentionApprovals:
+		return needs(ctx, AdminsRead) == nil
 	case a.Kind == adminapi.AttentionKeyExpires:
 		return needs(ctx, KeysRead) == nil
 	}
@@ -89,7 +91,11 @@ func (s *server) facts(ctx context.Context) (attention.Facts, error) {
 		}
 	}
 	s.spendingFacts(ctx, &f)
-	return f, nil
+	all, _, err := s.waiting(ctx)
+	for _, w := range all {
+		f.Waiting = append(f.Waiting, *w.AskedAt)
+	}
+	return f, err
 }
 
 // spendingFacts adds what the ledger knows.

@@ -46,6 +46,8 @@ type Facts struct {
 	Spools  []SpoolTrouble
 	// Sinks are those of the audit log.
 	Sinks []adminapi.AuditSinkStatus
+	// Waiting is when each change was asked for that waits for approval, the oldest first.
+	Waiting []time.Time
 	// Ledger is why usage is not known; empty where it is.
 	Ledger string
 }
@@ -76,7 +78,7 @@ type ObjectError struct{ Kind, Name, Error string }
 // Of returns what needs attention, the worst first.
 func Of(f Facts) []adminapi.Attention {
 	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), rejected(f), unjudged(f), plane(f), objects(f),
-		budgets(f), keys(f))
+		budgets(f), keys(f), approvals(f))
 	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
 	return all
 }
@@ -114,6 +116,19 @@ func sinks(f Facts) []adminapi.Attention {
 				s.FailingSince.UTC().Format("2006-01-02 15:04"), s.Error, s.Backlog)})
 	}
 	return bounded(all, "sinks of the audit log fail", "/objects")
+}
+
+func approvals(f Facts) []adminapi.Attention {
+	if len(f.Waiting) == 0 {
+		return nil
+	}
+	what := "1 change waits"
+	if n := len(f.Waiting); n > 1 {
+		what = fmt.Sprintf("%d changes wait", n)
+	}
+	return []adminapi.Attention{{Kind: adminapi.AttentionApprovals, Severity: adminapi.SeverityWarning,
+		Path: "/approvals", Message: fmt.Sprintf("%s for a second person's approval, since %s UTC.", what,
+			f.Waiting[0].UTC().Format("2006-01-02 15:04"))}}
 }
 
 func providers(f Facts) []adminapi.Attention {

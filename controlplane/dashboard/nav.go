@@ -40,6 +40,7 @@ func navigation() []navGroup {
 			{"/organizations", "Organizations", admin.ConfigRead},
 			{"/projects", "Projects", admin.ConfigRead},
 			{"/rate-limits", "Rate limits", admin.ConfigRead},
+			{pathApprovals, "Approvals", admin.KeysWrite},
 		}},
 		{"Routing", []navItem{
 			{"/providers", "Providers", admin.ConfigRead},
@@ -64,8 +65,8 @@ func navigation() []navGroup {
 }
 
 // tenantPaths are what of the navigation is for people who are restricted to a tenant.
-var tenantPaths = []string{"/", "/usage", "/requests", "/findings", "/keys", "/organizations", "/projects", "/batches",
-	"/fine-tuning", "/audit", "/accounts", "/account"}
+var tenantPaths = []string{"/", "/usage", "/requests", "/findings", "/keys", "/organizations", "/projects",
+	pathApprovals, "/batches", "/fine-tuning", "/accounts", "/account", "/audit"}
 
 // navFor returns what of the navigation somebody may see.
 func navFor(p admin.Principal) []navGroup {
@@ -104,6 +105,10 @@ func (v *visit) notice() string {
 		"revoked":     "The key is revoked. It no longer works.",
 		"disabled":    "Disabled.",
 		"enabled":     "Enabled.",
+		"waiting":     "The change waits until somebody else approves it. Nothing is changed yet.",
+		"approved":    "Approved. The data plane uses the change.",
+		"rejected":    "Rejected. Nothing is changed.",
+		"withdrawn":   "Withdrawn. Nothing is changed.",
 		"password":    "Your password is changed. All other sessions have ended.",
 		"signed_out":  "You are signed out.",
 	}[q.Get("done")]
@@ -130,6 +135,8 @@ func accessPages() []route {
 		{"GET /keys/{name}", admin.KeysRead, (*visit).showKey},
 		{"POST /keys/{name}", admin.KeysWrite, (*visit).changeKey},
 		{"GET /keys/{name}/{what}", admin.KeysWrite, (*visit).askKey},
+		{"GET " + pathApprovals, admin.KeysWrite, (*visit).approvals},
+		{"POST " + pathApprovals + "/{id}", admin.KeysWrite, (*visit).decide},
 	}
 }
 

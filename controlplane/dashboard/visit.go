@@ -118,10 +118,10 @@ func (v *visit) renderStatus(w http.ResponseWriter, status int, name, title stri
 
 // fail answers with a page that says what is wrong, without internals.
 func (v *visit) fail(w http.ResponseWriter, r *http.Request, err error) {
-	e, ok := errors.AsType[*openai.Error](err)
-	if waits, is := errors.AsType[*adminapi.WaitingError](err); is {
-		e, ok = &openai.Error{Status: http.StatusAccepted, Message: waits.Error()}, true
+	if v.waits(w, r, err) {
+		return
 	}
+	e, ok := errors.AsType[*openai.Error](err)
 	if !ok {
 		if r.Context().Err() == nil {
 			v.config.Log.Error("dashboard: a page failed", zap.String("method", telemetry.Clip(r.Method)),
