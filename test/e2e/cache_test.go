@@ -132,7 +132,8 @@ func testSimilarRequests(t *testing.T, g *gateway) {
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-0.25,1]}]}`)
 	}))
 	t.Cleanup(service.Close)
-	harness.Must(t, caches+"similar: {url: "+service.URL+"/v1/embeddings, model: small, timeout: 5s}\n"+
+	first, _, _ := strings.Cut(caches, "---\n")
+	harness.Must(t, first+"similar: {url: "+service.URL+"/v1/embeddings, model: small, timeout: 5s}\n"+
 		"credential: {value: sk-embeddings}\n", "config", "apply", "--data", g.Dir, "-f", "-")
 	c, asked := g.As(g.Key), 0
 	var a cases.Answer
