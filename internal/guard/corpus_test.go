@@ -86,8 +86,10 @@ func (c corpus) one(d configv1.SensitiveData) string {
 		return c.card()
 	case configv1.SensitiveData_IBAN:
 		return c.iban()
-	case configv1.SensitiveData_US_SSN:
-		return "1" + c.digits(2) + "-1" + c.digits(1) + "-1" + c.digits(3)
+	case configv1.SensitiveData_US_SSN, configv1.SensitiveData_GB_NINO, configv1.SensitiveData_FR_NIR,
+		configv1.SensitiveData_ES_DNI, configv1.SensitiveData_IT_FISCAL_CODE, configv1.SensitiveData_DE_TAX_ID,
+		configv1.SensitiveData_BR_CPF, configv1.SensitiveData_IN_AADHAAR:
+		return c.nationalID(d)
 	case configv1.SensitiveData_IP_ADDRESS:
 		return pick(fmt.Sprintf("%d.%d.%d.%d", c.IntN(256), c.IntN(256), c.IntN(256), c.IntN(256)),
 			fmt.Sprintf("2001:db8:%x:%x::%x", c.IntN(65536), c.IntN(65536), 1+c.IntN(65535)))
@@ -100,7 +102,7 @@ func (c corpus) one(d configv1.SensitiveData) string {
 
 // none returns something that looks like one of the kinds, and is not.
 func (c corpus) none() string {
-	switch c.IntN(11) {
+	switch c.IntN(13) {
 	case 0:
 		return "order " + c.digits(10)
 	case 1:
@@ -121,6 +123,10 @@ func (c corpus) none() string {
 		return "pi is 3.14159265358979 and " + c.digits(4) + " * " + c.digits(5) + " = " + c.digits(9)
 	case 8:
 		return "a risk-averse task-force, asia-pacific, npm_config"
+	case 10:
+		return "invoice " + c.digits(11)
+	case 11:
+		return "part " + c.digits(8) + c.letters(1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") // of which one in 26 is a DNI
 	case 9:
 		return "tracking " + c.digits(16) // of which one in 22 has the form and checksum of a card
 	}
@@ -131,23 +137,24 @@ func (c corpus) none() string {
 func TestPrecisionAndRecall(t *testing.T) {
 	s := set(t, everyKind())
 	c := corpus{rand.New(rand.NewPCG(1, 2))}
-	found, there, right := 0, 0, 0
+	found, there, right, wrong := 0, 0, 0, map[string]int{}
 	for n := range 7000 {
-		d := configv1.SensitiveData(1 + n%7)
+		d := configv1.SensitiveData(1 + n%14)
 		want := c.one(d)
 		text := "About " + c.none() + ": use " + want + ", not " + c.none() + ". OK."
 		there++
 		for _, f := range s.spans(text, configv1.GuardSide_REQUESTS) {
 			found++
-			if text[f.from:f.to] == want && f.label == kinds[d].label {
+			if text[f.from:f.to] == want && f.label == d.String() {
 				right++
-			} else if f.label == "IP_ADDRESS" || f.label == "PHONE" || f.label == "CARD" {
+			} else {
+				wrong[f.label]++
 				t.Logf("%s %q in %q", f.label, text[f.from:f.to], text)
 			}
 		}
 	}
 	precision, recall := float64(right)/float64(found), float64(right)/float64(there)
-	t.Logf("precision %.4f, recall %.4f", precision, recall)
-	require.GreaterOrEqual(t, precision, 0.99)
-	require.GreaterOrEqual(t, recall, 0.99)
+	t.Logf("precision %.4f, recall %.4f; wrong: %v", precision, recall, wrong)
+	require.GreaterOrEqual(t, precision, 0.98)
+	require.GreaterOrEqual(t, recall, 0.999)
 }

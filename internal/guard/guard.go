@@ -62,8 +62,12 @@ func Compile(configs []*configv1.Guardrail) (Rails, error) {
 
 func finders(c *configv1.GuardRule) ([]finder, error) {
 	var all []finder
-	for _, d := range c.GetData() {
-		all = append(all, finder{kind: kinds[d]})
+	for _, of := range []map[configv1.SensitiveData]kind{national, kinds} { // a French number may look like a card's
+		for _, d := range c.GetData() {
+			if k, ok := of[d]; ok {
+				all = append(all, finder{kind: k})
+			}
+		}
 	}
 	patterns := slices.Clone(c.GetPatterns())
 	if len(c.GetWords()) > 0 {

@@ -75,6 +75,7 @@ type walk struct {
 	copied     int    // how much of the body is in out
 	masked     bool
 	characters uint64
+	messages   uint32
 	gathers    bool // texts are gathered, for checkers
 	again      bool // there are placeholders already
 	texts      []string
@@ -89,10 +90,14 @@ func (w *walk) value(name string, isText, all bool) error {
 	case kind == '{' && isText && (all || !isOptions(name)):
 		return w.object(all || wholly[name])
 	case kind == '[' && isText:
+		counts := w.dec.StackDepth() == 1 && isMessages(name)
 		if _, err := w.dec.ReadToken(); err != nil {
 			return err
 		}
 		for w.dec.PeekKind() != ']' {
+			if counts {
+				w.messages++
+			}
 			if err := w.value("", isText, all); err != nil {
 				return err
 			}
@@ -130,6 +135,9 @@ func isData(raw []byte) bool {
 
 // isOptions reports whether an object of this name has options and no texts: the member text of the Responses API.
 func isOptions(name string) bool { return name == "text" }
+
+// isMessages reports whether a list of this name has the messages of a request, in the dialect of any client.
+func isMessages(name string) bool { return name == "messages" || name == "contents" || name == "input" }
 
 func (w *walk) object(all bool) error {
 	if _, err := w.dec.ReadToken(); err != nil {
@@ -230,7 +238,9 @@ func (w *walk) found(r *rule) bool {
 // bounds looks at the size of the request.
 func (w *walk) bounds() {
 	for _, r := range w.set.rules {
-		if most := r.config.GetMaxCharacters(); most > 0 && w.characters > most && w.result.Blocked == "" {
+		characters, messages := r.config.GetMaxCharacters(), r.config.GetMaxMessages()
+		exceeds := characters > 0 && w.characters > characters || messages > 0 && w.messages > messages
+		if exceeds && w.result.Blocked == "" {
 			w.found(r)
 		}
 	}

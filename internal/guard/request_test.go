@@ -112,6 +112,23 @@ func TestBoundsAndTools(t *testing.T) {
 	require.Equal(t, "g/r1", ask(t, s, `{"functions":[{"name":"drop"}]}`).Blocked)
 }
 
+func TestTheNumberOfMessages(t *testing.T) {
+	s := set(t, &configv1.GuardRule{Mode: block, MaxMessages: 2})
+	for body, blocked := range map[string]bool{
+		`{"messages":[{"content":"a"},{"content":"b"}]}`:                               false,
+		`{"messages":[{"content":"a"},{"content":"b"},{"content":"c"}]}`:               true,
+		`{"messages":[{"content":"a"},{"content":"b"}],"messages":[{"content":"c"}]}`:  true,
+		`{"contents":[{"parts":[]},{"parts":[]},{"parts":[]}]}`:                        true,
+		`{"input":["a","b","c"]}`:                                                      true,
+		`{"input":"a"}`:                                                                false,
+		`{"messages":[{"content":[{"type":"tool_use","input":["a","b","c","d"]}]}]}`:   false,
+		`{"messages":[{"content":[{"type":"text"},{"type":"text"},{"type":"text"}]}]}`: false,
+		`{"documents":["a","b","c"],"query":"q"}`:                                      false,
+	} {
+		require.Equal(t, blocked, ask(t, s, body).Blocked != "", body)
+	}
+}
+
 func TestABodyThatCannotBeRead(t *testing.T) {
 	s := set(t, finds(mask, configv1.SensitiveData_EMAIL))
 	for _, body := range []string{``, `{`, `{"a":"a@b.example`, `--form`, `{"a":"b"]`} {

@@ -30,7 +30,6 @@ var kinds = map[configv1.SensitiveData]kind{
 		anchored(`(?:\d{4}[ -]){3}\d{4}\b|\d{4}[ -]\d{6}[ -]\d{5}\b|\d{13,19}\b`), whole(isCard)},
 	configv1.SensitiveData_IBAN: {"IBAN", nextIBAN,
 		anchored(`[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?)\b`), iban},
-	configv1.SensitiveData_US_SSN:     {"US_SSN", nextNumber(9, 11, ""), anchored(`\d{3}-\d{2}-\d{4}\b`), whole(isSSN)},
 	configv1.SensitiveData_IP_ADDRESS: {"IP_ADDRESS", nextIP, anchored(`(?:\d{1,3}\.){3}\d{1,3}\b|[0-9A-Fa-f:]{2,39}`), whole(isIP)},
 	configv1.SensitiveData_SECRET:     {"SECRET", nextSecret, anchored(secrets), nil},
 }
@@ -228,12 +227,6 @@ func isIBAN(found string) bool {
 		}
 	}
 	return rest == 1
-}
-
-// isSSN accepts numbers that the Social Security Administration may assign.
-func isSSN(found string) bool {
-	area, group, serial := found[:3], found[4:6], found[7:]
-	return area != "000" && area != "666" && area[0] != '9' && group != "00" && serial != "0000"
 }
 
 // isIP accepts addresses. Of version 6 at least three groups must be there: "::" and "a::" are found in code.

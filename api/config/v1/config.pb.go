@@ -598,25 +598,39 @@ type SensitiveData int32
 const (
 	SensitiveData_SENSITIVE_DATA_UNSPECIFIED SensitiveData = 0
 	SensitiveData_EMAIL                      SensitiveData = 1
-	SensitiveData_PHONE                      SensitiveData = 2 // with a country code, or as written in North America
-	SensitiveData_CARD                       SensitiveData = 3 // numbers of payment cards, with their checksum
-	SensitiveData_IBAN                       SensitiveData = 4 // with its checksum
-	SensitiveData_US_SSN                     SensitiveData = 5 // social security numbers of the United States
-	SensitiveData_IP_ADDRESS                 SensitiveData = 6 // versions 4 and 6
-	SensitiveData_SECRET                     SensitiveData = 7 // keys and tokens of well-known services, private keys, JWTs, and keys of this gateway
+	SensitiveData_PHONE                      SensitiveData = 2  // with a country code, or as written in North America
+	SensitiveData_CARD                       SensitiveData = 3  // numbers of payment cards, with their checksum
+	SensitiveData_IBAN                       SensitiveData = 4  // with its checksum
+	SensitiveData_US_SSN                     SensitiveData = 5  // social security numbers of the United States
+	SensitiveData_IP_ADDRESS                 SensitiveData = 6  // versions 4 and 6
+	SensitiveData_SECRET                     SensitiveData = 7  // keys and tokens of well-known services, private keys, JWTs, and keys of this gateway
+	SensitiveData_GB_NINO                    SensitiveData = 8  // national insurance numbers of the United Kingdom
+	SensitiveData_FR_NIR                     SensitiveData = 9  // numbers of the French social security, with their key
+	SensitiveData_ES_DNI                     SensitiveData = 10 // numbers of Spanish identity cards and of foreigners (NIE), with their letter
+	SensitiveData_IT_FISCAL_CODE             SensitiveData = 11 // Italian fiscal codes, with their last letter
+	SensitiveData_DE_TAX_ID                  SensitiveData = 12 // German tax identification numbers, with their checksum
+	SensitiveData_BR_CPF                     SensitiveData = 13 // Brazilian taxpayer numbers, with their checksums
+	SensitiveData_IN_AADHAAR                 SensitiveData = 14 // Indian identity numbers in groups of four, with their checksum
 )
 
 // Enum value maps for SensitiveData.
 var (
 	SensitiveData_name = map[int32]string{
-		0: "SENSITIVE_DATA_UNSPECIFIED",
-		1: "EMAIL",
-		2: "PHONE",
-		3: "CARD",
-		4: "IBAN",
-		5: "US_SSN",
-		6: "IP_ADDRESS",
-		7: "SECRET",
+		0:  "SENSITIVE_DATA_UNSPECIFIED",
+		1:  "EMAIL",
+		2:  "PHONE",
+		3:  "CARD",
+		4:  "IBAN",
+		5:  "US_SSN",
+		6:  "IP_ADDRESS",
+		7:  "SECRET",
+		8:  "GB_NINO",
+		9:  "FR_NIR",
+		10: "ES_DNI",
+		11: "IT_FISCAL_CODE",
+		12: "DE_TAX_ID",
+		13: "BR_CPF",
+		14: "IN_AADHAAR",
 	}
 	SensitiveData_value = map[string]int32{
 		"SENSITIVE_DATA_UNSPECIFIED": 0,
@@ -627,6 +641,13 @@ var (
 		"US_SSN":                     5,
 		"IP_ADDRESS":                 6,
 		"SECRET":                     7,
+		"GB_NINO":                    8,
+		"FR_NIR":                     9,
+		"ES_DNI":                     10,
+		"IT_FISCAL_CODE":             11,
+		"DE_TAX_ID":                  12,
+		"BR_CPF":                     13,
+		"IN_AADHAAR":                 14,
 	}
 )
 
@@ -6269,6 +6290,8 @@ type GuardRule struct {
 	Categories []string `protobuf:"bytes,10,rep,name=categories,proto3" json:"categories,omitempty"`
 	// Lowest score of these categories that is found, as the checker scores. Default: what the checker flags.
 	Threshold float64 `protobuf:"fixed64,11,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// Most messages of a request, with those of the system and of tools. More are found.
+	MaxMessages uint32 `protobuf:"varint,13,opt,name=max_messages,json=maxMessages,proto3" json:"max_messages,omitempty"`
 	// Texts pass while the checker is away. Default: a rule that blocks or masks refuses the request, and fails the
 	// answer.
 	PassOnFailure bool `protobuf:"varint,12,opt,name=pass_on_failure,json=passOnFailure,proto3" json:"pass_on_failure,omitempty"`
@@ -6379,6 +6402,13 @@ func (x *GuardRule) GetCategories() []string {
 func (x *GuardRule) GetThreshold() float64 {
 	if x != nil {
 		return x.Threshold
+	}
+	return 0
+}
+
+func (x *GuardRule) GetMaxMessages() uint32 {
+	if x != nil {
+		return x.MaxMessages
 	}
 	return 0
 }
@@ -7789,7 +7819,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06window\x18\b \x01(\rR\x06window\x12\x12\n" +
 	"\x04when\x18\t \x01(\tR\x04when\x12!\n" +
 	"\fcheck_window\x18\n" +
-	" \x01(\rR\vcheckWindow\"\xb9\x03\n" +
+	" \x01(\rR\vcheckWindow\"\xdc\x03\n" +
 	"\tGuardRule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeR\x04mode\x12.\n" +
@@ -7804,7 +7834,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"categories\x18\n" +
 	" \x03(\tR\n" +
 	"categories\x12\x1c\n" +
-	"\tthreshold\x18\v \x01(\x01R\tthreshold\x12&\n" +
+	"\tthreshold\x18\v \x01(\x01R\tthreshold\x12!\n" +
+	"\fmax_messages\x18\r \x01(\rR\vmaxMessages\x12&\n" +
 	"\x0fpass_on_failure\x18\f \x01(\bR\rpassOnFailure\"\xa1\x02\n" +
 	"\vTokenIssuer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -7961,7 +7992,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tGuardSide\x12\x1a\n" +
 	"\x16GUARD_SIDE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bREQUESTS\x10\x01\x12\v\n" +
-	"\aANSWERS\x10\x02*\x81\x01\n" +
+	"\aANSWERS\x10\x02*\xe5\x01\n" +
 	"\rSensitiveData\x12\x1e\n" +
 	"\x1aSENSITIVE_DATA_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05EMAIL\x10\x01\x12\t\n" +
@@ -7973,7 +8004,19 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"IP_ADDRESS\x10\x06\x12\n" +
 	"\n" +
-	"\x06SECRET\x10\a*\x8f\x01\n" +
+	"\x06SECRET\x10\a\x12\v\n" +
+	"\aGB_NINO\x10\b\x12\n" +
+	"\n" +
+	"\x06FR_NIR\x10\t\x12\n" +
+	"\n" +
+	"\x06ES_DNI\x10\n" +
+	"\x12\x12\n" +
+	"\x0eIT_FISCAL_CODE\x10\v\x12\r\n" +
+	"\tDE_TAX_ID\x10\f\x12\n" +
+	"\n" +
+	"\x06BR_CPF\x10\r\x12\x0e\n" +
+	"\n" +
+	"IN_AADHAAR\x10\x0e*\x8f\x01\n" +
 	"\vCheckerType\x12\x1c\n" +
 	"\x18CHECKER_TYPE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWEBHOOK\x10\x01\x12\x0e\n" +

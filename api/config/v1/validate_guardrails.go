@@ -99,17 +99,17 @@ func (v *validator) guardRule(at string, r *GuardRule) {
 	v.guardPatterns(at, r)
 	v.guardCheck(at, r)
 	ofText := len(r.GetData()) + len(r.GetPatterns()) + len(r.GetWords())
-	ofRequest := len(r.GetAllowedTools()) > 0 || r.GetMaxCharacters() > 0
+	ofRequest := len(r.GetAllowedTools()) > 0 || r.GetMaxCharacters() > 0 || r.GetMaxMessages() > 0
 	switch {
 	case r.GetChecker() != "" && (ofText > 0 || ofRequest):
-		v.fail(at, "cannot have a checker together with data, patterns, words, allowed_tools or max_characters: use two rules")
+		v.fail(at, "cannot have a checker together with what the rule itself finds: use two rules")
 	case r.GetChecker() != "":
 	case ofText == 0 && !ofRequest:
-		v.fail(at, "needs data, patterns, words, allowed_tools, max_characters or a checker: otherwise it finds nothing")
+		v.fail(at, "needs data, patterns, words, allowed_tools, max_characters, max_messages or a checker: otherwise it finds nothing")
 	case ofRequest && r.GetMode() == GuardMode_MASK:
-		v.fail(at+".mode", "cannot be MASK with allowed_tools or max_characters, which find nothing that could be masked")
+		v.fail(at+".mode", "cannot be MASK with allowed_tools, max_characters or max_messages, which find nothing that could be masked")
 	case ofRequest && !r.LooksIn(GuardSide_REQUESTS):
-		v.fail(at+".in", "must have REQUESTS with allowed_tools or max_characters")
+		v.fail(at+".in", "must have REQUESTS with allowed_tools, max_characters or max_messages")
 	}
 }
 
