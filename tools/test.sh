@@ -25,7 +25,7 @@ unit() { events unit --format pkgname -- -timeout 30m -p 4 -parallel 8 -skip InP
 # The race detector needs a C compiler.
 race() { events race --format pkgname -- -timeout 30m -parallel 4 -race -skip InProportion $(others); }
 # They measure CPU and memory.
-proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange ./internal/provider/dialects/...; }
+proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange ./internal/guard ./internal/provider/dialects/...; }
 # The first time Helm is built, and what two architectures need.
 modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 30m ./...); done

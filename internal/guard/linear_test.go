@@ -16,7 +16,7 @@ import (
 )
 
 // What a tenant writes costs no more than its length: four times the text at most eight times as much.
-func TestHostileTextsTakeLinearTime(t *testing.T) {
+func TestHostileTextsInProportion(t *testing.T) {
 	masks := set(t, finds(mask, configv1.SensitiveData_EMAIL))
 	every := set(t, everyKind(), finds(block, configv1.SensitiveData_IP_ADDRESS),
 		finds(observe, configv1.SensitiveData_EMAIL))
