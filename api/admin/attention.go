@@ -14,6 +14,7 @@ const (
 	AttentionDataPlane          = "data_plane"
 	AttentionLedger             = "ledger"
 	AttentionSpool              = "spool"
+	AttentionStore              = "store" // that ext_proc services share: a Redis
 	AttentionAuditSink          = "audit_sink"
 	AttentionApprovals          = "approvals"
 )
@@ -27,7 +28,7 @@ const (
 // An Attention is something that a person must look at.
 type Attention struct {
 	// Kind is provider_failing, provider_cooling, credential_rejected, checker_away, budget, key_expires, object_error,
-	// data_plane, ledger, spool, audit_sink or approvals.
+	// data_plane, ledger, spool, store, audit_sink or approvals.
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
 	// Object is what it is about, as Provider openai, by its kind and name. It is empty where there is no such object.

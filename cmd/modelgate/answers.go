@@ -24,7 +24,7 @@ type answerFlags struct {
 }
 
 // open opens the store, and has it closed with p. It returns nil for one in memory.
-func (f answerFlags) open(p *parts, r prometheus.Registerer, log *zap.Logger) (*respcache.Redis, error) {
+func (f answerFlags) open(p *parts, r prometheus.Registerer, t *troubles, log *zap.Logger) (*respcache.Redis, error) {
 	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_cache_store_failures_total",
 		Help: "Answers that were not looked up, shared or kept, because the Redis of response caches was away."})
 	r.MustRegister(failures)
@@ -44,5 +44,6 @@ func (f answerFlags) open(p *parts, r prometheus.Registerer, log *zap.Logger) (*
 	store := respcache.NewRedis(client, respcache.RedisOptions{Prefix: f.Prefix, Timeout: f.Timeout, Failed: failures.Inc,
 		Log: log.Named("cache")})
 	p.add("answers", store.Close)
+	*t = append(*t, store.Trouble)
 	return store, nil
 }

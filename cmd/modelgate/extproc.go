@@ -117,15 +117,16 @@ type extProcOptions struct {
 
 // startExtProc starts the ext_proc service as a part.
 func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
-	limits, err := o.limits.open(p, o.log)
+	var t troubles
+	limits, err := o.limits.open(p, &t, o.log)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := o.answers.open(p, o.telemetry.Registry, o.log)
+	answers, err := o.answers.open(p, o.telemetry.Registry, &t, o.log)
 	if err != nil {
 		return nil, err
 	}
-	spool, err := openSpool(p, o.spool, o.spoolBytes, o.log, o.telemetry.Registry)
+	spool, err := openSpool(p, o.spool, o.spoolBytes, t, o.log, o.telemetry.Registry)
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,22 @@ type limitStoreFlags struct {
 	Password     string        `name:"limits-password" env:"MODELGATE_REDIS_PASSWORD" hidden:""`
 }
 
+// troubles say what is wrong with the stores that processes share, each with "" if nothing is.
+type troubles []func() string
+
+// says returns what is wrong with all of them.
+func (t troubles) says() string {
+	var all []string
+	for _, trouble := range t {
+		if says := trouble(); says != "" {
+			all = append(all, says)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
 // open opens what requests are limited by, and has it closed with p.
-func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) {
+func (f limitStoreFlags) open(p *parts, t *troubles, log *zap.Logger) (limit.Limiter, error) {
 	for name, part := range map[string]float64{"share": f.Share, "part": f.Part} {
 		if part <= 0 || part > 1 {
 			return nil, admincli.Misused("--limits-%s: must be above 0 and at most 1", name)
@@ -56,6 +70,7 @@ func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) 
 		Prefix: f.Prefix, FailOpen: f.Failure == "open", Share: f.Share, Timeout: f.Timeout, Log: log.Named("limits"),
 	})
 	p.add("limits", limits.Close)
+	*t = append(*t, limits.Trouble)
 	return limit.Part(limits, f.Part), nil
 }
 
@@ -93,14 +108,14 @@ func redisURL(address, file, password string) (string, error) {
 }
 
 // openSpool opens the folder in which records wait for the ledger, and has it closed with p.
-func openSpool(p *parts, dir string, maxBytes int64, log *zap.Logger, registry prometheus.Registerer) (usage.Spool,
-	error) {
+func openSpool(p *parts, dir string, maxBytes int64, t troubles, log *zap.Logger,
+	registry prometheus.Registerer) (usage.Spool, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("--spool: naming who ships records: %w", err)
 	}
 	spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: dir, Process: host + ":" + dir, MaxBytes: maxBytes,
-		Log: log.Named("spool"), Registerer: registry})
+		Stores: t.says, Log: log.Named("spool"), Registerer: registry})
 	if err != nil {
 		return nil, fmt.Errorf("--spool: %w", err)
 	}

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 )
@@ -46,14 +48,29 @@ func TestLimitStoresThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newParts(zap.NewNop())
-			_, err := c.flags.open(p, zap.NewNop())
+			_, err := c.flags.open(p, &troubles{}, zap.NewNop())
 			require.ErrorContains(t, err, c.says)
 			require.NotContains(t, err.Error(), "topsecret")
 			require.NoError(t, p.stop(t.Context()))
 		})
 	}
 	p := newParts(zap.NewNop())
-	limits, err := limitStoreFlags{Store: "memory", Share: 1, Part: 1}.open(p, zap.NewNop())
+	limits, err := limitStoreFlags{Store: "memory", Share: 1, Part: 1}.open(p, &troubles{}, zap.NewNop())
 	require.NoError(t, err)
 	require.NotNil(t, limits)
+}
+
+func TestWhatIsSaidOfStoresThatAreAway(t *testing.T) {
+	p := newParts(zap.NewNop())
+	shared := troubles{}
+	_, err := limitStoreFlags{Store: "redis://127.0.0.1:1", Share: 1, Part: 1, Failure: "closed",
+		Timeout: time.Second}.open(p, &shared, zap.NewNop())
+	require.NoError(t, err)
+	cache, err := answerFlags{Store: "redis://127.0.0.1:1"}.open(p, prometheus.NewRegistry(), &shared, zap.NewNop())
+	require.NoError(t, err)
+	require.NotNil(t, cache)
+	require.Len(t, shared, 2)
+	require.Eventually(t, func() bool { return shared.says() != "" }, 10*time.Second, time.Millisecond)
+	require.Equal(t, "The Redis of limits does not answer: requests that have a limit are refused.", shared.says())
+	require.ErrorContains(t, p.stop(t.Context()), "tell the store of limits that this process ends")
 }

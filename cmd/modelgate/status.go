@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -31,6 +32,8 @@ type statusReport struct {
 	OK bool `json:"ok"`
 	// Problems are what is wrong, for people.
 	Problems []string `json:"problems"`
+	// Notes are what a person should look at, although nothing is wrong.
+	Notes []string `json:"notes,omitempty"`
 	// Admin is the URL of the admin API.
 	Admin    string                     `json:"admin"`
 	Ready    string                     `json:"ready"` // ok, or why it is not
@@ -87,6 +90,7 @@ func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
 		r.problem("configuration: %v", admincli.Said(err))
 	}
 	r.ledger(ctx, client)
+	r.attention(ctx, client)
 	r.receivers(ctx, client)
 	if n, ok := admincli.Samples(ctx, conn)[admincli.MetricBacklog]; ok {
 		waiting := int64(n)
@@ -181,7 +185,6 @@ func (r *statusReport) ledger(ctx context.Context, client *adminapi.Client) {
 	}
 	r.Ledger = adminapi.HealthOK
 	r.health(ctx, client)
-	r.spools(ctx, client)
 	for _, t := range summary.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
 		if i < 0 {
@@ -213,15 +216,21 @@ func (r *statusReport) health(ctx context.Context, client *adminapi.Client) {
 	}
 }
 
-// spools adds what is wrong with the spools of the data plane.
-func (r *statusReport) spools(ctx context.Context, client *adminapi.Client) {
+// attention adds what needs attention and is not told by itself. What waits for a person's decision is no problem.
+func (r *statusReport) attention(ctx context.Context, client *adminapi.Client) {
 	found, err := client.Attention(ctx)
 	if err != nil {
 		return // the control plane is older
 	}
 	for _, a := range found.Items {
-		if a.Kind == adminapi.AttentionSpool {
-			r.problem("%s", a.Message)
+		switch a.Kind {
+		case adminapi.AttentionProviderFailing, adminapi.AttentionObjectError, adminapi.AttentionDataPlane,
+			adminapi.AttentionLedger:
+		case adminapi.AttentionSpool, adminapi.AttentionStore, adminapi.AttentionCheckerAway,
+			adminapi.AttentionCredentialRejected, adminapi.AttentionAuditSink:
+			r.problem("%s", strings.TrimPrefix(a.Object+": "+a.Message, ": "))
+		default:
+			r.Notes = append(r.Notes, strings.TrimPrefix(a.Object+": "+a.Message, ": "))
 		}
 	}
 }
@@ -274,6 +283,9 @@ func (r statusReport) table(w io.Writer) error {
 		for _, p := range r.Problems {
 			last += "! " + admincli.OneLine(p) + "\n"
 		}
+	}
+	for _, n := range r.Notes {
+		last += "- " + admincli.OneLine(n) + "\n"
 	}
 	_, err := io.WriteString(w, last)
 	return err

@@ -26,6 +26,11 @@ func TestStatus(t *testing.T) {
 	out, _ := c.run(t, exitOK, "status")
 	require.Contains(t, out, "Ledger         ok, 3 records wait")
 	require.Contains(t, out, "All is well.")
+	f.attention = []adminapi.Attention{{Kind: adminapi.AttentionApprovals, Message: "1 change waits."},
+		{Kind: adminapi.AttentionBudget, Object: "Key k", Message: "80 % are spent."}}
+	noted, _ := c.run(t, exitOK, "status")
+	require.Contains(t, noted, "All is well.\n- 1 change waits.\n- Key k: 80 % are spent.\n")
+	f.attention = nil
 	require.Regexp(t, `e +envoy +1.40.0 +7 .*ok`, out)
 	require.Regexp(t, `a +10 +4 +0.5 +ok +active\nb +0 +0 +- +- +disabled\ngone +1`, out)
 
@@ -46,6 +51,13 @@ func TestStatus(t *testing.T) {
 		"The spool of x is full.": func() {
 			f.attention = []adminapi.Attention{{Kind: adminapi.AttentionBudget, Message: "80 % are spent."},
 				{Kind: adminapi.AttentionSpool, Message: "The spool of x is full."}}
+		},
+		"Guardrail harm: It was not judged.": func() {
+			f.attention = []adminapi.Attention{{Kind: adminapi.AttentionCheckerAway, Object: "Guardrail harm",
+				Message: "It was not judged."}}
+		},
+		"x: Redis is away.": func() {
+			f.attention = []adminapi.Attention{{Kind: adminapi.AttentionStore, Message: "x: Redis is away."}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,10 +66,11 @@ type Unjudged struct {
 	Last  time.Time
 }
 
-// A SpoolTrouble is what is wrong with the spool of an ext_proc service.
+// A SpoolTrouble is what is wrong with the spool of an ext_proc service, and with the stores that it shares.
 type SpoolTrouble struct {
-	Process, Trouble string
-	Dropped          int64 // records
+	Process, Trouble string // no trouble: the spool is well
+	Dropped          int64  // records
+	Stores           string // sentences; empty: nothing is wrong with them
 }
 
 // An ObjectError is why an object has no effect.
@@ -94,6 +95,13 @@ func ledger(f Facts) []adminapi.Attention {
 func spools(f Facts) []adminapi.Attention {
 	var all []adminapi.Attention
 	for _, s := range f.Spools {
+		if s.Stores != "" {
+			all = append(all, adminapi.Attention{Kind: adminapi.AttentionStore, Severity: adminapi.SeverityError,
+				Path: "/data-plane", Message: s.Process + ": " + s.Stores})
+		}
+		if s.Trouble == "" {
+			continue
+		}
 		a := adminapi.Attention{Kind: adminapi.AttentionSpool, Severity: adminapi.SeverityError, Path: "/data-plane",
 			Message: fmt.Sprintf("The spool of %s, which keeps records of usage: %s.", s.Process, s.Trouble)}
 		if s.Dropped > 0 {
@@ -101,7 +109,7 @@ func spools(f Facts) []adminapi.Attention {
 		}
 		all = append(all, a)
 	}
-	return bounded(all, "spools have trouble", "/data-plane")
+	return bounded(all, "spools and stores have trouble", "/data-plane")
 }
 
 func sinks(f Facts) []adminapi.Attention {

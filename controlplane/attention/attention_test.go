@@ -97,6 +97,8 @@ func TestWhatNeedsAttention(t *testing.T) {
 			[]adminapi.Attention{{Kind: "spool", Severity: "error", Path: "/data-plane",
 				Message: "The spool of x, which keeps records of usage: full. " +
 					"It has dropped 2 records: what they cost is not charged."}}},
+		{"a Redis is away", attention.Facts{Spools: []attention.SpoolTrouble{{Process: "x", Stores: "Redis is away."}}},
+			[]adminapi.Attention{{Kind: "store", Severity: "error", Path: "/data-plane", Message: "x: Redis is away."}}},
 		{"the ledger is away", attention.Facts{Ledger: "the ledger is unreachable."}, []adminapi.Attention{{Kind: "ledger",
 			Severity: "error", Path: "/data-plane",
 			Message: "Usage, budgets and the health of providers are not known: the ledger is unreachable."}}},

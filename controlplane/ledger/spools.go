@@ -13,7 +13,7 @@ import (
 // spoolFor is how long what a process has told of its spool holds. It tells it again every second.
 const spoolFor = 15 * time.Minute
 
-// noteSpool keeps what a process tells of its spool, and forgets what others told long ago.
+// noteSpool keeps what a process tells of its spool and other stores, and forgets what others told long ago.
 func (l *Ledger) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 	process := text(r.GetProcess())
 	s := l.statement("DELETE FROM spools WHERE at < ")
@@ -21,11 +21,11 @@ func (l *Ledger) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 	if _, err := s.exec(ctx, l.write); err != nil {
 		return fmt.Errorf("forgetting the state of spools: %w", err)
 	}
-	if r.GetTrouble() == "" {
+	if r.GetTrouble() == "" && r.GetStores() == "" {
 		return nil
 	}
-	s = l.statement("INSERT INTO spools (process, at, trouble, dropped) VALUES ")
-	s.row(true, []any{process, l.now().UnixMicro(), text(r.GetTrouble()), max(r.GetDropped(), 0)})
+	s = l.statement("INSERT INTO spools (process, at, trouble, dropped, stores) VALUES ")
+	s.row(true, []any{process, l.now().UnixMicro(), text(r.GetTrouble()), max(r.GetDropped(), 0), text(r.GetStores())})
 	s.add(" ON CONFLICT (process) DO NOTHING") // it was told twice at once
 	if _, err := s.exec(ctx, l.write); err != nil {
 		return fmt.Errorf("keeping the state of a spool: %w", err)
@@ -33,15 +33,15 @@ func (l *Ledger) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 	return nil
 }
 
-// Spools returns what is wrong with spools, by process.
+// Spools returns what is wrong with spools and other stores, by process.
 func (l *Ledger) Spools(ctx context.Context) ([]attention.SpoolTrouble, error) {
-	s := l.statement("SELECT process, trouble, dropped FROM spools")
+	s := l.statement("SELECT process, trouble, dropped, stores FROM spools")
 	s.and("at", ">=", l.now().Add(-spoolFor).UnixMicro())
 	s.add(" ORDER BY process LIMIT 1000")
 	var all []attention.SpoolTrouble
 	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
 		var t attention.SpoolTrouble
-		err := rows.Scan(&t.Process, &t.Trouble, &t.Dropped)
+		err := rows.Scan(&t.Process, &t.Trouble, &t.Dropped, &t.Stores)
 		all = append(all, t)
 		return err
 	})

@@ -31,6 +31,11 @@ func TestWhatProcessesTellOfTheirSpools(t *testing.T) {
 		tell("b", "full", 3)
 		require.Equal(t, []attention.SpoolTrouble{{Process: "a", Trouble: "full"},
 			{Process: "b", Trouble: "full", Dropped: 3}}, known())
+		_, err := service.Record(t.Context(), &ledgerv1.RecordRequest{Spool: &ledgerv1.SpoolReport{Process: "c",
+			Stores: "Redis is away."}})
+		require.NoError(t, err)
+		require.Equal(t, attention.SpoolTrouble{Process: "c", Stores: "Redis is away."}, known()[2])
+		tell("c", "", 0)
 		tell("a", "", 0)
 		require.Equal(t, []attention.SpoolTrouble{{Process: "b", Trouble: "full", Dropped: 3}}, known())
 		l.SetNow(func() time.Time { return noon.Add(16 * time.Minute) })

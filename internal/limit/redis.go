@@ -75,6 +75,17 @@ type Redis struct {
 	done chan struct{}
 }
 
+// Trouble says what the gateway does while the store does not answer; empty: it answers.
+func (r *Redis) Trouble() string {
+	switch {
+	case !r.away.Load():
+		return ""
+	case r.o.FailOpen:
+		return "The Redis of limits does not answer: the process admits requests within the limits that it has counted itself."
+	}
+	return "The Redis of limits does not answer: requests that have a limit are refused."
+}
+
 // OpenRedis returns a client for NewRedis, without connecting. The URL's scheme is redis, rediss or unix. With
 // "addr=HOST:PORT" for each further node it is a cluster, with "master_name=NAME" it uses sentinels.
 func OpenRedis(address string) (redis.UniversalClient, error) {

@@ -70,6 +70,14 @@ func (r *Redis) Close(context.Context) error {
 	return nil
 }
 
+// Trouble says what the gateway does while Redis does not answer; empty: it has answered when it was last asked.
+func (r *Redis) Trouble() string {
+	if !r.away.Load() {
+		return ""
+	}
+	return "The Redis of response caches did not answer when it was last asked: answers are neither found nor kept."
+}
+
 var errRests = errors.New("it has failed a moment ago")
 
 // do has a command wait for Redis no longer than it may, and notes whether it has failed. That ctx has ended is no

@@ -34,8 +34,8 @@ type source interface {
 	// next returns the oldest records that are not acknowledged, and the function that acknowledges them. It returns no
 	// records if there are none.
 	next() (records []*ledgerv1.Record, acknowledged func(), err error)
-	// report returns what is wrong with the spool, and the function that says that it was told. It returns nil if nothing
-	// is wrong, and that was told.
+	// report returns what is wrong with the spool and other stores, and the function that says that it was told. It
+	// returns nil if nothing is wrong, and that was told.
 	report() (r *ledgerv1.SpoolReport, told func())
 }
 
@@ -106,17 +106,20 @@ func (s *DiskSpool) report() (*ledgerv1.SpoolReport, func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &ledgerv1.SpoolReport{Process: s.options.Process, Dropped: s.dropped}
+	if s.options.Stores != nil {
+		r.Stores = s.options.Stores()
+	}
 	switch {
 	case s.trouble != nil:
 		r.Trouble = s.trouble.Error()
 	case s.dropped > 0 && time.Since(s.droppedAt) < toldFor:
 		r.Trouble = "records were dropped"
-	case !s.reported:
+	case r.Stores == "" && !s.reported:
 		return nil, func() {}
 	}
 	return r, func() {
 		s.mu.Lock()
-		s.reported = r.Trouble != ""
+		s.reported = r.Trouble != "" || r.Stores != ""
 		s.mu.Unlock()
 	}
 }

@@ -33,6 +33,8 @@ type SpoolOptions struct {
 	MaxBytes int64
 	// SegmentBytes is the maximum size of a file. Default 8 MiB.
 	SegmentBytes int64
+	// Stores returns what the ledger is told of the stores that the process cannot use; it may be nil.
+	Stores func() string
 	// Log is required.
 	Log *zap.Logger
 	// Registerer registers the metrics; it may be nil.

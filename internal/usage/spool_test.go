@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -250,6 +251,35 @@ func TestAFullSpoolWaitsAndLosesNothing(t *testing.T) {
 		_, first, last := k.told()
 		require.Equal(t, "the spool has reached its bound", first.GetTrouble())
 		require.Equal(t, []any{"p", "", int64(0)}, []any{last.GetProcess(), last.GetTrouble(), last.GetDropped()})
+		cancel()
+		running.Wait()
+		require.NoError(t, s.Close())
+	})
+}
+
+// TestWhatIsWrongWithStoresIsTold until nothing is.
+func TestWhatIsWrongWithStoresIsTold(t *testing.T) {
+	o := options(t.TempDir())
+	var wrong atomic.Value
+	wrong.Store("Redis is away.")
+	o.Stores = func() string { return wrong.Load().(string) }
+	synctest.Test(t, func(t *testing.T) {
+		s, err := usage.OpenSpool(o)
+		require.NoError(t, err)
+		k := newKeeper()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Run(ctx, k) })
+		time.Sleep(time.Minute)
+		many, _, last := k.told()
+		require.Equal(t, "Redis is away.", last.GetStores())
+		require.Greater(t, many, 50, "a process that says it no more has died")
+		wrong.Store("")
+		time.Sleep(time.Minute)
+		calls, _, last := k.told()
+		time.Sleep(time.Minute)
+		again, _, _ := k.told()
+		require.Equal(t, []any{"", again}, []any{last.GetStores(), calls})
 		cancel()
 		running.Wait()
 		require.NoError(t, s.Close())

@@ -770,7 +770,7 @@ func (x *RecordRequest) GetSpool() *SpoolReport {
 	return nil
 }
 
-// A SpoolReport is what an ext_proc service tells of its spool.
+// A SpoolReport is what an ext_proc service tells of its spool, and of the stores that it shares with others.
 type SpoolReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the service among others.
@@ -778,7 +778,9 @@ type SpoolReport struct {
 	// What is wrong; empty if nothing is.
 	Trouble string `protobuf:"bytes,2,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	// Number of records that the process could not keep: what they cost is not charged.
-	Dropped       int64 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Dropped int64 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Sentences about the stores that the process cannot use, such as the Redis of limits; empty if there are none.
+	Stores        string `protobuf:"bytes,4,opt,name=stores,proto3" json:"stores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -832,6 +834,13 @@ func (x *SpoolReport) GetDropped() int64 {
 		return x.Dropped
 	}
 	return 0
+}
+
+func (x *SpoolReport) GetStores() string {
+	if x != nil {
+		return x.Stores
+	}
+	return ""
 }
 
 // All records of the request are durable in the ledger.
@@ -1482,11 +1491,12 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\acool_ms\x18\t \x01(\x03R\x06coolMs\"~\n" +
 	"\rRecordRequest\x125\n" +
 	"\arecords\x18\x01 \x03(\v2\x1b.modelgate.ledger.v1.RecordR\arecords\x126\n" +
-	"\x05spool\x18\x02 \x01(\v2 .modelgate.ledger.v1.SpoolReportR\x05spool\"[\n" +
+	"\x05spool\x18\x02 \x01(\v2 .modelgate.ledger.v1.SpoolReportR\x05spool\"s\n" +
 	"\vSpoolReport\x12\x18\n" +
 	"\aprocess\x18\x01 \x01(\tR\aprocess\x12\x18\n" +
 	"\atrouble\x18\x02 \x01(\tR\atrouble\x12\x18\n" +
-	"\adropped\x18\x03 \x01(\x03R\adropped\"\x0e\n" +
+	"\adropped\x18\x03 \x01(\x03R\adropped\x12\x16\n" +
+	"\x06stores\x18\x04 \x01(\tR\x06stores\"\x0e\n" +
 	"\fRecordAnswer\"&\n" +
 	"\fSpentRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\"W\n" +
