@@ -14,6 +14,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -277,15 +278,17 @@ func TestAStagedChangeIsInTheChain(t *testing.T) {
 			signed++
 		}
 	})
-	const many = 5000 // more than one transaction takes
+	staged := b.etcd.Watch(t.Context(), "/modelgate/staged/", clientv3.WithPrefix())
+	const many = 2000 // more than one transaction takes
 	var objects []configv1.Object
 	for i := range many {
-		objects = append(objects, &configv1.Organization{Name: fmt.Sprintf("o%d", i), DisplayName: strings.Repeat("x", 200)})
+		objects = append(objects, &configv1.Organization{Name: fmt.Sprintf("o%d", i), DisplayName: strings.Repeat("x", 250)})
 	}
 	_, err := b.client.Apply(t.Context(), objects, false)
 	cancel()
 	signing.Wait()
 	require.NoError(t, err)
+	<-staged
 	b.requireIntact(t, many+signed)
 	b.ship(t)
 	b.requireIntact(t, many+signed)
