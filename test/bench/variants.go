@@ -83,14 +83,14 @@ func routeVariants() []variant {
 	return []variant{
 		{"route: without the plan in metadata", func(l *listener) {
 			l.extProc().MetadataOptions = nil
-			for _, r := range l.allRoutes() {
+			for _, r := range l.onward() {
 				r.Match = &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 				r.GetRoute().ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: envoy.FirstCluster(providerName)}
 			}
 		}},
 		{"route: without retries", func(l *listener) { l.planned().GetRoute().RetryPolicy = nil }},
 		{"route: without timeouts", func(l *listener) {
-			for _, r := range l.allRoutes() {
+			for _, r := range l.onward() {
 				r.GetRoute().MaxStreamDuration, r.GetRoute().IdleTimeout = nil, nil
 			}
 			l.planned().GetRoute().GetRetryPolicy().PerTryIdleTimeout = nil
@@ -119,11 +119,19 @@ func connectionVariants() []variant {
 	}
 }
 
-func (l *listener) allRoutes() []*routev3.Route { return l.routes.GetVirtualHosts()[0].GetRoutes() }
+// onward are the routes on which Envoy does not answer itself.
+func (l *listener) onward() (all []*routev3.Route) {
+	for _, r := range l.routes.GetVirtualHosts()[0].GetRoutes() {
+		if r.GetRoute() != nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
 
 // planned is the route of requests with a plan.
 func (l *listener) planned() *routev3.Route {
-	for _, r := range l.allRoutes() {
+	for _, r := range l.onward() {
 		if r.GetName() == envoy.RoutePlanned {
 			return r
 		}
