@@ -206,6 +206,15 @@ func (s *Server) configuration() *exchange.Config {
 	return s.config.current.Load()
 }
 
+// Trouble says which services do not answer that the configuration names and requests can do without; empty: none.
+func (s *Server) Trouble() string {
+	c := s.config.current.Load()
+	if c == nil {
+		return ""
+	}
+	return c.Caches.Trouble()
+}
+
 // newProcessID returns the prefix of the ids of this process's exchanges. It is random, so that a retry that reaches
 // another process does not find a wrong exchange.
 func newProcessID() string {

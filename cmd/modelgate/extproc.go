@@ -126,7 +126,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	spool, err := openSpool(p, o.spool, o.spoolBytes, t, o.log, o.telemetry.Registry)
+	spool, err := openSpool(p, o.spool, o.spoolBytes, &t, o.log, o.telemetry.Registry)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +149,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		Bytes:      o.bytes,
 		Shedding:   o.memory.Shedding,
 	})
+	t = append(t, server.Trouble) // before it ships records
 	p.serve("ext_proc service", func(ctx context.Context) error { return server.Run(ctx, o.listener, o.grace) })
 	return server, nil
 }

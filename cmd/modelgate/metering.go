@@ -36,9 +36,9 @@ type limitStoreFlags struct {
 type troubles []func() string
 
 // says returns what is wrong with all of them.
-func (t troubles) says() string {
+func (t *troubles) says() string {
 	var all []string
-	for _, trouble := range t {
+	for _, trouble := range *t {
 		if says := trouble(); says != "" {
 			all = append(all, says)
 		}
@@ -108,7 +108,7 @@ func redisURL(address, file, password string) (string, error) {
 }
 
 // openSpool opens the folder in which records wait for the ledger, and has it closed with p.
-func openSpool(p *parts, dir string, maxBytes int64, t troubles, log *zap.Logger,
+func openSpool(p *parts, dir string, maxBytes int64, t *troubles, log *zap.Logger,
 	registry prometheus.Registerer) (usage.Spool, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,21 @@ func newEmbedder(c *configv1.ResponseCache, log *zap.Logger) (*embedder, error) 
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse // the text is for nobody else
 			}}}, nil
+}
+
+// Trouble says which caches have no embeddings service, as they have last asked it; empty: none.
+func (all Caches) Trouble() string {
+	var names []string
+	for _, c := range all {
+		if e := c.embedder.Load(); e != nil && e.away.Load() {
+			names = append(names, c.Name())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "The embeddings service did not answer when it was last asked, so only equal requests find answers. It is that " +
+		"of the ResponseCache " + strings.Join(names, ", ") + "."
 }
 
 // Compared says whether a request was compared with others.

@@ -373,6 +373,7 @@ func TestAServiceThatIsNotThere(t *testing.T) {
 		require.Equal(t, before+1, e.count(), "nobody asks again at once")
 	}
 	require.Equal(t, 1, logs.FilterMessageSnippet("away").Len(), "it is logged once")
+	require.Contains(t, caches.Trouble(), "of the ResponseCache "+c.Name()+".")
 	for _, entry := range logs.All() {
 		require.NotContains(t, fmt.Sprint(entry.ContextMap()), "password", "no text is logged")
 	}
@@ -388,6 +389,7 @@ func TestAServiceThatIsNotThere(t *testing.T) {
 	e.set(func(w http.ResponseWriter, _ *http.Request, text string) { writeVector(w, vectorOfWords(text)) })
 	require.Equal(t, respcache.ComparedDone, ask(t.Context()))
 	require.Equal(t, 1, logs.FilterMessageSnippet("is back").Len())
+	require.Empty(t, caches.Trouble())
 }
 
 // A flood of requests asks the service for no more than so many vectors at once. The others are not compared.
