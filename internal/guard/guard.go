@@ -37,6 +37,7 @@ type finder struct {
 	kind
 	custom  *regexp.Regexp // of a configured pattern, in place of a kind
 	literal string         // that a checker has found, in place of a kind
+	digits  bool           // there is no such text without a digit
 }
 
 // Compile makes guardrails ready for use. The error names the one that is wrong.
@@ -65,7 +66,7 @@ func finders(c *configv1.GuardRule) ([]finder, error) {
 	for _, of := range []map[configv1.SensitiveData]kind{national, kinds} { // a French number may look like a card's
 		for _, d := range c.GetData() {
 			if k, ok := of[d]; ok {
-				all = append(all, finder{kind: k})
+				all = append(all, finder{kind: k, digits: hasDigits(d)})
 			}
 		}
 	}
@@ -82,6 +83,15 @@ func finders(c *configv1.GuardRule) ([]finder, error) {
 		all = append(all, finder{kind: kind{label: labelOf(c.GetName())}, custom: compiled})
 	}
 	return all, nil
+}
+
+// hasDigits reports whether data of a kind always have digits.
+func hasDigits(d configv1.SensitiveData) bool {
+	switch d {
+	case configv1.SensitiveData_EMAIL, configv1.SensitiveData_IP_ADDRESS, configv1.SensitiveData_SECRET:
+		return false
+	}
+	return true
 }
 
 // labelOf returns a name as it stands in placeholders.
@@ -242,12 +252,18 @@ type span struct {
 // the stricter goes first, then the one that begins first, then the longer.
 func (s *Set) spans(text string, side configv1.GuardSide) []span {
 	var all []span
+	none, known := false, false // whether there are no digits in the text
 	for _, r := range s.rules {
 		if !r.config.LooksIn(side) {
 			continue
 		}
 		for i := range r.finds {
-			all = r.finds[i].add(all, text, r)
+			if r.finds[i].digits && !known {
+				none, known = !hasDigit(text), true
+			}
+			if !r.finds[i].digits || !none {
+				all = r.finds[i].add(all, text, r)
+			}
 		}
 	}
 	if len(all) < 2 {

@@ -152,6 +152,15 @@ func isDigit(c byte) bool   { return c >= '0' && c <= '9' }
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
 func isHex(c byte) bool     { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
+func hasDigit(text string) bool {
+	for i := range len(text) {
+		if isDigit(text[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // whole accepts all of a candidate, or nothing.
 func whole(is func(string) bool) func(string) int {
 	return func(found string) int {
