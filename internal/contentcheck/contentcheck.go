@@ -7,8 +7,6 @@ package contentcheck
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/textservice"
 )
 
 const (
@@ -38,6 +37,8 @@ const (
 	maxAnswer = 1 << 20
 	// maxCalls bounds the calls of one checker that are under way.
 	maxCalls = 256
+	// maxIdle is how many connections to a checker are kept.
+	maxIdle = 64
 	// quiet is how long nothing more is logged of a checker that has failed.
 	quiet = 10 * time.Second
 )
@@ -118,19 +119,11 @@ func New(configs []*configv1.Checker, before Checkers, log *zap.Logger) (Checker
 			all[c.GetName()] = was
 			continue
 		}
-		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64,
-			IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 5 * time.Second,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-		if c.GetCa() != "" {
-			transport.TLSClientConfig.RootCAs = x509.NewCertPool()
-			if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(c.GetCa())) {
-				return nil, fmt.Errorf("Checker %s: its ca has no certificate", c.GetName())
-			}
+		client, err := textservice.New(c.GetCa(), maxIdle)
+		if err != nil {
+			return nil, fmt.Errorf("Checker %s: %w", c.GetName(), err)
 		}
-		all[c.GetName()] = &Checker{config: c, calls: semaphore.NewWeighted(maxCalls), log: log,
-			client: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse // the texts are for nobody else
-			}}}
+		all[c.GetName()] = &Checker{config: c, calls: semaphore.NewWeighted(maxCalls), log: log, client: client}
 	}
 	return all, nil
 }

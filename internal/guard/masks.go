@@ -27,13 +27,16 @@ func (m *Masks) take(body []byte) {
 		return
 	}
 	m.taken = map[string]bool{}
-	for i := bytes.IndexByte(body, '['); i >= 0; {
+	for {
+		i := bytes.IndexByte(body, '[')
+		if i < 0 {
+			return
+		}
 		body = body[i:]
 		if end := bytes.IndexByte(body[:min(len(body), maxPlaceholder)], ']'); end > 1 && isDigit(body[end-1]) {
 			m.taken[string(body[:end+1])] = true
 		}
 		body = body[1:]
-		i = bytes.IndexByte(body, '[')
 	}
 }
 
@@ -85,11 +88,12 @@ func (m *Masks) restore(text string, escape func(string) string) string {
 
 // cuts reports whether a place in a text is within a placeholder.
 func (m *Masks) cuts(text string, at int) bool {
-	from := strings.LastIndexByte(text[max(0, at-m.longest):at], '[')
-	if from < 0 {
+	first := max(0, at-m.longest)
+	i := strings.LastIndexByte(text[first:at], '[')
+	if i < 0 {
 		return false
 	}
-	from += max(0, at-m.longest)
+	from := first + i
 	end := strings.IndexByte(text[from:min(len(text), from+m.longest)], ']') + 1
 	_, known := m.texts[text[from:from+end]]
 	return known && at < from+end

@@ -3,8 +3,6 @@ package respcache
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/textservice"
 )
 
 const (
@@ -45,20 +44,12 @@ func newEmbedder(c *configv1.ResponseCache, log *zap.Logger) (*embedder, error) 
 	if s == nil {
 		return nil, nil
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-		MaxIdleConnsPerHost: maxEmbeds, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 5 * time.Second,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if s.GetCa() != "" {
-		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(s.GetCa())) {
-			return nil, fmt.Errorf("ResponseCache %s: its ca has no certificate", c.GetName())
-		}
+	client, err := textservice.New(s.GetCa(), maxEmbeds)
+	if err != nil {
+		return nil, fmt.Errorf("ResponseCache %s: %w", c.GetName(), err)
 	}
 	return &embedder{cache: c.GetName(), config: s, credential: c.GetCredential().GetValue(), log: log,
-		calls: make(chan struct{}, maxEmbeds), client: &http.Client{Transport: transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse // the text is for nobody else
-			}}}, nil
+		calls: make(chan struct{}, maxEmbeds), client: client}, nil
 }
 
 // Trouble says which caches have no embeddings service, as they have last asked it; empty: none.
