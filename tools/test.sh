@@ -24,8 +24,12 @@ vet() { go vet ./...; }
 unit() { events unit --format pkgname -- -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
 # The race detector needs a C compiler.
 race() { events race --format pkgname -- -timeout 30m -parallel 4 -race -skip InProportion $(others); }
-# They measure CPU and memory.
-proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange ./internal/guard ./internal/provider/dialects/...; }
+# They count the steps of our code, and of the libraries that read JSON, with the counters of coverage.
+proportion() {
+	events proportion --format pkgname -- -tags steps -covermode atomic -ldflags -checklinkname=0 \
+		-coverpkg "$module/...,github.com/tidwall/gjson,github.com/go-json-experiment/json/..." \
+		-run InProportion ./internal/testenv/work ./extproc/exchange ./internal/guard ./internal/provider/dialects/...
+}
 # The first time Helm is built, and what two architectures need.
 modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 30m ./...); done

@@ -7,11 +7,9 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
@@ -26,8 +24,8 @@ const (
 )
 
 const (
-	freeCPU    = 80 * time.Millisecond // of the larger answer, below which nothing is compared
-	mostMemory = 300 * largeAnswer     // of all that is allocated for the larger one
+	freeSteps  = 1 << 20           // of the larger answer, below which nothing is compared
+	mostMemory = 300 * largeAnswer // of all that is allocated for the larger one
 )
 
 // A dialect is how a vendor answers. In its shapes %d is the number of the repetition.
@@ -208,34 +206,22 @@ func (g *gate) answered(d *dialect, body string, piece int) {
 	x.Close()
 }
 
-// proportional fails where four times the answer costs more than eight times as much.
+// proportional fails where four times the answer costs more than eight times as many steps.
 func proportional(t *testing.T, what string, g *gate, d *dialect, piece int, body func(size int) string) {
 	t.Helper()
 	large, small := body(largeAnswer), body(smallAnswer)
-	of := func(text string) work.Cost { return work.Of(func() { g.answered(d, text, piece) }) }
-	big := of(large)
+	less, big, ok := work.Proportional(freeSteps, func() { g.answered(d, small, piece) }, func() { g.answered(d, large, piece) })
+	if !ok {
+		t.Errorf("%s: %d KB take %d steps, and %d KB %d", what, len(small)>>10, less.Steps, len(large)>>10, big.Steps)
+	}
 	if big.Bytes > mostMemory {
 		t.Errorf("%s: %d KB make %d KB of memory", what, len(large)>>10, big.Bytes>>10)
-	}
-	if big.CPU < freeCPU {
-		return
-	}
-	less := of(small)
-	for range 4 {
-		if big.CPU <= 8*less.CPU {
-			return
-		}
-		big.CPU, less.CPU = min(big.CPU, of(large).CPU), max(less.CPU, of(small).CPU)
-	}
-	if big.CPU > freeCPU && big.CPU > 8*less.CPU {
-		t.Errorf("%s: %d KB take %v of CPU, and %d KB %v", what, len(small)>>10, less.CPU, len(large)>>10, big.CPU)
 	}
 }
 
 func TestWorkOnARequestIsInProportionToItsSize(t *testing.T) {
 	shapes := slices.Concat(schemas(), conversations(), members(), otherOperations())
 	slices.SortFunc(shapes, func(a, b shape) int { return strings.Compare(a.name, b.name) })
-	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	vendors := all.Providers()
 	bodies := make([]map[int][]byte, len(shapes))
 	for i, s := range shapes {
@@ -266,7 +252,6 @@ func TestWorkOnARequestIsInProportionToItsSize(t *testing.T) {
 }
 
 func TestWorkOnAnAnswerIsInProportionToItsSize(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	vendors := all.Providers()
 	for _, d := range slices.Concat(dialects(), documents()) {
 		g := newGate(t, vendors[d.vendor], d.model)
@@ -287,7 +272,6 @@ func TestWorkOnAnAnswerIsInProportionToItsSize(t *testing.T) {
 }
 
 func TestWorkOnFramesOfAnAnswerIsInProportionToItsSize(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	vendors := all.Providers()
 	for _, d := range []dialect{{vendor: "openai", model: "gpt-4o"}, {vendor: "openrouter", model: "m"},
 		{vendor: "anthropic", model: "claude-sonnet-4-5"}, {vendor: "gemini", model: "gemini-2.5-pro"}} {

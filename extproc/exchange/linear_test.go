@@ -27,35 +27,22 @@ const (
 	larger  = 4 * smaller
 )
 
-// What is below these proves nothing: the machine is busy, and memory is collected.
+// What is below these proves nothing.
 const (
-	floorCPU   = 8 * time.Millisecond
+	floorSteps = 300_000
 	floorBytes = 16<<20 + 100*larger
 )
 
-// linear fails where four times the size costs more than eight times as much, or where the size costs more than it may
-// at all.
+// linear fails where four times the size costs more than eight times as many steps, or makes more memory than the size
+// may at all.
 func linear(t *testing.T, what string, run func(size int)) {
 	t.Helper()
-	big := work.Of(func() { run(larger) })
-	if big.CPU < floorCPU && big.Bytes < floorBytes {
-		return
+	small, large, ok := work.Proportional(floorSteps, func() { run(smaller) }, func() { run(larger) })
+	if !ok {
+		t.Errorf("%s: %d KB take %d steps, and %d KB %d", what, smaller>>10, small.Steps, larger>>10, large.Steps)
 	}
-	least := func(size int) work.Cost {
-		best := work.Of(func() { run(size) })
-		for range 4 {
-			again := work.Of(func() { run(size) })
-			best.CPU, best.Bytes = min(best.CPU, again.CPU), min(best.Bytes, again.Bytes)
-		}
-		return best
-	}
-	small := least(smaller)
-	big = least(larger)
-	switch {
-	case big.CPU > 5*floorCPU, big.CPU > floorCPU && big.CPU > 8*small.CPU:
-		t.Errorf("%s: %d KB take %v of CPU, and %d KB %v", what, smaller>>10, small.CPU, larger>>10, big.CPU)
-	case big.Bytes > floorBytes:
-		t.Errorf("%s: %d KB make %d KB of memory", what, larger>>10, big.Bytes>>10)
+	if large.Bytes > floorBytes {
+		t.Errorf("%s: %d KB make %d KB of memory", what, larger>>10, large.Bytes>>10)
 	}
 }
 

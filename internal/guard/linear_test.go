@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/testenv/work"
 )
 
-// What a tenant writes costs no more than its length: four times the text at most eight times as much.
+// What a tenant writes costs no more than its length: four times the text at most eight times as many steps.
 func TestHostileTextsInProportion(t *testing.T) {
 	masks := set(t, finds(mask, configv1.SensitiveData_EMAIL))
 	every := set(t, everyKind(), finds(block, configv1.SensitiveData_IP_ADDRESS),
@@ -66,15 +65,8 @@ func TestHostileTextsInProportion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const size = 64 << 10
-			small, large := time.Hour, time.Hour
-			for range 4 { // the least of each is the one that nothing else has disturbed
-				large = min(large, work.Of(func() { run(4 * size) }).CPU)
-				small = min(small, work.Of(func() { run(size) }).CPU)
-				if large < 20*time.Millisecond || large < 8*small {
-					return
-				}
-			}
-			t.Errorf("%d KB take %v, and %d KB %v", size>>10, small, 4*size>>10, large)
+			small, large, ok := work.Proportional(100_000, func() { run(size) }, func() { run(4 * size) })
+			require.True(t, ok, "%d KB take %d steps, and %d KB %d", size>>10, small.Steps, 4*size>>10, large.Steps)
 		})
 	}
 }

@@ -1,48 +1,56 @@
-// Package work measures the cost of a function, for tests that bound it: tenants and vendors choose the size of the
-// input, and the cost must stay in proportion to it.
+// Package work counts what a function costs, for tests that bound it: tenants and vendors choose the size of the input,
+// and the cost must stay in proportion to it.
 //
-// The wall clock is no measure on a busy machine. CPU is the CPU time of the calling thread, and Bytes are all
-// allocations, which is an upper bound of the memory in use.
+// Time is no measure on a busy machine, so nothing here is timed. Steps are counted only in tests that are built with
+// the tag "steps" (see Of); in others they are zero, and only the memory is compared.
 package work
 
 import (
 	"runtime"
 	"testing"
-	"time"
 )
 
 // A Cost is what a function took.
 type Cost struct {
-	CPU   time.Duration
-	Bytes int64 // allocated by the whole process, what has been freed included
+	Steps int64 // executions of blocks of statements, in the packages that the test is built to cover
+	Bytes int64 // allocated by the whole process, what has been freed included: an upper bound of the memory in use
 }
 
-// Of runs f and returns what it took. No other test should run at the same time, for its allocations would count.
+// Of runs f and returns what it took. No other test should run at the same time, for its work would count.
+//
+// Steps are those of "go test -tags steps -covermode atomic -coverpkg PACKAGES -ldflags -checklinkname=0".
 func Of(f func()) Cost {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := threadTime()
+	resetSteps()
 	f()
-	took := threadTime() - began
 	runtime.ReadMemStats(&after)
-	return Cost{took, int64(after.TotalAlloc - before.TotalAlloc)}
+	return Cost{steps(), int64(after.TotalAlloc - before.TotalAlloc)}
+}
+
+// Proportional returns the two costs if four times the input costs more than eight times as many steps, and reports
+// whether it does not. What takes fewer steps than the floor proves nothing.
+func Proportional(floor int64, smaller, larger func()) (small, large Cost, ok bool) {
+	if large = Of(larger); large.Steps <= floor {
+		return small, large, true
+	}
+	small = Of(smaller)
+	return small, large, large.Steps <= 8*small.Steps
 }
 
 const (
-	perInput  = 3 * time.Microsecond // of CPU, for each byte of input: three seconds for a megabyte
-	floorCPU  = 500 * time.Millisecond
-	floorSize = 8 << 20
+	perInput   = 300 // steps for each byte of input
+	floorSteps = 1 << 20
+	floorSize  = 8 << 20
 )
 
-// Require fails a fuzz test where f costs more than a constant and so much for each byte of input: that is generous
-// enough for a busy machine, and for whatever fuzzing adds. perByte is how many bytes may be allocated for each.
+// Require fails a fuzz test where f costs more than a constant and so much for each byte of input. perByte is how many
+// bytes may be allocated for each.
 func Require(t testing.TB, input, perByte int, f func()) {
 	t.Helper()
 	c := Of(f)
-	if most := floorCPU + time.Duration(input)*perInput; c.CPU > most {
-		t.Errorf("%d bytes of input took %v of CPU, and may take %v", input, c.CPU, most)
+	if most := floorSteps + int64(input)*perInput; c.Steps > most {
+		t.Errorf("%d bytes of input took %d steps, and may take %d", input, c.Steps, most)
 	}
 	if most := floorSize + int64(input)*int64(perByte); c.Bytes > most {
 		t.Errorf("%d bytes of input made %d bytes of memory, and may make %d", input, c.Bytes, most)

@@ -1,0 +1,3 @@
+//go:build steps
+
+// With this file, the compiler takes a function without a body.

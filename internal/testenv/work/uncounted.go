@@ -1,0 +1,7 @@
+//go:build !steps
+
+package work
+
+func resetSteps() {}
+
+func steps() int64 { return 0 }
