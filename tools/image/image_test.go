@@ -41,6 +41,9 @@ type made struct {
 }
 
 func TestImage(t *testing.T) {
+	if os.Getenv("MODELGATE_ALL") == "" {
+		t.Skip("takes long: make test-all runs it")
+	}
 	m := made{out: t.TempDir()}
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
 		b, err := build(t.Context(), root, platform)
