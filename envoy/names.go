@@ -4,7 +4,10 @@
 // metadata.
 package envoy
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // Clusters that every Envoy has from its bootstrap.
 const (
@@ -15,6 +18,10 @@ const (
 
 // ClusterJobs is the job service, as the object JobService says where it is.
 const ClusterJobs = "jobs"
+
+// LongestWait is how long Envoy waits for the reply to the body of a request that waits: for checkers, for the answer
+// to an equal request, for vectors, and for its turn at a provider. It is longer than the bounds of these together.
+const LongestWait = 90 * time.Second
 
 // GatewayListener begins the name of every listener that clients reach.
 const GatewayListener = "gateway/"

@@ -142,6 +142,10 @@ func (c *carrier) turn() error {
 	defer leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.out = wire.Response{Patience: envoy.LongestWait}
+	if err := c.link.Send(&c.out); err != nil {
+		return err
+	}
 	reply := c.exchange.Turn(ctx)
 	for reply.Queue {
 		reply = c.exchange.Turn(ctx)

@@ -66,6 +66,7 @@ func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 		GrpcService:       service,
 		StatusOnError:     &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		MessageTimeout:    durationpb.New(messageTimeout),
+		MaxMessageTimeout: durationpb.New(envoy.LongestWait),
 		ProcessingMode:    processingMode(send, buffered, skip, none),
 		AllowModeOverride: true,
 		AllowedOverrideModes: []*extprocv3.ProcessingMode{

@@ -210,7 +210,8 @@ func (g *gate) answered(d *dialect, body string, piece int) {
 func proportional(t *testing.T, what string, g *gate, d *dialect, piece int, body func(size int) string) {
 	t.Helper()
 	large, small := body(largeAnswer), body(smallAnswer)
-	less, big, ok := work.Proportional(freeSteps, func() { g.answered(d, small, piece) }, func() { g.answered(d, large, piece) })
+	less, big, ok := work.Proportional(freeSteps,
+		func() { g.answered(d, small, piece) }, func() { g.answered(d, large, piece) })
 	if !ok {
 		t.Errorf("%s: %d KB take %d steps, and %d KB %d", what, len(small)>>10, less.Steps, len(large)>>10, big.Steps)
 	}

@@ -234,6 +234,8 @@ func (x *exchange) receive(w http.ResponseWriter) (*extprocv3.ProcessingResponse
 		return nil, errClient
 	case err != nil:
 		return nil, errGateway("ext_proc_error")
+	case reply.GetOverrideMessageTimeout() != nil: // how long to wait, once for each message
+		return x.receive(w)
 	}
 	for name, s := range reply.GetDynamicMetadata().GetFields() {
 		if x.meta[name] == nil {

@@ -14,7 +14,7 @@ import (
 const (
 	// defaultWait bounds the wait of a request for its turn at a provider.
 	defaultWait = 10 * time.Second
-	// maxWait bounds the configured wait: Envoy waits 10 s for the reply to a request's body.
+	// maxWait bounds the configured wait.
 	maxWait = 9 * time.Second
 )
 

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
@@ -43,11 +44,13 @@ type Message struct {
 	Request string           // the exchange's id, on the stream of an attempt
 }
 
-// A Response is a message to Envoy: a reply to a message of a phase, or an attempt.
+// A Response is a message to Envoy: a reply to a message of a phase, an attempt, or how long Envoy must wait for one
+// of these, in whole seconds.
 type Response struct {
-	Phase   Phase
-	Reply   *exchange.Reply
-	Attempt *routing.Attempt
+	Phase    Phase
+	Reply    *exchange.Reply
+	Attempt  *routing.Attempt
+	Patience time.Duration
 }
 
 // Unmarshal reads a message. The result does not share memory with data.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/modelgate/modelgate/envoy"
@@ -51,6 +52,7 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""},
 		{Name: "long", Value: strings.Repeat("v", 70000)}}
 	for name, r := range map[string]Response{
+		"how long Envoy must wait": {Patience: 90 * time.Second},
 		"request headers": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed,
 			ID: "p-1", Remove: []string{"cookie", "x-title"}}},
 		"a plan": {Phase: RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set,
@@ -105,7 +107,10 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 }
 
 func standardAttemptOr(r Response) *extprocv3.ProcessingResponse {
-	if r.Attempt != nil {
+	switch {
+	case r.Patience > 0:
+		return &extprocv3.ProcessingResponse{OverrideMessageTimeout: durationpb.New(r.Patience)}
+	case r.Attempt != nil:
 		return standardAttempt(r.Attempt)
 	}
 	return encodeStandard(r.Phase, r.Reply)

@@ -17,6 +17,8 @@ import (
 func (r *Response) size() int {
 	const others = 1024 // headers of a plan and its metadata, with cluster names of usual length
 	switch {
+	case r.Patience > 0:
+		return 16
 	case r.Attempt != nil:
 		return others + len(r.Attempt.Body)
 	case r.Reply.Immediate != nil:
@@ -30,6 +32,9 @@ func (r *Response) size() int {
 // Append writes an envoy.service.ext_proc.v3.ProcessingResponse.
 func (r *Response) Append(b []byte) []byte {
 	switch {
+	case r.Patience > 0:
+		b, timeout := begin(b, 10) // override_message_timeout
+		return end(appendVarint(b, 1, uint64(r.Patience.Seconds())), timeout)
 	case r.Attempt != nil:
 		return appendAttempt(b, r.Attempt)
 	case r.Reply.Immediate != nil:

@@ -91,6 +91,9 @@ func testTheResponseCache(t *testing.T, args []string) {
 	harness.Eventually(t, "configuration in force", func() error { return g.has("slow/m") })
 	c := g.As(g.Key)
 	testStampede(t, p, func() harness.Client { return c })
+	require.Positive(t, g.envoyStat(t, `http\..*\.ext_proc\.override_message_timeout_received`),
+		"Envoy waits longer for those that wait")
+	require.Zero(t, g.envoyStat(t, `http\..*\.ext_proc\.(message_timeouts|override_message_timeout_ignored)`))
 	want := c.Do(t, http.MethodPost, chatPath, cachedChat("large", `,"stream":true,"seed":900000`))
 	require.Equal(t, "miss", want.Header.Get("X-Modelgate-Cache"))
 	harness.Eventually(t, "a large answer is kept", func() error {

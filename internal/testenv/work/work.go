@@ -1,5 +1,5 @@
-// Package work counts what a function costs, for tests that bound it: tenants and vendors choose the size of the input,
-// and the cost must stay in proportion to it.
+// Package work counts what a function costs, for tests that bound it: tenants and vendors choose the size of the
+// input, and the cost must stay in proportion to it.
 //
 // Time is no measure on a busy machine, so nothing here is timed. Steps are counted only in tests that are built with
 // the tag "steps" (see Of); in others they are zero, and only the memory is compared.
