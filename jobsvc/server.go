@@ -140,7 +140,7 @@ func New(o Options) (*Server, error) {
 	})
 
 	s.files, s.responses = file, response
-	s.handler = handlerOf(o.Log, file, batch, tuning, model, response)
+	s.handler = configured(s.config, handlerOf(o.Log, file, batch, tuning, model, response))
 	s.workers = append(s.cleaners(batch), s.config.Run, batch.Run, tuning.Run, model.Run, response.Run, hooks.Run,
 		past.Run)
 	return s, nil

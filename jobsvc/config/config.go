@@ -103,6 +103,7 @@ type Client struct {
 	log     *zap.Logger
 	xds     *xdsclient.Client
 	current atomic.Pointer[Config]
+	first   chan struct{} // closed when there is a configuration
 
 	// The fields below are used only by Run's goroutine.
 	building Config // its maps are copied before they change
@@ -111,7 +112,8 @@ type Client struct {
 
 // New returns a Client without a configuration before Run.
 func New(o Options) *Client {
-	c := &Client{vendors: o.Vendors, log: o.Logger, webhooks: map[string]*configv1.Webhook{}}
+	c := &Client{vendors: o.Vendors, log: o.Logger, webhooks: map[string]*configv1.Webhook{},
+		first: make(chan struct{})}
 	c.building.Catalog = catalog.New(nil)
 	c.xds = xdsclient.New(xdsclient.Options{
 		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Registerer: o.Registerer, Publish: c.publish,
@@ -126,6 +128,14 @@ func (c *Client) Run(ctx context.Context) { c.xds.Run(ctx) }
 
 // Current returns the newest configuration, or nil if there is none yet.
 func (c *Client) Current() *Config { return c.current.Load() }
+
+// Await waits for the first configuration, or until ctx ends.
+func (c *Client) Await(ctx context.Context) {
+	select {
+	case <-c.first:
+	case <-ctx.Done():
+	}
+}
 
 // No resource is refused here: the control plane would withdraw the object from the ext_proc service too, where it
 // works.
@@ -202,6 +212,7 @@ func (c *Client) publish(revision string) {
 		next.Webhooks = append(next.Webhooks, c.webhooks[name])
 	}
 	if c.current.Swap(&next) == nil {
+		close(c.first)
 		c.log.Info("configuration received", zap.String("revision", revision),
 			zap.Int("providers", len(next.Providers)), zap.Int("models", len(next.Models)),
 			zap.Int("webhooks", len(next.Webhooks)))

@@ -56,7 +56,11 @@ func TestNothingIsRefusedAndOnlyWhatCanBeUsedIsKept(t *testing.T) {
 	c := New(Options{XDS: nowhere, NodeID: "n", Vendors: map[string]provider.Provider{"openai": {Name: "openai"}},
 		Logger: zap.New(core), Registerer: prometheus.NewRegistry()})
 	require.Nil(t, c.Current())
-	require.Nil(t, c.Current())
+	waits := make(chan *Config)
+	go func() {
+		c.Await(t.Context())
+		waits <- c.Current()
+	}()
 
 	providers, hooks := c.providersHandler(), c.hooksHandler()
 	providers.Fork()
@@ -72,6 +76,7 @@ func TestNothingIsRefusedAndOnlyWhatCanBeUsedIsKept(t *testing.T) {
 	c.publish("1")
 	require.NotNil(t, c.Current())
 	first := c.Current()
+	require.Same(t, first, <-waits, "who waits gets it")
 	require.Len(t, first.Providers, 1)
 	require.Equal(t, "openai", first.Providers["a"].Vendor.Name)
 	require.Equal(t, []string{"b", "z"}, []string{first.Webhooks[0].GetName(), first.Webhooks[1].GetName()})
