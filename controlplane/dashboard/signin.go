@@ -54,6 +54,9 @@ func (v *visit) signInForm(w http.ResponseWriter, r *http.Request) error {
 
 func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	name, next := strings.TrimSpace(r.PostForm.Get("name")), ownPath(r.PostForm.Get("next"))
+	if stored, err := configv1.AccountName(name); err == nil {
+		name = stored
+	}
 	providers, err := v.config.Identity.Providers(r.Context())
 	if err != nil {
 		return err

@@ -298,3 +298,18 @@ func TestClaims(t *testing.T) {
 	require.Len(t, member.GetMemberships(), 1)
 	require.Zero(t, member.GetRole())
 }
+
+func TestANameOfAnotherAlphabetIsNoName(t *testing.T) {
+	for _, name := range []string{"\u212aim@corp.example", "k\u0130m@corp.example", "kim\u200b@corp.example",
+		"\u043aim@corp.example"} {
+		f := newForger(t)
+		f.claims = map[string]any{"email": name}
+		_, err := f.signIn(t, service(f.provider()), nil)
+		require.ErrorContains(t, err, "letters of ASCII", "%+q", name)
+	}
+	f := newForger(t)
+	f.claims = map[string]any{"email": "Kim@Corp.Example"}
+	p, err := f.signIn(t, service(f.provider()), nil)
+	require.NoError(t, err)
+	require.Equal(t, "kim@corp.example", p.Name)
+}

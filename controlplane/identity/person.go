@@ -3,6 +3,7 @@ package identity
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -28,21 +29,26 @@ type Person struct {
 
 // personOf returns whom claims are about.
 func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
-	name := got.all.Text(p.NameFrom())
+	written := got.all.Text(p.NameFrom())
 	if p.NameFrom() == "email" && !isTrue(got.all["email_verified"]) {
 		return nil, forbidden("%s has not verified your e-mail address, so it cannot be the name of your account here. "+
 			"An owner can choose another claim in name_claim.", p.GetName())
 	}
-	if name == "" {
+	if written == "" {
 		return nil, forbidden("%s does not say the claim %s of you, which is the name of your account here.", p.GetName(),
 			p.NameFrom())
+	}
+	name, err := configv1.AccountName(written)
+	if err != nil {
+		return nil, forbidden("%s says %.200s in the claim %s of you, which cannot be the name of your account here: it %v.",
+			p.GetName(), strconv.QuoteToASCII(written), p.NameFrom(), err)
 	}
 	display := got.all.Text("name")
 	if len(display) > maxDisplay || strings.ContainsFunc(display, unicode.IsControl) {
 		display = "" // a name that cannot be shown keeps nobody out
 	}
 	groups := got.all.Texts(p.GroupsFrom())
-	return &Person{Provider: p, Name: strings.ToLower(name), DisplayName: display,
+	return &Person{Provider: p, Name: name, DisplayName: display,
 		Role: p.RoleOf(groups), Memberships: p.MembershipsOf(groups), IDToken: got.token,
 		Identity: &configv1.Identity{Issuer: p.GetIssuer(), Subject: got.subject}}, nil
 }

@@ -2,8 +2,9 @@ package scim
 
 import (
 	"encoding/json"
-	"strings"
 	"unicode/utf8"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // maxText bounds a text of an attribute, in bytes.
@@ -25,7 +26,7 @@ func parse(text []byte) (attributes, error) {
 func folded(object map[string]any) (attributes, error) {
 	all := attributes{}
 	for name, value := range object {
-		lower := strings.ToLower(name)
+		lower := configv1.Fold(name)
 		if _, twice := all[lower]; twice {
 			return nil, bad("invalidSyntax", "The attribute "+lower+" is given twice.")
 		}
@@ -43,6 +44,9 @@ func foldedOf(name string, value any) (attributes, error) {
 	return folded(object)
 }
 
+// isSchema reports whether a URI is that of a schema.
+func isSchema(uri, schema string) bool { return configv1.Fold(uri) == configv1.Fold(schema) }
+
 // textOf returns a text. Null is an empty one.
 func textOf(name string, value any) (string, error) {
 	s, ok := value.(string)
@@ -59,7 +63,7 @@ func boolOf(name string, value any) (bool, error) {
 	case bool:
 		return v, nil
 	case string:
-		switch strings.ToLower(v) {
+		switch configv1.Fold(v) {
 		case "true":
 			return true, nil
 		case "false":

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -118,7 +117,7 @@ func memberOf(a *configv1.Account) map[string]any {
 func (r resource) folded() map[string]any {
 	all := map[string]any{}
 	for name, value := range r {
-		all[strings.ToLower(name)] = value
+		all[configv1.Fold(name)] = value
 	}
 	return all
 }

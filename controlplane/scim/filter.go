@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/scim2/filter-parser/v2"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // Bounds of a filter.
@@ -83,7 +85,7 @@ func matches(known map[string]form, e filter.Expression, object map[string]any) 
 // anyMatches reports whether any element of a list matches.
 func anyMatches(known map[string]form, path filter.AttributePath, e filter.Expression, object map[string]any) (bool,
 	error) {
-	name := strings.ToLower(path.AttributeName)
+	name := configv1.Fold(path.AttributeName)
 	if known[name] != many {
 		return false, errUnknown(path)
 	}
@@ -97,10 +99,10 @@ func anyMatches(known map[string]form, path filter.AttributePath, e filter.Expre
 
 // compared reports whether an attribute has a value.
 func compared(known map[string]form, e *filter.AttributeExpression, object map[string]any) (bool, error) {
-	name, part := strings.ToLower(e.AttributePath.AttributeName), e.AttributePath.SubAttributeName()
+	name, part := configv1.Fold(e.AttributePath.AttributeName), e.AttributePath.SubAttributeName()
 	uri := e.AttributePath.URI()
 	how := known[name]
-	ours := uri == "" || strings.EqualFold(uri, userSchema) || strings.EqualFold(uri, groupSchema)
+	ours := uri == "" || isSchema(uri, userSchema) || isSchema(uri, groupSchema)
 	switch {
 	case how == 0 || !ours || how != many && part != "":
 		return false, errUnknown(e.AttributePath)
@@ -139,7 +141,7 @@ func comparedText(how form, e *filter.AttributeExpression, has string) (bool, er
 		return false, bad("invalidFilter", "The attribute "+e.AttributePath.String()+" is a text.")
 	}
 	if how == text {
-		has, want = strings.ToLower(has), strings.ToLower(want)
+		has, want = configv1.Fold(has), configv1.Fold(want)
 	}
 	switch e.Operator {
 	case filter.EQ:

@@ -3,7 +3,6 @@ package scim
 import (
 	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/scim2/filter-parser/v2"
 	"google.golang.org/protobuf/proto"
@@ -34,7 +33,7 @@ func (g *groupDraft) change() (Change, error) {
 		return Change{}, bad("invalidValue", "The attribute displayName is required.")
 	}
 	for id, other := range g.directory.groups {
-		if id != g.group.GetName() && strings.EqualFold(other.GetDisplayName(), name) {
+		if id != g.group.GetName() && configv1.Fold(other.GetDisplayName()) == configv1.Fold(name) {
 			return Change{}, taken("There is a group with this displayName already.")
 		}
 	}

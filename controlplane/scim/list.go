@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // Bounds of a page.
@@ -87,7 +89,7 @@ func asked(r *http.Request, all resource) resource {
 	only, without := namesIn(r, "attributes"), namesIn(r, "excludedAttributes")
 	maps.DeleteFunc(all, func(name string, _ any) bool {
 		always := name == "id" || name == "schemas"
-		name = strings.ToLower(name)
+		name = configv1.Fold(name)
 		return !always && (len(only) > 0 && !slices.Contains(only, name) || slices.Contains(without, name))
 	})
 	return all
@@ -95,7 +97,7 @@ func asked(r *http.Request, all resource) resource {
 
 func namesIn(r *http.Request, parameter string) []string {
 	var names []string
-	for name := range strings.SplitSeq(strings.ToLower(r.URL.Query().Get(parameter)), ",") {
+	for name := range strings.SplitSeq(configv1.Fold(r.URL.Query().Get(parameter)), ",") {
 		name = strings.TrimSpace(name)
 		name = name[strings.LastIndex(name, ":")+1:]
 		name, part, _ := strings.Cut(name, ".")

@@ -3,9 +3,10 @@ package scim
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/scim2/filter-parser/v2"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // maxOperations bounds the operations of a PATCH.
@@ -43,7 +44,7 @@ func operations(body attributes, schema string) ([]operation, error) {
 
 func operationsOf(o attributes, schema string) ([]operation, error) {
 	op, _ := o["op"].(string)
-	op = strings.ToLower(op)
+	op = configv1.Fold(op)
 	if op != "add" && op != "replace" && op != "remove" {
 		return nil, bad("invalidSyntax", "The op of an operation must be add, replace or remove.")
 	}
@@ -85,8 +86,8 @@ func operationOf(op, path, schema string, value any) (operation, error) {
 	if o.path, err = filter.ParsePath([]byte(path)); err != nil {
 		return o, errPath(path)
 	}
-	if uri := o.path.AttributePath.URI(); uri == "" || strings.EqualFold(uri, schema) {
-		o.name = strings.ToLower(o.path.AttributePath.AttributeName)
+	if uri := o.path.AttributePath.URI(); uri == "" || isSchema(uri, schema) {
+		o.name = configv1.Fold(o.path.AttributePath.AttributeName)
 	}
 	return o, nil
 }

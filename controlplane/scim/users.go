@@ -89,9 +89,9 @@ func patchedUser(a *configv1.Account, o operation) (err error) {
 
 // rename has an account follow its userName, and returns what is to be deleted.
 func (d *directory) rename(a *configv1.Account) ([]configv1.Object, error) {
-	name := strings.ToLower(a.GetProvisioning().GetUserName())
-	if name == "" {
-		return nil, bad("invalidValue", "The attribute userName is required.")
+	name, err := accountName(a.GetProvisioning().GetUserName())
+	if err != nil {
+		return nil, err
 	}
 	if name == a.GetName() {
 		return nil, nil
@@ -107,15 +107,31 @@ func (d *directory) rename(a *configv1.Account) ([]configv1.Object, error) {
 	return []configv1.Object{was}, nil
 }
 
+// accountName returns the name of the account of a userName.
+func accountName(userName string) (string, error) {
+	if userName == "" {
+		return "", bad("invalidValue", "The attribute userName is required.")
+	}
+	name, err := configv1.AccountName(userName)
+	if err != nil {
+		return "", bad("invalidValue", "The attribute userName "+err.Error()+".")
+	}
+	return name, nil
+}
+
 func createUser(c *call) (answer, error) {
 	var made *configv1.Account
 	newID := id.New("usr")
 	err := c.write(func(d *directory) (Change, error) {
-		name, err := textOf("userName", c.body["username"])
+		said, err := textOf("userName", c.body["username"])
 		if err != nil {
 			return Change{}, err
 		}
-		made = &configv1.Account{Name: strings.ToLower(name), Identity: &configv1.Identity{Issuer: d.provider.GetIssuer()}}
+		name, err := accountName(said)
+		if err != nil {
+			return Change{}, err
+		}
+		made = &configv1.Account{Name: name, Identity: &configv1.Identity{Issuer: d.provider.GetIssuer()}}
 		if there := d.accounts[made.GetName()]; there != nil {
 			own := there.GetIdentity().GetIssuer() == d.provider.GetIssuer() && !there.GetBreakGlass()
 			if !own || there.GetProvisioning() != nil {

@@ -29,8 +29,10 @@ func Scopes() []string {
 }
 
 func (v *validator) account(a *Account) {
-	if len(a.GetName()) > maxAccount || !accountPattern.MatchString(a.GetName()) {
-		v.fail("name", "must be 1 to %d lower-case letters, digits and ._%%+@-, such as an address of e-mail", maxAccount)
+	if name, err := AccountName(a.GetName()); err != nil {
+		v.fail("name", "%s", err)
+	} else if name != a.GetName() {
+		v.fail("name", "must be in lower case: %s", name)
 	}
 	v.text("display_name", a.GetDisplayName())
 	if a.GetRole() != Role_ROLE_UNSPECIFIED || len(a.GetMemberships()) == 0 && a.GetProvisioning() == nil {
