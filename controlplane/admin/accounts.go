@@ -11,12 +11,16 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/internal/password"
 )
 
 // mayWrite returns the error of a caller who would give rights that are not theirs, or meddle with somebody who has
 // more of them. Either object may be nil.
 func (p *plan) mayWrite(objects ...configv1.Object) error {
+	if p.caller.As == accounts.Person {
+		return nil // maySet lets them change their password and nothing else
+	}
 	for _, o := range objects {
 		for _, scope := range rightsOf(o) {
 			if !p.caller.MayGive(scope) {
@@ -167,4 +171,124 @@ func (p *plan) checkOwners() error {
 	}
 	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeLastOwner,
 		Message: "This is the last account with the role OWNER that can sign in. Create another one first."}
+}
+
+// holderOf returns the stored object that an object inherits from. An account that somebody else takes over inherits
+// nothing.
+func holderOf(o, stored configv1.Object) configv1.Object {
+	if a, was := asAccount(o), asAccount(stored); a != nil && was != nil && accounts.NewHolder(was, a) {
+		return nil
+	}
+	return stored
+}
+
+func asAccount(o configv1.Object) *configv1.Account {
+	a, _ := o.(*configv1.Account)
+	return a
+}
+
+// noteTenant notes in an account whose people made it or gave its password. With rights outside that tenant, the
+// account needs a password that they do not know.
+func (p *plan) noteTenant(o, stored configv1.Object) error {
+	a, was, by := asAccount(o), asAccount(stored), p.caller.authority()
+	if a == nil {
+		return nil
+	}
+	switch given := a.GetPassword() != ""; {
+	case by == accounts.Tenant && (was == nil || given):
+		a.Tenant = p.caller.Tenant.String()
+	case by == accounts.Operator && given, accounts.NewHolder(was, a):
+		a.Tenant = ""
+	default:
+		a.Tenant = was.GetTenant()
+	}
+	if a.GetTenant() == "" || a.GetPasswordHash() == "" || !accounts.Beyond(a) {
+		return nil
+	}
+	return configv1.Errors{{Object: configv1.Label(a), Field: "password", Message: fmt.Sprintf(
+		"must be given anew together with rights outside %s, whose people may know the present one", a.GetTenant())}}
+}
+
+// maySet decides on the fields of an account by the table of who may set them, and returns what the audit log says of
+// what an earlier holder loses.
+func (p *plan) maySet(o, stored configv1.Object) (lost string, err error) {
+	a, was := asAccount(o), asAccount(stored)
+	if a == nil {
+		return "", nil
+	}
+	w := accounts.Write{By: p.caller.authority(), Everything: p.caller.May(Everything), Was: p.origin(a, was), Now: a}
+	field, why := w.Refused()
+	if w.By == accounts.Person && a.GetName() != p.caller.Name {
+		field, why = "name", "the account is of somebody else"
+	}
+	if why != "" {
+		return "", &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Param: field,
+			Code:    openai.CodeInsufficientPermissions,
+			Message: "You have insufficient permissions for this operation: " + why + "."}
+	}
+	if was == nil || !accounts.NewHolder(was, a) {
+		return "", nil
+	}
+	var tokens []string
+	for _, t := range p.tokensOf(a.GetName()) {
+		tokens = append(tokens, t.GetName())
+	}
+	return accounts.Lost(was, a, tokens), nil
+}
+
+// origin returns the account that an account was before: under another name, if a directory renames it.
+func (p *plan) origin(a, stored *configv1.Account) *configv1.Account {
+	id := a.GetProvisioning().GetId()
+	if p.caller.As != accounts.Directory || id == "" || id == stored.GetProvisioning().GetId() {
+		return stored
+	}
+	for _, e := range p.before.Entries {
+		if was := asAccount(e.Object); was.GetProvisioning().GetId() == id {
+			return was
+		}
+	}
+	return stored
+}
+
+// tokensOf returns the tokens that an account has made, and that the plan does not change already.
+func (p *plan) tokensOf(account string) (all []*configv1.AdminToken) {
+	for _, e := range p.before.Entries {
+		if t, ok := e.Object.(*configv1.AdminToken); ok && t.GetOwner() == account && !p.planned(e.Kind, e.Name) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// succeed plans what an account with a new holder does to what an earlier one has left: its tokens are deleted, and the
+// changes that it has asked for end. If the account is new, the tokens of an earlier one of its name stay, and are
+// nobody's.
+func (p *plan) succeed(o, stored configv1.Object) error {
+	a, was := asAccount(o), asAccount(stored)
+	if a == nil || !accounts.NewHolder(was, a) {
+		return nil
+	}
+	p.holders = append(p.holders, a.GetName())
+	for _, t := range p.tokensOf(a.GetName()) {
+		var err error
+		switch kind := configv1.KindOf(t); {
+		case p.caller.authority() == accounts.Tenant:
+			err = notForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
+		case was != nil:
+			err = p.remove(ref{kind, t.GetName()})
+		default:
+			now := proto.CloneOf(t)
+			now.Owner = ""
+			err = p.store(kind, now, t, redacted(now))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofHolders reports whether a change was asked for by the earlier holder of an account that has a new one.
+func (p *plan) ofHolders(w *waiting) bool {
+	return slices.Contains(p.holders, w.AskedBy) || w.Person != "" && slices.Contains(p.holders, w.Person)
 }

@@ -73,7 +73,11 @@ func inheritTime(o, stored configv1.Object) {
 	case stored != nil && stored.ProtoReflect().Has(fd):
 		m.Set(fd, stored.ProtoReflect().Get(fd))
 	case !m.Has(fd):
-		now := timestamppb.New(time.Now().Truncate(time.Second))
+		exact := time.Second
+		if _, ok := o.(*configv1.Account); ok { // sessions tell one account from the next of its name by it
+			exact = time.Microsecond
+		}
+		now := timestamppb.New(time.Now().Truncate(exact))
 		m.Set(fd, protoreflect.ValueOfMessage(now.ProtoReflect()))
 	}
 }

@@ -27,6 +27,7 @@ type plan struct {
 	given    map[configstore.Ref]bool // what changes are of
 	written  map[configstore.Ref]int  // where in writes
 	held     []held                   // what waits for approval, and is not in writes
+	holders  []string                 // accounts that have a new holder
 	revision int64                    // of the configuration after it, once it is carried out
 }
 
@@ -41,7 +42,7 @@ func (p *plan) put(written configv1.Object) error {
 		stored = e.Object
 	}
 	object := proto.Clone(written).(configv1.Object)
-	if err := inherit(object, stored); err != nil {
+	if err := inherit(object, holderOf(object, stored)); err != nil {
 		return err
 	}
 	if errs := configv1.Validate(p.server.opened(object), p.server.config.Vendors); len(errs) > 0 {
@@ -58,6 +59,9 @@ func (p *plan) put(written configv1.Object) error {
 	}
 	p.server.reuse(object, stored)
 	usePassword(object, stored)
+	if err := p.noteTenant(object, stored); err != nil {
+		return err
+	}
 	shown := redacted(object)
 	if err := hashPassword(object); err != nil {
 		return err
@@ -83,11 +87,18 @@ func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 		if err != nil {
 			return err
 		}
-		change.Diff = diff
+		lost, err := p.maySet(object, stored)
+		if err != nil {
+			return err
+		}
+		change.Diff = lost + diff
 		p.write(configstore.Change{Kind: kind, Name: object.GetName(), Object: object})
 	}
 	p.change(change)
-	return nil
+	if change.Action == adminapi.Unchanged {
+		return nil
+	}
+	return p.succeed(object, stored)
 }
 
 // remove plans to delete an object, which may be one that cannot be read.

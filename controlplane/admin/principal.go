@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 )
 
 // A Scope is a thing that callers of the API may do.
@@ -78,6 +79,19 @@ type Principal struct {
 	Maker string
 	// Provider is the IdentityProvider whose SCIM client it is.
 	Provider string
+	// As is on whose behalf the principal writes accounts. Zero: it follows from the tenant.
+	As accounts.Authority
+}
+
+// authority returns on whose behalf the principal writes accounts.
+func (p Principal) authority() accounts.Authority {
+	switch {
+	case p.As != 0:
+		return p.As
+	case !p.Tenant.IsAll():
+		return accounts.Tenant
+	}
+	return accounts.Operator
 }
 
 // PrincipalOfAccount returns the principal of an account that is signed in. An account without a role acts under one

@@ -12,6 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/id"
 )
@@ -34,7 +35,7 @@ func (s *server) admitProvisioner(w http.ResponseWriter, r *http.Request) (conte
 		return nil, "", clientError(err)
 	}
 	// As at a sign-in, the provider gives the roles, within what the configuration lets it give.
-	p.Role, p.Scopes = "scim", ScopesOf(configv1.Role_OWNER)
+	p.Role, p.Scopes, p.As = "scim", ScopesOf(configv1.Role_OWNER), accounts.Directory
 	return WithPrincipal(context.WithValue(r.Context(), requestIDKey{}, requestID), p), p.Provider, nil
 }
 

@@ -193,6 +193,7 @@ func looksOfPeople() map[string]look {
 		"AdminToken.project":           {rights, "only users who have all scopes of the token can change it"},
 		"Account.read_bodies":          {rights, "only users who have all rights of the account can change it"},
 		"Account.break_glass":          {rights, "only users who have all rights of the account can change it"},
+		"Account.tenant":               {rights, "cannot be written"},
 		"Identity.*":                   {rights, "only users who have all rights of the account can change it"},
 		"AdminToken.name":              {unseen, "its id"},
 		"AdminToken.display_name":      {unseen, "what it is for"},

@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
@@ -170,6 +171,7 @@ func (p Principal) shown(o configv1.Object) configv1.Object {
 	}
 	return &configv1.Account{Name: a.GetName(), DisplayName: a.GetDisplayName(), Disabled: a.GetDisabled(),
 		CreatedAt: a.GetCreatedAt(), PasswordHash: a.GetPasswordHash(), Identity: a.GetIdentity(),
+		Tenant: a.GetTenant(),
 		Memberships: slices.DeleteFunc(slices.Clone(a.GetMemberships()), func(m *configv1.Membership) bool {
 			return !p.hasMembership(m)
 		})}
@@ -187,7 +189,7 @@ func (p *plan) visible(of ref) *configstore.Entry {
 // object may be nil. What they may not see looks as if it were not there.
 func (p *plan) mayTouch(kind configv1.Kind, name string, object, stored configv1.Object) error {
 	c := p.caller
-	if c.Tenant.IsAll() {
+	if c.Tenant.IsAll() || c.As == accounts.Person { // who changes a password is asked for the present one
 		return nil
 	}
 	if p.before.Find(kind, name) != nil && !c.sees(stored) {

@@ -165,13 +165,22 @@ func (s *server) beside(ctx context.Context, c change, p *plan) (also configstor
 	if c.approves != nil {
 		return c.approves.taken(), nil, nil
 	}
-	if len(p.held) == 0 {
+	if len(p.held)+len(p.holders) == 0 {
 		return also, nil, nil
 	}
 	all, version, err := s.waiting(ctx)
 	if err != nil {
 		return also, nil, err
 	}
+	all = slices.DeleteFunc(all, func(w *waiting) bool {
+		if !p.ofHolders(w) {
+			return false
+		}
+		taken := w.taken()
+		also.If, also.With = append(also.If, taken.If...), append(also.With, taken.Now...)
+		entries = append(entries, w.entry(ctx, actionWithdraw, w.says()+", whose account has a new holder"))
+		return true
+	})
 	room := newRoom(all, p.caller)
 	for _, h := range p.held {
 		w, err := p.asked(h)

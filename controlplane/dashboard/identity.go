@@ -13,6 +13,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/identity"
 )
@@ -100,7 +101,7 @@ func (v *visit) identityError(err error) error {
 func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*configv1.Account, error) {
 	// The provider gives the role, within what the configuration lets it give. The audit log names the provider.
 	api := admin.InProcess(v.config.API, admin.Principal{Name: person.Provider.GetName(), Role: "identity provider",
-		Scopes: admin.ScopesOf(configv1.Role_OWNER), Address: v.principal.Address})
+		Scopes: admin.ScopesOf(configv1.Role_OWNER), As: accounts.SignIn, Address: v.principal.Address})
 	for range 3 { // somebody may change the account meanwhile
 		revision := int64(0)
 		item, err := api.Get(ctx, kindNamed("accounts"), person.Name)
@@ -117,16 +118,31 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 		if err != nil || stored != nil && proto.Equal(account, stored) {
 			return account, err
 		}
-		_, err = api.Put(ctx, account, revision)
-		if err == nil {
-			return v.config.Accounts(ctx, person.Name)
+		account.PasswordHash = "" // left out, it stays, unless the account has a new holder
+		if revision == 0 {
+			_, err = api.Create(ctx, account)
+		} else {
+			_, err = api.Put(ctx, account, revision)
 		}
-		if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusPreconditionFailed {
+		if err == nil {
+			return v.written(ctx, account)
+		}
+		if e, ok := errors.AsType[*openai.Error](err); !ok ||
+			e.Status != http.StatusPreconditionFailed && e.Code != openai.CodeAlreadyExists {
 			return nil, err
 		}
 	}
 	return nil, &openai.Error{Status: http.StatusConflict,
 		Message: "Another user is changing your account. Sign in again."}
+}
+
+// written returns an account that was written just now, if it is still of the person.
+func (v *visit) written(ctx context.Context, account *configv1.Account) (*configv1.Account, error) {
+	now, err := v.config.Accounts(ctx, account.GetName())
+	if err == nil && (now.Barred() || !proto.Equal(now.GetIdentity(), account.GetIdentity())) {
+		return nil, errNotAllowed
+	}
+	return now, err
 }
 
 // A leftData is where somebody goes after the sign-out.

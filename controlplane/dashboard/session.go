@@ -68,6 +68,8 @@ func hashed(prefix, id string) string {
 // fingerprint is of what of an account a session depends on.
 func fingerprint(a *configv1.Account) string {
 	of := fmt.Appendf(nil, "%q %q %d", a.GetName(), a.GetPasswordHash(), a.GetRole())
+	// An account of the same name that is made later is another one.
+	of = fmt.Appendf(of, " %d.%d", a.GetCreatedAt().GetSeconds(), a.GetCreatedAt().GetNanos())
 	if id := a.GetIdentity(); id != nil {
 		of = fmt.Appendf(of, " %q %q", id.GetIssuer(), id.GetSubject())
 	}

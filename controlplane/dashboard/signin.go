@@ -16,6 +16,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/internal/password"
 )
@@ -227,7 +228,7 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 		Address: v.principal.Address}
 	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER,
 		Password: f.Get("password"), BreakGlass: true}
-	if _, err := admin.InProcess(v.config.API, p).Put(r.Context(), account, 0); err != nil {
+	if _, err := admin.InProcess(v.config.API, p).Create(r.Context(), account); err != nil {
 		if err := v.links.putBack(r.Context(), data.Token, k); err != nil {
 			v.config.Log.Error("dashboard: a link is lost", zap.Error(err))
 		}
@@ -268,6 +269,7 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	v.names.giveBack(v.account.GetName())
 	// People may change their own password whatever their role is.
 	p := v.principal
+	p.As = accounts.Person
 	p.Scopes = append([]admin.Scope{admin.AdminsWrite}, p.Scopes...)
 	item, err := admin.InProcess(v.config.API, p).Get(r.Context(), kindNamed("accounts"), p.Name)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 )
 
 // maxDisplay bounds a full name, in bytes.
@@ -53,38 +54,39 @@ func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
 		Identity: &configv1.Identity{Issuer: p.GetIssuer(), Subject: got.subject}}, nil
 }
 
-// Account returns the account of a person as it is to be stored: the stored one, which may be nil, with the person's
-// role. The role of an account that is provisioned stays, and so do memberships, which are enough without a role. An
-// account of somebody else who has the same name is not
-// taken over.
+// Account returns the account of a person as it is to be stored: what the stored one, which may be nil, leaves them,
+// with the person's role. The role of an account that is provisioned stays, and so do memberships, which are enough
+// without a role. An account of somebody else who has the same name is not taken over, unless people of a tenant have
+// made it.
 func (p *Person) Account(stored *configv1.Account) (*configv1.Account, error) {
-	provisioned := stored.GetProvisioning() != nil
-	switch {
-	case !provisioned && p.Provider.GetProvisionedOnly():
-		return nil, forbidden("%s has not provisioned an account for you here.", p.Provider.GetName())
-	case !provisioned && p.Role == configv1.Role_ROLE_UNSPECIFIED && len(p.memberships(stored)) == 0:
-		return nil, forbidden("Your account at %s has no group that may use this gateway.", p.Provider.GetName())
-	case stored == nil:
-		return &configv1.Account{Name: p.Name, DisplayName: p.DisplayName, Role: p.Role, Identity: p.Identity,
-			Memberships: p.Memberships}, nil
+	found := accounts.Find(stored, p.Identity)
+	account := proto.CloneOf(stored)
+	if found != accounts.Theirs {
+		account = found.Rest(stored)
 	}
-	is := stored.GetIdentity()
+	provisioned := account.GetProvisioning() != nil
 	switch {
-	case is.GetIssuer() != p.Identity.GetIssuer(), is.GetSubject() != "" && is.GetSubject() != p.Identity.GetSubject():
+	case found == accounts.Others || found == accounts.SignedIn:
 		return nil, forbidden("The account %s is of somebody else: it was not made by this sign-in. An owner can delete it, "+
 			"or set its identity.", p.Name)
-	case stored.GetDisabled():
+	case found == accounts.Prepared && provisioned && account.GetProvisioning().GetProvider() != p.Provider.GetName():
+		return nil, forbidden("The account %s is provisioned by another identity provider. Sign in with that one first.",
+			p.Name)
+	case !provisioned && p.Provider.GetProvisionedOnly():
+		return nil, forbidden("%s has not provisioned an account for you here.", p.Provider.GetName())
+	case !provisioned && p.Role == configv1.Role_ROLE_UNSPECIFIED && len(p.memberships(account)) == 0:
+		return nil, forbidden("Your account at %s has no group that may use this gateway.", p.Provider.GetName())
+	case account.GetDisabled():
 		return nil, forbidden("Your account is disabled. An owner can change that.")
-	case stored.Barred():
+	case provisioned && account.Barred():
 		return nil, forbidden("%s has deactivated your account here, or you are in no group that may use this gateway.",
 			p.Provider.GetName())
 	}
-	account := proto.CloneOf(stored)
-	account.Identity = p.Identity
+	account.Name, account.Identity = p.Name, p.Identity
 	if provisioned {
 		return account, nil
 	}
-	account.Role, account.Memberships = p.Role, p.memberships(stored)
+	account.Role, account.Memberships = p.Role, p.memberships(account)
 	if p.DisplayName != "" {
 		account.DisplayName = p.DisplayName
 	}

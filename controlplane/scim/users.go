@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/internal/id"
 )
 
@@ -98,8 +99,8 @@ func (d *directory) rename(a *configv1.Account) ([]configv1.Object, error) {
 	}
 	was := d.accounts[a.GetName()]
 	switch {
-	case d.accounts[name] != nil:
-		return nil, taken("There is an account with this userName already.")
+	case !d.mayTake(name):
+		return nil, errTaken
 	case was.GetPasswordHash() != "":
 		return nil, bad("mutability", "The account has a password, with which it cannot be renamed. An owner can delete it.")
 	}
@@ -119,6 +120,16 @@ func accountName(userName string) (string, error) {
 	return name, nil
 }
 
+var errTaken = taken("There is an account with this userName already, which this client does not take over. " +
+	"An owner of the gateway can delete it, or set its identity to the issuer.")
+
+// mayTake reports whether a person of the directory can have a name: it is free, or its account gives way.
+func (d *directory) mayTake(name string) bool {
+	there := d.accounts[name]
+	return there.GetProvisioning() == nil &&
+		accounts.Find(there, &configv1.Identity{Issuer: d.provider.GetIssuer()}) != accounts.Others
+}
+
 func createUser(c *call) (answer, error) {
 	var made *configv1.Account
 	newID := id.New("usr")
@@ -131,14 +142,12 @@ func createUser(c *call) (answer, error) {
 		if err != nil {
 			return Change{}, err
 		}
-		made = &configv1.Account{Name: name, Identity: &configv1.Identity{Issuer: d.provider.GetIssuer()}}
-		if there := d.accounts[made.GetName()]; there != nil {
-			own := there.GetIdentity().GetIssuer() == d.provider.GetIssuer() && !there.GetBreakGlass()
-			if !own || there.GetProvisioning() != nil {
-				return Change{}, taken("There is an account with this userName already.")
-			}
-			made = proto.CloneOf(there) // it was made when the person signed in
+		if !d.mayTake(name) {
+			return Change{}, errTaken
 		}
+		there, identity := d.accounts[name], &configv1.Identity{Issuer: d.provider.GetIssuer()}
+		made = accounts.Find(there, identity).Rest(there)
+		made.Name, made.Identity = name, identity
 		made.Provisioning = &configv1.Provisioning{Provider: d.provider.GetName(), Id: newID}
 		if err := readUser(made, c.body); err != nil {
 			return Change{}, err

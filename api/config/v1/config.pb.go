@@ -2925,7 +2925,10 @@ type Account struct {
 	// What the SCIM client of an IdentityProvider says of the person. The groups then decide the role.
 	Provisioning *Provisioning `protobuf:"bytes,11,opt,name=provisioning,proto3" json:"provisioning,omitempty"`
 	// Roles within organizations and projects, at most 50. An account without a role has only these.
-	Memberships   []*Membership `protobuf:"bytes,12,rep,name=memberships,proto3" json:"memberships,omitempty"`
+	Memberships []*Membership `protobuf:"bytes,12,rep,name=memberships,proto3" json:"memberships,omitempty"`
+	// Organization, or organization/project, whose people made the account or gave its password last. Such an account gives
+	// way to a person of its name who comes from an IdentityProvider. Never written by hand.
+	Tenant        string `protobuf:"bytes,13,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3042,6 +3045,13 @@ func (x *Account) GetMemberships() []*Membership {
 		return x.Memberships
 	}
 	return nil
+}
+
+func (x *Account) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 // A Provisioning is what the SCIM client of an IdentityProvider says of a person (RFC 7643).
@@ -7502,7 +7512,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"shadowMode\"l\n" +
 	"\x0fRateLimitPolicy\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
-	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\x8e\x04\n" +
+	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\xa6\x04\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12-\n" +
@@ -7519,7 +7529,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"breakGlass\x12E\n" +
 	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12A\n" +
-	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipR\vmemberships\"\xac\x01\n" +
+	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipR\vmemberships\x12\x16\n" +
+	"\x06tenant\x18\r \x01(\tR\x06tenant\"\xac\x01\n" +
 	"\fProvisioning\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1b\n" +
