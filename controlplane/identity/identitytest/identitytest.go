@@ -59,10 +59,15 @@ func Start(t testing.TB, back string) *Issuer {
 
 // Add adds somebody with a verified address of e-mail, and with groups.
 func (i *Issuer) Add(name string, groups ...string) {
+	i.AddWith(name, name+"@example.com", groups...)
+}
+
+// AddWith is Add of somebody with another address of e-mail, which others may have too.
+func (i *Issuer) AddWith(name, email string, groups ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.users[name] = &storage.User{ID: "id-of-" + name, Username: name, Password: password, FirstName: "Full",
-		LastName: "Name", Email: name + "@example.com", EmailVerified: true}
+		LastName: "Name", Email: email, EmailVerified: true}
 	i.groups["id-of-"+name] = groups
 }
 
