@@ -89,7 +89,7 @@ const PlacesHeader = "x-places"
 // certificates. Only there is the header HeaderCertificate Envoy's.
 const CertificatesHeader = "x-certificates"
 
-// HeaderCertificate is the header in which Envoy says whose certificate a client has presented
+// HeaderCertificate is the header in which Envoy passes the certificate that a client has presented
 // (https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man/headers#x-forwarded-client-cert).
 const HeaderCertificate = "x-forwarded-client-cert"
 

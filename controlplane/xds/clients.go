@@ -50,8 +50,9 @@ func takeCertificates(secure *tlsv3.DownstreamTlsContext, connections *hcmv3.Htt
 	if len(c.GetProxies()) > 0 {
 		connections.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
 	}
-	connections.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Uri: true,
-		Dns: true}
+	// The certificate itself, and not its names: Envoy writes them without quotes, so that a name with a separator in it
+	// looks like two.
+	connections.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Cert: true}
 	for _, f := range connections.GetHttpFilters() {
 		if f.GetName() == extProcFilter {
 			f.Name = clientsFilter(g)

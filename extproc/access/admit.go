@@ -23,7 +23,7 @@ type Directory struct {
 	RateLimits    map[string]*RateLimit        // by name
 	Tokens        *jwtauth.Verifier            // of clients without keys; nil: there are none
 	// Certificates are the issuers of those that clients may present in place of keys, by gateway.
-	Certificates map[string]*configv1.CertificateIssuer
+	Certificates map[string]*Issuer
 }
 
 // A Caller is the sender of a request, as the request identifies it.
