@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
@@ -62,6 +63,7 @@ func (c *configClient) settings() *xdsclient.Type {
 		Remove: func(string) {},
 		Set: func(_ string, s *configv1.Settings) error {
 			c.building.Hasher = auth.NewHasher(s.GetKeyPepper())
+			c.building.Carriers = openai.NewCarrierKey(s.GetKeyPepper())
 			c.building.StoresResponses = s.GetStoresResponses()
 			var err error
 			if c.building.Rails, err = guard.Compile(s.GetGuardrails()); err != nil {

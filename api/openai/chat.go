@@ -131,7 +131,7 @@ type ToolCall struct {
 	Function FunctionCall
 	// ExtraContent is Google's extension: data of the call that must come back with it.
 	ExtraContent jsontext.Value
-	// Carried is the data in the call's id, or nil: see CarryID.
+	// Carried is the data in the call's id, or nil: see Carrier.
 	Carried jsontext.Value
 }
 

@@ -3,7 +3,7 @@ package openai
 import "github.com/go-json-experiment/json/jsontext"
 
 // decodeChat decodes a body that ParseChatRequest has checked, with that number of messages.
-func decodeChat(body []byte, messages int) (*Chat, error) {
+func decodeChat(body []byte, messages int, by Carrier) (*Chat, error) {
 	c := &Chat{Messages: make([]Message, 0, messages)}
 	d := &decoder{cursor: cursor{data: body}}
 	d.strings.Grow(len(body))
@@ -17,7 +17,7 @@ func decodeChat(body []byte, messages int) (*Chat, error) {
 	if err := d.err(); err != nil {
 		return nil, err
 	}
-	c.splitIDs(len(body))
+	c.splitIDs(by, len(body))
 	return c, nil
 }
 

@@ -19,16 +19,20 @@ type ChatRequest struct {
 	IncludeUsage bool
 
 	sent     Object
+	carrier  Carrier
 	messages int // number of messages
 	once     sync.Once
 	chat     *Chat
 	chatErr  error
 }
 
-// ParseChatRequest checks and parses body. It keeps body. The data carried in ids of tool calls (see CarryID) is only
-// in ToolCall.Carried. An error is an *Error with status 400 that names the wrong member.
-func ParseChatRequest(body []byte) (*ChatRequest, error) {
-	r := &ChatRequest{Object: Object{Body: body}}
+// ParseChatRequest is the same function of the zero Carrier: nothing that ids carry is accepted.
+func ParseChatRequest(body []byte) (*ChatRequest, error) { return Carrier{}.ParseChatRequest(body) }
+
+// ParseChatRequest checks and parses body. It keeps body. The data carried in ids of tool calls is only in
+// ToolCall.Carried. An error is an *Error with status 400 that names the wrong member.
+func (c Carrier) ParseChatRequest(body []byte) (*ChatRequest, error) {
+	r := &ChatRequest{Object: Object{Body: body}, carrier: c}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -37,13 +41,16 @@ func ParseChatRequest(body []byte) (*ChatRequest, error) {
 	return r, nil
 }
 
+// Carrier returns what reads the ids of the request's client.
+func (r *ChatRequest) Carrier() Carrier { return r.carrier }
+
 // Sent returns the request as the client sent it, including the data carried in ids.
 func (r *ChatRequest) Sent() *Object { return &r.sent }
 
 // Chat returns the decoded request. It is decoded at the first call, because only translating codecs need it, and
 // shared: callers must not modify it. Its raw values share memory with the body.
 func (r *ChatRequest) Chat() (*Chat, error) {
-	r.once.Do(func() { r.chat, r.chatErr = decodeChat(r.sent.Body, r.messages) })
+	r.once.Do(func() { r.chat, r.chatErr = decodeChat(r.sent.Body, r.messages, r.carrier) })
 	return r.chat, r.chatErr
 }
 

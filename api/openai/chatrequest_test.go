@@ -199,8 +199,8 @@ func FuzzParseChatRequest(f *testing.F) {
 	f.Add(
 		[]byte(
 			with(`"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"f"}}]}},"top_k":1.5,"x":"\ud83d\ude00\/"`)))
-	f.Add([]byte(message(`{"role":"assistant","tool_calls":[{"id":"` + openai.CarryID("a", []byte(`{"x":[1]}`)) +
-		`"}]},{"role":"tool","tool_call_id":"a\u007emg1.x","content":[]}`)))
+	f.Add([]byte(message(`{"role":"assistant","tool_calls":[{"id":"` + team.Carry("a", []byte(`{"x":[1]}`)) +
+		`"}]},{"role":"tool","tool_call_id":"a_-mg-\u005fx","content":[]}`)))
 	f.Add(conversation(0))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		sent := string(body)

@@ -17,6 +17,7 @@ import (
 // A Directory is the configuration of keys, tenants and limits. It is immutable.
 type Directory struct {
 	Hasher        *auth.Hasher
+	Carriers      *openai.CarrierKey // signs what the ids of tool calls carry
 	Keyring       *Keyring
 	Organizations map[string]*configv1.Organization
 	Projects      map[string]*configv1.Project // by "<organization>/<project>"

@@ -130,7 +130,8 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	if method := x.record.Method; method != http.MethodPost {
 		return x.reject(wrongMethod(method, x.record.Path, http.MethodPost), "mg_method")
 	}
-	x.head = inbound.Head{Path: x.record.Path, ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta")}
+	x.head = inbound.Head{Path: x.record.Path, ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta"),
+		Carrier: x.config.Directory.Carriers.For(x.key.Organization, x.key.Name)}
 	media := mediaType(x.head.ContentType)
 	if media != "" && media != contentTypeJSON && (!op.AcceptsForms || media != contentTypeForm) {
 		accepted := []string{contentTypeJSON}

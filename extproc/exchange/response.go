@@ -141,7 +141,7 @@ func envoysError(status int, details string) *openai.Error {
 // open prepares the pipeline that writes the answer.
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage,
-		Plain: x.dialect.Plain, Echo: x.echo}
+		Plain: x.dialect.Plain, Echo: x.echo, Carrier: x.head.Carrier}
 	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text,
 		Guard: x.guardAnswer()})
 }

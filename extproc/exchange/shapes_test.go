@@ -185,7 +185,7 @@ func schemas() []shape {
 }
 
 func conversations() []shape {
-	carried := openai.CarryID("call", []byte(`{"thinking":"`+strings.Repeat("a", 200<<10)+`"}`))
+	carried := new(openai.CarrierKey).For("", "").Carry("call", []byte(`{"thinking":"`+strings.Repeat("a", 200<<10)+`"}`))
 	const call = `{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"f%d","arguments":"{\"a\":1}"}}]}`
 	calls := func(size int, format string) string {
 		return `{"role":"assistant","tool_calls":[` + list(size, numbered(format)) + `]}`

@@ -23,6 +23,8 @@ type Asked struct {
 	Plain bool
 	// Echo is the body of the request, for dialects whose answers repeat parts of it. Others leave it out.
 	Echo []byte
+	// Carrier writes data that must come back into the ids of calls. The zero value writes none.
+	Carrier openai.Carrier
 }
 
 // A Kind is the kind of an event.

@@ -89,6 +89,8 @@ type Head struct {
 	Path        string
 	ContentType string
 	Betas       string // anthropic-beta
+	// Carrier reads the data in the ids of calls that the gateway wrote for this client.
+	Carrier openai.Carrier
 }
 
 // A Request is a client's parsed request.

@@ -138,6 +138,8 @@ type Batch struct {
 	Endpoint string // OpenAI's, such as /v1/chat/completions
 	Target   Target
 	Count    int // of the lines
+	// Carrier writes and reads the data in the ids of calls, for the client whose batch it is.
+	Carrier openai.Carrier
 	// Each calls take for each line, in order, with its number and OpenAI's request, and stops at its error. The request
 	// is valid until take returns.
 	Each func(ctx context.Context, take func(line int, request []byte) error) error

@@ -150,6 +150,8 @@ type NativeRequest struct {
 	Betas  string // the header anthropic-beta
 	Stream bool
 	Count  bool // only the number of its tokens is wanted
+	// Carrier reads the data in the ids of calls that the gateway wrote for this client.
+	Carrier openai.Carrier
 }
 
 // A NativeCodec passes requests of a client's dialect on to a vendor that speaks it. Its answers give chat.KindNative.

@@ -47,6 +47,10 @@ type Request struct {
 	provider  provider.Provider
 }
 
+// Carrier is for ids with data, which a gateway signs. Here the key of it is known, so that what is made here is read
+// here, and no gateway accepts it.
+func Carrier() openai.Carrier { return openai.NewCarrierKey([]byte("modelgate translate")).For("", "") }
+
 // Parse checks a client's request to p. An error is an *openai.Error.
 func Parse(p provider.Provider, e Endpoint, body []byte) (*Request, error) {
 	path, query := paths[e], ""
@@ -58,7 +62,7 @@ func Parse(p provider.Provider, e Endpoint, body []byte) (*Request, error) {
 		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s, %s, %s, %s, %s or %s", e, Chat, Completions,
 			Embeddings, Messages, Responses, Gemini, Rerank)
 	}
-	r, err := o.Parse(inbound.Head{Path: path}, body)
+	r, err := o.Parse(inbound.Head{Path: path, Carrier: Carrier()}, body)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (x *Exchange) respond(from Response, pieces [][]byte) Response {
 
 func (x *Exchange) pipeline(write func(chat.Asked) chat.Writer) *pipeline.Pipeline {
 	asked := chat.Asked{Model: x.Request.Model, Created: x.Created, IncludeUsage: x.Request.IncludeUsage,
-		Plain: x.Request.operation.Dialect.Plain, Echo: x.Request.Echo}
+		Plain: x.Request.operation.Dialect.Plain, Echo: x.Request.Echo, Carrier: Carrier()}
 	return pipeline.New(pipeline.Options{Answer: x.Answer, Asked: asked, Writer: write(asked)})
 }
 

@@ -142,12 +142,14 @@ func TestPoint9ACertificateHasTheNamesOfItsFields(t *testing.T) {
 		`Hash=ab;Cert="x",URI=` + idOfAdmin}
 	t.Run("fields", func(t *testing.T) {
 		for want, certificates := range map[string][][]san{
-			"team":  {{{sanURI, idOfTeam}}, {{sanDNS, "team.example.org"}}, {{sanDNS, "TEAM.example.org"}, {sanEmail, idOfAdmin}}},
+			"team": {{{sanURI, idOfTeam}}, {{sanDNS, "team.example.org"}},
+				{{sanDNS, "TEAM.example.org"}, {sanEmail, idOfAdmin}}},
 			"admin": {{{sanURI, idOfAdmin}}, {{sanDNS, "a.test"}, {sanDNS, "x.admin.example.org"}}},
 			"": {{{sanURI, idOfTeam + ";URI=" + idOfAdmin}}, {{sanURI, idOfTeam + ",URI=" + idOfAdmin}},
 				{{sanURI, "spiffe://other.org/x"}}, {{sanDNS, "a.example.org,URI=" + idOfAdmin}},
 				{{sanDNS, "a.example.org;URI=" + idOfAdmin}}, {{sanDNS, idOfAdmin}}, {{sanEmail, idOfAdmin}},
-				{{sanURI, "https://evil.test/.admin.example.org"}}, {{sanURI, "team.example.org"}}, {{sanDNS, "*.admin.example.org"}},
+				{{sanURI, "https://evil.test/.admin.example.org"}}, {{sanURI, "team.example.org"}},
+				{{sanDNS, "*.admin.example.org"}},
 				{{sanURI, idOfTeam}, {sanURI, idOfAdmin}}, {{sanURI, "spiffe://example.org/ns/ml/../team-a/x"}},
 				{{sanURI, "spiffe://example.org/ns/%6dl/admin"}}, {{sanURI, `x";URI="` + idOfAdmin}},
 				{{sanURI, `x\",URI=` + idOfAdmin}}, {{sanDNS, "team.example.org;By=x"}}, {{sanURI, `"` + idOfAdmin + `"`}}},

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // conversationRows are those of messages, tools and thinking.
@@ -374,10 +376,10 @@ func signedThinking(t *testing.T) {
 			require.Equal(t, everything.signature, body.Get(at[1]).Str)
 			require.Equal(t, []string{"callaaaa1", "callaaaa2", "callaaaa3"}, texts(body.Get(at[2]).Array()))
 			require.Contains(t, body.Raw, "budget_tokens", "it goes on thinking")
-			require.NotContains(t, body.Raw, "~mg1")
+			require.NotContains(t, body.Raw, openai.CarriedMark)
 			for _, other := range everyone() { // nothing of it is for anybody else
 				if other.vendor != "perplexity" {
-					require.NotContains(t, other.ask(t, goOn(a, tools)).body.Raw, "~mg1", other.name)
+					require.NotContains(t, other.ask(t, goOn(a, tools)).body.Raw, openai.CarriedMark, other.name)
 				}
 			}
 		})

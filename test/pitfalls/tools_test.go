@@ -45,7 +45,7 @@ func bare(calls []call) []call {
 	out := make([]call, len(calls))
 	for i, c := range calls {
 		out[i] = c
-		out[i].id, _ = openai.SplitID(c.id)
+		out[i].id, _, _ = strings.Cut(c.id, openai.CarriedMark)
 	}
 	return out
 }

@@ -18,9 +18,12 @@ type Stream struct {
 	ended bool
 }
 
+// Carrier returns what writes and reads ids of calls in tests.
+func Carrier() openai.Carrier { return openai.NewCarrierKey([]byte("test")).For("o", "key_1") }
+
 // NewStream returns a sink for a request for model.
 func NewStream(model string, created int64, includeUsage bool) *Stream {
-	asked := chat.Asked{Model: model, Created: created, IncludeUsage: includeUsage}
+	asked := chat.Asked{Model: model, Created: created, IncludeUsage: includeUsage, Carrier: Carrier()}
 	return &Stream{ChatStream: inbound.NewChatStream(asked), Asked: asked}
 }
 
@@ -66,7 +69,7 @@ func (d *document) Put(e chat.Event) {
 
 // Decode returns what the client gets for an answer that came whole.
 func Decode(a Answer, body []byte, model string, created int64) ([]byte, openai.Usage, error) {
-	asked := chat.Asked{Model: model, Created: created}
+	asked := chat.Asked{Model: model, Created: created, Carrier: Carrier()}
 	d := &document{Writer: inbound.NewChatDocument(asked)}
 	if err := a.Decode(body, asked, d); err != nil {
 		return nil, openai.Usage{}, err

@@ -16,7 +16,7 @@ func parseCount(h inbound.Head, data []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	c := &counted{request{sent: provider.NativeRequest{Body: data, Count: true}, model: model}}
+	c := &counted{request{sent: provider.NativeRequest{Body: data, Count: true, Carrier: h.Carrier}, model: model}}
 	if whole := either(root, "generateContentRequest", "generate_content_request"); whole.Exists() {
 		c.whole = []byte(whole.Raw)
 	}

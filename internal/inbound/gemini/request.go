@@ -149,6 +149,7 @@ func parseStreamed(h inbound.Head, data []byte) (inbound.Request, error) {
 }
 
 func parse(h inbound.Head, sent provider.NativeRequest) (inbound.Request, error) {
+	sent.Carrier = h.Carrier
 	model, _, _ := split(h.Path)
 	root, err := object(model, sent.Body)
 	if err != nil {

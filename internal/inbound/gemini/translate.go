@@ -32,7 +32,7 @@ func (r *request) translate() error {
 	}
 	common := len(b.Dst)
 	b.thinking()
-	own, err := openai.ParseChatRequest(append(slices.Clone(b.Dst), '}'))
+	own, err := r.sent.Carrier.ParseChatRequest(append(slices.Clone(b.Dst), '}'))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (r *request) translate() error {
 	}
 	b.Dst = b.Dst[:common]
 	b.Text("reasoning_effort", wish.Level())
-	r.plain, err = openai.ParseChatRequest(append(b.Dst, '}'))
+	r.plain, err = r.sent.Carrier.ParseChatRequest(append(b.Dst, '}'))
 	return err
 }
 

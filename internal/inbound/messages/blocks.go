@@ -109,8 +109,7 @@ func (b *builder) user(place string, blocks content) error {
 	}
 	b.Member("content", "[")
 	for _, s := range shown {
-		id, _ := openai.SplitID(s.id)
-		b.textPart(&block{Text: "From the result of the tool call " + id + ":"})
+		b.textPart(&block{Text: "From the result of the tool call " + b.sent.Carrier.Bare(s.id) + ":"})
 		for i := range s.media {
 			if err := b.part(place, &s.media[i], resultTags); err != nil {
 				return err

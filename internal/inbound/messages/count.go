@@ -16,7 +16,8 @@ func parseCount(h inbound.Head, data []byte) (inbound.Request, error) {
 		return inbound.Request{}, err
 	}
 	return inbound.Request{Model: head.Model,
-		Encoder: &count{request{sent: provider.NativeRequest{Body: data, Betas: h.Betas, Count: true}}}}, nil
+		Encoder: &count{request{sent: provider.NativeRequest{Body: data, Betas: h.Betas, Count: true,
+			Carrier: h.Carrier}}}}, nil
 }
 
 // Encode implements inbound.Encoder. Only vendors that speak the dialect count. For others, the request must be one

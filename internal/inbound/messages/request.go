@@ -191,7 +191,8 @@ func parse(h inbound.Head, data []byte) (inbound.Request, error) {
 		return inbound.Request{}, err
 	}
 	return inbound.Request{Model: head.Model, Stream: head.Stream, IncludeUsage: true,
-		Encoder: &request{sent: provider.NativeRequest{Body: data, Betas: h.Betas, Stream: head.Stream}}}, nil
+		Encoder: &request{sent: provider.NativeRequest{Body: data, Betas: h.Betas, Stream: head.Stream,
+			Carrier: h.Carrier}}}, nil
 }
 
 // Encode implements inbound.Encoder.

@@ -33,7 +33,7 @@ func (r *request) translate() error {
 		b.End("}")
 	}
 	b.Raw("cache_control", r.CacheControl)
-	own, err := openai.ParseChatRequest(append(slices.Clone(b.Dst), '}'))
+	own, err := r.sent.Carrier.ParseChatRequest(append(slices.Clone(b.Dst), '}'))
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (r *request) translate() error {
 	if wish.Param != "" {
 		b.Text("reasoning_effort", wish.Level())
 	}
-	r.plain, err = openai.ParseChatRequest(append(b.Dst, '}'))
+	r.plain, err = r.sent.Carrier.ParseChatRequest(append(b.Dst, '}'))
 	return err
 }
 

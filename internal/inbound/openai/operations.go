@@ -64,8 +64,8 @@ func NotServed(t provider.Target, what string) error {
 
 type chatRequest struct{ *openai.ChatRequest }
 
-func parseChat(_ inbound.Head, body []byte) (inbound.Request, error) {
-	r, err := openai.ParseChatRequest(body)
+func parseChat(h inbound.Head, body []byte) (inbound.Request, error) {
+	r, err := h.Carrier.ParseChatRequest(body)
 	if err != nil {
 		return inbound.Request{}, err
 	}

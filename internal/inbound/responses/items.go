@@ -153,7 +153,7 @@ type shown struct {
 // endResults appends a message with what results have besides text, after the last of the results.
 func (b *builder) endResults() error {
 	for _, s := range b.shown {
-		id, _ := openai.SplitID(s.callID)
+		id := b.carrier.Bare(s.callID)
 		b.Begin(`{"role":"user"`)
 		parts := append(content{{Type: "input_text", Text: "From the result of the tool call " + id + ":"}}, s.parts...)
 		if err := b.content(s.at, parts); err != nil {

@@ -56,7 +56,7 @@ func parse(h inbound.Head, data []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	r := &request{NativeRequest: native, body: data, translation: translateOnce(data)}
+	r := &request{NativeRequest: native, body: data, translation: translateOnce(h.Carrier, data)}
 	return inbound.Request{Model: native.Model, Stream: gjson.GetBytes(data, "stream").Bool(), Encoder: r,
 		Echo: data}, nil
 }
@@ -65,7 +65,21 @@ func parseNative(h inbound.Head, data []byte) (*openai.NativeRequest, error) {
 	if media, _, err := mime.ParseMediaType(h.ContentType); h.ContentType != "" && (err != nil || media != jsonType) {
 		return nil, openai.UnsupportedContentType(h.ContentType, jsonType)
 	}
-	return openai.ParseNativeRequest(data)
+	return openai.ParseNativeRequest(returned(h.Carrier, data))
+}
+
+// returned takes out of a conversation what the gateway added to answers of other vendors: data in the ids of calls.
+func returned(by openai.Carrier, data []byte) []byte {
+	if !openai.HasCarried(data) {
+		return data
+	}
+	s := openai.Stripper{By: by, Body: data}
+	gjson.GetBytes(data, "input").ForEach(func(_, item gjson.Result) bool {
+		id := item.Get("call_id")
+		s.Strip(id.Index, id.Raw, id.Str)
+		return true
+	})
+	return s.Stripped()
 }
 
 // A compaction is a request for a shorter form of a conversation, which only some vendors can make.

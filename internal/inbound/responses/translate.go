@@ -16,14 +16,14 @@ import (
 
 // translateOnce returns a function that makes the chat completion of a request, at its first call. It also returns the
 // names of the members that have no effect.
-func translateOnce(data []byte) func() (*openai.ChatRequest, []string, error) {
+func translateOnce(by openai.Carrier, data []byte) func() (*openai.ChatRequest, []string, error) {
 	var once sync.Once
 	var chat *openai.ChatRequest
 	var b *builder
 	var err error
 	return func() (*openai.ChatRequest, []string, error) {
 		once.Do(func() {
-			if b, err = newBuilder(data); err == nil {
+			if b, err = newBuilder(by, data); err == nil {
 				chat, err = b.translate()
 			}
 		})
@@ -37,14 +37,16 @@ func translateOnce(data []byte) func() (*openai.ChatRequest, []string, error) {
 // A builder makes a chat completion.
 type builder struct {
 	compose.Builder
+	carrier openai.Carrier
 	sent    *body
 	dropped []string
 	turn    turn    // of the assistant, until somebody else speaks
 	shown   []shown // of the results of calls, until somebody speaks
 }
 
-func newBuilder(data []byte) (*builder, error) {
-	b := &builder{Builder: compose.Builder{Dst: append(make([]byte, 0, 4096), '{')}, sent: &body{}}
+func newBuilder(by openai.Carrier, data []byte) (*builder, error) {
+	b := &builder{Builder: compose.Builder{Dst: append(make([]byte, 0, 4096), '{')}, carrier: by,
+		sent: &body{}}
 	if err := json.Unmarshal(data, b.sent); err != nil {
 		return nil, notRead(err)
 	}
@@ -141,7 +143,7 @@ func (b *builder) translate() (*openai.ChatRequest, error) {
 		b.Raw(m.name, m.value)
 	}
 	b.End("}")
-	return openai.ParseChatRequest(b.Dst)
+	return b.carrier.ParseChatRequest(b.Dst)
 }
 
 func (b *builder) format() {

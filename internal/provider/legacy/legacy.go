@@ -3,7 +3,7 @@
 //
 // It is independent of vendors. It converts a request with functions to one with tools, lets any chat codec translate
 // it, and converts the answer back. All other requests pass unchanged to the codec. A function_call has no id, so it
-// cannot carry data: see openai.CarryID.
+// cannot carry data: see openai.Carrier.
 package legacy
 
 import (
@@ -54,7 +54,7 @@ func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	tools, err := openai.ParseChatRequest(r.Sent().Edit(append(edits, parallel)...))
+	tools, err := r.Carrier().ParseChatRequest(r.Sent().Edit(append(edits, parallel)...))
 	if err != nil {
 		return provider.Request{}, nil, err
 	}

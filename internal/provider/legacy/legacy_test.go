@@ -57,8 +57,9 @@ func TestARequestWithoutFunctionsGoesToTheCodecAsItIs(t *testing.T) {
 
 func TestWhatIDsCarryStaysInTheRequest(t *testing.T) {
 	inner := &recorder{ChatCodec: openaicompat.New(dialect)}
-	id := openai.CarryID("c1", []byte(`{"a":1}`))
-	r, err := openai.ParseChatRequest(
+	by := openai.NewCarrierKey([]byte("test")).For("o", "key_1")
+	id := by.Carry("c1", []byte(`{"a":1}`))
+	r, err := by.ParseChatRequest(
 		[]byte(`{"model":"m","functions":[{"name":"f"}],"messages":[{"role":"assistant","tool_calls":[{"id":"` + id +
 			`","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"` + id +
 			`","content":"x"}]}`))
@@ -68,7 +69,7 @@ func TestWhatIDsCarryStaysInTheRequest(t *testing.T) {
 	chat, err := inner.seen.Chat()
 	require.NoError(t, err)
 	require.Equal(t, `{"a":1}`, string(chat.Messages[0].ToolCalls[0].Carried))
-	require.False(t, strings.Contains(string(inner.seen.Body), "mg1"))
+	require.False(t, strings.Contains(string(inner.seen.Body), openai.CarriedMark))
 }
 
 func TestErrorsAreAboutFunctions(t *testing.T) {

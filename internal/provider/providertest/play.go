@@ -46,6 +46,7 @@ func (o *outcome) failWhole(err error) {
 
 // pipelineOf is the way of an answer to the client.
 func pipelineOf(answer provider.Answer, asked chat.Asked, write func(chat.Asked) chat.Writer) *pipeline.Pipeline {
+	asked.Carrier = translate.Carrier()
 	return pipeline.New(pipeline.Options{Answer: answer, Asked: asked, Writer: write(asked)})
 }
 

@@ -96,7 +96,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 		}
 		return fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
 	}
-	g := gathered{answer: a}
+	g := gathered{answer: a, thoughts: thoughts{carrier: asked.Carrier}}
 	for i := range c.Output.Message.Content {
 		g.add(&c.Output.Message.Content[i])
 	}
@@ -117,7 +117,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 
 // Stream returns a decoder for one streamed answer.
 func (a *answer) Stream(asked chat.Asked) provider.Stream {
-	return &stream{answer: a, created: asked.Created}
+	return &stream{answer: a, created: asked.Created, thoughts: thoughts{carrier: asked.Carrier}}
 }
 
 // gathered is what the blocks of an answer add up to for the client.

@@ -24,7 +24,7 @@ const claude = "us.anthropic.claude-sonnet-4-6"
 // encode encodes a chat completion for a model.
 func encode(t *testing.T, model, body string) (provider.Request, provider.Answer) {
 	t.Helper()
-	r, err := openai.ParseChatRequest([]byte(body))
+	r, err := chattest.Carrier().ParseChatRequest([]byte(body))
 	require.NoError(t, err)
 	req, a, err := Codec{}.Encode(r, provider.Target{Config: &configv1.Provider{Vendor: name}, Model: model,
 		Facts: catalog.New(nil).Facts(name, model)})

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"unicode/utf8"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -11,6 +12,7 @@ import (
 // thoughts are the signed reasoning of an answer, which the vendor wants back. Clients get it in Anthropic's form, so
 // that a conversation may go on with either vendor.
 type thoughts struct {
+	carrier openai.Carrier
 	all     []messages.Thought
 	carried int // how many of them calls carry
 }
@@ -29,7 +31,7 @@ func (t *thoughts) add(text, signature string, redacted []byte) {
 func (t *thoughts) callID(id string) string {
 	next := t.all[t.carried:]
 	t.carried = len(t.all)
-	return messages.CarryThoughts(id, next)
+	return messages.CarryThoughts(t.carrier, id, next)
 }
 
 // appendRedacted appends reasoning that is encrypted, which comes as base64 of what Anthropic itself gives.

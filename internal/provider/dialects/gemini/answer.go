@@ -25,7 +25,7 @@ type Answer struct {
 // Decode implements provider.Answer. An array of answers, which is how the vendor streams where it is not asked for
 // events, counts as one answer.
 func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
-	c := &collector{answer: a, created: asked.Created}
+	c := &collector{answer: a, created: asked.Created, carrier: asked.Carrier}
 	var v values
 	v.feed(body)
 	taken := false
@@ -71,7 +71,7 @@ func (ch *choice) answer(c *collector) chat.Choice {
 
 // Stream implements provider.Answer.
 func (a *Answer) Stream(asked chat.Asked) provider.Stream {
-	return &stream{collector: collector{answer: a, created: asked.Created}}
+	return &stream{collector: collector{answer: a, created: asked.Created, carrier: asked.Carrier}}
 }
 
 // A stream decodes one streamed answer.

@@ -44,7 +44,7 @@ func (c *collector) endCall(index int) {
 	}
 	ch.known[ch.ids[n]] = true
 	call := chat.Call{
-		ID:        openai.CarryID(ch.ids[n], carried(open.signature)),
+		ID:        c.carrier.Carry(ch.ids[n], carried(open.signature)),
 		Name:      c.answer.names.Client(open.name),
 		Arguments: string(open.arguments()),
 	}

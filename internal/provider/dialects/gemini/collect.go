@@ -25,6 +25,7 @@ type collector struct {
 	answer  *Answer
 	out     chat.Sink // nil where the whole answer is wanted
 	created int64
+	carrier openai.Carrier
 	next    response // the one that is being read, kept so that none is allocated
 
 	id      string

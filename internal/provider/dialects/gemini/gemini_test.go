@@ -28,7 +28,7 @@ func target(thinking configv1.Thinking) provider.Target {
 // encode encodes a request with the members, and returns it and the reader of its answer.
 func encode(t *testing.T, members string, to provider.Target) (gjson.Result, provider.Answer) {
 	t.Helper()
-	r, err := openai.ParseChatRequest([]byte(`{"model":"public",` + members + `}`))
+	r, err := chattest.Carrier().ParseChatRequest([]byte(`{"model":"public",` + members + `}`))
 	require.NoError(t, err)
 	m, answer, err := Encode(Service{Vendor: "gemini"}, r, to)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 
 // EncodeNative builds the request for one of the dialect, at the path of a model.
 func EncodeNative(resource string, r provider.NativeRequest) (provider.Request, provider.Answer) {
-	sent := provider.Request{Path: resource + Method(r.Stream), Body: returned(r.Body),
+	sent := provider.Request{Path: resource + Method(r.Stream), Body: returned(r.Body, r.Carrier),
 		Header: http.Header{"Content-Type": {"application/json"}}}
 	if r.Count {
 		sent.Path = resource + ":countTokens"
@@ -24,21 +24,23 @@ func EncodeNative(resource string, r provider.NativeRequest) (provider.Request, 
 }
 
 // returned takes out of a conversation what the gateway added to answers of other vendors: data in the ids of calls.
-func returned(body []byte) []byte {
+func returned(body []byte, by openai.Carrier) []byte {
 	if !openai.HasCarried(body) {
 		return body
 	}
-	gjson.GetBytes(body, "contents.#.parts|@flatten").ForEach(func(_, part gjson.Result) bool {
-		for _, path := range [...]string{"functionCall.id", "function_call.id", "functionResponse.id",
-			"function_response.id"} {
-			full := part.Get(path).Str
-			if id, _ := openai.SplitID(full); id != full {
-				body = bytes.ReplaceAll(body, openai.AppendString(nil, full), openai.AppendString(nil, id))
+	s := openai.Stripper{By: by, Body: body}
+	gjson.GetBytes(body, "contents").ForEach(func(_, content gjson.Result) bool {
+		content.Get("parts").ForEach(func(_, part gjson.Result) bool {
+			for _, path := range [...]string{"functionCall.id", "function_call.id", "functionResponse.id",
+				"function_response.id"} {
+				id := part.Get(path)
+				s.Strip(id.Index, id.Raw, id.Str)
 			}
-		}
+			return true
+		})
 		return true
 	})
-	return body
+	return s.Stripped()
 }
 
 // A NativeAnswer reads answers for clients of the dialect. It implements provider.Answer. Beside the events it gives
@@ -57,7 +59,8 @@ func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) erro
 
 // Stream implements provider.Answer.
 func (a *NativeAnswer) Stream(asked chat.Asked) provider.Stream {
-	s := &nativeStream{inner: stream{collector: collector{answer: &a.Answer, created: asked.Created}}, model: asked.Model}
+	s := &nativeStream{model: asked.Model, inner: stream{collector: collector{answer: &a.Answer, created: asked.Created,
+		carrier: asked.Carrier}}}
 	s.inner.taken = s.pass
 	return s
 }

@@ -69,7 +69,8 @@ type answerParts struct {
 	annotations     []byte
 	calls           []chat.Call
 	thoughts        []Thought
-	carried         int            // how many of thoughts the calls carry
+	carried         int // how many of thoughts the calls carry
+	carrier         openai.Carrier
 	structured      jsontext.Value // the input of the answer tool
 }
 
@@ -86,7 +87,7 @@ func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	case m.Type != "message":
 		return fmt.Errorf("%w: it is of the type %q", provider.ErrNotAnAnswer, m.Type)
 	}
-	var p answerParts
+	p := answerParts{carrier: asked.Carrier}
 	for _, raw := range m.Content {
 		if err := a.add(&p, raw); err != nil {
 			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
@@ -129,7 +130,7 @@ func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
 		input := compactObject(b.Input)
 		switch {
 		case a.answerTool == "" || b.Name != a.answerTool:
-			id := CarryThoughts(b.ID, p.thoughts[p.carried:])
+			id := CarryThoughts(p.carrier, b.ID, p.thoughts[p.carried:])
 			p.carried = len(p.thoughts)
 			p.calls = append(p.calls, chat.Call{ID: id, Name: a.names.Client(b.Name), Arguments: string(input)})
 		case p.structured == nil:

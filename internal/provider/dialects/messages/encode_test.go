@@ -13,6 +13,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -27,13 +28,16 @@ const (
 	always   = "claude-fable-5"
 )
 
+// carrier is of the client of the tests.
+var carrier = chattest.Carrier()
+
 // request completes a request body of which a test states only what matters.
 func request(t *testing.T, members string) *openai.ChatRequest {
 	t.Helper()
 	if !strings.Contains(members, `"messages"`) {
 		members = strings.TrimSuffix(`"messages":[{"role":"user","content":"x"}],`+members, ",")
 	}
-	r, err := openai.ParseChatRequest([]byte(`{"model":"m",` + members + `}`))
+	r, err := carrier.ParseChatRequest([]byte(`{"model":"m",` + members + `}`))
 	require.NoError(t, err)
 	return r
 }

@@ -18,7 +18,7 @@ func FuzzEncode(f *testing.F) {
 		agentRequest(1 << 10),
 		`"messages":[{"role":"user","content":"x"}],"reasoning_effort":"low","thinking":{"type":"enabled","budget_tokens":1},"max_tokens":1`,
 		`"messages":[{"role":"assistant","thinking_blocks":[{"type":"thinking","signature":"s"}],"tool_calls":[{"id":"` +
-			CarryThoughts("1", []Thought{{Redacted: "r"}}) +
+			CarryThoughts(carrier, "1", []Thought{{Redacted: "r"}}) +
 			`","function":{"name":"a","arguments":"{"}}]}],"anthropic_beta":"a,b"`,
 		`"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,a"}},{"type":"file","file":{"file_data":"YQ=="}}],"cache_control":{"type":"ephemeral"}}],"output_config":{"effort":"low","format":1}`,
 		`"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"a":{"minLength":1}}}}},"web_search_options":{"user_location":{"approximate":{"city":"x"}}}`,

@@ -32,7 +32,7 @@ func EncodeNative(vendor string, r provider.NativeRequest, model, version string
 	if out.Betas, all = Betas(vendor, jsontext.Value(openai.AppendString(nil, r.Betas))); !all {
 		out.Dropped = append(out.Dropped, "anthropic-beta")
 	}
-	src := returned(r.Body)
+	src := returned(r.Body, r.Carrier)
 	dst := append(make([]byte, 0, len(src)+128), '{')
 	dst = text(dst, "anthropic_version", version)
 	if version != "" {
@@ -59,7 +59,7 @@ func EncodeNative(vendor string, r provider.NativeRequest, model, version string
 
 // returned takes out of a conversation what the gateway added to answers of other vendors, and Claude's vendors
 // refuse: thinking without a signature, and data in the ids of calls.
-func returned(body []byte) []byte {
+func returned(body []byte, by openai.Carrier) []byte {
 	if !bytes.Contains(body, []byte(`"signature"`)) && !openai.HasCarried(body) {
 		return body
 	}
@@ -82,7 +82,7 @@ func returned(body []byte) []byte {
 		}
 		kept := blocks[:0]
 		for _, b := range blocks {
-			out, keep := returnedBlock(b)
+			out, keep := returnedBlock(b, by)
 			changed = changed || !keep || len(out) != len(b)
 			if keep {
 				kept = append(kept, out)
@@ -104,7 +104,7 @@ func returned(body []byte) []byte {
 }
 
 // returnedBlock returns a block as Claude's vendors take it, and whether they do.
-func returnedBlock(b jsontext.Value) (jsontext.Value, bool) {
+func returnedBlock(b jsontext.Value, by openai.Carrier) (jsontext.Value, bool) {
 	root := gjson.ParseBytes(b)
 	switch root.Get("type").Str {
 	case "thinking":
@@ -112,7 +112,7 @@ func returnedBlock(b jsontext.Value) (jsontext.Value, bool) {
 	case "tool_use", "tool_result":
 		for _, name := range []string{"id", "tool_use_id"} {
 			full := root.Get(name).Str
-			if id, _ := openai.SplitID(full); id != full {
+			if id := by.Bare(full); id != full {
 				return bytes.Replace(b, openai.AppendString(nil, full), openai.AppendString(nil, id), 1), true
 			}
 		}
@@ -192,7 +192,7 @@ type NativeEvents struct {
 
 // Events returns a reader of the events of one streamed answer.
 func (a *NativeAnswer) Events(asked chat.Asked) NativeEvents {
-	return NativeEvents{inner: Stream{answer: &a.Answer}, model: asked.Model}
+	return NativeEvents{inner: Stream{answer: &a.Answer, carrier: asked.Carrier}, model: asked.Model}
 }
 
 // Close ends the answer. An answer without its last event is truncated.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -22,8 +21,8 @@ func TestNativeRequestsPassAsTheyAre(t *testing.T) {
 		require.Equal(t, want, string(got.Body))
 		require.Empty(t, got.Dropped)
 	}
-	carrying := openai.CarryID("call_1", []byte(`{"x":1}`))
-	got := EncodeNative("anthropic", provider.NativeRequest{Body: []byte(`{"model":"p","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"` + carrying + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + carrying + `","content":"x"}]}]}`)}, "claude", "")
+	carrying := carrier.Carry("call_1", []byte(`{"x":1}`))
+	got := EncodeNative("anthropic", provider.NativeRequest{Carrier: carrier, Body: []byte(`{"model":"p","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"` + carrying + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + carrying + `","content":"x"}]}]}`)}, "claude", "")
 	require.Equal(t, `{"model":"claude","messages":[{"content":[{"type":"tool_use","id":"call_1","name":"f","input":{}}],"role":"assistant"},{"content":[{"type":"tool_result","tool_use_id":"call_1","content":"x"}],"role":"user"}]}`,
 		string(got.Body))
 }

@@ -61,9 +61,10 @@ const (
 // A Stream decodes one streamed answer. It implements provider.Stream; a vendor that frames events in its own way
 // gives them to Event instead.
 type Stream struct {
-	answer *Answer
-	sse    sse.Decoder
-	event  event // the one that is being read, kept so that none is allocated
+	answer  *Answer
+	carrier openai.Carrier
+	sse     sse.Decoder
+	event   event // the one that is being read, kept so that none is allocated
 
 	id          string
 	begun, done bool
@@ -87,7 +88,9 @@ type Stream struct {
 }
 
 // Stream returns a decoder for one streamed answer.
-func (a *Answer) Stream(chat.Asked) provider.Stream { return &Stream{answer: a} }
+func (a *Answer) Stream(asked chat.Asked) provider.Stream {
+	return &Stream{answer: a, carrier: asked.Carrier}
+}
 
 // Decode takes the next piece of a body of server-sent events.
 func (s *Stream) Decode(piece []byte, out chat.Sink) error {
@@ -260,7 +263,7 @@ func (s *Stream) startBlock(e *event, out chat.Sink) error {
 		}
 		b.call = s.calls
 		s.calls++
-		out.Put(chat.ToolCall(0, b.call, CarryThoughts(c.ID, s.thoughts), s.answer.names.Client(c.Name)))
+		out.Put(chat.ToolCall(0, b.call, CarryThoughts(s.carrier, c.ID, s.thoughts), s.answer.names.Client(c.Name)))
 		s.thoughts = nil
 	}
 	s.open = append(s.open, b)

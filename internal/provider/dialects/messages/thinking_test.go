@@ -93,12 +93,12 @@ func TestReasoningEffort(t *testing.T) {
 func TestPitfall56SignedThinkingThroughAStockClient(t *testing.T) {
 	one, two := Thought{Text: "é < 1", Signature: "s1"}, Thought{Redacted: "r2"}
 	call := func(id string, thoughts ...Thought) string {
-		return `{"id":"` + CarryThoughts(id, thoughts) + `","type":"function","function":{"name":"a","arguments":"{}"}}`
+		return `{"id":"` + CarryThoughts(carrier, id, thoughts) + `","type":"function","function":{"name":"a","arguments":"{}"}}`
 	}
 	history := func(assistant string) string {
 		return `"tools":[` + toolA +
 			`],"reasoning_effort":"low","messages":[{"role":"user","content":"x"},{"role":"assistant",` + assistant +
-			`},{"role":"tool","tool_call_id":"` + CarryThoughts("1", []Thought{one}) + `","content":"r"}]`
+			`},{"role":"tool","tool_call_id":"` + CarryThoughts(carrier, "1", []Thought{one}) + `","content":"r"}]`
 	}
 	const first, second = `{"type":"thinking","thinking":"é < 1","signature":"s1"}`,
 		`{"type":"redacted_thinking","data":"r2"}`
@@ -152,11 +152,11 @@ func TestPitfall56SignedThinkingThroughAStockClient(t *testing.T) {
 		{name: "what is not signed is ignored", members: history(`"tool_calls":[` + call("1", Thought{Text: "t"}) + `]`),
 			path: "messages.1.content", want: `[` + use1 + `]`, dropped: []string{"reasoning_effort"}},
 		{name: "what others carry is ignored", members: history(`"tool_calls":[{"id":"` +
-			openai.CarryID("1", []byte(`{"gemini":{"x":1}}`)) +
+			carrier.Carry("1", []byte(`{"gemini":{"x":1}}`)) +
 			`","type":"function","function":{"name":"a","arguments":"{}"}}]`), path: "messages.1.content", want: `[` + use1 +
 			`]`, dropped: []string{"reasoning_effort"}},
 		{name: "so is what cannot be read", members: history(`"tool_calls":[{"id":"` +
-			openai.CarryID("1", []byte(`{"messages":[{"type":"thinking","sig`)) +
+			carrier.Carry("1", []byte(`{"messages":[{"type":"thinking","sig`)) +
 			`","type":"function","function":{"name":"a","arguments":"{}"}}]`), path: "messages.1.content", want: `[` + use1 +
 			`]`, dropped: []string{"reasoning_effort"}},
 		{name: "a model without thinking gets none", model: oldest,

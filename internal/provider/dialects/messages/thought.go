@@ -57,11 +57,11 @@ func AppendThoughts(dst []byte, thoughts []Thought) []byte {
 }
 
 // CarryThoughts returns the id of a call with the thoughts that came since the call before.
-func CarryThoughts(id string, thoughts []Thought) string {
+func CarryThoughts(by openai.Carrier, id string, thoughts []Thought) string {
 	if len(thoughts) == 0 {
 		return id
 	}
-	return openai.CarryID(id, append(AppendThoughts([]byte(`{"messages":`), thoughts), '}'))
+	return by.Carry(id, append(AppendThoughts([]byte(`{"messages":`), thoughts), '}'))
 }
 
 // carriedThoughts reads what CarryThoughts wrote. What others wrote is nothing.

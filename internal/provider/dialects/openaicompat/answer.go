@@ -40,7 +40,7 @@ type answer struct {
 // connections alive with it.
 func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	object := a.text(body)
-	n := normaliser{answer: a, reading: reading{data: object}}
+	n := normaliser{answer: a, reading: reading{data: object}, by: asked.Carrier}
 	var ok bool
 	if a.asReceived {
 		n.members, ok = scan(object)

@@ -51,7 +51,7 @@ func (c Codecs) Lines(b provider.Batch) (*Lines, error) {
 	switch {
 	case b.Endpoint == "/v1/chat/completions" && c.Chat != nil:
 		l.encode = func(body []byte) (Line, error) {
-			r, err := openai.ParseChatRequest(body)
+			r, err := b.Carrier.ParseChatRequest(body)
 			if err != nil {
 				return Line{}, err
 			}
@@ -187,7 +187,7 @@ func (l *Lines) Results(ctx context.Context, take func(provider.BatchAnswer) err
 			}
 			line = &again
 		}
-		return take(decoded(line, n, a))
+		return take(decoded(line, n, a, l.batch.Carrier))
 	})
 	if err != nil {
 		return err
@@ -214,8 +214,8 @@ func failed(line int, requestID string, e *openai.Error) provider.BatchAnswer {
 }
 
 // decoded returns OpenAI's answer for a vendor's.
-func decoded(line *Line, number int, a LineAnswer) provider.BatchAnswer {
-	asked := chat.Asked{Model: line.Model, Created: a.Created}
+func decoded(line *Line, number int, a LineAnswer, by openai.Carrier) provider.BatchAnswer {
+	asked := chat.Asked{Model: line.Model, Created: a.Created, Carrier: by}
 	p := pipeline.New(pipeline.Options{Answer: line.Answer, Asked: asked, Writer: inbound.NewChatDocument(asked)})
 	body, err := p.Whole(context.Background(), a.Body)
 	if err != nil {

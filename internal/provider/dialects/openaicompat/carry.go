@@ -14,6 +14,7 @@ const maxCarried = 256 << 10
 
 // A carrier collects the pieces of a member that must come back, a text or a list. A nil one carries nothing.
 type carrier struct {
+	by     openai.Carrier
 	name   string   // of the member
 	text   []byte   // so far, as the inside of a JSON string
 	pieces [][]byte // elements so far, as JSON
@@ -43,7 +44,7 @@ func (c *carrier) onto(id []byte) []byte {
 	if data == nil || err != nil {
 		return id
 	}
-	return openai.AppendString(nil, openai.CarryID(string(bare), data))
+	return openai.AppendString(nil, c.by.Carry(string(bare), data))
 }
 
 // json returns what must come back, or nil where that is nothing.

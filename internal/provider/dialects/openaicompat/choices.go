@@ -92,7 +92,7 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 	}
 	if name := s.dialect.Carry; name != "" && !state.calls.made() {
 		if state.carried == nil {
-			state.carried = &carrier{name: name}
+			state.carried = &carrier{by: s.asked.Carrier, name: name}
 		}
 		state.carried.add(said.member(name))
 	}

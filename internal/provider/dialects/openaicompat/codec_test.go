@@ -17,7 +17,7 @@ import (
 
 func parse(t testing.TB, body string) *openai.ChatRequest {
 	t.Helper()
-	r, err := openai.ParseChatRequest([]byte(body))
+	r, err := chattest.Carrier().ParseChatRequest([]byte(body))
 	require.NoError(t, err)
 	return r
 }

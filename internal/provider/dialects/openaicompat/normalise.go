@@ -12,6 +12,7 @@ import (
 type normaliser struct {
 	*answer
 	reading
+	by openai.Carrier
 	id string // JSON
 
 	found     []byte // what a search has found, as annotations
@@ -109,7 +110,7 @@ func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 	var known map[string]bool // ids, where there are several calls
 	var carried *carrier
 	if name := n.dialect.Carry; name != "" {
-		carried = &carrier{name: name}
+		carried = &carrier{by: n.by, name: name}
 		carried.add(s.member(name))
 	}
 	eachElement(s.calls, func(element []byte) {
