@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -30,25 +31,30 @@ const (
 )
 
 // configure brings the stored configuration in line with the command line and the environment, through the admin API.
-// At each start it sets the listener, its certificate, the built-in provider and the job service; where they are
-// missing, it adds the providers whose keys are in the environment, and a first key. The files of --config come last,
-// and may replace any of it.
+// It adds what is missing: the gateway, its certificate, the built-in provider, the job service, the providers whose
+// keys are in the environment, and a first key. Of objects that are there, it sets only the fields that follow each
+// start. Everything else is the operator's, and stays. The files of --config come last, and may replace any of it.
 func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
 	certificate, err := g.certificate(ctx, api)
 	if err != nil {
 		return fmt.Errorf("preparing the certificate: %w", err)
 	}
-	listener, err := g.listener(ctx, at, api)
+	listener, err := following(ctx, api, &configv1.Gateway{Name: defaultName, Address: at.Addr().String(),
+		Port: uint32(at.Port())}, "address", "port")
 	if err != nil {
 		return fmt.Errorf("preparing the gateway: %w", err)
+	}
+	// TLS is not for the sockets of this start.
+	jobs, err := following(ctx, api, &configv1.JobService{Name: defaultName, Address: "unix://" + g.socket("jobs"),
+		Listen: "unix://" + g.socket("internal")}, "address", "listen", "tls")
+	if err != nil {
+		return fmt.Errorf("preparing the job service: %w", err)
 	}
 	providers, err := g.providers(ctx, api)
 	if err != nil {
 		return fmt.Errorf("preparing the providers: %w", err)
 	}
-	objects := append(providers, listener, &configv1.JobService{
-		Name: defaultName, Address: "unix://" + g.socket("jobs"), Listen: "unix://" + g.socket("internal"),
-	})
+	objects := append(providers, listener, jobs)
 	if certificate != nil {
 		objects = append(objects, certificate)
 	}
@@ -71,24 +77,33 @@ func (g *gateway) certificate(ctx context.Context, api *adminapi.Client) (config
 	if err != nil {
 		return nil, err
 	}
-	return &configv1.Certificate{
+	return following(ctx, api, &configv1.Certificate{
 		Name:       defaultName,
 		Chain:      string(pair.Certificate),
 		PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}},
-	}, nil
+	}, "chain", "private_key")
 }
 
-// listener returns the default gateway with the address of --listen, and otherwise as it is stored.
-func (g *gateway) listener(ctx context.Context, at netip.AddrPort, api *adminapi.Client) (configv1.Object, error) {
-	stored, err := get(ctx, api, &configv1.Gateway{Name: defaultName})
+// following returns an object as it is to be stored: as this start makes it if there is none, and otherwise as it is
+// stored, with the fields that follow each start.
+func following[T configv1.Object](ctx context.Context, api *adminapi.Client, made T,
+	fields ...protoreflect.Name) (configv1.Object, error) {
+	stored, err := get(ctx, api, made)
 	if err != nil {
 		return nil, err
 	}
-	if stored == nil {
-		stored = &configv1.Gateway{Name: defaultName}
+	if !stored.ProtoReflect().IsValid() { // there is none
+		return made, nil
 	}
 	wanted := proto.CloneOf(stored)
-	wanted.Address, wanted.Port = at.Addr().String(), uint32(at.Port())
+	from, to := made.ProtoReflect(), wanted.ProtoReflect()
+	for _, name := range fields {
+		if f := from.Descriptor().Fields().ByName(name); from.Has(f) {
+			to.Set(f, from.Get(f))
+		} else {
+			to.Clear(f)
+		}
+	}
 	return wanted, nil
 }
 
@@ -96,17 +111,17 @@ func (g *gateway) listener(ctx context.Context, at netip.AddrPort, api *adminapi
 // own variable for a key is set and of whose name there is none.
 func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]configv1.Object, error) {
 	var wanted []configv1.Object
-	echo, err := get(ctx, api, &configv1.Provider{Name: admincli.EchoProvider})
+	stored, err := get(ctx, api, &configv1.Provider{Name: admincli.EchoProvider})
 	if err != nil {
 		return nil, err
 	}
-	if echo == nil {
-		echo = &configv1.Provider{Name: admincli.EchoProvider, Vendor: admincli.EchoProvider,
-			Models: []string{admincli.EchoProvider}}
-	}
-	if echo.GetVendor() == admincli.EchoProvider { // and not the operator's own, of that name
-		echo = proto.CloneOf(echo)
-		echo.Endpoint = "unix://" + g.socket("echo")
+	// An operator may have another provider of that name, or the same elsewhere.
+	if stored == nil || stored.GetVendor() == admincli.EchoProvider && strings.HasPrefix(stored.GetEndpoint(), "unix:") {
+		echo, err := following(ctx, api, &configv1.Provider{Name: admincli.EchoProvider, Vendor: admincli.EchoProvider,
+			Models: []string{admincli.EchoProvider}, Endpoint: "unix://" + g.socket("echo")}, "endpoint")
+		if err != nil {
+			return nil, err
+		}
 		wanted = append(wanted, echo)
 	}
 	for name, vendor := range vendors() {

@@ -94,7 +94,7 @@ const (
 
 // Whatever an authority signs, and whatever a header says, a client acts as the key that a field of its certificate is
 // bound to, or as none.
-func TestPoint9ACertificateHasTheNamesOfItsFields(t *testing.T) {
+func TestACertificateHasTheNamesOfItsFields(t *testing.T) {
 	g := harness.Run(t, t.TempDir(), "--concurrency", "1")
 	team, _ := g.CreateKey(t, "", "")
 	admin, _ := g.CreateKey(t, "", "")
