@@ -302,6 +302,7 @@ func (j *journal) write(r metering.Record, f envoyFacts) {
 // put writes a record, also to the spool if it is not there yet.
 func (j *journal) put(r *metering.Record, f *envoyFacts, open bool) {
 	settle(r, f)
+	r.ChargeTries()
 	if open && r.Dispatched && j.spool != nil {
 		j.spool.End(r.Entry())
 	}

@@ -249,8 +249,10 @@ func TestALineIsChargedUnderItsId(t *testing.T) {
 	cut := (&metering.Record{ID: "x", Charge: "batch_1/8", Outcome: metering.OutcomeCancelled,
 		Usage: openaiapi.Usage{PromptTokens: 5}, Cost: 7}).Entry()
 	require.Equal(t, "x", cut.GetId())
-	require.Zero(t, cut.GetInputTokens()+cut.GetCostNanoUsd(), "it is asked again")
-	require.Empty(t, m.begun, "a line that nobody heard of is asked again")
+	require.EqualValues(t, 5, cut.GetInputTokens(), "the provider bills the attempt, though the line is asked again")
+	require.EqualValues(t, 7, cut.GetCostNanoUsd())
+	require.Len(t, m.begun, 2, "a process that dies charges what it has sent")
+	require.Equal(t, m.begun[1].GetId(), m.ended[1].GetExchange(), "the end of the line is that of its exchange")
 }
 
 func TestARouteIsMetered(t *testing.T) {

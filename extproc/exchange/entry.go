@@ -14,8 +14,8 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	x.record.Provider, x.record.Vendor, x.record.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name,
 		first.Model
 	x.record.Plan = x.active.Names()
-	if x.env.Spool == nil || x.record.Charge != "" {
-		return reply // a line of a batch without a record is sent again, and charged then
+	if x.env.Spool == nil {
+		return reply
 	}
 	c := &x.charging
 	begun := x.record

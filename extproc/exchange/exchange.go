@@ -170,6 +170,9 @@ func (x *Exchange) Close() metering.Record {
 		x.record.Unseen = true
 	default:
 		x.record.Outcome = metering.OutcomeCut
+		if x.state == inUnary && len(x.duplex.body) > 0 {
+			x.salvage(x.duplex.body)
+		}
 		if x.duplex.head != nil { // the provider's status was not sent
 			x.record.Status = 0
 		}
@@ -189,7 +192,7 @@ func (x *Exchange) finish() {
 	if x.watch != nil {
 		said := x.watch.Report()
 		x.record.Usage, x.record.Upstream = said.Used, cmp.Or(x.record.Upstream, said.Model)
-		x.charging.tier, x.charging.tally = said.Tier, said.Tally
+		x.charging.tier, x.charging.tally, x.charging.said = said.Tier, said.Tally, said.Said
 		x.charging.tally.Complete = x.record.Outcome == metering.OutcomeFinished
 	}
 	if x.active != nil {

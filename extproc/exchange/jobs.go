@@ -102,15 +102,13 @@ func (x *Exchange) stateOf(body []byte) inbound.State {
 }
 
 // passStateful sends a request whose body has been read to the job service, which sends another one to a provider.
-// That one is limited and charged. This one only checks, for a response that is made later, that no budget is spent.
-func (x *Exchange) passStateful(ctx context.Context, body []byte, s inbound.State) Reply {
+// That one is limited and charged. This one only checks, for a response that is made later, that it fits in what is
+// left of every budget: its client could not be told later.
+func (x *Exchange) passStateful(ctx context.Context, r inbound.Request, body []byte, s inbound.State) Reply {
 	x.record.Operation = storedResponses
 	x.leave()
-	if set := x.preBodyRules().Only(limit.Cost); s == inbound.Background && len(set.Rules) > 0 && x.env.Limits != nil {
-		wanted := limit.Amounts{limit.Cost: 1}
-		x.charging.rules = set
-		decided, err := x.take(ctx, wanted)
-		if e := x.refusal(wanted, decided, err); e != nil {
+	if s == inbound.Background {
+		if e := x.fits(ctx, r, body); e != nil {
 			return x.reject(e, "mg_limited")
 		}
 	}
@@ -125,6 +123,29 @@ func (x *Exchange) passStateful(ctx context.Context, body []byte, s inbound.Stat
 		reply.Set = append(reply.Set, Header{Name: "content-length", Value: strconv.Itoa(len(body))})
 	}
 	return reply
+}
+
+// fits checks that a request fits in the budgets, and reserves nothing.
+func (x *Exchange) fits(ctx context.Context, r inbound.Request, body []byte) *openai.Error {
+	set := x.preBodyRules().Only(limit.Cost)
+	if len(set.Rules) == 0 || x.env.Limits == nil {
+		return nil
+	}
+	wanted := limit.Amounts{limit.Cost: 1}
+	if model, err := x.config.Resolve(x.key, r.Model); err == nil { // otherwise the job service reports it
+		d := metering.DemandOf(x.operation, r, body)
+		wanted = amounts(&d, x.env.derived(x.config), set, x.config.Reached(model))
+	}
+	x.charging.rules = set
+	decided, err := x.take(ctx, wanted)
+	if e := x.refusal(wanted, decided, err); e != nil {
+		return e
+	}
+	if held := x.charging.held; held != nil {
+		x.charging.held = nil
+		held.Settle(limit.Amounts{})
+	}
+	return nil
 }
 
 // reserveJobs reserves what a request to the job service uses. A request that changes something counts like any other.

@@ -45,7 +45,6 @@ func (x *Exchange) passUnseen(reply *Reply) {
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	out, changed := x.watch.Feed(piece)
 	x.chunks(x.watch.Chunks())
-	x.charging.events += x.watch.Chunks()
 	if x.operation.IsCounted() && x.record.Stream {
 		x.charging.text.Events(out, x.watch.Report().Used)
 	}

@@ -200,7 +200,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		return x.rejectBody(ctx, dialects.Misdirected(x.operation, body, pipeline.ClientError(err)), "mg_bad_request")
 	}
 	if s := x.stateOf(body); s != inbound.Stateless {
-		return x.passStateful(ctx, body, s)
+		return x.passStateful(ctx, r, body, s)
 	}
 	x.wantsStream, x.includeUsage, x.echo = r.Stream, r.IncludeUsage, r.Echo
 	x.record.Stream = r.Stream
@@ -250,7 +250,7 @@ func (x *Exchange) goOn(ctx context.Context, given, body []byte, r inbound.Reque
 	if e, details := x.unmetered(d); e != nil {
 		return x.rejectBody(ctx, e, details)
 	}
-	x.charging.text.Request(body)
+	x.charging.text.Request(first.Body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}
 	if !free {
 		x.state, x.queued = awaitTurn, reply

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // charging is the expected and the actual usage of an exchange. The zero value is for an exchange without limits.
@@ -32,7 +34,8 @@ type charging struct {
 	tier         string            // service tier that the answer reports
 	tally        metering.Tally    // tools that the vendor has run
 	received     int64             // shown bytes of the answer
-	events       int               // events of an answer that passes
+	said         bool              // an answer that passes has content
+	unanswered   bool              // a provider has got the request, and Envoy has given up waiting for its answer
 	text         metering.Text
 }
 
@@ -155,9 +158,9 @@ func (x *Exchange) settle() {
 	if x.operation == nil && x.record.Upstream == "" && x.meters() {
 		x.record.Upstream = x.active.Targets[0].Model
 	}
-	u := &x.record.Usage
 	x.record.SetCost(c.in.prices.Of(x.vendor(), x.record.Upstream), c.demand.Surcharges, c.tier, &c.tally)
-	if c.held != nil {
+	x.countTries()
+	if u := &x.record.Usage; c.held != nil {
 		x.record.Settled = limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
 			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(x.record.Cost),
@@ -180,8 +183,9 @@ func (x *Exchange) vendor() string {
 	return x.active.Targets[0].Provider.Vendor.Name
 }
 
-// count estimates the usage that was not reported. If the provider refused the request, there is none. If the client
-// left before the answer, only the prompt counts.
+// count estimates the usage that was not reported. Whatever was sent to a provider is charged, at least with its
+// prompt, and with as much of its answer as has come, however the exchange ends. The only exceptions are operations
+// that are free, and requests that the provider has refused or has never got.
 func (x *Exchange) count() {
 	c, r := &x.charging, &x.record
 	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
@@ -193,8 +197,9 @@ func (x *Exchange) count() {
 	case failed && r.Usage.IsZero() && !x.hasContent(): // an error with status 200 is a refusal too
 	case !x.operation.IsCounted():
 		x.countPassed()
-	case c.begun || r.Outcome == metering.OutcomeCut && !c.refused:
+	case c.begun || c.unanswered || r.Outcome == metering.OutcomeCut && !c.refused:
 		r.Usage, r.Estimated = c.text.Usage(x.vendor(), r.Upstream, r.Usage, complete)
+		x.countDocument(complete)
 	}
 	c.demand.AddHourCache(&r.Usage, !told)
 	if complete || c.billed || c.begun && r.Outcome == metering.OutcomeCut {
@@ -208,7 +213,7 @@ func (x *Exchange) count() {
 func (x *Exchange) countPassed() {
 	r, route, told := &x.record, x.operation == nil, !x.record.Usage.IsZero()
 	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||
-		r.Outcome == metering.OutcomeFailed
+		r.Outcome == metering.OutcomeFailed || x.charging.unanswered
 	switch {
 	case r.Unseen && (route && !x.charging.opaque || told):
 		return
@@ -225,6 +230,40 @@ func (x *Exchange) countPassed() {
 		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, x.passedTokens())
 	}
 	r.Estimated = r.Usage != before
+}
+
+// countDocument estimates the answer of a document that passes and was cut.
+func (x *Exchange) countDocument(complete bool) {
+	const envelope = 2 // as much is not text
+	u := &x.record.Usage
+	if complete || x.watch == nil || x.record.Stream || !x.operation.TextAnswer || u.CompletionTokens > 0 {
+		return
+	}
+	u.CompletionTokens = tokens.Estimate(int(x.charging.received / envelope))
+	if most := mostOutput(x.charging.in, x.active.Targets); most > 0 {
+		u.CompletionTokens = min(u.CompletionTokens, most)
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+}
+
+// countTries adds the prompts of the attempts before the last that a provider bills.
+func (x *Exchange) countTries() {
+	r := &x.record
+	if len(r.Tries) < 2 || x.operation != nil && x.operation.Free {
+		return
+	}
+	prompt := r.Usage.PromptTokens
+	if prompt == 0 && x.operation.IsCounted() {
+		u, _ := x.charging.text.Usage(x.vendor(), r.Upstream, openai.Usage{}, false)
+		prompt = u.PromptTokens
+	}
+	for i := range r.Tries[:len(r.Tries)-1] {
+		t := &r.Tries[i]
+		t.Prompt = cmp.Or(prompt, x.charging.demand.Input)
+		price := x.charging.in.prices.Of(x.active.Targets[i].Provider.Vendor.Name, t.Upstream)
+		t.Cost, _ = price.Rates.Cost(usage.Used{Usage: openai.Usage{PromptTokens: t.Prompt}})
+	}
+	r.ChargeTries()
 }
 
 // passedTokens estimates the tokens of an answer that was cut. An event of a stream is about ten times as long as its

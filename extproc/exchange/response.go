@@ -79,6 +79,9 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	x.answer, x.provider = a, target.Provider
 	x.record.Upstream = target.Model
+	if a.Body != nil {
+		x.charging.text.Request(a.Body)
+	}
 	x.active.Release()
 	x.duplex.size = announcedAnswer(h)
 	x.gatewayHeaders = x.providerHeaders(h)
@@ -111,7 +114,7 @@ func (x *Exchange) passEnvoys(status int, details string) Reply {
 	if x.session != nil && details == notUpgraded {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
 	}
-	x.record.Outcome = metering.OutcomeGateway
+	x.record.Outcome, x.charging.unanswered = metering.OutcomeGateway, metering.Reached(details)
 	if x.active != nil { // else the job service's
 		x.record.Error = envoysError(status, details)
 	}

@@ -20,7 +20,10 @@ func isRefusal(err error) bool {
 // content is unknown.
 func (x *Exchange) hasContent() bool {
 	c := &x.charging
-	return c.billed || x.record.Sent > 0 || c.text.HasOutput() || c.events > 1 // one event is the error
+	if x.watch != nil { // that it is announced, and its error, may have been sent
+		return c.billed || c.said
+	}
+	return c.billed || x.record.Sent > 0 || c.text.HasOutput()
 }
 
 // salvage reads the usage of an unusable complete answer, in any known dialect, or else its text.

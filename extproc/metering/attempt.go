@@ -2,10 +2,13 @@ package metering
 
 import (
 	"cmp"
+	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // A Try is an attempt of an exchange that had several.
@@ -18,6 +21,45 @@ type Try struct {
 	FirstByte, Duration time.Duration
 	Cool                time.Duration // how long the provider is left alone because of it
 	Known               bool          // Envoy has told how it ended
+	Prompt              int64         // the tokens of its prompt
+	Cost                usage.Nano    // of the prompt
+	charged             bool
+}
+
+// reached are the ends of attempts in which the provider had got the request, and may have begun to answer it. It bills
+// the prompt.
+var reached = map[string]bool{"timeout": true, "idle timeout": true, "connection closed": true, "reset": true,
+	"protocol error": true}
+
+// ChargeTries adds the prompts of the attempts before the last that a provider bills, as far as Envoy has told how they
+// ended, each once.
+func (r *Record) ChargeTries() {
+	for i := range len(r.Tries) - 1 {
+		t := &r.Tries[i]
+		if t.charged || t.Status >= http.StatusBadRequest || !reached[t.Error] {
+			continue
+		}
+		t.charged, r.Estimated = true, true
+		r.Usage.PromptTokens += t.Prompt
+		r.Usage.TotalTokens = max(r.Usage.TotalTokens, r.Usage.PromptTokens+r.Usage.CompletionTokens)
+		r.Cost = r.Cost.Plus(t.Cost)
+	}
+}
+
+// Reached reports whether a provider had got the request, from the details of an answer that Envoy gave in its place.
+func Reached(details string) bool {
+	for _, in := range [...]string{"connection_timeout", "connection_failure", "overflow"} {
+		if strings.Contains(details, in) {
+			return false
+		}
+	}
+	for _, in := range [...]string{"timeout", "{connection_termination", "{remote_reset", "{protocol_error",
+		"response_payload_too_large"} {
+		if strings.Contains(details, in) {
+			return true
+		}
+	}
+	return false
 }
 
 // EndsInJournal reports whether the record is complete only after Envoy's logs.

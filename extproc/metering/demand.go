@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -20,7 +19,7 @@ const (
 	DefaultOutput = 256
 	// mediaTokens is the reserved number of tokens for an image, a sound or a file in a request.
 	mediaTokens = 1000
-	// dataRun is the minimum length of bytes without a space that count as media data instead of text.
+	// dataRun is the minimum length of a string that can be the data of media.
 	dataRun = 2 << 10
 	// maxUser bounds the stored name of a user, in bytes.
 	maxUser = 256
@@ -93,24 +92,32 @@ func textTokens(body []byte) int64 {
 		return tokens.Estimate(len(body))
 	}
 	text, media := len(body), int64(0)
-	for rest := body; len(rest) >= dataRun; {
-		end := bytes.IndexByte(rest, '"')
+	for at := 0; len(body)-at >= dataRun; {
+		end := bytes.IndexByte(body[at:], '"')
 		if end < 0 {
 			break
 		}
-		if end >= dataRun && bytes.IndexByte(rest[:dataRun], ' ') < 0 && isASCII(rest[:dataRun]) {
-			text, media = text-end, media+1
+		if end >= dataRun && mayBeMedia(body, at) {
+			switch kind := mediaOf(body[at : at+end]); kind {
+			case notMedia:
+			case mediaText:
+				text, media = text-end, media+kind.tokens(end)
+			default:
+				text, media = text-end, media+mediaTokens
+			}
 		}
-		rest = rest[end+1:]
+		at += end + 1
 	}
-	return tokens.Estimate(text) + media*mediaTokens
+	return tokens.Estimate(text) + media
 }
 
-func isASCII(b []byte) bool {
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
-		}
+// mayBeMedia reports whether the string that begins at a position is of a member that may have media.
+func mayBeMedia(body []byte, at int) bool {
+	before := bytes.TrimRight(body[:max(at-1, 0)], " \t\r\n")
+	before, named := bytes.CutSuffix(before, []byte(":"))
+	before, quoted := bytes.CutSuffix(bytes.TrimRight(before, " \t\r\n"), []byte(`"`))
+	if !named || !quoted {
+		return false
 	}
-	return true
+	return media[string(before[bytes.LastIndexByte(before, '"')+1:])]
 }

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -55,17 +54,10 @@ func set(to *timestamppb.Timestamp, t time.Time) *timestamppb.Timestamp {
 	return to
 }
 
-// Entry returns the ledger's record of an exchange that was sent to a provider. A line of a batch is charged once,
-// under its own id, by the attempt that finishes. A line that does not finish is sent again. If its answer was billed
-// but unusable, it is charged under the id of the exchange.
+// Entry returns the ledger's record of an exchange that was sent to a provider. A request of the job service that may
+// be sent again is charged under an id of its own if it finishes, so that its answer is charged once. Any other end is
+// charged under the id of the exchange, like that of every other request: the provider bills that attempt too.
 func (r *Record) Entry() *ledgerv1.Record {
-	if r.Charge != "" && r.Outcome != OutcomeFinished {
-		try := *r
-		if try.Charge = ""; !r.Unusable {
-			try.Usage, try.Images, try.Cost, try.Estimated = openai.Usage{}, 0, 0, false
-		}
-		return try.Entry()
-	}
 	made := &entry{record: ledgerv1.Record{
 		Id: r.ID, RequestId: r.RequestID,
 		Key: r.KeyID, Organization: r.Organization, Project: r.Project, User: r.User,
@@ -81,8 +73,8 @@ func (r *Record) Entry() *ledgerv1.Record {
 		e.AttemptList, e.Details = r.Attempted(), r.detail(made)
 	}
 	(&usage.Used{Usage: r.Usage, Images: r.Images}).Fill(e)
-	if r.Charge != "" {
-		e.Id = r.Charge
+	if r.Charge != "" && r.Outcome == OutcomeFinished {
+		e.Id, e.Exchange = r.Charge, r.ID
 	}
 	if r.Outcome == OutcomeCut {
 		e.Outcome = "interrupted" // Envoy has not said by whom

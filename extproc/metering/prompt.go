@@ -14,60 +14,16 @@ import (
 type prompt struct {
 	text   tokens.Sample // as JSON, with separators
 	chat   int64         // 1 if there are messages
-	counts struct{ texts, messages, names, images int64 }
+	counts struct{ texts, messages, names, images, media int64 }
 }
 
 // perImage is the number of tokens per image in two recorded answers. The real number depends on the image.
 const perImage = 425
 
-// read reads the JSON body of a request of any operation.
-func (p *prompt) read(body []byte) {
-	w := walker{data: body}
-	top := 0
-	for s, ok := w.next(); ok; s, ok = w.next() {
-		begins := top != w.topAt
-		top = w.topAt
-		switch string(w.top) {
-		case "messages", "contents", "generateContentRequest", "generate_content_request":
-			p.chat = 1
-			p.take(&w, s)
-		case "prompt", "input", "instructions", "system", "systemInstruction", "system_instruction":
-			p.take(&w, s)
-		case "tools", "functions":
-			if begins {
-				p.declare(valueOf(body[top:]))
-			}
-		case "response_format", "text":
-			if begins {
-				v := valueOf(body[top:])
-				p.add([]byte(either(v.Get("json_schema"), v.Get("format.schema")).Raw))
-			}
-		}
-	}
-}
-
 // valueOf returns the first value of a JSON text.
 func valueOf(data []byte) gjson.Result {
 	v, _ := jsontext.NewDecoder(bytes.NewBuffer(data)).ReadValue() // it was checked before
 	return gjson.ParseBytes(v)
-}
-
-// take adds a string that the model reads.
-func (p *prompt) take(w *walker, s []byte) {
-	switch string(w.name) {
-	case "role":
-		p.counts.messages++
-	case "url", "image_url":
-		p.counts.images++
-	case "content", "text", "refusal", "reasoning_content", "arguments", "output", "prompt", "input", "instructions",
-		"system", "thinking":
-		p.add(s)
-	case "name":
-		if w.depth == 3 {
-			p.counts.names++
-		}
-		p.add(s)
-	}
 }
 
 func (p *prompt) add(s []byte) {
@@ -81,26 +37,30 @@ func (p *prompt) add(s []byte) {
 func (p *prompt) count(vendor, model string) int64 {
 	f, c := tokens.FramingOf(vendor, model), &p.counts
 	text := max(0, p.text.CountJSON(vendor, model)-c.texts)
-	return text + p.chat*f.Chat + c.messages*f.Message + c.names*f.Name + c.images*perImage
+	return text + p.chat*f.Chat + c.messages*f.Message + c.names*f.Name + c.images*perImage + c.media
 }
 
 // Bounds on the tools that are read, because they are read level by level.
 const (
 	maxDeclared = 256 << 10
 	maxTypes    = 32
+	// maxLost is how much longer the JSON of tools is than their types, at most.
+	maxLost = 4
 )
 
 // declare adds the tools of the request in the format in which OpenAI gives them to the model: as TypeScript types, as
 // its models report when asked.
 func (p *prompt) declare(tools gjson.Result) {
 	if len(tools.Raw) > maxDeclared {
-		p.add([]byte(tools.Raw))
+		p.raw([]byte(tools.Raw))
 		return
 	}
 	var b strings.Builder
 	b.WriteString("# Tools\n\n## functions\n\nnamespace functions {\n\n")
+	known := true
 	tools.ForEach(func(_, tool gjson.Result) bool {
 		f := either(tool.Get("function"), tool)
+		known = known && f.Get("parameters").Exists()
 		comment(&b, f)
 		b.WriteString("type " + f.Get("name").Str + " = (")
 		if parameters := f.Get("parameters"); parameters.Get("properties").Exists() {
@@ -111,6 +71,10 @@ func (p *prompt) declare(tools gjson.Result) {
 		return true
 	})
 	b.WriteString("} // namespace functions")
+	if !known || b.Len() < len(tools.Raw)/maxLost { // tools of another form
+		p.raw([]byte(tools.Raw))
+		return
+	}
 	p.add([]byte(b.String()))
 }
 

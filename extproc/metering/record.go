@@ -42,7 +42,7 @@ type Record struct {
 
 	Method, Path string
 	Internal     bool   // from the job service
-	Charge       string // the id of the job service under which the request is charged once; may be empty
+	Charge       string // the id of the job service under which a finished request is charged once; may be empty
 	// the requested operation: one of OpenAI's, "models", "files", "route", ..., or empty
 	Operation    string
 	KeyID        string

@@ -49,9 +49,10 @@ const maxParts = 3
 // requests need no counting. It takes little more memory than a sample.
 const maxBody = 32 << 10
 
-// Request stores the request's body, or a sample of it. The body is plain JSON of any operation. Other bodies, such as
-// forms, are ignored.
+// Request stores the body that goes to the vendor, or a sample of it, in place of an earlier attempt's. It is plain JSON
+// of any operation and any vendor. Other bodies, such as forms, are ignored.
 func (t *Text) Request(body []byte) {
+	t.body, t.prompt = nil, prompt{}
 	if len(body) > maxBody {
 		t.prompt.text.Expect(len(body))
 		t.prompt.read(body)

@@ -31,6 +31,7 @@ type Report struct {
 	Model string // the provider's name
 	Tier  string // service tier that was given
 	Tally Tally
+	Said  bool // it has content, and not only its announcement and an error
 }
 
 // A DocumentWatch reads an answer that is one JSON object.
@@ -52,7 +53,7 @@ func (w *DocumentWatch) End() (rest []byte, complete, failed bool) {
 
 // Report implements Watch.
 func (w *DocumentWatch) Report() Report {
-	return Report{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally}
+	return Report{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally, w.scan.tally.items > 0}
 }
 
 // A SilentWatch reads an event stream and never changes it.
@@ -90,6 +91,12 @@ var ends = map[string]bool{
 	"response.completed": true, "response.incomplete": true, "response.failed": true,
 	"image_generation.completed": true, "image_edit.completed": true,
 	"transcript.text.done": true, "speech.audio.done": true,
+}
+
+// announcements are events without content.
+var announcements = map[string]bool{
+	"response.created": true, "response.queued": true, "response.in_progress": true, "response.failed": true,
+	"message_start": true, "ping": true, "error": true,
 }
 
 const dataField = "data:"
@@ -151,6 +158,7 @@ func (w *EventWatch) event() {
 	}
 	w.ended = w.ended || ends[typ]
 	w.failed = w.failed || typ == "error" || typ == "response.failed" || w.scan.found[memberError] != ""
+	w.report.Said = w.report.Said || w.scan.level[1].object && w.scan.found[memberError] == "" && !announcements[typ]
 	w.report.Used = maxUsage(w.report.Used, w.scan.usage())
 	w.report.Model = cmp.Or(w.scan.model(), w.report.Model)
 	w.report.Tier = cmp.Or(w.scan.tier(), w.report.Tier)

@@ -89,7 +89,11 @@ type Answer struct {
 	Reader provider.Answer // nil: the answer passes unchanged
 	// Names of parameters: see provider.Request.
 	Dropped, Adjusted []string
+	Body              []byte // of an attempt after the first, if it is short
 }
+
+// maxKept bounds the body of an Answer.
+const maxKept = 32 << 10
 
 // Retries reports whether Envoy may make further attempts of the plan.
 func (p *Plan) Retries() bool { return p.Kind == envoy.KindLLM || p.Kind == envoy.KindSession }
@@ -324,6 +328,9 @@ func (p *Plan) begin(n int, e *encoded) (Attempt, error) {
 	if n > 1 {
 		if err = p.move(target); err == nil {
 			p.retries = append(p.retries, retry{n, p.now()})
+			if len(e.request.Body) <= maxKept {
+				p.answers[n-1].Body = e.request.Body
+			}
 		}
 	}
 	p.mu.Unlock()

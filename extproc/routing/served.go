@@ -39,3 +39,14 @@ func (t *Table) Served(name string) []byte {
 	}
 	return sum.Sum(nil)
 }
+
+// Reached returns the targets that a request for a model may go to, in no order.
+func (t *Table) Reached(model string) []Target {
+	if m := t.Models[model]; m != nil {
+		return t.targets(m, func(uint32) uint32 { return 0 })
+	}
+	if p, name := t.unlisted(model); p != nil {
+		return []Target{{Provider: p, Model: name}}
+	}
+	return nil
+}

@@ -57,6 +57,7 @@ func (e *encoder) record(r *ledgerv1.Record) {
 	if d := r.GetDetails(); d != nil {
 		e.message(36, func(in *encoder) { in.details(d) })
 	}
+	e.text(37, r.GetExchange())
 }
 
 func (e *encoder) details(d *ledgerv1.Details) {

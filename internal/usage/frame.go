@@ -40,16 +40,28 @@ type frame struct {
 }
 
 // id returns the id of the frame's record.
-func (f frame) id() string {
+func (f frame) id() string { return f.text(fieldID) }
+
+// exchange returns the id of the record that the frame's record ends, where it is another id.
+func (f frame) exchange() string { return f.text(fieldExchange) }
+
+// Fields of a record.
+const (
+	fieldID       = 1
+	fieldExchange = 37
+)
+
+// text returns a field of the frame's record, or "".
+func (f frame) text(field protowire.Number) string {
 	for rest := f.payload; len(rest) > 0; {
 		number, wire, n := protowire.ConsumeTag(rest)
 		if n < 0 {
 			return ""
 		}
 		rest = rest[n:]
-		if number == 1 && wire == protowire.BytesType {
-			id, _ := protowire.ConsumeBytes(rest)
-			return string(id)
+		if number == field && wire == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(rest)
+			return string(value)
 		}
 		if n = protowire.ConsumeFieldValue(number, wire, rest); n < 0 {
 			return ""

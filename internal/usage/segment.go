@@ -198,12 +198,17 @@ func (s *DiskSpool) scanSegment(g *segment, data []byte, begun map[string]*ledge
 		}
 		backlog := s.backlog
 		id := f.id()
-		s.note(f.kind, id, here)
+		exchange := ""
+		if f.kind == kindEnd {
+			exchange = f.exchange()
+		}
+		s.note(f.kind, id, exchange, here)
 		if here.before(s.shipped) {
 			s.backlog = backlog
 		}
 		if f.kind == kindEnd {
 			delete(begun, id)
+			delete(begun, exchange)
 			continue
 		}
 		r := &ledgerv1.Record{}
@@ -308,7 +313,7 @@ func (s *DiskSpool) carry(g *segment) error {
 			continue // the disk has lost it
 		}
 		// The bound must not prevent the removal of a segment.
-		if err := s.write(data[:n], read.id(), math.MaxInt64); err != nil {
+		if err := s.write(data[:n], read.id(), read.exchange(), math.MaxInt64); err != nil {
 			return err
 		}
 	}

@@ -135,7 +135,7 @@ func (s *DiskSpool) append(kind byte, r *ledgerv1.Record) {
 		return
 	}
 	if len(s.waiting) == 0 {
-		if err := s.write(*b, r.GetId(), s.options.MaxBytes); err != nil {
+		if err := s.write(*b, r.GetId(), r.GetExchange(), s.options.MaxBytes); err != nil {
 			s.wait(*b, err)
 		}
 		return
@@ -172,8 +172,8 @@ func (s *DiskSpool) writeWaiting() {
 	}
 	for len(s.waiting) > 0 {
 		n, _ := frameLength(s.waiting)
-		id := frame{payload: s.waiting[frameHeader:n]}.id()
-		if s.trouble = s.write(s.waiting[:n], id, s.options.MaxBytes); s.trouble != nil {
+		f := frame{payload: s.waiting[frameHeader:n]}
+		if s.trouble = s.write(s.waiting[:n], f.id(), f.exchange(), s.options.MaxBytes); s.trouble != nil {
 			return
 		}
 		s.waiting = s.waiting[n:]
@@ -185,7 +185,8 @@ func (s *DiskSpool) writeWaiting() {
 var errSpoolFull = errors.New("the spool has reached its bound")
 
 // write appends the frame of the record with an id to the last segment, and tracks which records have begun and ended.
-func (s *DiskSpool) write(data []byte, id string, bound int64) error {
+// If a record ends that has begun with another id, exchange is that id.
+func (s *DiskSpool) write(data []byte, id, exchange string, bound int64) error {
 	if s.bytes+int64(len(data)) > bound {
 		return errSpoolFull
 	}
@@ -201,7 +202,7 @@ func (s *DiskSpool) write(data []byte, id string, bound int64) error {
 		return fmt.Errorf("writing to the spool: %w", err)
 	}
 	last.dirty = true
-	s.note(data[8], id, place{last.number, last.size})
+	s.note(data[8], id, exchange, place{last.number, last.size})
 	last.size += int64(len(data))
 	s.bytes += int64(len(data))
 	if s.backlog >= shipRecords {
@@ -213,13 +214,16 @@ func (s *DiskSpool) write(data []byte, id string, bound int64) error {
 	return nil
 }
 
-// note tracks a frame at a place, by its kind and the id of its record.
-func (s *DiskSpool) note(kind byte, id string, at place) {
+// note tracks a frame at a place, by its kind and the ids of its record.
+func (s *DiskSpool) note(kind byte, id, exchange string, at place) {
 	switch kind {
 	case kindBegin:
 		s.open[id] = at
 	case kindEnd:
 		delete(s.open, id)
+		if exchange != "" {
+			delete(s.open, exchange)
+		}
 		s.backlog++
 	}
 }

@@ -67,7 +67,7 @@ func (g *Gateway) Close() { g.http.CloseIdleConnections() }
 // An Ask is a request to OpenAI's API on behalf of a key.
 type Ask struct {
 	Key    string // name of the Key object
-	Charge string // id under which the exchange is charged once, even if it is repeated; may be empty
+	Charge string // id under which an exchange that finishes is charged once, even if it is repeated; may be empty
 	Method string
 	Path   string
 	Header http.Header // of the client; may be nil
