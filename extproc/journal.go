@@ -29,6 +29,10 @@ import (
 // s. If Envoy has died, the record must not be lost.
 const flushWait = 2 * time.Second
 
+// restWait is how long the record of a session waits whose last response is not charged. The connection may last longer
+// than the session.
+const restWait = time.Minute
+
 // A journal writes one line for each request. An exchange knows the client and the answer. Envoy knows who cut the
 // exchange, how an unseen answer ended, and which requests it answered alone. Envoy sends its record only for these.
 // The journal joins the two records of a request by the exchange's id.
@@ -63,6 +67,7 @@ type envoyFacts struct {
 	reason   string // why the provider gave no complete answer, or ""
 	status   int
 	sent     int64
+	received int64 // of the request's body, or of a session
 	attempts int
 }
 
@@ -97,7 +102,7 @@ func (j *journal) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			j.sweep(time.Now().Add(flushWait))
+			j.sweep(time.Now().Add(restWait))
 			j.sampler.report(j.log, time.Now().Add(leftOutEvery))
 			_ = j.log.Sync() // the error cannot be reported
 			return
@@ -112,7 +117,7 @@ func (j *journal) sweep(now time.Time) {
 	var late []metering.Record
 	j.mu.Lock()
 	for id, w := range j.records {
-		if now.Sub(w.since) >= flushWait {
+		if now.Sub(w.since) >= flushWait && (w.record.Rest == nil || now.Sub(w.since) >= restWait) {
 			late = append(late, w.record)
 			delete(j.records, id)
 		}
@@ -256,6 +261,7 @@ func factsOf(e *accesslogdatav3.HTTPAccessLogEntry) envoyFacts {
 		reason:   reasonOf(common),
 		status:   int(e.GetResponse().GetResponseCode().GetValue()),
 		sent:     int64(e.GetResponse().GetResponseBodyBytes()),
+		received: int64(e.GetRequest().GetRequestBodyBytes()),
 		attempts: int(common.GetUpstreamRequestAttemptCount()),
 	}
 }
@@ -303,6 +309,10 @@ func (j *journal) write(r metering.Record, f envoyFacts) {
 func (j *journal) put(r *metering.Record, f *envoyFacts, open bool) {
 	settle(r, f)
 	r.ChargeTries()
+	if rest := r.Rest; rest != nil {
+		r.Rest = nil
+		j.put(rest.Sent(f.received), &envoyFacts{}, true)
+	}
 	if open && r.Dispatched && j.spool != nil {
 		j.spool.End(r.Entry())
 	}

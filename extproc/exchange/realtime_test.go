@@ -231,8 +231,11 @@ func TestAResponseThatIsCutIsEstimated(t *testing.T) {
 	c.piece(event(`{"type":"response.output_text.delta","delta":"` + strings.Repeat("word ", 200) + `"}`))
 	record := c.Exchange.Close()
 	require.Equal(t, metering.OutcomeCut, record.Outcome)
-	require.Len(t, c.parts, 2)
-	rest := c.parts[1]
+	require.Len(t, c.parts, 1)
+	require.True(t, record.AwaitsEnvoy(), "how much the client has sent is known later")
+	rest := *record.Rest.Sent(0)
+	require.Equal(t, c.begun[1].GetId(), rest.ID)
+	require.EqualValues(t, 275*4000, c.begun[1].GetCostNanoUsd(), "a process that dies has charged the prompt")
 	require.True(t, rest.Estimated)
 	require.EqualValues(t, 275, rest.Usage.PromptTokens)
 	require.Greater(t, rest.Usage.CompletionTokens, int64(100))

@@ -39,6 +39,9 @@ type live struct {
 	// owed is what was used above a limit. It is settled with the session, which ends then.
 	owed limit.Amounts
 
+	begun    int               // the number of the part that has begun; 0: none
+	reserved limit.Reservation // for it; nil: none
+
 	ending *openai.Error // why the gateway ends the session; it waits for the end of a frame
 	late   bool          // it has waited for a tick
 }
@@ -51,7 +54,7 @@ func (x *Exchange) beginSession(h Headers) Reply {
 	x.env.Cooldown.Served(x.provider, x.record.Start)
 	x.state, x.charging.begun, x.charging.refused = inSession, true, false
 	x.session.since = x.env.Now()
-	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0], Patience: sessionTick}
+	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0], Patience: sessionTick, Log: true}
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !forwardedFromSession[name] {
 			reply.Remove = append(reply.Remove, name)
@@ -75,6 +78,9 @@ func (x *Exchange) sessionPiece(ctx context.Context, piece []byte, end bool) Rep
 	charges, err := s.watch.Feed(piece)
 	for i := range charges {
 		x.chargePart(ctx, &charges[i])
+	}
+	if prompt, open := s.watch.Open(); open && s.begun == 0 {
+		x.beginPart(ctx, prompt)
 	}
 	status, closed := s.watch.Closed()
 	switch {
@@ -165,13 +171,53 @@ func (x *Exchange) revoked() *openai.Error {
 	return e
 }
 
+// beginPart records and reserves a response that has begun, with its prompt and the usual length of an answer. So what
+// is under way counts under limits and budgets, and is charged if the process dies.
+func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
+	s := x.session
+	s.parts++
+	s.begun = s.parts
+	r := x.part(&metering.Charge{Used: openai.Usage{PromptTokens: prompt, TotalTokens: prompt}, Estimated: true})
+	r.Outcome, r.End = "", time.Time{}
+	if x.env.Spool != nil {
+		x.env.Spool.Begin(r.Entry())
+	}
+	if s.rules == nil || len(s.rules.Rules) == 0 {
+		return
+	}
+	rates := x.priceOf(&r, true).Rates
+	cost, _ := rates.Estimate(prompt, metering.DefaultOutput, false)
+	wanted := limit.Amounts{limit.InputTokens: prompt, limit.OutputTokens: metering.DefaultOutput,
+		limit.Tokens: prompt + metering.DefaultOutput, limit.Cost: int64(cost)}
+	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID + "/begun", Rules: s.rules.Rules, Amounts: wanted})
+	s.reserved = decided.Reservation
+	if err == nil && decided.Refused >= 0 {
+		s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, wanted, decided))
+	}
+}
+
+// endPart gives back what is reserved for a response that has begun.
+func (s *live) endPart() {
+	if s.begun = 0; s.reserved != nil {
+		s.reserved.Settle(limit.Amounts{})
+		s.reserved = nil
+	}
+}
+
 // chargePart charges a part of the session, under the limits and budgets of the key. The session ends if one of them
 // is used up.
 func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
-	r := x.part(c)
 	s := x.session
+	if c.Transcription || s.begun == 0 {
+		s.parts++
+	}
+	r := x.part(c)
+	s.since = r.End
+	if !c.Transcription {
+		s.endPart()
+	}
 	if s.rules != nil && len(s.rules.Rules) > 0 {
-		used := usedBy(&r)
+		used := r.Uses()
 		r.Rules, r.Settled = s.rules.Names, used
 		// What is reserved counts at once, also in a store that settles later, and the next part may come soon.
 		decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: used})
@@ -203,17 +249,26 @@ func exhausted(set *access.Rules, decided *limit.Decision) int {
 	return -1
 }
 
-// chargeRest charges a response that was cut. It is called once, when the session has ended.
+// chargeRest charges a response that was cut. It is called once, when the session has ended. Only Envoy knows how much
+// the client has sent, so the journal completes the record.
 func (x *Exchange) chargeRest() {
-	c, open := x.session.watch.Rest()
+	s := x.session
+	c, open := s.watch.Rest()
 	if !open {
 		return
 	}
+	if s.begun == 0 {
+		s.parts++
+	}
 	r := x.part(&c)
 	r.Outcome = metering.OutcomeTruncated
-	r.Settled = usedBy(&r)
-	x.session.owe(r.Settled)
-	x.put(&r)
+	if s.rules != nil {
+		r.Rules = s.rules.Names
+	}
+	if s.reserved == nil {
+		s.owe(r.Uses())
+	}
+	x.record.Rest = &metering.Rest{Record: r, Charge: c, Price: x.priceOf(&r, true), Held: s.reserved}
 }
 
 func (s *live) owe(used limit.Amounts) {
@@ -222,19 +277,15 @@ func (s *live) owe(used limit.Amounts) {
 	}
 }
 
-// usedBy returns what a record counts under limits of what a session uses.
-func usedBy(r *metering.Record) limit.Amounts {
-	u := &r.Usage
-	return limit.Amounts{limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
-		limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(r.Cost)}
-}
-
 // part returns the record of a part of the session. Its id is that of the session and a number.
 func (x *Exchange) part(c *metering.Charge) metering.Record {
 	s, now := x.session, x.env.Now()
-	s.parts++
+	number := s.parts
+	if s.begun > 0 && !c.Transcription {
+		number = s.begun
+	}
 	r := metering.Record{
-		ID: x.record.ID + "." + strconv.Itoa(s.parts), RequestID: x.record.RequestID, Start: s.since, End: now,
+		ID: x.record.ID + "." + strconv.Itoa(number), RequestID: x.record.RequestID, Start: s.since, End: now,
 		Method: x.record.Method, Path: x.record.Path, Operation: "realtime/response",
 		KeyID: x.record.KeyID, Organization: x.record.Organization, Project: x.record.Project,
 		Model: x.record.Model, Label: x.record.Label, Provider: x.record.Provider, Vendor: x.record.Vendor,
@@ -242,19 +293,24 @@ func (x *Exchange) part(c *metering.Charge) metering.Record {
 		Dispatched: true, SentAt: s.since, Usage: c.Used, Estimated: c.Estimated, Outcome: metering.OutcomeFinished,
 		Policy: x.record.Policy,
 	}
-	s.since = now
 	if c.Failed {
 		r.Outcome = metering.OutcomeFailed
 	}
 	if c.Transcription {
 		r.Operation, r.Upstream = "realtime/transcription", c.Model
 	}
-	price := x.charging.in.prices.Of(r.Vendor, r.Upstream)
-	if price.Rates == nil && !c.Transcription { // a deployment has a name of its own
-		price = x.charging.in.prices.Of(r.Vendor, s.watch.Model())
-	}
-	r.SetCost(price, nil, "", &metering.Tally{})
+	r.SetCost(x.priceOf(&r, !c.Transcription), nil, "", &metering.Tally{})
 	return r
+}
+
+// priceOf returns the price of a part. A deployment has a name of its own, so the name that the session tells counts
+// too, but for a transcription.
+func (x *Exchange) priceOf(r *metering.Record, told bool) metering.Price {
+	price := x.charging.in.prices.Of(r.Vendor, r.Upstream)
+	if price.Rates == nil && told {
+		price = x.charging.in.prices.Of(r.Vendor, x.session.watch.Model())
+	}
+	return price
 }
 
 // put sends the record of a part to the ledger and the journal at once, so that a process that dies loses nothing that

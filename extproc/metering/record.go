@@ -28,7 +28,7 @@ const (
 
 // AwaitsEnvoy reports whether only Envoy knows how the exchange ended, or what Envoy answered.
 func (r *Record) AwaitsEnvoy() bool {
-	return r.Outcome == OutcomeCut || r.Outcome == OutcomeGateway || r.Unseen
+	return r.Outcome == OutcomeCut || r.Outcome == OutcomeGateway || r.Unseen || r.Rest != nil
 }
 
 // A Record describes an exchange for a log line and for metrics. It has no content.
@@ -87,5 +87,6 @@ type Record struct {
 	Cache        *Cache         // what the response cache did; nil: none is for the request
 	Policy       string         // the rule that chose the model
 	Fees         usage.Nano     // the part of Cost for tools of the vendor
+	Rest         *Rest          // the last response of a session; nil: it is charged
 	Span         trace.Span     // ends with the record; may be nil
 }

@@ -20,6 +20,7 @@ const (
 	memberModel                       // "model", also of "response", "message" or "session", or "modelVersion"
 	memberStatus                      // "status" of "response"
 	memberTranscriber                 // "model" of "transcription" of a session
+	memberRole                        // "role" of "item"
 	members
 )
 
@@ -39,6 +40,10 @@ type scanner struct {
 	found [members]string
 	tally Tally
 
+	fed, here int64 // bytes of the pieces before, and of what was read
+	delta     int64 // length of the string "delta"; -1: it has none, or not all of it was read
+	deltaFrom int64
+
 	text, escaped, naming bool
 	level                 [maxLevel + 1]struct{ object, value bool } // value: past the colon of a member
 	name                  [maxLevel + 1][]byte
@@ -50,6 +55,7 @@ type scanner struct {
 }
 
 func (s *scanner) feed(piece []byte) {
+	defer func() { s.fed += int64(len(piece)) }()
 	for i := 0; i < len(piece); i++ {
 		if s.text && !s.escaped && !s.keeping && !s.naming {
 			skipped := bytes.IndexAny(piece[i:], `"\`)
@@ -59,6 +65,7 @@ func (s *scanner) feed(piece []byte) {
 			i += skipped
 		}
 		c := piece[i]
+		s.here = s.fed + int64(i)
 		if s.keeping {
 			s.hold(c)
 		}
@@ -133,6 +140,10 @@ func (s *scanner) opened(c byte) {
 	if s.keeping || s.depth == 0 || s.depth > maxLevel || !s.level[s.depth].object {
 		return
 	}
+	if c == '"' && s.depth == 1 && string(s.name[1]) == "delta" {
+		s.deltaFrom = s.here
+		return
+	}
 	sought := s.sought(string(s.name[s.depth]))
 	if sought == members {
 		return
@@ -165,6 +176,8 @@ func (s *scanner) sought(name string) member {
 		return memberResponseUsage
 	case s.depth == 2 && within == "message" && name == "usage":
 		return memberMessageUsage
+	case s.depth == 2 && within == "item" && name == "role":
+		return memberRole
 	case s.depth == 2 && within == "response" && name == "status":
 		return memberStatus
 	case s.depth > 2 && within == "session" && name == "model" && isTranscription(string(s.name[s.depth-1])):
@@ -191,6 +204,9 @@ func (s *scanner) hold(c byte) {
 
 // closed ends the stored value if it has just ended.
 func (s *scanner) closed() {
+	if s.deltaFrom > 0 && s.depth == 1 {
+		s.delta, s.deltaFrom = s.here-s.deltaFrom-1, 0
+	}
 	if s.keeping && s.depth == s.keepAt {
 		s.keeping, s.found[s.keepFor] = false, string(s.keep)
 		if s.keepFor == memberItem {

@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
 	"github.com/modelgate/modelgate/internal/websocket"
 )
@@ -18,6 +19,43 @@ type Charge struct {
 	// Transcription means that another model has transcribed the user's audio, and Model is its name, if it is known.
 	Transcription bool
 	Model         string
+	// Sent is how many bytes that the client has sent are a token of the prompt, for the rest of a session, and Known how
+	// many of these tokens are charged already.
+	Sent, Known int64
+}
+
+// A Rest is the record of the last response of a session, which has not reported its usage. Its prompt is known when
+// Envoy tells how much the client has sent.
+type Rest struct {
+	Record
+	Charge Charge
+	Price  Price
+	Held   limit.Reservation // for the response; nil: none
+}
+
+// Sent completes the record, for a client that has sent a number of bytes.
+func (r *Rest) Sent(bytes int64) *Record {
+	u := r.Charge.Used
+	if most := bytes/max(r.Charge.Sent, 1) - r.Charge.Known; most > u.PromptTokens {
+		if r.Charge.Sent > audioToken {
+			u.PromptAudio = most - u.PromptTokens
+		}
+		u.PromptTokens = most
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	r.Usage = u
+	r.SetCost(r.Price, nil, "", &Tally{})
+	if r.Settled = r.Uses(); r.Held != nil {
+		r.Held.Settle(r.Settled)
+	}
+	return &r.Record
+}
+
+// Uses returns what the record of a part of a session counts under limits.
+func (r *Record) Uses() limit.Amounts {
+	u := &r.Usage
+	return limit.Amounts{limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
+		limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(r.Cost)}
 }
 
 // A SessionWatch reads the events of a session of the Realtime API from the frames of its provider
@@ -37,17 +75,27 @@ type SessionWatch struct {
 	transcriber string // the model that transcribes
 	failure     string // the last error that the provider reports, as JSON
 
-	open        bool  // a response has begun and not ended
+	open        int64 // responses that have begun and not ended
 	context     int64 // tokens of the conversation, as the last response reports them
-	text, audio int64 // bytes of the open response
+	setup       int64 // tokens of the session's instructions and tools, at most
+	added       int64 // tokens of the items that were added since the last response, at most
+	deltas      int64 // of text of the open responses
+	text, audio int64 // bytes of the open responses
+
+	told    bool // the provider reports the items that it gets
+	heard   bool // it gets sound
+	unknown bool // a response has ended whose prompt nobody has reported
 }
 
-// What is estimated of a response that has not reported its usage. An event has about 250 bytes besides its delta. A
-// token of audio is 50 ms (https://platform.openai.com/docs/guides/realtime-costs), which are 2,400 bytes of PCM with
-// 24 kHz and 16 bits, or 3,200 in base64.
+// What is estimated of a response that has not reported its usage. An event has about 250 bytes besides its delta or
+// item, and a session 600 besides its instructions. A token of the answer's audio is 50 ms
+// (https://platform.openai.com/docs/guides/realtime-costs), which are 2,400 bytes of PCM with 24 kHz and 16 bits, or
+// 3,200 in base64. A token of the user's audio is twice as long.
 const (
-	deltaEnvelope = 250
-	audioToken    = 3200
+	deltaEnvelope   = 250
+	sessionEnvelope = 600
+	audioToken      = 3200
+	perItem         = 4 // tokens that frame an item
 )
 
 // Feed reads a piece, and returns what was billed by the events that end in it. The error is websocket.ErrProtocol.
@@ -90,20 +138,33 @@ func (w *SessionWatch) Model() string { return w.model }
 // Failure returns the last error that the provider has reported, as JSON, or "".
 func (w *SessionWatch) Failure() string { return w.failure }
 
-// Rest returns an estimate of a response that has begun and not ended.
+// Open reports whether a response has begun and not ended, and returns what is charged for its prompt at least.
+func (w *SessionWatch) Open() (prompt int64, ok bool) { return w.prompt(), w.open > 0 }
+
+// prompt returns the tokens of the conversation as far as they are known.
+func (w *SessionWatch) prompt() int64 { return max(w.context, w.setup) + w.added }
+
+// Rest returns an estimate of the responses that have begun and not ended, or of one whose prompt is not known.
 func (w *SessionWatch) Rest() (c Charge, ok bool) {
-	if !w.open {
+	switch {
+	case w.open > 0:
+		c = Charge{Used: w.estimate(w.open), Estimated: true}
+	case w.unknown:
+		c = Charge{Estimated: true, Known: w.context}
+	default:
 		return Charge{}, false
 	}
-	c = Charge{Used: w.estimate(), Estimated: true}
-	w.open, w.text, w.audio = false, 0, 0
+	if c.Sent = 4; w.heard || w.told {
+		c.Sent = 2 * audioToken
+	}
+	w.open, w.unknown = 0, false
 	return c, true
 }
 
-// estimate returns the usage of the open response: the conversation so far, and the length of what has arrived.
-func (w *SessionWatch) estimate() openai.Usage {
+// estimate returns the usage of open responses: the conversation so far for each, and what has arrived.
+func (w *SessionWatch) estimate(open int64) openai.Usage {
 	audio := w.audio / audioToken
-	u := openai.Usage{PromptTokens: w.context, CompletionTokens: tokens.Estimate(int(w.text)) + audio,
+	u := openai.Usage{PromptTokens: open * w.prompt(), CompletionTokens: max(tokens.Estimate(int(w.text)), w.deltas) + audio,
 		CompletionAudio: audio}
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	return u
@@ -112,13 +173,13 @@ func (w *SessionWatch) estimate() openai.Usage {
 // message reads a part of a message.
 func (w *SessionWatch) message(part websocket.Part) (c Charge, billed bool) {
 	if part.Begins {
-		w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
+		w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0], delta: -1}
 		w.skips, w.size = part.Opcode != websocket.Text, 0
 	}
 	w.size += int64(len(part.Payload))
 	if !w.skips {
 		w.scan.feed(part.Payload)
-		w.skips = !part.Ends && isDelta(w.scan.typ())
+		w.skips = !part.Ends && isSound(w.scan.typ())
 	}
 	if !part.Ends || part.Opcode != websocket.Text {
 		return Charge{}, false
@@ -134,15 +195,29 @@ func isDelta(typ string) bool {
 	return strings.HasPrefix(typ, "response.") && strings.HasSuffix(typ, ".delta")
 }
 
+func isSound(typ string) bool {
+	return typ == "response.output_audio.delta" || typ == "response.audio.delta"
+}
+
 // event reads a complete event.
 func (w *SessionWatch) event(typ string) (c Charge, billed bool) {
 	switch typ {
 	case "session.created", "session.updated":
 		w.model, w.transcriber = w.scan.model(), strings.Trim(w.scan.found[memberTranscriber], `"`)
+		w.setup = tokens.Estimate(int(max(0, w.size-sessionEnvelope)))
 	case "error":
 		w.failure = w.scan.found[memberError]
 	case "response.created":
-		w.open, w.text, w.audio = true, 0, 0
+		if w.open++; w.open == 1 {
+			w.deltas, w.text, w.audio = 0, 0, 0
+		}
+	case "conversation.item.created", "conversation.item.added":
+		w.told = true
+		if w.scan.found[memberRole] != `"assistant"` {
+			w.added += perItem + tokens.Estimate(int(max(0, w.size-deltaEnvelope)))
+		}
+	case "input_audio_buffer.committed", "input_audio_buffer.speech_started":
+		w.heard = true
 	case "response.done":
 		return w.done(), true
 	case "conversation.item.input_audio_transcription.completed":
@@ -158,22 +233,33 @@ func (w *SessionWatch) delta(typ string) {
 	if !isDelta(typ) {
 		return
 	}
-	if n := max(0, w.size-deltaEnvelope); typ == "response.output_audio.delta" || typ == "response.audio.delta" {
-		w.audio += n
-	} else {
-		w.text += n
+	n := w.scan.delta
+	if n < 0 { // not all of it was read
+		n = max(0, w.size-deltaEnvelope)
 	}
+	if isSound(typ) {
+		w.audio += n
+		return
+	}
+	w.deltas++
+	w.text += n
 }
 
-// done reads the end of a response. If it does not report usage that can be read, the usage is estimated.
+// done reads the end of a response. If it does not report usage that can be read, the usage is estimated. A response
+// that has failed before any output costs nothing.
 func (w *SessionWatch) done() Charge {
 	c := Charge{Used: realtimeUsage(w.scan.found[memberResponseUsage]), Failed: w.scan.found[memberStatus] == `"failed"`}
-	if c.Used.IsZero() && (w.text > 0 || w.audio > 0) {
-		c.Used, c.Estimated = w.estimate(), true
+	if c.Used.IsZero() && (w.text > 0 || w.audio > 0 || w.open > 0 && !c.Failed) {
+		c.Used, c.Estimated = w.estimate(1), true
+		w.unknown = w.unknown || !w.told
 	}
-	w.open, w.text, w.audio = false, 0, 0
+	said := c.Used.CompletionTokens // the rest is of other responses that are open
+	w.open, w.deltas, w.text = max(0, w.open-1), max(0, w.deltas-said), max(0, w.text-4*said)
+	if w.audio = max(0, w.audio-said*audioToken); w.open == 0 {
+		w.deltas, w.text, w.audio = 0, 0, 0
+	}
 	if c.Used.TotalTokens > 0 {
-		w.context = c.Used.TotalTokens
+		w.context, w.added = c.Used.TotalTokens, 0
 	}
 	return c
 }

@@ -3,6 +3,7 @@ package metering
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,14 +129,110 @@ func TestAResponseWithoutUsageIsEstimated(t *testing.T) {
 	require.Len(t, charges, 2)
 	require.Equal(t, rest.Used, charges[1].Used)
 	require.True(t, charges[1].Estimated)
-	_, open = w.Rest()
-	require.False(t, open)
+	rest, open = w.Rest()
+	require.True(t, open, "how much the client has sent is known later")
+	require.Zero(t, rest.Used)
+	require.EqualValues(t, charges[1].Used.TotalTokens, rest.Known)
 }
 
-func TestAResponseWithoutAnyAnswerCostsNothing(t *testing.T) {
+func TestAResponseThatFailsWithoutAnyAnswerCostsNothing(t *testing.T) {
 	_, charges := watched(t, append(message(responseBegun, 1000),
-		message(`{"type":"response.done","response":{"status":"cancelled"}}`, 1000)...), nil)
-	require.Equal(t, []Charge{{}}, charges)
+		message(`{"type":"response.done","response":{"status":"failed"}}`, 1000)...), nil)
+	require.Equal(t, []Charge{{Failed: true}}, charges)
+}
+
+// TestThePromptOfAResponseIsWhatTheProviderReports is about a response without usage. The provider has reported what it
+// got: the session's instructions, and items.
+func TestThePromptOfAResponseIsWhatTheProviderReports(t *testing.T) {
+	long := strings.Repeat("lorem ipsum ", 1000)
+	item := func(typ, role string) []byte {
+		return message(`{"event_id":"event_1920","type":"`+typ+`","previous_item_id":"msg_002","item":{"id":"msg_003","object":"realtime.item","type":"message","status":"completed","role":"`+role+`","content":[{"type":"input_text","text":"`+long+`"}]}}`, 1000)
+	}
+	setup := message(strings.Replace(sessionCreated, "Be nice.", long, 1), 1<<20)
+	for name, c := range map[string]struct {
+		before [][]byte
+		want   int
+	}{
+		"nothing":                 {nil, 0},
+		"instructions":            {[][]byte{setup}, 3000},
+		"an item":                 {[][]byte{item("conversation.item.created", "user")}, 3000},
+		"an item, told twice":     {[][]byte{item("conversation.item.added", "user"), item("conversation.item.done", "user")}, 3000},
+		"an item of the answer":   {[][]byte{item("conversation.item.added", "assistant")}, 0},
+		"both, and a response":    {[][]byte{setup, item("conversation.item.added", "system"), message(responseDone, 1000)}, 3000},
+		"items after a response":  {[][]byte{message(responseDone, 1000), item("conversation.item.added", "user")}, 275 + 3000},
+		"instructions and two":    {[][]byte{setup, item("conversation.item.created", "user"), item("conversation.item.created", "user")}, 9000},
+		"another's instructions":  {[][]byte{setup, message(sessionBeta, 1000)}, 0},
+		"a response with neither": {[][]byte{message(responseDone, 1000)}, 275},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, last := range []string{"", `{"type":"response.done","response":{"status":"cancelled"}}`} {
+				frames := slices.Concat(c.before...)
+				frames = append(frames, message(responseBegun, 1000)...)
+				if last != "" {
+					frames = append(frames, message(last, 1000)...)
+				}
+				w, charges := watched(t, frames, nil)
+				charge, open := w.Rest()
+				if last != "" {
+					charge = charges[len(charges)-1]
+				} else {
+					require.True(t, open)
+				}
+				require.True(t, charge.Estimated)
+				require.InDelta(t, c.want, charge.Used.PromptTokens, 60)
+			}
+		})
+	}
+}
+
+// TestEveryDeltaIsAToken: a token that is one byte, and events as short as they can be.
+func TestEveryDeltaIsAToken(t *testing.T) {
+	frames := message(responseBegun, 1000)
+	for range 300 {
+		frames = append(frames, message(`{"type":"response.output_text.delta","delta":"a"}`, 1000)...)
+	}
+	frames = append(frames, message(`{"delta":"`+strings.Repeat("word ", 400)+`","type":"response.output_text.delta"}`, 700)...)
+	w, _ := watched(t, frames, nil)
+	rest, _ := w.Rest()
+	require.InDelta(t, 575, rest.Used.CompletionTokens, 1)
+	require.EqualValues(t, 4, rest.Sent, "nothing is known of the prompt")
+	r := Rest{Charge: rest}
+	require.EqualValues(t, 9000, r.Sent(36_000).Usage.PromptTokens)
+	require.Zero(t, r.Usage.PromptAudio)
+}
+
+// TestResponsesThatAreOpenAtOnce are all charged if the session is cut.
+func TestResponsesThatAreOpenAtOnce(t *testing.T) {
+	frames := message(responseDone, 1000)
+	for range 3 {
+		frames = append(frames, message(responseBegun, 1000)...)
+		for range 100 {
+			frames = append(frames, message(`{"type":"response.output_text.delta","delta":" one"}`, 1000)...)
+		}
+	}
+	w, _ := watched(t, frames, nil)
+	rest, _ := w.Rest()
+	require.EqualValues(t, 3*275, rest.Used.PromptTokens)
+	require.EqualValues(t, 300, rest.Used.CompletionTokens)
+	w, charges := watched(t, append(frames, message(strings.Replace(responseDone, `"output_tokens":148`,
+		`"output_tokens":100`, 1), 1000)...), nil)
+	require.Len(t, charges, 2)
+	rest, open := w.Rest()
+	require.True(t, open)
+	require.EqualValues(t, 2*275, rest.Used.PromptTokens)
+	require.EqualValues(t, 200, rest.Used.CompletionTokens)
+}
+
+// TestSoundIsNoText: a call of half an hour is not charged as a text of its length.
+func TestSoundIsNoText(t *testing.T) {
+	frames := append(message(`{"type":"input_audio_buffer.speech_started","audio_start_ms":10}`, 1000),
+		message(responseBegun, 1000)...)
+	w, _ := watched(t, frames, nil)
+	rest, open := w.Rest()
+	require.True(t, open)
+	r := Rest{Charge: rest}
+	require.EqualValues(t, 18_000, r.Sent(1800*64_000).Usage.PromptTokens)
+	require.EqualValues(t, 18_000, r.Usage.PromptAudio)
 }
 
 func TestTheEndOfTheLastFrameIsKnown(t *testing.T) {
