@@ -104,6 +104,7 @@ var table = []rule{
 	{"internal/...", []string{"internal/...", "api/...", "envoy"}, nil},
 
 	{"api/openai", []string{"internal/jsonwalk"}, []string{"github.com/go-json-experiment/json/..."}},
+	{"api/config/expression", none, []string{"cel.dev/cel-go/..."}},
 	{"api/config/...", []string{"api/config/..."}, []string{"cel.dev/cel-go/cel",
 		"google.golang.org/protobuf/...", "sigs.k8s.io/yaml",
 		"go.yaml.in/yaml/v3"}},

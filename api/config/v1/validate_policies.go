@@ -1,11 +1,10 @@
 package configv1
 
 import (
-	"errors"
 	"strings"
-)
 
-var errNotBool = errors.New("must be true or false")
+	"github.com/modelgate/modelgate/api/config/expression"
+)
 
 // IsOf reports whether a policy is for the requests of a key.
 func (p *Policy) IsOf(key, organization, project string) bool {
@@ -38,9 +37,9 @@ func (v *validator) policy(p *Policy) {
 
 // expression checks the text of an expression.
 func (v *validator) expression(field, text string) {
-	if len(text) > maxExpression {
-		v.fail(field, "must have at most %d bytes", maxExpression)
-	} else if _, err := program(text); err != nil {
+	if len(text) > expression.MaxBytes {
+		v.fail(field, "must have at most %d bytes", expression.MaxBytes)
+	} else if _, err := expression.Program(text); err != nil {
 		v.fail(field, "must be an expression in CEL: %s", firstLine(err.Error()))
 	}
 }
