@@ -87,7 +87,7 @@ func (c *carrier) mayWait(in *wire.Message) bool {
 	case wire.ResponseBody, wire.ResponseTrailers:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0 || c.exchange.MayJudge() ||
+		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0 || c.exchange.MayJudge(len(in.Body)) ||
 			c.server.limitsWait && c.exchange.InSession()
 	}
 	return false

@@ -88,6 +88,7 @@ const (
 	CodeNotFound                   = "not_found"
 	CodeNotCached                  = "not_cached"
 	CodeNotGuarded                 = "not_guarded"
+	CodeGuardrailWorkExceeded      = "guardrail_work_exceeded"
 	CodeObjectAboveMaxProperties   = "object_above_max_properties"
 	CodeObjectTooLarge             = "object_too_large"
 	CodeOverloaded                 = "overloaded"

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,7 +103,10 @@ func try(rails guard.Rails, text []byte) ([]ruleResult, error) {
 				return nil, admincli.Misused("line %d of the examples: there is no rule %s", n, name)
 			}
 		}
-		found := rails.Try(*e.Text)
+		found, err := rails.Try(context.Background(), *e.Text)
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the examples: %w", n, err)
+		}
 		for i, name := range names {
 			results[i].Rule = name
 			results[i].add(slices.Contains(e.Finds, name), slices.Contains(found, name), n)

@@ -39,18 +39,26 @@ func (x *Exchange) check(ctx context.Context) Reply {
 		}
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	if err := x.maskFound(w, texts, j.found); err != nil {
+	if err := x.maskFound(ctx, w, texts, j.found); err != nil && ctx.Err() != nil {
+		return Reply{Wait: true}
+	} else if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
 	}
 	return x.afterGuards(ctx, w.given, w.body, w.request)
 }
 
 // maskFound masks what checkers have found in a request.
-func (x *Exchange) maskFound(w *waiting, texts []string, found []guard.Match) error {
+func (x *Exchange) maskFound(ctx context.Context, w *waiting, texts []string, found []guard.Match) error {
 	if len(found) == 0 {
 		return nil
 	}
-	masked, err := guard.Mask(w.body, x.guarded.masks, texts, found)
+	work := guard.NewWork()
+	work.Pause(x.takeTurn)
+	defer x.turn.Release()
+	masked, err := guard.Mask(ctx, work, w.body, x.guarded.masks, texts, found)
+	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
+		return u.Refusal()
+	}
 	if err != nil {
 		return err
 	}
@@ -141,9 +149,6 @@ func (x *Exchange) checkAnswer(ctx context.Context, texts []string) (rule string
 	}
 	return j.blocked, nil
 }
-
-// MayJudge reports whether the next piece of the answer may have to wait for checkers.
-func (x *Exchange) MayJudge() bool { return x.guarded.answer != nil && x.guarded.answer.MayWait() }
 
 // errLeft ends the wait for checkers of an answer whose client has left.
 var errLeft = errors.New("the client has left")

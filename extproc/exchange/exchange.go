@@ -19,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/policy"
+	"github.com/modelgate/modelgate/internal/turns"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -37,6 +38,7 @@ type Env struct {
 	Bodies   *bodies.Keeper // of requests and answers that are kept; may be nil
 
 	Bytes    *inflight.Bytes // bounds the bodies that are held; nil: no bound
+	Turns    *turns.Turns    // bounds the requests on which guardrails work for long; nil: no bound
 	Shedding func() bool     // whether the process lacks memory for new requests; nil: never
 
 	// Current returns the newest configuration, against which sessions check their keys. Nil: keys are not checked again.
@@ -92,6 +94,7 @@ type Exchange struct {
 	noRoom         bool              // there is no room for the answer
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	guarded        guarded
+	turn           turns.Turn     // with guardrails
 	cached         *cached        // nil: no cache is configured
 	waiting        *waiting       // nil: nothing is checked or looked up
 	address        string         // the client's, in Envoy's format
@@ -114,6 +117,7 @@ type state uint8
 const (
 	awaitRequest state = iota
 	awaitBody
+	awaitGuards
 	awaitChecks
 	awaitCached
 	awaitTurn

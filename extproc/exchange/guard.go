@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"context"
+	"errors"
 	"net/http"
 
 	"cel.dev/cel-go/cel"
@@ -34,20 +36,60 @@ func (x *Exchange) guardClient() guard.Client {
 	return guard.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}
 }
 
-// guardRequest has policies decide on a request and guardrails look at its texts, and returns its body and what is
-// parsed of it: without what is masked.
-func (x *Exchange) guardRequest(body []byte, r inbound.Request) ([]byte, inbound.Request, error) {
+// guardRequest has policies decide on a request and guardrails look at its texts, and goes on with it. What may take
+// long waits for its turn.
+func (x *Exchange) guardRequest(ctx context.Context, body []byte, r inbound.Request) Reply {
 	model, e := x.decide(r, body)
 	if e != nil {
-		return nil, r, e
+		return x.rejectBody(ctx, e, "mg_guarded")
 	}
 	r.Model = model
 	fits := func(when cel.Program) bool { return x.factsOf(r, body).Fits(when) }
 	set := x.config.Rails.For(x.guardClient(), r.Model, fits)
-	if set == nil {
-		return body, r, nil
+	switch {
+	case set == nil:
+		return x.afterGuards(ctx, body, body, r)
+	case set.IsMuch(len(body), configv1.GuardSide_REQUESTS):
+		x.guarded.set, x.waiting, x.state = set, &waiting{body, body, r}, awaitGuards
+		return Reply{Queue: true}
 	}
-	looked, err := set.Request(body)
+	return x.guard(ctx, set, guard.NewWork(), body, r)
+}
+
+// guard has rules look at the texts of a request, and goes on with it.
+func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work, given []byte, r inbound.Request) Reply {
+	body, r, err := x.lookAt(ctx, set, work, given, r)
+	x.turn.Release()
+	switch {
+	case err != nil && ctx.Err() != nil: // the client has left
+		return Reply{Wait: true}
+	case err != nil:
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
+	case len(x.guarded.checks) > 0:
+		x.waiting, x.state = &waiting{given, body, r}, awaitChecks
+		return Reply{Queue: true}
+	}
+	return x.afterGuards(ctx, given, body, r)
+}
+
+// lookAt has rules look at the texts of a request, and returns its body and what is parsed of it: without what is
+// masked.
+func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work, body []byte,
+	r inbound.Request) ([]byte, inbound.Request, error) {
+	looked, err := set.Request(ctx, work, body)
+	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
+		x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
+		x.record.RefusedBy = "guardrail " + u.Rule
+		return nil, r, u.Refusal()
+	}
+	switch {
+	case err == nil, errors.Is(err, guard.ErrUnread):
+	case ctx.Err() == nil && !set.Strict(): // there is no turn
+		set.Fail(x.found)
+		return body, r, nil
+	default:
+		return nil, r, err
+	}
 	if err != nil {
 		if set.Strict() {
 			return nil, r, err

@@ -211,15 +211,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
-	given := body
-	if body, r, err = x.guardRequest(body, r); err != nil {
-		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
-	}
-	if len(x.guarded.checks) > 0 {
-		x.waiting, x.state = &waiting{given, body, r}, awaitChecks
-		return Reply{Queue: true}
-	}
-	return x.afterGuards(ctx, given, body, r)
+	return x.guardRequest(ctx, body, r)
 }
 
 // afterGuards goes on with a request that guardrails let pass.

@@ -268,6 +268,9 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 
 // fail ends the exchange with a failure of the provider, and returns the error for the client.
 func (x *Exchange) fail(err error) *openai.Error {
+	if a := x.guarded.answer; a != nil && a.Unjudged != "" {
+		x.guarded.away, x.record.RefusedBy = true, "guardrail "+a.Unjudged
+	}
 	x.charging.billed = x.charging.begun && (x.guarded.away || !isRefusal(err))
 	e := x.exhausted(x.provider.Scrub(pipeline.ClientError(err)))
 	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
@@ -330,6 +333,8 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 		x.record.FirstByte = x.env.Now()
 	}
 	x.charging.received += int64(len(piece))
+	x.beginJudging(len(piece))
+	defer x.turn.Release()
 	switch x.state {
 	case inStream:
 		return x.streamPiece(ctx, piece, end)
@@ -358,7 +363,7 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 		return x.replaceByError(errNoRoom)
 	}
 	out, err := x.pipe.Whole(ctx, body)
-	if errors.Is(err, errLeft) {
+	if hasLeft(err) {
 		return Reply{ReplaceBody: true}
 	}
 	if err != nil {
@@ -383,7 +388,7 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 	case x.pipe.HasEnded():
 		x.record.Outcome = metering.OutcomeFinished
 		x.finish()
-	case errors.Is(err, errLeft):
+	case hasLeft(err):
 		return Reply{ReplaceBody: true}
 	case err != nil && !x.pipe.HasOutput():
 		return x.failUpstream(err, "mg_failed_stream")

@@ -19,6 +19,8 @@ func (e *Env) Load(provider string) (active, waiting int, ok bool) { return e.ga
 // context ends when the client leaves.
 func (x *Exchange) Turn(ctx context.Context) Reply {
 	switch x.state {
+	case awaitGuards:
+		return x.guardInTurn(ctx)
 	case awaitChecks:
 		return x.check(ctx)
 	case awaitCached:

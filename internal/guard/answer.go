@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +16,8 @@ const (
 	contextBytes = 32
 	// maxHeld bounds what is held back of one text, in bytes: of what a rule finds that still grows.
 	maxHeld = 8 << 10
+	// seldom is which part of what is held back has to arrive before all of it is looked at again.
+	seldom = 16
 	// FinishBlocked is the finish reason of an answer that a rule has ended.
 	FinishBlocked = "content_filter"
 )
@@ -24,6 +27,8 @@ const (
 type Answer struct {
 	Findings Findings
 	Blocked  string // the rule that ended a choice, or ""
+	Unjudged string // the rule that could not judge the answer, or ""
+	Work     *Work  // of the rules
 
 	set     *Set // nil: nothing is looked for
 	masks   *Masks
@@ -52,8 +57,14 @@ func NewAnswer(set *Set, masks *Masks, streamed bool, judge Judge) *Answer {
 	if set == nil && masks.IsEmpty() && checks == nil {
 		return nil
 	}
-	return &Answer{Findings: Findings{}, set: set, masks: masks, checks: checks, texts: map[place]*text{},
+	return &Answer{Findings: Findings{}, Work: NewWork(), set: set, masks: masks, checks: checks, texts: map[place]*text{},
 		blocked: map[int]bool{}}
+}
+
+// IsMuch reports whether the rules may take so long for a piece of so many bytes that other requests must not wait for
+// it.
+func (a *Answer) IsMuch(piece int) bool {
+	return a.set != nil && a.set.IsMuch(piece+a.set.window, configv1.GuardSide_ANSWERS)
 }
 
 // MayWait reports whether Put may wait for checkers.
@@ -62,10 +73,11 @@ func (a *Answer) MayWait() bool { return a.checks != nil }
 // Put implements pipeline.Guard.
 func (a *Answer) Put(ctx context.Context, e chat.Event, next chat.Sink) error {
 	if a.checks == nil {
-		a.pass(e, next)
-		return nil
+		return a.pass(ctx, e, next)
 	}
-	a.pass(e, a.checks)
+	if err := a.pass(ctx, e, a.checks); err != nil {
+		return err
+	}
 	rule, err := a.checks.settle(ctx, e.Kind == chat.KindEnd, next)
 	if rule != "" {
 		a.Blocked = rule
@@ -74,14 +86,29 @@ func (a *Answer) Put(ctx context.Context, e chat.Event, next chat.Sink) error {
 }
 
 // pass puts into next what rules without checkers leave of an event, as soon as they can.
-func (a *Answer) pass(e chat.Event, next chat.Sink) {
+func (a *Answer) pass(ctx context.Context, e chat.Event, next chat.Sink) error {
+	if a.set == nil {
+		return a.split(ctx, e, next)
+	}
+	err := a.split(ctx, e, next)
+	a.Work.note(a.Findings, SideAnswer)
+	if u, ok := errors.AsType[*Unjudged](err); ok {
+		a.Unjudged = u.Rule
+		return u.Refusal()
+	}
+	return err
+}
+
+func (a *Answer) split(ctx context.Context, e chat.Event, next chat.Sink) error {
 	at := place{e.Kind, e.Choice, e.Call}
 	switch e.Kind {
 	case chat.KindText, chat.KindReasoning, chat.KindRefusal, chat.KindArguments:
 		if a.blocked[e.Choice] {
-			return
+			return nil
 		}
-		a.flush(next, func(p place) bool { return p.choice == e.Choice && p != at })
+		if err := a.flush(ctx, next, func(p place) bool { return p.choice == e.Choice && p != at }); err != nil {
+			return err
+		}
 		t := a.texts[at]
 		if t == nil {
 			t = &text{}
@@ -89,21 +116,23 @@ func (a *Answer) pass(e chat.Event, next chat.Sink) {
 			a.order = append(a.order, at)
 		}
 		t.held += e.String()
-		a.send(at, t, false, next)
-		return
+		return a.send(ctx, at, t, false, next)
 	case chat.KindToolCall, chat.KindMember, chat.KindFinish:
-		a.flush(next, func(p place) bool { return p.choice == e.Choice })
-		if a.blocked[e.Choice] {
-			return
+		err := a.flush(ctx, next, func(p place) bool { return p.choice == e.Choice })
+		if err != nil || a.blocked[e.Choice] {
+			return err
 		}
 	case chat.KindEnd:
-		a.flush(next, func(place) bool { return true })
+		if err := a.flush(ctx, next, func(place) bool { return true }); err != nil {
+			return err
+		}
 	}
 	next.Put(e)
+	return nil
 }
 
 // flush sends what is held back of texts that are complete.
-func (a *Answer) flush(next chat.Sink, complete func(place) bool) {
+func (a *Answer) flush(ctx context.Context, next chat.Sink, complete func(place) bool) error {
 	kept := a.order[:0]
 	for _, at := range a.order {
 		if !complete(at) {
@@ -111,19 +140,28 @@ func (a *Answer) flush(next chat.Sink, complete func(place) bool) {
 			continue
 		}
 		if !a.blocked[at.choice] {
-			a.send(at, a.texts[at], true, next)
+			if err := a.send(ctx, at, a.texts[at], true, next); err != nil {
+				return err
+			}
 		}
 		delete(a.texts, at)
 	}
 	a.order = kept
+	return nil
 }
 
 // send sends what of a text can be sent: everything, if it is complete.
-func (a *Answer) send(at place, t *text, complete bool, next chat.Sink) {
+func (a *Answer) send(ctx context.Context, at place, t *text, complete bool, next chat.Sink) error {
 	cut := len(t.held)
 	var found []span
 	if a.set != nil {
-		found, cut = a.look(t, complete)
+		if !complete && len(t.held) < a.set.window+a.set.window/seldom {
+			return nil // nearly nothing could be sent, and all of it would be looked at again
+		}
+		var err error
+		if found, cut, err = a.look(ctx, t, complete); err != nil {
+			return err
+		}
 	}
 	if !complete {
 		cut = a.beforePlaceholder(t.held, cut)
@@ -147,7 +185,7 @@ func (a *Answer) send(at place, t *text, complete bool, next chat.Sink) {
 		if f.rule.config.GetMode() == configv1.GuardMode_BLOCK {
 			a.put(at, b.String(), next)
 			a.block(at.choice, f.rule, next)
-			return
+			return nil
 		}
 		b.WriteString("[" + f.label + "]")
 		a.judgeLater(at, "["+f.label+"]")
@@ -156,6 +194,7 @@ func (a *Answer) send(at place, t *text, complete bool, next chat.Sink) {
 	sent := t.sent + t.held[:cut]
 	t.sent, t.held = sent[max(0, len(sent)-contextBytes):], t.held[cut:]
 	a.put(at, b.String(), next)
+	return nil
 }
 
 // judgeLater has checkers judge a piece of a text, as the provider wrote it.
@@ -167,16 +206,20 @@ func (a *Answer) judgeLater(at place, piece string) {
 
 // look returns what the rules find in what is held back, and up to where it can be sent: a text that begins later may
 // still grow into something that a rule finds.
-func (a *Answer) look(t *text, complete bool) (found []span, cut int) {
+func (a *Answer) look(ctx context.Context, t *text, complete bool) (found []span, cut int, err error) {
 	before := len(t.sent)
-	for _, f := range a.set.spans(t.sent+t.held, configv1.GuardSide_ANSWERS) {
+	all, err := a.set.spans(ctx, a.Work, t.sent+t.held, configv1.GuardSide_ANSWERS)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, f := range all {
 		if f.from >= before { // otherwise it is a part of what was judged already
 			f.from, f.to = f.from-before, f.to-before
 			found = append(found, f)
 		}
 	}
 	if complete {
-		return found, len(t.held)
+		return found, len(t.held), nil
 	}
 	cut = max(0, len(t.held)-a.set.window)
 	for cut > 0 && !utf8.RuneStart(t.held[cut]) {
@@ -190,7 +233,7 @@ func (a *Answer) look(t *text, complete bool) (found []span, cut int) {
 			}
 		}
 	}
-	return found, cut
+	return found, cut, nil
 }
 
 // beforePlaceholder returns the end of what can be sent, so that no placeholder is cut.

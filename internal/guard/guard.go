@@ -4,8 +4,8 @@ package guard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,6 +14,7 @@ import (
 	"cel.dev/cel-go/cel"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/scan"
 )
 
 // Rails are the guardrails of a configuration. They are immutable.
@@ -23,6 +24,8 @@ type rail struct {
 	config *configv1.Guardrail
 	rules  []*rule
 	when   cel.Program // true for the requests that it applies to; nil: all
+	// weights are the steps of the rules for each byte of a text on a side.
+	weights [sides]int
 }
 
 // A rule is ready for use.
@@ -35,9 +38,10 @@ type rule struct {
 // A finder finds one kind of text.
 type finder struct {
 	kind
-	custom  *regexp.Regexp // of a configured pattern, in place of a kind
-	literal string         // that a checker has found, in place of a kind
-	digits  bool           // there is no such text without a digit
+	patterns *scan.Patterns // in place of a kind
+	words    *scan.Words    // in place of a kind
+	literal  string         // that a checker has found, in place of a kind
+	digits   bool           // there is no such text without a digit
 }
 
 // Compile makes guardrails ready for use. The error names the one that is wrong.
@@ -54,7 +58,9 @@ func Compile(configs []*configv1.Guardrail) (Rails, error) {
 			if err != nil {
 				return nil, err
 			}
-			r.rules = append(r.rules, &rule{config: c, name: g.GetName() + "/" + c.GetName(), finds: finds})
+			ready := &rule{config: c, name: g.GetName() + "/" + c.GetName(), finds: finds}
+			r.rules = append(r.rules, ready)
+			weigh(&r.weights, ready)
 		}
 		all = append(all, r)
 	}
@@ -70,17 +76,16 @@ func finders(c *configv1.GuardRule) ([]finder, error) {
 			}
 		}
 	}
-	patterns := slices.Clone(c.GetPatterns())
-	if len(c.GetWords()) > 0 {
-		patterns = append(patterns, words(c.GetWords()))
-	}
-	for _, p := range patterns {
-		compiled, err := regexp.Compile(p)
+	label := kind{label: labelOf(c.GetName())}
+	if len(c.GetPatterns()) > 0 {
+		patterns, err := scan.NewPatterns(c.GetPatterns())
 		if err != nil {
 			return nil, err
 		}
-		compiled.Longest()
-		all = append(all, finder{kind: kind{label: labelOf(c.GetName())}, custom: compiled})
+		all = append(all, finder{kind: label, patterns: patterns})
+	}
+	if len(c.GetWords()) > 0 {
+		all = append(all, finder{kind: label, words: scan.NewWords(c.GetWords())})
 	}
 	return all, nil
 }
@@ -97,32 +102,11 @@ func hasDigits(d configv1.SensitiveData) bool {
 // labelOf returns a name as it stands in placeholders.
 func labelOf(name string) string {
 	return strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && isWord(byte(r)) {
+		if r < utf8.RuneSelf && scan.IsWord(byte(r)) {
 			return unicode.ToUpper(r)
 		}
 		return '_'
 	}, name[:min(len(name), maxLabel)])
-}
-
-// words returns an expression for words in any case. A boundary of words is of letters of ASCII only in RE2, so it is
-// required only where a word begins or ends with one.
-func words(list []string) string {
-	var all []string
-	for _, w := range list {
-		p := regexp.QuoteMeta(w)
-		if isWord(w[0]) {
-			p = `\b` + p
-		}
-		if isWord(w[len(w)-1]) {
-			p += `\b`
-		}
-		all = append(all, p)
-	}
-	return "(?i:" + strings.Join(all, "|") + ")"
-}
-
-func isWord(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // A Client is whose request it is.
@@ -133,6 +117,8 @@ type Set struct {
 	rules  []*rule
 	window int
 	judged int // bytes of a streamed answer that checkers judge at once
+	// weights are the steps of the rules for each byte of a text on a side.
+	weights [sides]int
 }
 
 // Chosen returns which rules apply: an answer to an equal request to which others applied, because of its key or of an
@@ -161,6 +147,9 @@ func (rails Rails) For(c Client, model string, fits func(when cel.Program) bool)
 			s = &Set{}
 		}
 		s.rules = append(s.rules, r.rules...)
+		for side := range s.weights {
+			s.weights[side] += r.weights[side]
+		}
 		s.window, s.judged = max(s.window, r.config.HeldBack()), max(s.judged, r.config.JudgedAtOnce())
 	}
 	return s
@@ -250,7 +239,7 @@ type span struct {
 
 // spans returns what the rules find in a text on one side, from left to right, without overlaps. Of overlapping ones
 // the stricter goes first, then the one that begins first, then the longer.
-func (s *Set) spans(text string, side configv1.GuardSide) []span {
+func (s *Set) spans(ctx context.Context, w *Work, text string, side configv1.GuardSide) ([]span, error) {
 	var all []span
 	none, known := false, false // whether there are no digits in the text
 	for _, r := range s.rules {
@@ -261,11 +250,22 @@ func (s *Set) spans(text string, side configv1.GuardSide) []span {
 			if r.finds[i].digits && !known {
 				none, known = !hasDigit(text), true
 			}
-			if !r.finds[i].digits || !none {
-				all = r.finds[i].add(all, text, r)
+			if r.finds[i].digits && none {
+				continue
+			}
+			var err error
+			if all, err = r.finds[i].add(ctx, w.of(r), all, text, r); err != nil {
+				if err = w.end(r, err); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
+	return apart(all), nil
+}
+
+// apart returns spans from left to right, without overlaps.
+func apart(all []span) []span {
 	if len(all) < 2 {
 		return all
 	}
@@ -290,18 +290,25 @@ func (s *Set) spans(text string, side configv1.GuardSide) []span {
 	return kept
 }
 
-func (f *finder) add(all []span, text string, r *rule) []span {
+// add adds what is found in a text.
+func (f *finder) add(ctx context.Context, w *scan.Work, all []span, text string, r *rule) ([]span, error) {
+	found := func(from, to int) { all = append(all, span{from, to, r, f.label}) }
+	switch {
+	case f.patterns != nil:
+		err := f.patterns.Find(ctx, w, text, found)
+		return all, err
+	case f.words != nil:
+		err := f.words.Find(ctx, w, text, found)
+		return all, err
+	}
+	if err := w.Spend(ctx, 1+len(text)/2); err != nil {
+		return all, err
+	}
 	if f.literal != "" {
 		for i := nextLiteral(text, f.literal, 0); i >= 0; i = nextLiteral(text, f.literal, i+len(f.literal)) {
-			all = append(all, span{i, i + len(f.literal), r, f.label})
+			found(i, i+len(f.literal))
 		}
-		return all
-	}
-	if f.custom != nil {
-		for _, at := range f.custom.FindAllStringIndex(text, -1) {
-			all = append(all, span{at[0], at[1], r, f.label})
-		}
-		return all
+		return all, nil
 	}
 	for i := f.next(text, 0); i >= 0; {
 		length := 0
@@ -312,11 +319,11 @@ func (f *finder) add(all []span, text string, r *rule) []span {
 			length = f.accept(text[i : i+length])
 		}
 		if length > 0 {
-			all = append(all, span{i, i + length, r, f.label})
+			found(i, i+length)
 		}
 		i = f.next(text, i+max(length, 1))
 	}
-	return all
+	return all, nil
 }
 
 // A Finding is a rule that has found something. Its values are bounded by the configuration.
@@ -326,7 +333,7 @@ type Finding struct {
 	Side string // request or answer
 }
 
-// Modes of a Finding, besides mask. ModeFailed is of a rule whose checker was away.
+// Modes of a Finding, besides mask. ModeFailed is of a rule whose checker was away, or that took too much work.
 const (
 	ModeObserve = "observe"
 	ModeBlock   = "block"

@@ -27,7 +27,7 @@ func TestHostileTextsInProportion(t *testing.T) {
 				b.WriteString(strings.ReplaceAll(piece, "%d", fmt.Sprint(i)))
 			}
 			b.WriteString(`"}]}`)
-			_, _ = s.Request([]byte(b.String()))
+			_, _ = s.Request(t.Context(), NewWork(), []byte(b.String()))
 		}
 	}
 	for name, run := range map[string]func(n int){
@@ -46,7 +46,7 @@ func TestHostileTextsInProportion(t *testing.T) {
 		"beginnings of private keys":    request(every, "-----BEGIN PRIVATE KEY-----"),
 		"capitals":                      request(every, "DE12 ABCD "),
 		"a restored answer": func(n int) {
-			r, err := masks.Request([]byte(`{"messages":[{"content":"a@b.de"}]}`))
+			r, err := masks.Request(t.Context(), NewWork(), []byte(`{"messages":[{"content":"a@b.de"}]}`))
 			require.NoError(t, err)
 			r.Masks.restore(strings.Repeat("[EMAIL_", n/7), nil)
 		},
@@ -55,7 +55,7 @@ func TestHostileTextsInProportion(t *testing.T) {
 			for i := range n / 100 {
 				fmt.Fprintf(&b, "a%d@x.de ", i)
 			}
-			r, err := masks.Request([]byte(`{"messages":[{"content":"` + b.String() + `"}]}`))
+			r, err := masks.Request(t.Context(), NewWork(), []byte(`{"messages":[{"content":"`+b.String()+`"}]}`))
 			require.NoError(t, err)
 			a := NewAnswer(nil, r.Masks, true, nil)
 			for range n / 100 {

@@ -2,10 +2,12 @@ package guard
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/scan"
 )
 
 const (
@@ -34,14 +36,14 @@ func CanMask(texts []string, found []Match) bool {
 
 // Mask masks what checkers have found in a request, wherever it occurs. Body is the request that was looked at, texts
 // are what checkers have seen of it, and masks is what was masked before.
-func Mask(body []byte, masks *Masks, texts []string, found []Match) (Request, error) {
+func Mask(ctx context.Context, work *Work, body []byte, masks *Masks, texts []string, found []Match) (Request, error) {
 	s := &Set{}
 	for _, m := range found {
 		for _, l := range m.literals(texts) {
 			s.add(m, l)
 		}
 	}
-	return s.request(body, masks, false)
+	return s.request(ctx, work, body, masks, false)
 }
 
 // literals returns what is looked for. What goes from one text into the next is in neither as a whole.
@@ -78,8 +80,8 @@ func nextLiteral(text, literal string, from int) int {
 			return -1
 		}
 		at, end := from+i, from+i+len(literal)
-		cuts := at > 0 && isWord(text[at-1]) && isWord(literal[0]) ||
-			end < len(text) && isWord(text[end]) && isWord(literal[len(literal)-1])
+		cuts := at > 0 && scan.IsWord(text[at-1]) && scan.IsWord(literal[0]) ||
+			end < len(text) && scan.IsWord(text[end]) && scan.IsWord(literal[len(literal)-1])
 		if len(literal) >= shortMatch || !cuts {
 			return at
 		}

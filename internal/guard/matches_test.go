@@ -40,7 +40,7 @@ func TestWhatCheckersFindIsMasked(t *testing.T) {
 			quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(c.text)
 			first := ask(t, s, `{"messages":[{"role":"user","content":"`+quoted+`"}]}`)
 			require.True(t, CanMask(first.Texts, c.found))
-			r, err := Mask(first.Body, first.Masks, first.Texts, c.found)
+			r, err := Mask(t.Context(), NewWork(), first.Body, first.Masks, first.Texts, c.found)
 			require.NoError(t, err)
 			require.Equal(t, `{"messages":[{"role":"user","content":"`+c.want+`"}]}`, string(r.Body))
 			require.Equal(t, c.text, r.Masks.restore(c.want, nil))
@@ -54,7 +54,7 @@ func TestMatchesInArgumentsAndOfTwoTexts(t *testing.T) {
 	first := ask(t, s, `{"messages":[{"content":"I am Ann"},{"content":"Miller"},{"tool_calls":[{"function":{"arguments":"{\"to\":\"Ann\"}"}}]}]}`)
 	found := []Match{{Rule: "g/r0", Category: "P", Text: "Ann\n\nMiller"}}
 	require.True(t, CanMask(first.Texts, found))
-	r, err := Mask(first.Body, first.Masks, first.Texts, found)
+	r, err := Mask(t.Context(), NewWork(), first.Body, first.Masks, first.Texts, found)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"messages":[{"content":"I am [P_1]"},{"content":"[P_2]"},{"tool_calls":[{"function":{"arguments":"{\"to\":\"[P_1]\"}"}}]}]}`,
 		string(r.Body))

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/scan"
 )
 
 // A Request is a request that was looked at.
@@ -23,8 +25,8 @@ type Request struct {
 	Texts []string
 }
 
-// errUnread means that a body cannot be looked at. It must not pass then.
-var errUnread = openai.BadRequest("", openai.CodeInvalidJSON,
+// ErrUnread means that a body cannot be looked at. It must not pass then.
+var ErrUnread = openai.BadRequest("", openai.CodeInvalidJSON,
 	"The request body is not valid JSON, so that guardrails cannot look at it.")
 
 // notText are members whose values are no texts for the model: names, ids, data and the definitions of tools. All
@@ -46,18 +48,23 @@ var notText = map[string]bool{
 var wholly = map[string]bool{"input": true, "args": true, "response": true, "arguments": true}
 
 // Request looks at the texts of a request, whose body is JSON in the dialect of any client.
-func (s *Set) Request(body []byte) (Request, error) {
-	return s.request(body, &Masks{}, s.judges(configv1.GuardSide_REQUESTS))
+// The error is that of ctx or of work, an *Unjudged, or one for the client.
+func (s *Set) Request(ctx context.Context, work *Work, body []byte) (Request, error) {
+	return s.request(ctx, work, body, &Masks{}, s.judges(configv1.GuardSide_REQUESTS))
 }
 
 // request looks at a request in which something may be masked already, and gathers its texts.
-func (s *Set) request(body []byte, masks *Masks, gathers bool) (Request, error) {
-	w := &walk{set: s, body: body, gathers: gathers, again: !masks.IsEmpty(),
+func (s *Set) request(ctx context.Context, work *Work, body []byte, masks *Masks, gathers bool) (Request, error) {
+	w := &walk{set: s, work: work, body: body, gathers: gathers, again: !masks.IsEmpty(),
 		dec: jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true),
 			jsontext.AllowInvalidUTF8(true)), result: Request{Body: body, Masks: masks, Findings: Findings{}}}
-	if err := w.value("", true, false); err != nil && !errors.Is(err, errBlocked) {
-		return Request{}, errUnread
+	if err := w.value(ctx, "", true, false); err != nil && !errors.Is(err, errBlocked) {
+		if w.ended {
+			return Request{}, err
+		}
+		return Request{}, ErrUnread
 	}
+	work.note(w.result.Findings, SideRequest)
 	w.bounds()
 	w.result.Texts = w.texts
 	if w.result.Blocked == "" && w.masked {
@@ -69,6 +76,8 @@ func (s *Set) request(body []byte, masks *Masks, gathers bool) (Request, error) 
 // A walk goes through a body once.
 type walk struct {
 	set        *Set
+	work       *Work
+	ended      bool // by work
 	body       []byte
 	dec        *jsontext.Decoder
 	out        []byte // the body so far, if something was masked
@@ -85,10 +94,10 @@ type walk struct {
 var errBlocked = errors.New("a rule refuses the request")
 
 // value reads a value. IsText says that it is one for the model, and all that every text in it is.
-func (w *walk) value(name string, isText, all bool) error {
+func (w *walk) value(ctx context.Context, name string, isText, all bool) error {
 	switch kind := w.dec.PeekKind(); {
 	case kind == '{' && isText && (all || !isOptions(name)):
-		return w.object(all || wholly[name])
+		return w.object(ctx, all || wholly[name])
 	case kind == '[' && isText:
 		counts := w.dec.StackDepth() == 1 && isMessages(name)
 		if _, err := w.dec.ReadToken(); err != nil {
@@ -98,7 +107,7 @@ func (w *walk) value(name string, isText, all bool) error {
 			if counts {
 				w.messages++
 			}
-			if err := w.value("", isText, all); err != nil {
+			if err := w.value(ctx, "", isText, all); err != nil {
 				return err
 			}
 		}
@@ -109,7 +118,7 @@ func (w *walk) value(name string, isText, all bool) error {
 		if err != nil || !isText && isData(raw) {
 			return err
 		}
-		return w.text(raw, int(w.dec.InputOffset())-len(raw))
+		return w.text(ctx, raw, int(w.dec.InputOffset())-len(raw))
 	case kind == '{' && (name == "tools" || name == "functions"), kind == '[' && (name == "tools" || name == "functions"):
 		raw, err := w.dec.ReadValue()
 		if err != nil {
@@ -129,7 +138,7 @@ func isData(raw []byte) bool {
 		return true
 	}
 	return !bytes.ContainsFunc(raw[1:len(raw)-1], func(r rune) bool {
-		return (r >= utf8.RuneSelf || !isWord(byte(r))) && !strings.ContainsRune("+/=-\\", r)
+		return (r >= utf8.RuneSelf || !scan.IsWord(byte(r))) && !strings.ContainsRune("+/=-\\", r)
 	})
 }
 
@@ -139,7 +148,7 @@ func isOptions(name string) bool { return name == "text" }
 // isMessages reports whether a list of this name has the messages of a request, in the dialect of any client.
 func isMessages(name string) bool { return name == "messages" || name == "contents" || name == "input" }
 
-func (w *walk) object(all bool) error {
+func (w *walk) object(ctx context.Context, all bool) error {
 	if _, err := w.dec.ReadToken(); err != nil {
 		return err
 	}
@@ -149,7 +158,7 @@ func (w *walk) object(all bool) error {
 			return err
 		}
 		name := token.String()
-		if err := w.value(name, all || !notText[name], all); err != nil {
+		if err := w.value(ctx, name, all || !notText[name], all); err != nil {
 			return err
 		}
 	}
@@ -158,13 +167,17 @@ func (w *walk) object(all bool) error {
 }
 
 // text looks at one text, which is at an offset of the body.
-func (w *walk) text(raw []byte, at int) error {
+func (w *walk) text(ctx context.Context, raw []byte, at int) error {
 	text := string(raw) // of a number
 	if raw[0] == '"' {
 		text = openai.Unquote(raw)
 	}
 	w.characters += uint64(utf8.RuneCountInString(text))
-	found := w.set.spans(text, configv1.GuardSide_REQUESTS)
+	found, err := w.set.spans(ctx, w.work, text, configv1.GuardSide_REQUESTS)
+	if err != nil {
+		w.ended = true
+		return err
+	}
 	if w.again {
 		found = slices.DeleteFunc(found, func(f span) bool {
 			return w.result.Masks.cuts(text, f.from) || w.result.Masks.cuts(text, f.to)

@@ -15,7 +15,7 @@ import (
 
 func ask(t testing.TB, s *Set, body string) Request {
 	t.Helper()
-	r, err := s.Request([]byte(body))
+	r, err := s.Request(t.Context(), NewWork(), []byte(body))
 	require.NoError(t, err)
 	return r
 }
@@ -132,7 +132,7 @@ func TestTheNumberOfMessages(t *testing.T) {
 func TestABodyThatCannotBeRead(t *testing.T) {
 	s := set(t, finds(mask, configv1.SensitiveData_EMAIL))
 	for _, body := range []string{``, `{`, `{"a":"a@b.example`, `--form`, `{"a":"b"]`} {
-		_, err := s.Request([]byte(body))
+		_, err := s.Request(t.Context(), NewWork(), []byte(body))
 		require.Error(t, err, "it must not pass: %s", body)
 	}
 }
@@ -147,12 +147,12 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		s := set(t, finds(mask, configv1.SensitiveData_EMAIL, configv1.SensitiveData_CARD))
-		r, err := s.Request([]byte(body))
+		r, err := s.Request(t.Context(), NewWork(), []byte(body))
 		if err != nil {
 			return
 		}
 		require.True(t, json.Valid(r.Body), "%s", r.Body)
-		again, err := s.Request(r.Body)
+		again, err := s.Request(t.Context(), NewWork(), r.Body)
 		require.NoError(t, err)
 		require.Equal(t, string(r.Body), string(again.Body))
 		if r.Masks.IsEmpty() {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/scan"
 )
 
 // A kind is a kind of sensitive data. Its expression is tried only where one may begin: expressions cost a hundred
@@ -54,7 +55,7 @@ var secretPrefixes = []string{"-----BEGIN ", "eyJ", "sk-", "mgadm_", "mgses_", "
 	"hf_", "npm_", "pypi-", "SG."}
 
 // begins reports whether a word may begin at a place.
-func begins(text string, i int) bool { return i == 0 || !isWord(text[i-1]) }
+func begins(text string, i int) bool { return i == 0 || !scan.IsWord(text[i-1]) }
 
 // secretsFrom are the prefixes by their first byte.
 var secretsFrom = func() (by [256][]string) {
@@ -84,7 +85,7 @@ func nextEmail(text string, from int) int {
 		}
 		i += at
 		start := i
-		for start > from && i-start < 64 && (isWord(text[start-1]) || strings.IndexByte(".%+-", text[start-1]) >= 0) {
+		for start > from && i-start < 64 && (scan.IsWord(text[start-1]) || strings.IndexByte(".%+-", text[start-1]) >= 0) {
 			start--
 		}
 		if start < i {

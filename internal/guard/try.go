@@ -1,19 +1,25 @@
 package guard
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // Try returns the names of the rules, "<guardrail>/<rule>", that find something in a text, whoever sends it, sorted.
-func (rails Rails) Try(text string) []string {
+func (rails Rails) Try(ctx context.Context, text string) ([]string, error) {
 	var names []string
+	work := NewWork()
 	for _, r := range rails {
 		for _, rule := range r.rules {
 			var found []span
 			for i := range rule.finds {
-				found = rule.finds[i].add(found, text, rule)
+				var err error
+				if found, err = rule.finds[i].add(ctx, work.of(rule), found, text, rule); err != nil {
+					return nil, fmt.Errorf("%s: %w", rule.name, err)
+				}
 			}
 			if len(found) > 0 {
 				names = append(names, rule.name)
@@ -21,7 +27,7 @@ func (rails Rails) Try(text string) []string {
 		}
 	}
 	slices.Sort(names)
-	return names
+	return names, nil
 }
 
 // Names returns the names of the rules that look at texts, sorted.

@@ -62,7 +62,7 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	if x.Policy = probe.policy; x.Policy != "" {
 		x.Model, body = probe.model, renamed(body, probe.model)
 	}
-	x.Guards, x.Cache = e.guards(asked, x.Model, operation, body), e.cache(asked, x.Model, operation, body)
+	x.Guards, x.Cache = e.guards(ctx, asked, x.Model, operation, body), e.cache(asked, x.Model, operation, body)
 	if i := reply.Immediate; i != nil {
 		x.Refused = &refusedRequest{Status: i.Status, Body: i.Body}
 	}
@@ -89,7 +89,7 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 }
 
 // guards returns what guardrails find in a request of a key, and which checkers would be asked.
-func (e *Explainer) guards(key *configv1.Key, model, operation string, body []byte) []string {
+func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operation string, body []byte) []string {
 	f := policy.Facts{Key: key.GetName(), KeyName: key.GetDisplayName(), Organization: key.GetOrganization(),
 		Project: key.GetProject(), Model: model, Operation: operation, Stream: gjson.GetBytes(body, "stream").Bool(),
 		Tools: []string{}, Now: time.Now()}
@@ -99,7 +99,7 @@ func (e *Explainer) guards(key *configv1.Key, model, operation string, body []by
 	if set == nil {
 		return nil
 	}
-	looked, err := set.Request(body)
+	looked, err := set.Request(ctx, guard.NewWork(), body)
 	if err != nil {
 		return nil // the refusal says so
 	}
@@ -174,6 +174,9 @@ func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *confi
 	}, len(body) == 0)
 	if reply.Immediate == nil && reply.Plan == nil && len(body) > 0 {
 		reply = x.RequestBody(ctx, body)
+		for reply.Queue {
+			reply = x.Turn(ctx)
+		}
 	}
 	limiter.policy, limiter.model = x.Chosen()
 	return reply, limiter

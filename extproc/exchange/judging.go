@@ -1,0 +1,74 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/turns"
+)
+
+// maxTurnWait bounds the time that a request or an answer waits for a turn with its guardrails, each time.
+const maxTurnWait = 5 * time.Second
+
+// shedTurns says that a request was refused because too many wait for their guardrails.
+const shedTurns = "guardrails"
+
+// guardInTurn has guardrails look at a request whose texts may take them long.
+func (x *Exchange) guardInTurn(ctx context.Context) Reply {
+	w, set := x.waiting, x.guarded.set
+	x.waiting, x.guarded = nil, guarded{}
+	work := guard.NewWork()
+	work.Pause(x.takeTurn)
+	return x.guard(ctx, set, work, w.body, w.request)
+}
+
+// takeTurn waits for a turn, or gives the one that it has to others and waits for the next.
+func (x *Exchange) takeTurn(ctx context.Context) error {
+	waits, cancel := context.WithTimeout(ctx, maxTurnWait)
+	defer cancel()
+	owner := cmp.Or(x.key.Organization, x.key.Name)
+	err := x.turn.Take(waits, x.env.Turns, owner)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	x.shed(shedTurns)
+	x.guarded.away = x.guarded.answer != nil
+	if errors.Is(err, turns.ErrMany) {
+		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+			Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
+			Message: "Too many requests of " + owner + " wait for their guardrails. Please try again when some have ended."}
+	}
+	return overCapacity("The guardrails of the gateway have more work than they can do at the moment. Please try again later.")
+}
+
+// MayJudge reports whether the next piece of the answer may have to wait for checkers, or for a turn with its
+// guardrails.
+func (x *Exchange) MayJudge(piece int) bool {
+	return x.guarded.answer != nil && (x.guarded.answer.MayWait() || x.judgesMuch(piece))
+}
+
+// judgesMuch reports whether guardrails may take long for the next piece of the answer.
+func (x *Exchange) judgesMuch(piece int) bool {
+	return x.guarded.answer.IsMuch(piece + len(x.duplex.body))
+}
+
+// beginJudging prepares the guardrails for a piece of the answer. They wait for a turn only if it is much: then it has
+// a goroutine of its own.
+func (x *Exchange) beginJudging(piece int) {
+	if x.guarded.answer == nil {
+		return
+	}
+	if x.judgesMuch(piece) {
+		x.guarded.answer.Work.Pause(x.takeTurn)
+	} else {
+		x.guarded.answer.Work.Pause(nil)
+	}
+}
+
+// hasLeft reports whether the wait or the work on an answer has ended because its client has left.
+func hasLeft(err error) bool { return errors.Is(err, errLeft) || errors.Is(err, context.Canceled) }
