@@ -18,9 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/contentcheck"
-	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/jwtauth"
-	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/xdsclient"
@@ -65,13 +63,15 @@ func (c *configClient) settings() *xdsclient.Type {
 			c.building.Hasher = auth.NewHasher(s.GetKeyPepper())
 			c.building.Carriers = openai.NewCarrierKey(s.GetKeyPepper())
 			c.building.StoresResponses = s.GetStoresResponses()
-			var err error
-			if c.building.Rails, err = guard.Compile(s.GetGuardrails()); err != nil {
+			rails, err := c.building.Rails.Next(s.GetGuardrails())
+			if err != nil {
+				return err // those before stay in force
+			}
+			policies, err := c.building.Policies.Next(s.GetPolicies())
+			if err != nil {
 				return err
 			}
-			if c.building.Policies, err = policy.Compile(s.GetPolicies()); err != nil {
-				return err
-			}
+			c.building.Rails, c.building.Policies = rails, policies
 			c.building.Checkers, err = contentcheck.New(s.GetCheckers(), c.building.Checkers, c.log)
 			if err != nil {
 				return err

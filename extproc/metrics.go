@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memo"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/internal/turns"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -75,11 +76,11 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 			Help: "Requests that a limit or a budget refused, by what it counts and whose it is."},
 			[]string{"domain", "scope"}),
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_shed_total",
-			Help: "Requests that were refused, and answers that were lost, because there was no room, by what ran out: memory, bytes, key_bytes."}, []string{"reason"}),
+			Help: "Requests that were refused, and answers that were lost, because there was no room, by what ran out: memory, bytes, key_bytes, guardrails."}, []string{"reason"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_limits_degraded_total",
 			Help: "Requests on which this process decided alone, because the store of limits was away."}),
 	}
-	for _, why := range []string{"memory", "bytes", "key_bytes"} { // so that rates are visible from the start
+	for _, why := range []string{"memory", "bytes", "key_bytes", "guardrails"} { // so that rates are visible from the start
 		m.shed.WithLabelValues(why)
 	}
 	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.guards, m.degraded,
@@ -248,6 +249,20 @@ func statusClass(status int) string {
 func cutQuery(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	return path
+}
+
+// newTurnGauge exports the requests on which guardrails work for long, in a state.
+func newTurnGauge(of *turns.Turns, state string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_guardrail_requests",
+		Help:        "Requests and answers that guardrails work on for long, or that wait for it.",
+		ConstLabels: prometheus.Labels{"state": state}},
+		func() float64 {
+			running, waiting := of.Load()
+			if state == "waiting" {
+				return float64(waiting)
+			}
+			return float64(running)
+		})
 }
 
 // newBodyGauge exports the bytes of held bodies.

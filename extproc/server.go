@@ -8,6 +8,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/respcache"
+	"github.com/modelgate/modelgate/internal/turns"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -115,6 +117,7 @@ func New(o Options) *Server {
 			Limits: o.Limits, Spool: o.Spool, Observer: m, Tracer: o.Tracer,
 			Strangers: access.NewStrangers(refusalsPerSecond, refusalBurst),
 			Bytes:     o.Bytes, Shedding: o.Shedding,
+			Turns: turns.New(max(1, runtime.GOMAXPROCS(0)/2), maxTurnQueue),
 		},
 		config:   newConfigClient(o),
 		journal:  newJournal(o.AccessLog, m, newSampler(o.Registerer), o.Spool, process),
@@ -133,13 +136,17 @@ func New(o Options) *Server {
 	if o.Ledger != nil {
 		s.env.Ledger = o.Ledger
 	}
-	o.Registerer.MustRegister(newProviderCollector(s), newAnswerCollector(s), s.refusals, newBodyGauge(o.Bytes))
+	o.Registerer.MustRegister(newProviderCollector(s), newAnswerCollector(s), s.refusals, newBodyGauge(o.Bytes),
+		newTurnGauge(s.env.Turns, "running"), newTurnGauge(s.env.Turns, "waiting"))
 	s.limitsWait = o.LimitsWait
 	if s.transport = s.lean(); o.GRPC {
 		s.transport = s.grpc()
 	}
 	return s
 }
+
+// maxTurnQueue bounds how many requests of an organization wait for a turn with their guardrails.
+const maxTurnQueue = 64
 
 // Run serves on l and follows the configuration until ctx ends. Open streams may then continue for grace.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/scan"
@@ -45,9 +46,20 @@ type finder struct {
 }
 
 // Compile makes guardrails ready for use. The error names the one that is wrong.
-func Compile(configs []*configv1.Guardrail) (Rails, error) {
+func Compile(configs []*configv1.Guardrail) (Rails, error) { return Rails(nil).Next(configs) }
+
+// Next makes guardrails ready for use, of which those that have not changed are ready.
+func (rails Rails) Next(configs []*configv1.Guardrail) (Rails, error) {
+	ready := make(map[string]*rail, len(rails))
+	for _, r := range rails {
+		ready[r.config.GetName()] = r
+	}
 	var all Rails
 	for _, g := range configs {
+		if r := ready[g.GetName()]; r != nil && proto.Equal(r.config, g) {
+			all = append(all, r)
+			continue
+		}
 		when, err := g.Program()
 		if err != nil {
 			return nil, fmt.Errorf("Guardrail %s: when: %w", g.GetName(), err)

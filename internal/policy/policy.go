@@ -4,11 +4,15 @@ package policy
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"github.com/tidwall/gjson"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/guard"
@@ -30,6 +34,27 @@ type rule struct {
 
 // Compile makes policies ready for use. The error names the one that is wrong.
 func Compile(configs []*configv1.Policy) (Policies, error) { return compile(configs) }
+
+// Next makes policies ready for use, of which those that have not changed are ready.
+func (all Policies) Next(configs []*configv1.Policy) (Policies, error) {
+	ready := make(map[string]*policy, len(all))
+	for _, p := range all {
+		ready[p.config.GetName()] = p
+	}
+	next := make(Policies, 0, len(configs))
+	for _, c := range configs {
+		if p := ready[c.GetName()]; p != nil && proto.Equal(p.config, c) {
+			next = append(next, p)
+			continue
+		}
+		made, err := compile([]*configv1.Policy{c})
+		if err != nil {
+			return nil, err
+		}
+		next = append(next, made...)
+	}
+	return next, nil
+}
 
 func compile(configs []*configv1.Policy, options ...cel.ProgramOption) (Policies, error) {
 	var all Policies
@@ -59,6 +84,26 @@ type Facts struct {
 	Size                                int // of the body, in bytes
 	Address                             string
 	Now                                 time.Time
+
+	spent uint64 // of maxSpent
+}
+
+// maxSpent bounds the work of all expressions on one request, in CEL's units: some ten milliseconds. What is evaluated
+// after it fails, and so refuses the request. An expression as people write them takes ten.
+const maxSpent = 400_000
+
+var errSpent = errors.New("the expressions take more work than a request may cause")
+
+// evaluate evaluates an expression within the work of the request.
+func (f *Facts) evaluate(expression cel.Program, values any) (ref.Val, error) {
+	if f.spent > maxSpent {
+		return types.NewErr("%w", errSpent), errSpent
+	}
+	out, details, err := expression.Eval(values)
+	if cost := details.ActualCost(); cost != nil {
+		f.spent += *cost
+	}
+	return out, err
 }
 
 // Read adds what a request says itself: its user, unless there is one, its tools and its size. Of a form it is only
@@ -75,7 +120,7 @@ func (f *Facts) Read(body []byte) {
 
 // Fits reports whether an expression is true for a request, or fails.
 func (f *Facts) Fits(when cel.Program) bool {
-	out, _, err := when.Eval(f.values())
+	out, err := f.evaluate(when, f.values())
 	return err != nil || out.Value() == true
 }
 
@@ -108,7 +153,7 @@ func (all Policies) Decide(f *Facts) (d Decision) {
 			values = f.values()
 		}
 		for i := range p.rules {
-			if d.apply(&p.rules[i], values); d.Denied != "" {
+			if d.apply(f, &p.rules[i], values); d.Denied != "" {
 				return d
 			}
 		}
@@ -117,12 +162,12 @@ func (all Policies) Decide(f *Facts) (d Decision) {
 }
 
 // apply applies one rule.
-func (d *Decision) apply(r *rule, values map[string]any) {
+func (d *Decision) apply(f *Facts, r *rule, values map[string]any) {
 	chooses := r.config.GetUseModel() != ""
 	if chooses && d.Chosen != "" {
 		return
 	}
-	out, _, err := r.fits.Eval(values)
+	out, err := f.evaluate(r.fits, values)
 	switch {
 	case err == nil && out.Value() != true:
 	case r.config.GetObserve():

@@ -56,7 +56,7 @@ func (t *Trial) Judge(f *Facts, unknown []string) ([]Verdict, error) {
 			if chooses && chosen {
 				continue
 			}
-			out, _, err := r.fits.Eval(values)
+			out, err := f.evaluate(r.fits, values)
 			missing, isUnknown := out.(*types.Unknown)
 			if err == nil && !isUnknown && out.Value() != true {
 				continue

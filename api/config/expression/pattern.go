@@ -1,7 +1,6 @@
 package expression
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -14,8 +13,8 @@ import (
 
 const (
 	// MaxSteps is the largest regular expression, in steps of its program: a character is one, and a repetition has
-	// those of what it repeats as often as it may occur.
-	MaxSteps = 2000
+	// those of what it repeats as often as it may occur. All that are literals of one expression together have no more.
+	MaxSteps = 10_000
 	// maxMadeSteps and maxMadeBytes are for one that an expression makes of the values of a request: it is compiled for
 	// each request.
 	maxMadeSteps = 100
@@ -64,10 +63,12 @@ func CheckPattern(pattern string) error {
 
 // literalPatterns compiles regular expressions that are literals once, rather than for each request.
 func literalPatterns() cel.ProgramOption {
+	left := MaxSteps
 	return cel.OptimizeRegex(&interpreter.RegexOptimization{Function: "matches", RegexIndex: 1,
 		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
-			if err := CheckPattern(pattern); errors.Is(err, errTooLarge) {
-				return nil, err
+			n, _ := Steps(pattern)
+			if left -= n; left < 0 {
+				return nil, errTooLarge
 			}
 			compiled, err := regexp.Compile(pattern)
 			return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(),

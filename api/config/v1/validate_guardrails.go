@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/modelgate/modelgate/api/config/expression"
 )
 
 const (
 	maxGuardRules = 50
 	maxPatterns   = 100
 	maxPattern    = 1000 // bytes
+	maxRuleSteps  = 50_000
 	maxWords      = 10_000
 	maxWord       = 200 // bytes
 	minWindow     = 32
@@ -116,15 +119,24 @@ func (v *validator) guardRule(at string, r *GuardRule) {
 func (v *validator) guardPatterns(at string, r *GuardRule) {
 	if len(r.GetPatterns()) > maxPatterns {
 		v.fail(at+".patterns", "must be at most %d", maxPatterns)
+		return
 	}
+	steps := 0
 	for i, p := range r.GetPatterns() {
-		switch compiled, err := regexp.Compile(p); {
+		field := element(at+".patterns", i)
+		n, err := expression.Steps(p)
+		steps += n
+		switch {
 		case len(p) > maxPattern:
-			v.fail(element(at+".patterns", i), "must have at most %d bytes", maxPattern)
+			v.fail(field, "must have at most %d bytes", maxPattern)
 		case err != nil:
-			v.fail(element(at+".patterns", i), "must be a regular expression in RE2's syntax: %v", err)
-		case compiled.MatchString(""):
-			v.fail(element(at+".patterns", i), "must not match an empty text")
+			v.fail(field, "must be a regular expression in RE2's syntax: %v", err)
+		case n > expression.MaxSteps || steps > maxRuleSteps:
+			v.fail(field, "is too large: it may have %d steps, and all of a rule %d; each character is one, as often as it may be repeated",
+				expression.MaxSteps, maxRuleSteps)
+			return
+		case matchesNothing(p):
+			v.fail(field, "must not match an empty text")
 		}
 	}
 	if len(r.GetWords()) > maxWords {
@@ -138,6 +150,12 @@ func (v *validator) guardPatterns(at string, r *GuardRule) {
 	for i, t := range r.GetAllowedTools() {
 		v.required(element(at+".allowed_tools", i), t)
 	}
+}
+
+// matchesNothing reports whether a regular expression matches an empty text.
+func matchesNothing(pattern string) bool {
+	compiled, err := regexp.Compile(pattern)
+	return err == nil && compiled.MatchString("")
 }
 
 // sensitiveNames returns the names of the kinds of data, in order.

@@ -1,0 +1,46 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/policy"
+)
+
+// All expressions on a request have a bound together: what is evaluated after it refuses the request.
+func TestTheWorkOfAllPoliciesIsBounded(t *testing.T) {
+	dear := `tools.exists(a, tools.exists(b, a + b == "x"))`
+	rules := func(n int) (all []*configv1.PolicyRule) {
+		for i := range n {
+			all = append(all, &configv1.PolicyRule{Name: fmt.Sprintf("r%d", i), Deny: dear})
+		}
+		return all
+	}
+	f := facts()
+	f.Tools = strings.Split(strings.Repeat("t,", 40), ",")
+	require.Empty(t, compile(t, rules(2)...).Decide(f).Denied)
+	f = facts()
+	f.Tools = strings.Split(strings.Repeat("t,", 40), ",")
+	all := compile(t, rules(100)...)
+	d := all.Decide(f)
+	require.NotEmpty(t, d.Denied)
+	require.Contains(t, d.Message, "could not decide")
+}
+
+func TestPoliciesThatHaveNotChangedAreNotCompiledAgain(t *testing.T) {
+	p := func(name, deny string) *configv1.Policy {
+		return &configv1.Policy{Name: name, Rules: []*configv1.PolicyRule{{Name: "r", Deny: deny}}}
+	}
+	first, err := policy.Compile([]*configv1.Policy{p("a", "true"), p("b", "true")})
+	require.NoError(t, err)
+	next, err := first.Next([]*configv1.Policy{p("b", "false"), p("a", "true")})
+	require.NoError(t, err)
+	require.Same(t, first[0], next[1])
+	require.NotSame(t, first[1], next[0])
+	_, err = first.Next([]*configv1.Policy{p("c", "no")})
+	require.ErrorContains(t, err, "Policy c: rule r")
+}
