@@ -31,6 +31,7 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/turns"
 )
 
 // maxBody bounds the body of a request, in bytes.
@@ -91,6 +92,7 @@ type server struct {
 	budgeted  shared[[]adminapi.BudgetUse]
 	exports   *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
 	sums      *semaphore.Weighted // likewise, whoever has findings summed up
+	trials    *turns.Turns        // of those who try policies
 	streams   *semaphore.Weighted // of maxStreams: whoever has the request log exported
 }
 
@@ -99,7 +101,7 @@ type server struct {
 func New(c Config) http.Handler {
 	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
 		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1),
-		sums: semaphore.NewWeighted(1), streams: semaphore.NewWeighted(maxStreams)}
+		sums: semaphore.NewWeighted(1), trials: turns.New(maxTrials, maxTrialQueue), streams: semaphore.NewWeighted(maxStreams)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))

@@ -79,6 +79,9 @@ func (s *server) applyDocuments(ctx context.Context, docs []configv1.Document, p
 	return s.write(ctx, change{refs: refs, dryRun: dryRun, many: true}, func(p *plan) error {
 		var errs configv1.Errors
 		for _, d := range docs {
+			if err := ctx.Err(); err != nil { // the checks of many expressions take time
+				return err
+			}
 			err := p.put(d.Object)
 			invalid, ok := errors.AsType[configv1.Errors](err)
 			if err != nil && !ok {

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/policy"
+	"github.com/modelgate/modelgate/internal/turns"
 )
 
 const (
@@ -20,8 +22,12 @@ const (
 	trialTime = 20 * time.Second
 	// trialSince is the usual start.
 	trialSince = 24 * time.Hour
-	// maxTrialRules bounds what one request of the log costs.
+	// maxTrialRules bounds what one request of the log costs, and maxTried the bytes of its rules.
 	maxTrialRules = 1000
+	maxTried      = 8 << 20
+	// maxTrials is how many trials go on at once, in turns of organizations, and maxTrialQueue how many of each wait.
+	maxTrials     = 2
+	maxTrialQueue = 4
 	// maxTrialNames bounds the memory: clients can invent names of models.
 	maxTrialNames = 10_000
 	// trialRows and trialExamples are how many are shown.
@@ -38,21 +44,19 @@ func (s *server) testPolicies(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	policies, err := s.triedPolicies(w, r)
+	var turn turns.Turn
+	defer turn.Release()
+	piece := func() error { return s.tryInTurn(r.Context(), &turn) }
+	policies, err := s.triedPolicies(w, r, piece)
 	if err != nil {
 		return err
 	}
-	t, err := newTrial(policies)
+	t, err := newTrial(policies, piece)
 	if err != nil {
 		return err
 	}
 	t.keyName = s.knownKey
-	leave, err := s.export(r.Context()) // one at a time
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if err := s.judge(r.Context(), t, asked); err != nil {
+	if err := s.judge(r.Context(), t, asked, piece); err != nil {
 		return err
 	}
 	answer := t.result()
@@ -62,9 +66,22 @@ func (s *server) testPolicies(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, answer)
 }
 
-// triedPolicies returns those of the body. Without any, they are the stored ones that are not disabled.
-func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request) ([]*configv1.Policy, error) {
-	body, err := httpapi.ReadBody(w, r, maxApplied)
+// tryInTurn waits until the caller's organization may go on with a trial. It is called before each piece of the work.
+func (s *server) tryInTurn(ctx context.Context, turn *turns.Turn) error {
+	p, _ := PrincipalOf(ctx)
+	err := turn.Take(ctx, s.trials, cmp.Or(p.Tenant.Organization, p.Name))
+	if errors.Is(err, turns.ErrMany) {
+		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+			Code:    openai.CodeRateLimitExceeded,
+			Message: "Too many trials of policies are running. Try again when they are complete.", RetryAfter: 10 * time.Second}
+	}
+	return err
+}
+
+// triedPolicies returns those of the body. Without any, they are the stored ones that are not disabled. Piece is called
+// before each is compiled.
+func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request, piece func() error) ([]*configv1.Policy, error) {
+	body, err := httpapi.ReadBody(w, r, maxTried)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +91,23 @@ func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request) ([]*confi
 	}
 	var all []*configv1.Policy
 	var errs configv1.Errors
+	rules := 0
 	for _, d := range docs {
 		p, ok := d.Object.(*configv1.Policy)
 		if !ok {
 			return nil, openai.BadRequest("", openai.CodeInvalidValue, "Only policies can be tried, not %s.",
 				configv1.Label(d.Object))
 		}
-		errs = append(errs, d.Validate(s.config.Vendors)...)
+		if rules += len(p.GetRules()); rules > maxTrialRules {
+			return nil, tooManyRules()
+		}
 		all = append(all, p)
+	}
+	for _, d := range docs {
+		if err := piece(); err != nil {
+			return nil, err
+		}
+		errs = append(errs, d.Validate(s.config.Vendors)...)
 	}
 	if len(errs) > 0 {
 		return nil, errs
@@ -97,13 +123,13 @@ func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request) ([]*confi
 			}
 		}
 	}
-	rules := 0
+	rules = 0
 	for _, p := range all {
 		rules += len(p.GetRules())
 	}
 	switch {
 	case rules > maxTrialRules:
-		return nil, openai.BadRequest("", openai.CodeInvalidValue, "At most %d rules can be tried at once.", maxTrialRules)
+		return nil, tooManyRules()
 	case rules == 0:
 		return nil, openai.BadRequest("", openai.CodeInvalidValue,
 			"There is no policy to try: send some, or store one that is not disabled.")
@@ -112,8 +138,13 @@ func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request) ([]*confi
 	return all, nil
 }
 
-// judge has a trial judge the requests that are asked for, newest first, until the time is over.
-func (s *server) judge(ctx context.Context, t *trial, asked adminapi.ListOptions) error {
+func tooManyRules() error {
+	return openai.BadRequest("", openai.CodeInvalidValue, "At most %d rules can be tried at once.", maxTrialRules)
+}
+
+// judge has a trial judge the requests that are asked for, newest first, until the time is over. Piece is called before
+// each.
+func (s *server) judge(ctx context.Context, t *trial, asked adminapi.ListOptions, piece func() error) error {
 	now := time.Now()
 	if asked.Filters["start"] == "" {
 		asked.Filters["start"] = strconv.FormatInt(now.Add(-trialSince).Unix(), 10)
@@ -134,15 +165,15 @@ func (s *server) judge(ctx context.Context, t *trial, asked adminapi.ListOptions
 				t.answer.JudgedFrom = &page.Items[max(i-1, 0)].Start
 				return nil
 			}
+			if err := piece(); err != nil {
+				return err
+			}
 			if err := t.add(&page.Items[i]); err != nil {
 				return err
 			}
 		}
 		if asked.After = page.Next; asked.After == "" {
 			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
 		}
 	}
 }
@@ -169,8 +200,8 @@ type trial struct {
 	keys, models map[string]int64
 }
 
-func newTrial(policies []*configv1.Policy) (*trial, error) {
-	compiled, err := policy.NewTrial(policies)
+func newTrial(policies []*configv1.Policy, piece func() error) (*trial, error) {
+	compiled, err := policy.NewTrial(policies, piece)
 	t := &trial{policies: compiled, rules: map[string]*adminapi.PolicyTrialRule{}, keys: map[string]int64{},
 		models: map[string]int64{}}
 	for _, p := range policies {

@@ -25,10 +25,21 @@ type Verdict struct {
 	Unknown []string
 }
 
-// NewTrial makes policies ready for a trial. The error names the one that is wrong.
-func NewTrial(configs []*configv1.Policy) (*Trial, error) {
-	all, err := compile(configs, cel.EvalOptions(cel.OptPartialEval))
-	return &Trial{all}, err
+// NewTrial makes policies ready for a trial. The error names the one that is wrong, or is that of piece, which is called
+// before each.
+func NewTrial(configs []*configv1.Policy, piece func() error) (*Trial, error) {
+	t := &Trial{}
+	for _, c := range configs {
+		if err := piece(); err != nil {
+			return nil, err
+		}
+		made, err := compile([]*configv1.Policy{c}, cel.EvalOptions(cel.OptPartialEval))
+		if err != nil {
+			return nil, err
+		}
+		t.policies = append(t.policies, made...)
+	}
+	return t, nil
 }
 
 // Judge returns the verdicts of the rules that apply to a request, or may, up to the first that surely refuses it.

@@ -29,7 +29,7 @@ func TestATrialDoesNotGuess(t *testing.T) {
 		`tools.exists(t, t.startsWith(model + ""))`: {{Rule: "p/r", Unknown: []string{"tools"}}},
 	} {
 		trial, err := policy.NewTrial([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{{Name: "r",
-			Deny: deny}}}})
+			Deny: deny}}}}, piece)
 		require.NoError(t, err, deny)
 		got, err := trial.Judge(facts(), unknown)
 		require.NoError(t, err, deny)
@@ -41,7 +41,7 @@ func TestATrialEndsAtTheRuleThatRefuses(t *testing.T) {
 	rules := []*configv1.PolicyRule{{Name: "seen", Deny: "true", Observe: true}, {Name: "perhaps", Deny: "size > 1"},
 		{Name: "no", Deny: "false"}, {Name: "surely", Deny: "stream"}, {Name: "never", Deny: "true"}}
 	trial, err := policy.NewTrial([]*configv1.Policy{{Name: "q", Organization: "other", Rules: rules}, {Name: "p",
-		Rules: rules}})
+		Rules: rules}}, piece)
 	require.NoError(t, err)
 	got, err := trial.Judge(facts(), []string{"size"})
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestATrialEndsAtTheRuleThatRefuses(t *testing.T) {
 func TestATrialSaysWhichModelIsChosen(t *testing.T) {
 	trial, err := policy.NewTrial([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{
 		{Name: "perhaps", When: "size > 1", UseModel: "a"}, {Name: "surely", When: "stream", UseModel: "b"},
-		{Name: "late", When: "true", UseModel: "c"}, {Name: "no", Deny: "true"}}}})
+		{Name: "late", When: "true", UseModel: "c"}, {Name: "no", Deny: "true"}}}}, piece)
 	require.NoError(t, err)
 	got, err := trial.Judge(facts(), []string{"size"})
 	require.NoError(t, err)
@@ -63,3 +63,5 @@ func TestATrialSaysWhichModelIsChosen(t *testing.T) {
 		Model: "b"},
 		{Rule: "p/no"}}, got)
 }
+
+func piece() error { return nil }
