@@ -70,7 +70,7 @@ var table = []rule{
 		[]string{"github.com/tidwall/gjson"}},
 	{"internal/inbound/*", []string{"api/openai", "internal/chat", "internal/inbound", "internal/provider",
 		"internal/provider/overchat", "internal/provider/reasoning", "internal/provider/schema",
-		"internal/inbound/compose", "internal/inbound/openai"}, nil},
+		"internal/jsonwalk", "internal/inbound/compose", "internal/inbound/openai"}, nil},
 	{"internal/provider", []string{"api/...", "internal/chat", "internal/secret"}, nil},
 	{"internal/provider/providertest", []string{"internal/...", "api/..."}, nil},
 	{"internal/catalog", []string{"api/config/...", "internal/memo"}, nil},

@@ -81,6 +81,7 @@ const (
 	CodeMethodNotSupported         = "method_not_supported"
 	CodeMissing                    = "missing"
 	CodeMissingRequiredParameter   = "missing_required_parameter"
+	CodeModelNotAllowed            = "model_not_allowed"
 	CodeModelNotAvailable          = "model_not_available"
 	CodeModelNotFound              = "model_not_found"
 	CodeNoModel                    = "no_model"

@@ -41,6 +41,15 @@ func (o *Object) Get(name string) jsontext.Value {
 	return nil
 }
 
+// Member returns the name and the JSON value of a member, by its place, and whether there is one.
+func (o *Object) Member(i int) (name string, value []byte, ok bool) {
+	if i >= len(o.members) {
+		return "", nil, false
+	}
+	m := &o.members[i]
+	return m.name, o.Body[m.start:m.end], true
+}
+
 // Edit returns a copy of the body with the edits applied. New members are added at the end.
 func (o *Object) Edit(edits ...Edit) []byte {
 	size := len(o.Body)

@@ -84,8 +84,8 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 			continue
 		}
 		if _, ok := rates.In(s.Tier); !ok {
-			return openai.BadRequest("service_tier", openai.CodeUnsupportedParameter,
-				"The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
+			return openai.BadRequest(s.TierParam, openai.CodeUnsupportedParameter,
+				"The service tier has no price for this model, and your key has a budget. Leave '%s' out.", s.TierParam)
 		}
 		for _, of := range s.Tools {
 			if _, ok := rates.Calls(of.Tool, 1); !ok && of.Tool != metering.SearchUnit {

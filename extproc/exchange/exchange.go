@@ -77,6 +77,7 @@ type Exchange struct {
 	includeUsage bool
 	echo         []byte        // see chat.Asked
 	facts        *policy.Facts // for expressions; nil: none has asked
+	offers       offers        // what the request has the vendor do
 	active       *routing.Plan
 	pending      *passing // the request of a Route, until the body to be signed is complete
 	queued       Reply    // until it is the request's turn

@@ -96,6 +96,9 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work,
 		}
 		return body, r, nil
 	}
+	if set.LimitsTools() && looked.Blocked == "" {
+		looked.Blocked = x.guardTools(set, r, body, looked.Findings)
+	}
 	for of, n := range looked.Findings {
 		x.found(of, n)
 	}

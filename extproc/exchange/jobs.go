@@ -133,7 +133,7 @@ func (x *Exchange) fits(ctx context.Context, r inbound.Request, body []byte) *op
 	}
 	wanted := limit.Amounts{limit.Cost: 1}
 	if model, err := x.config.Resolve(x.key, r.Model); err == nil { // otherwise the job service reports it
-		d := metering.DemandOf(x.operation, r, body)
+		d := metering.DemandOf(x.operation, r, body, nil) // the request of the job service reserves what tools cost
 		wanted = amounts(&d, x.env.derived(x.config), set, x.config.Reached(model))
 	}
 	x.charging.rules = set

@@ -11,8 +11,15 @@ import (
 // place, plan takes it and returns true. An error is an *openai.Error.
 func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a routing.Attempt, free bool, err error) {
 	x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
-	x.active, a, free, err = x.config.Plan(ctx, &routing.PlanRequest{ID: x.record.ID, Model: r.Model, Request: r.Encoder,
+	j := x.judgeOf(r)
+	o := &routing.PlanRequest{ID: x.record.ID, Model: r.Model, Request: r.Encoder,
 		ByPlace: x.hasPlaces, Session: x.operation == realtime, Guarded: x.guarded.looksAtAnswer(),
-		Now: x.env.Now, Random: x.env.Random, Gates: &x.env.gates, Cooldown: &x.env.Cooldown, Trace: x})
+		Now: x.env.Now, Random: x.env.Random, Gates: &x.env.gates, Cooldown: &x.env.Cooldown, Trace: x}
+	if j != nil {
+		o.Judge = j
+	}
+	if x.active, a, free, err = x.config.Plan(ctx, o); j != nil {
+		j.planned = true
+	}
 	return a, free, err
 }

@@ -42,7 +42,7 @@ func (x *Exchange) factsOf(r inbound.Request, body []byte) *policy.Facts {
 		Project: x.key.Project, User: x.key.User(), Token: x.key.Claims(), Model: r.Model, Operation: x.record.Operation,
 		Stream: r.Stream, Tools: []string{}, Address: x.address, Now: x.record.Start}
 	if body != nil {
-		x.facts.Read(body)
+		x.facts.Read(body, x.offersOf(r, body))
 	}
 	return x.facts
 }

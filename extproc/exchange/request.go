@@ -224,6 +224,7 @@ func (x *Exchange) afterGuards(ctx context.Context, given, body []byte, r inboun
 
 // goOn plans the attempts of a request that is to be sent.
 func (x *Exchange) goOn(ctx context.Context, given, body []byte, r inbound.Request) Reply {
+	x.offersOf(r, body)
 	first, free, err := x.plan(ctx, r)
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
 		return x.countHere(ctx, here, given, body, r)
@@ -263,7 +264,7 @@ func (x *Exchange) unmetered(d metering.Demand) (*openai.Error, string) {
 
 // demand returns what a request may use.
 func (x *Exchange) demand(r inbound.Request, body []byte) metering.Demand {
-	d := metering.DemandOf(x.operation, r, body)
+	d := metering.DemandOf(x.operation, r, body, x.offers.priced())
 	if x.operation.Free {
 		return metering.Demand{User: d.User, Answers: 1}
 	}

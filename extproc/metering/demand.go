@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
@@ -39,8 +40,9 @@ type Demand struct {
 	*Surcharges          // nil: none
 }
 
-// DemandOf reads the demand of a request. The request was checked; absurd values in an unchecked one are ignored.
-func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
+// DemandOf reads the demand of a request, which has the vendor do what it offers. The request was checked; absurd
+// values in an unchecked one are ignored.
+func DemandOf(op *inbound.Operation, r inbound.Request, body []byte, offers *offered.List) Demand {
 	d := Demand{Output: -1, Answers: 1, Input: textTokens(body)}
 	get := func(name string) gjson.Result { return gjson.GetBytes(body, name) }
 	switch known, ok := r.Encoder.(interface{ Get(string) jsontext.Value }); {
@@ -54,7 +56,7 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 	}
 	d.HourCache = AsksHourCache(body)
 	d.User = userOf(get("user").Str)
-	if d.Surcharges = surchargesOf(get); op.Name == "rerank" {
+	if d.Surcharges = surchargesOf(offers, count(get("max_tool_calls"))); op.Name == "rerank" {
 		d.Surcharges = rankingOf(get("documents"))
 	}
 	d.Background = op.Name == "responses" && get("background").Bool()

@@ -34,6 +34,15 @@ func (t *Table) Resolve(k *access.Client, name string) (string, error) {
 	return "", withCandidates(openai.ModelNotFound(name), " Several providers list it, please name one of: ", listing)
 }
 
+// MayReach reports whether a key may use a provider's own model that a request names beside its model. An empty name
+// stands for any model of the provider.
+func (t *Table) MayReach(k *access.Client, provider, model string) bool {
+	if model == "" {
+		return Allows(k, provider+"/*")
+	}
+	return t.mayUse(k, provider+"/"+model)
+}
+
 // ResolveKey is Resolve for a key. It returns an error if the key may not use a model of that name.
 func (t *Table) ResolveKey(key *configv1.Key, name string) (string, error) {
 	return t.Resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(),

@@ -37,6 +37,7 @@ type Plan struct {
 
 	gates   *Gates
 	guarded bool            // see PlanRequest
+	judge   Judge           // see PlanRequest; nil: nothing judges
 	trace   message.Headers // for the targets that get them
 	few     [2]Target       // the targets of a model that is not listed
 	first   encoded         // until it is sent
@@ -107,17 +108,25 @@ type Attempt struct {
 
 // A PlanRequest has the inputs of a plan.
 type PlanRequest struct {
-	ID       string // of the exchange
-	Model    string // resolved
-	Request  inbound.Encoder
-	ByPlace  bool // Envoy has clusters by place
-	Session  bool // the request opens a session of the Realtime API
-	Guarded  bool // a guardrail looks at the answer
+	ID      string // of the exchange
+	Model   string // resolved
+	Request inbound.Encoder
+	ByPlace bool // Envoy has clusters by place
+	Session bool // the request opens a session of the Realtime API
+	Guarded bool // a guardrail looks at the answer
+	// Judge decides on the request of each attempt before it is sent. Nil: nothing has to.
+	Judge    Judge
 	Now      func() time.Time
 	Random   func(n uint32) uint32
 	Gates    *Gates
 	Cooldown *Cooldown
 	Trace    Trace
+}
+
+// A Judge decides whether a request may go to a target as it is encoded. It judges attempts after the first on another
+// stream. An error is an *openai.Error.
+type Judge interface {
+	Judge(t Target, body []byte) error
 }
 
 // A Trace is the trace that the attempts of a request join.
@@ -131,7 +140,7 @@ type Trace interface {
 // context ends with the exchange.
 func (t *Table) Plan(ctx context.Context, o *PlanRequest) (p *Plan, a Attempt, free bool, err error) {
 	p = &Plan{ID: o.ID, Kind: envoy.KindLLM, request: o.Request, now: o.Now, catalog: t.Catalog, gates: o.Gates,
-		guarded: o.Guarded}
+		guarded: o.Guarded, judge: o.Judge}
 	if o.Session {
 		p.Kind = envoy.KindSession
 	}
@@ -368,6 +377,9 @@ func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
 		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
 	}
 	r, answer, err := request.Encode(vendor, target)
+	if err == nil && p.judge != nil && !unsent {
+		err = p.judge.Judge(t, r.Body)
+	}
 	return encoded{r, answer}, err
 }
 

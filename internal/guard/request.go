@@ -119,12 +119,6 @@ func (w *walk) value(ctx context.Context, name string, isText, all bool) error {
 			return err
 		}
 		return w.text(ctx, raw, int(w.dec.InputOffset())-len(raw))
-	case kind == '{' && (name == "tools" || name == "functions"), kind == '[' && (name == "tools" || name == "functions"):
-		raw, err := w.dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		return w.tools(raw)
 	}
 	return w.dec.SkipValue()
 }
@@ -213,30 +207,6 @@ func (w *walk) gather(text string) {
 	if w.gathers && text != "" {
 		w.texts = append(w.texts, text)
 	}
-}
-
-// tools looks at the names of the tools that a request offers.
-func (w *walk) tools(raw []byte) error {
-	var rules []*rule
-	for _, r := range w.set.rules {
-		if len(r.config.GetAllowedTools()) > 0 {
-			rules = append(rules, r)
-		}
-	}
-	if len(rules) == 0 {
-		return nil
-	}
-	for _, name := range ToolNames(raw) {
-		for _, r := range rules {
-			if slices.ContainsFunc(r.config.GetAllowedTools(), func(p string) bool { return configv1.Matches(p, name) }) {
-				continue
-			}
-			if w.found(r) {
-				return errBlocked
-			}
-		}
-	}
-	return nil
 }
 
 // found notes a finding that is no text. It is true if the rule refuses the request.

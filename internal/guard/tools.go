@@ -1,39 +1,40 @@
 package guard
 
 import (
-	"cmp"
+	"slices"
 
-	"github.com/tidwall/gjson"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/offered"
 )
 
-// ToolNames returns the names of tools, in the dialect of any client. A tool that a vendor runs has its type as its
-// name, if it has no other.
-func ToolNames(raw []byte) []string {
-	var names []string
-	list := gjson.ParseBytes(raw)
-	list.ForEach(func(_, tool gjson.Result) bool {
-		name := cmp.Or(tool.Get("function.name").Str, tool.Get("name").Str)
-		declared := tool.Get("functionDeclarations")
-		if !declared.Exists() {
-			declared = tool.Get("function_declarations")
+// LimitsTools reports whether a rule lists the tools that a request may offer. A nil set has none.
+func (s *Set) LimitsTools() bool {
+	return s != nil && slices.ContainsFunc(s.rules, (*rule).limitsTools)
+}
+
+func (r *rule) limitsTools() bool { return len(r.config.GetAllowedTools()) > 0 }
+
+// Tools looks at tools that a request offers, and adds to the findings each that a rule does not list. It returns the
+// rule that refuses the request, or "".
+func (s *Set) Tools(tools []offered.Tool, findings Findings) (blocked string) {
+	for _, r := range s.rules {
+		if !r.limitsTools() {
+			continue
 		}
-		switch {
-		case name != "":
-			names = append(names, name)
-		case declared.Exists():
-			declared.ForEach(func(_, f gjson.Result) bool {
-				names = append(names, f.Get("name").Str)
-				return true
-			})
-		case tool.Get("type").Str != "":
-			names = append(names, tool.Get("type").Str)
-		default: // Google's own: {"googleSearch": {}}
-			tool.ForEach(func(key, _ gjson.Result) bool {
-				names = append(names, key.Str)
-				return true
-			})
+		for i := range tools {
+			if tools[i].Matches(r.allows) {
+				continue
+			}
+			findings.add(r, SideRequest)
+			if r.config.GetMode() == configv1.GuardMode_BLOCK {
+				return r.name
+			}
 		}
-		return true
-	})
-	return names
+	}
+	return ""
+}
+
+// allows reports whether the rule lists a tool.
+func (r *rule) allows(name string) bool {
+	return slices.ContainsFunc(r.config.GetAllowedTools(), func(p string) bool { return configv1.Matches(p, name) })
 }

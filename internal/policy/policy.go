@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/offered"
 )
 
 // Policies are those of a configuration. They are immutable.
@@ -106,16 +106,16 @@ func (f *Facts) evaluate(expression cel.Program, values any) (ref.Val, error) {
 	return out, err
 }
 
-// Read adds what a request says itself: its user, unless there is one, its tools and its size. Of a form it is only
-// the size.
-func (f *Facts) Read(body []byte) {
+// Read adds what a request says itself: its user, unless there is one, what it has a vendor do and its size. Of a form it
+// is only the size.
+func (f *Facts) Read(body []byte, offers *offered.List) {
 	f.Size = len(body)
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		return
 	}
-	said := gjson.GetManyBytes(body, "user", "metadata.user_id", "tools")
+	said := gjson.GetManyBytes(body, "user", "metadata.user_id")
 	f.User = cmp.Or(f.User, said[0].Str, said[1].Str)
-	f.Tools = append(f.Tools, guard.ToolNames([]byte(said[2].Raw))...)
+	f.Tools = append(f.Tools, offers.Names()...)
 }
 
 // Fits reports whether an expression is true for a request, or fails.

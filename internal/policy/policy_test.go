@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/policy"
 )
 
@@ -167,9 +168,9 @@ func BenchmarkDecide(b *testing.B) {
 func TestAFormSaysOnlyHowLargeItIs(t *testing.T) {
 	const said = `{"user":"ann","tools":[{"type":"function","function":{"name":"search"}}]}`
 	var f, form policy.Facts
-	f.Read([]byte("\n " + said))
+	f.Read([]byte("\n "+said), offered.Read([]byte(said)))
 	require.Equal(t, policy.Facts{User: "ann", Tools: []string{"search"}, Size: len(said) + 2}, f)
 	const written = "--x\r\ncontent-disposition: form-data; name=\"prompt\"\r\n\r\n" + said
-	form.Read([]byte(written))
+	form.Read([]byte(written), offered.Read([]byte(written)))
 	require.Equal(t, policy.Facts{Size: len(written)}, form, "what a text in it looks like is not what the request says")
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/respcache"
@@ -93,7 +94,8 @@ func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operat
 	f := policy.Facts{Key: key.GetName(), KeyName: key.GetDisplayName(), Organization: key.GetOrganization(),
 		Project: key.GetProject(), Model: model, Operation: operation, Stream: gjson.GetBytes(body, "stream").Bool(),
 		Tools: []string{}, Now: time.Now()}
-	f.Read(body)
+	offers := offered.Read(body)
+	f.Read(body, offers)
 	set := e.rails.For(guard.Client{Key: key.GetName(), Organization: key.GetOrganization(),
 		Project: key.GetProject()}, model, f.Fits)
 	if set == nil {
@@ -102,6 +104,9 @@ func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operat
 	looked, err := set.Request(ctx, guard.NewWork(), body)
 	if err != nil {
 		return nil // the refusal says so
+	}
+	if set.LimitsTools() && offers != nil {
+		set.Tools(offers.Tools, looked.Findings)
 	}
 	all := looked.Findings.Texts()
 	for _, side := range []configv1.GuardSide{configv1.GuardSide_REQUESTS, configv1.GuardSide_ANSWERS} {

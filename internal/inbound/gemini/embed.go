@@ -21,6 +21,11 @@ type embedBody struct {
 	Dimensions *int64  `json:"outputDimensionality"`
 }
 
+// An embedAllBody asks for the embeddings of several.
+type embedAllBody struct {
+	Requests []embedBody `json:"requests"`
+}
+
 // An embedRequest is a request for embeddings.
 type embedRequest struct{ *openai.EmbeddingRequest }
 
@@ -30,21 +35,19 @@ func parseEmbed(h inbound.Head, data []byte) (inbound.Request, error) {
 	if _, err := object(model, data); err != nil {
 		return inbound.Request{}, err
 	}
-	if err := json.Unmarshal(data, &one, protoJSON); err != nil {
+	if err := embedShape.read(data, &one); err != nil {
 		return inbound.Request{}, notRead(err)
 	}
 	return embedAs(model, []string{"content"}, []embedBody{one})
 }
 
 func parseEmbedAll(h inbound.Head, data []byte) (inbound.Request, error) {
-	var all struct {
-		Requests []embedBody `json:"requests"`
-	}
+	var all embedAllBody
 	model, _, _ := split(h.Path)
 	if _, err := object(model, data); err != nil {
 		return inbound.Request{}, err
 	}
-	if err := json.Unmarshal(data, &all, protoJSON); err != nil {
+	if err := embedAllShape.read(data, &all); err != nil {
 		return inbound.Request{}, notRead(err)
 	}
 	if len(all.Requests) == 0 {

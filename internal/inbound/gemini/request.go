@@ -3,7 +3,6 @@ package gemini
 import (
 	"sync"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
@@ -15,9 +14,6 @@ import (
 
 // maxModelName bounds the name of a model, which errors and logs repeat.
 const maxModelName = 256
-
-// protoJSON reads names in camel case and with underscores, as Google's servers do.
-var protoJSON = json.MatchCaseInsensitiveNames(true)
 
 // A body is the body of a request. A value that passes as it is stays raw.
 type body struct {
@@ -169,7 +165,11 @@ func object(model string, data []byte) (gjson.Result, error) {
 		return gjson.Result{}, openai.BadRequest("model", openai.CodeInvalidValue,
 			"model: The name may have %d bytes at most.", maxModelName)
 	}
-	return gjson.ParseBytes(data), openai.CheckObject(data)
+	err := openai.CheckObject(data)
+	if err == nil {
+		err = requestShape.checkSpelling(data)
+	}
+	return gjson.ParseBytes(data), err
 }
 
 // either returns the member of an object with a name in camel case or with underscores.
@@ -237,13 +237,11 @@ var asChat = map[string][2]string{
 func (r *request) Get(name string) jsontext.Value {
 	root := gjson.ParseBytes(r.sent.Body)
 	if names, ok := asChat[name]; ok {
-		return jsontext.Value(either(either(root, "generationConfig", "generation_config"), names[0], names[1]).Raw)
-	}
-	switch name {
-	case "service_tier":
-		return jsontext.Value(either(root, "serviceTier", name).Raw)
-	case "tools":
-		return jsontext.Value(root.Get(name).Raw)
+		v := either(either(root, "generationConfig", "generation_config"), names[0], names[1])
+		if v.Type == gjson.String { // Google takes numbers as texts too
+			return jsontext.Value(v.Str)
+		}
+		return jsontext.Value(v.Raw)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -20,7 +19,7 @@ func (r *request) translate() error {
 	if r.whole != nil {
 		read = r.whole
 	}
-	if err := json.Unmarshal(read, r.body, protoJSON); err != nil {
+	if err := requestShape.read(read, r.body); err != nil {
 		return notRead(err)
 	}
 	if err := r.check(); err != nil {

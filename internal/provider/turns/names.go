@@ -118,3 +118,11 @@ func Arguments(s string) jsontext.Value {
 	}
 	return append(openai.AppendString([]byte(`{"_raw":`), s), '}')
 }
+
+// SentNames returns the names, other than its own, under which a vendor may get a tool.
+func SentNames(name string) []string {
+	if isIdentifier(name) && name[0] != '-' && (name[0] < '0' || name[0] > '9') {
+		return nil
+	}
+	return []string{Identifier(name), Identifier("_" + name + " ")}
+}

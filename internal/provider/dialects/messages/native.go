@@ -41,7 +41,7 @@ func EncodeNative(vendor string, r provider.NativeRequest, model, version string
 	dst = text(dst, "model", model)
 	jsonwalk.Object(src, jsonwalk.Between(src, 0), func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(src, start)
-		switch member := string(src[name+1 : nameEnd-1]); {
+		switch member := openai.Unquote(src[name:nameEnd]); {
 		case member == "model", member == "anthropic_version", member == "anthropic_beta":
 		case slices.Contains(without, member):
 		default:

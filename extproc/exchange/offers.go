@@ -1,0 +1,250 @@
+package exchange
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/offered"
+	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
+)
+
+// offers are what a request has the vendor do, read from the client's request and from that of the first attempt. A
+// nil list has nothing.
+type offers struct {
+	isRead   bool
+	client   *offered.List
+	isJudged bool
+	sent     *offered.List
+}
+
+// priced returns the list that prices are for: what goes out, where that was read.
+func (o *offers) priced() *offered.List {
+	if o.isJudged {
+		return o.sent
+	}
+	return o.client
+}
+
+// offersOf returns what the client's request has a vendor do. It is read once.
+func (x *Exchange) offersOf(r inbound.Request, body []byte) *offered.List {
+	o := &x.offers
+	if o.isRead {
+		return o.client
+	}
+	o.isRead = true
+	switch of := r.Encoder.(type) {
+	case offered.Indexed:
+		o.client = offered.ReadIndexed(of)
+	case offered.Form:
+		if o.client = offered.Read(body); mediaType(x.head.ContentType) == contentTypeForm {
+			o.client = offered.ReadForm(of)
+		}
+	default:
+		o.client = offered.Read(body)
+	}
+	if l := o.client; l != nil && l.Model != "" && x.operation.Path == "" && !sameModel(l.Model, r.Model) {
+		l.Models = append(l.Models, offered.Model{Name: l.Model, Member: "model"}) // the path names another
+	}
+	return o.client
+}
+
+// sameModel reports whether a Gemini request names in its body the model of its path.
+func sameModel(named, asked string) bool {
+	named = strings.TrimPrefix(named, "models/")
+	return named == asked || strings.HasSuffix(asked, "/"+named)
+}
+
+// guardTools has the rules that list tools look at those that a client offers, and returns the rule that refuses them.
+// What is a switch, or unknown, is judged as it goes out.
+func (x *Exchange) guardTools(set *guard.Set, r inbound.Request, body []byte, findings guard.Findings) string {
+	l := x.offersOf(r, body)
+	if l == nil {
+		return ""
+	}
+	return set.Tools(slices.DeleteFunc(slices.Clone(l.Tools), func(t offered.Tool) bool { return !isDeclared(&t) }),
+		findings)
+}
+
+// isDeclared reports whether a guardrail judges a tool as the client declares it.
+func isDeclared(t *offered.Tool) bool { return t.Kind < offered.Switch }
+
+// A judge decides on what goes to vendors. What it decides for the first attempt is what retries are held to.
+type judge struct {
+	x        *Exchange
+	request  inbound.Request
+	set      *guard.Set // nil: no rule lists tools
+	declared *offered.Cover
+	known    *offered.Cover // by policies; nil: none has asked
+	planned  bool           // the first attempt is on its way
+	fees     []offered.Fee  // of the first attempt
+}
+
+// judgeOf returns what judges the attempts of a request; nil if nothing has to.
+func (x *Exchange) judgeOf(r inbound.Request) *judge {
+	if x.operation == realtime {
+		return nil
+	}
+	l := x.offers.client
+	j := &judge{x: x, request: r}
+	if x.guarded.set.LimitsTools() {
+		j.set, j.declared = x.guarded.set, l.Cover(isDeclared)
+	}
+	if x.facts != nil {
+		j.known = l.Cover(func(*offered.Tool) bool { return true })
+	}
+	if j.set == nil && j.known == nil && !l.HasMore() {
+		return nil
+	}
+	return j
+}
+
+// Judge implements routing.Judge.
+func (j *judge) Judge(t routing.Target, body []byte) error {
+	out := offered.Read(body)
+	if mediaType(j.x.head.ContentType) == contentTypeForm {
+		out = j.x.offers.client // it passes as it is
+	}
+	if e := j.rights(t, out); e != nil {
+		return e
+	}
+	if e := j.tools(out); e != nil {
+		return e
+	}
+	if j.planned {
+		return j.prices(out)
+	}
+	j.x.offers.isJudged, j.x.offers.sent = true, out
+	if out != nil {
+		j.fees = out.Fees
+	}
+	return nil
+}
+
+// rights returns the error of a request that reaches a model beside its own that the key may not use.
+func (j *judge) rights(t routing.Target, out *offered.List) error {
+	if out == nil || j.x.key == nil {
+		return nil
+	}
+	provider := t.Provider.Config.GetName()
+	models := out.Models
+	if c := j.x.offers.client; c != nil && j.x.operation.Path == "" { // the path has the model, and the body may too
+		models = append(models[:len(models):len(models)], c.Models...)
+	}
+	for _, m := range models {
+		if j.x.config.MayReach(j.x.key, provider, m.Name) {
+			continue
+		}
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeModelNotAllowed, Param: m.Member, NoRetry: true,
+			Message: "'" + m.Member + "' can lead to other models than 'model', which this key may not use. Leave it out."}
+	}
+	return nil
+}
+
+// tools has guardrails and policies judge the tools that go out, unless they judged them as the client's.
+func (j *judge) tools(out *offered.List) error {
+	if out == nil || j.set == nil && j.known == nil {
+		return nil
+	}
+	var found, unknown []offered.Tool
+	for i := range out.Tools {
+		t := &out.Tools[i]
+		if isAnswer(t) {
+			continue
+		}
+		if j.set != nil && !j.declared.Has(t) {
+			found = append(found, *t)
+		}
+		if j.known != nil && !j.known.Has(t) {
+			unknown = append(unknown, *t)
+		}
+	}
+	if len(found) > 0 {
+		if e := j.guard(found); e != nil {
+			return e
+		}
+	}
+	if len(unknown) > 0 {
+		return j.decide(unknown)
+	}
+	return nil
+}
+
+// isAnswer reports whether a tool is the gateway's own, for structured output.
+func isAnswer(t *offered.Tool) bool {
+	return t.Kind == offered.Function && strings.TrimRight(t.Name, "_") == messages.AnswerTool
+}
+
+// guard has guardrails judge tools that go out.
+func (j *judge) guard(tools []offered.Tool) error {
+	findings := guard.Findings{}
+	blocked := j.set.Tools(tools, findings)
+	if !j.planned {
+		for of, n := range findings {
+			j.x.found(of, n)
+		}
+	}
+	if blocked == "" {
+		return nil
+	}
+	if !j.planned {
+		j.x.record.RefusedBy = "guardrail " + blocked
+	}
+	return contentBlocked(blocked)
+}
+
+// decide has policies decide again, with tools that only show as the request goes out: the definitions of functions
+// that the conversation has called, for example. A retry must have no other tools than the first attempt.
+func (j *judge) decide(tools []offered.Tool) error {
+	if j.planned {
+		return notJudged(tools[0].Name)
+	}
+	x, facts := j.x, *j.x.facts
+	facts.Tools = append(slices.Clone(facts.Tools), (&offered.List{Tools: tools}).Names()...)
+	d := x.config.Policies.Decide(&facts)
+	if d.Denied != "" {
+		return x.deny(j.request.Model, d.Denied, d.Message)
+	}
+	fits := func(when cel.Program) bool { return facts.Fits(when) }
+	same := cmp.Or(d.Chosen, x.chosenBy()) == x.chosenBy()
+	if !same || x.config.Rails.For(x.guardClient(), facts.Model, fits).Chosen() != x.guarded.set.Chosen() {
+		return notJudged(tools[0].Name)
+	}
+	x.facts.Tools = facts.Tools
+	j.known = x.offers.client.Cover(func(*offered.Tool) bool { return true }).With(tools)
+	return nil
+}
+
+// chosenBy returns the rule that has chosen another model, or "".
+func (x *Exchange) chosenBy() string {
+	rule, _, _ := strings.Cut(x.record.Policy, " instead of ")
+	return rule
+}
+
+// notJudged is the error of a request that offers a tool on which nobody has decided.
+func notJudged(tool string) error {
+	return openai.BadRequest("tools", openai.CodeNotGuarded,
+		"The provider of this model would get the tool '%s', on which the policies of this key have not decided.", tool)
+}
+
+// prices holds a retry to what the first attempt was charged for.
+func (j *judge) prices(out *offered.List) error {
+	if rules := j.x.charging.rules; out == nil || rules == nil || !rules.Budget {
+		return nil
+	}
+	for _, f := range out.Fees {
+		if !slices.ContainsFunc(j.fees, func(of offered.Fee) bool { return of.Tool == f.Tool }) {
+			return openai.BadRequest(f.Member, openai.CodeUnsupportedParameter,
+				"What '%s' has the provider do has no price for this model, and your key has a budget.", f.Member)
+		}
+	}
+	return nil
+}

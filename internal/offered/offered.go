@@ -1,0 +1,453 @@
+// Package offered reads what a request has a vendor do besides answering: the tools that it offers, what the vendor
+// runs by itself, the models that it names and the service tier. Guardrails, policies, prices and the rights of keys
+// all decide on this one reading. It holds for the dialects of clients and of vendors, so the same code reads what a
+// client sends and what goes out.
+//
+// A member that the table does not know is unknown, and not harmless: a rule that lists what is known fails it.
+package offered
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// A Kind is what a tool is.
+type Kind uint8
+
+// The kinds of tools. A Switch is a member of the request that has the vendor run something. Unknown is anything that
+// may do so.
+const (
+	Function Kind = iota
+	Custom
+	Server
+	MCP
+	Switch
+	Unknown
+)
+
+// A Tool is something that the vendor is to offer the model, or to run.
+type Tool struct {
+	Kind Kind
+	// Name is the name of a function or of a custom tool. A tool that the vendor runs has its type as its name, whatever
+	// its member "name" says. A Switch has the name of its member. What is unknown is "unknown:<member>".
+	Name string
+	// Class is a common name of what vendors call differently, such as "web_search". Functions have none.
+	Class string
+	// Alias is the name of a function of a namespace at vendors without namespaces.
+	Alias  string
+	Member string // of the request, in which it stands
+}
+
+// A Fee is what a vendor may bill besides tokens, or at another price than usual.
+type Fee struct{ Tool, Member string }
+
+// A Model is another model that a request names, or lets the vendor choose.
+type Model struct {
+	Name   string // empty: it is the vendor's choice, or is not known
+	Member string
+}
+
+// A List is what one request has the vendor do.
+type List struct {
+	Tools      []Tool
+	Models     []Model
+	Fees       []Fee  // each once
+	Model      string // the request's own
+	Tier       string // the service tier; empty: none is asked for
+	TierMember string
+}
+
+// maxTools bounds what is read of a request. Beyond it everything is one unknown tool.
+const maxTools = 20_000
+
+// maxFees bounds the fees. Vendors have about ten.
+const maxFees = 64
+
+// IsPlain reports whether a member of a request neither offers a tool, nor names another model, nor changes the price.
+func IsPlain(name string, value []byte) bool {
+	m, ok := members[name]
+	switch {
+	case !ok:
+		return false
+	case m.does == 0:
+		return true
+	case m.does == isOwn:
+		return value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && bytes.LastIndexByte(value, ':') < 0
+	case m.does == hasItems:
+		return value[0] != '[' || !bytes.Contains(value, []byte("tools")) && !bytes.Contains(value, []byte(`\u00`))
+	}
+	return m.does&ifObject != 0 && value[0] != '{'
+}
+
+// Read returns what a body has the vendor do, or nil if that is nothing. The body was checked: it is valid JSON
+// without duplicate names. A body that is no JSON object has nothing.
+func Read(body []byte) *List {
+	l := &List{}
+	if begin(body) >= 0 {
+		l.object(body, "")
+	}
+	return l.orNil()
+}
+
+// A Form is a request that is no JSON.
+type Form interface{ Field(name string) string }
+
+// formMembers are the fields of a form that are looked for, because each search reads the whole form.
+var formMembers = [...]string{"service_tier", "models", "fallbacks", "preset", "plugins", "route", "provider",
+	"extra_body"}
+
+// ReadForm is Read for a form.
+func ReadForm(f Form) *List {
+	l := &List{}
+	for _, name := range formMembers {
+		if v := f.Field(name); v != "" {
+			l.Add(name, openai.AppendString(nil, v))
+		}
+	}
+	return l.orNil()
+}
+
+// An Indexed is a body whose members were found before: see [openai.Object.Member].
+type Indexed interface {
+	Member(i int) (name string, value []byte, ok bool)
+}
+
+// ReadIndexed is Read for a body whose members were found before.
+func ReadIndexed(o Indexed) *List {
+	var l *List
+	for i := 0; ; i++ {
+		name, value, ok := o.Member(i)
+		switch {
+		case !ok:
+			return l.orNil()
+		case IsPlain(name, value):
+			continue
+		case l == nil:
+			l = &List{}
+		}
+		l.Add(name, value)
+	}
+}
+
+// orNil returns nil if a list is empty.
+func (l *List) orNil() *List {
+	if l == nil || len(l.Tools)+len(l.Models)+len(l.Fees) == 0 && l.Tier == "" && l.Model == "" {
+		return nil
+	}
+	return l
+}
+
+// Add adds a member of the request.
+func (l *List) Add(name string, value []byte) {
+	if !IsPlain(name, value) {
+		l.member("", name, value)
+	}
+}
+
+// HasMore reports whether a request does more than to offer functions of the client.
+func (l *List) HasMore() bool {
+	return l != nil && (len(l.Models)+len(l.Fees) > 0 || l.Tier != "" ||
+		slices.ContainsFunc(l.Tools, func(t Tool) bool { return t.Kind > Custom }))
+}
+
+// begin returns where the object of a body begins, or -1.
+func begin(body []byte) int {
+	at := len(body) - len(bytes.TrimLeft(body, " \t\r\n"))
+	if at == len(body) || body[at] != '{' {
+		return -1
+	}
+	return at
+}
+
+// text returns the text of a JSON string.
+func text(quoted []byte) []byte {
+	inside := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return inside
+	}
+	return []byte(openai.Unquote(quoted))
+}
+
+// object reads the members of a request, or of an object in it whose members are those of a request.
+func (l *List) object(data []byte, within string) {
+	jsonwalk.Object(data, begin(data), func(name, nameEnd, start int) int {
+		end := jsonwalk.Value(data, start)
+		named := text(data[name:nameEnd])
+		if !IsPlain(string(named), data[start:end]) {
+			l.member(within, string(named), data[start:end:end])
+		}
+		return end
+	})
+}
+
+// member reads one member that is not plain.
+func (l *List) member(within, name string, raw []byte) {
+	v := gjson.ParseBytes(raw)
+	m, known := members[name]
+	at := within + name
+	switch {
+	case isOff(v):
+		return
+	case !known:
+		l.unknown(at, name, v)
+		return
+	}
+	if m.does&isOwn != 0 {
+		l.own(at, v)
+	}
+	if m.does&(hasTools|hasFunctions) != 0 {
+		l.list(at, v, m.does&hasFunctions != 0)
+	}
+	if m.does&ifObject == 0 || v.IsObject() {
+		l.acts(at, m, v)
+	}
+	if m.does&isTier != 0 {
+		l.tier(at, v)
+	}
+	if m.does&isSpeed != 0 && v.Type != gjson.Number && !slices.Contains(usualSpeeds, speedOf(v)) {
+		l.fee(at, at)
+	}
+	if m.does&isInner != 0 {
+		l.inner(at, v)
+	}
+	if m.does&hasItems != 0 {
+		l.items(at, v)
+	}
+}
+
+// acts reads a member that has the vendor run something, or name a model.
+func (l *List) acts(at string, m meaning, v gjson.Result) {
+	switch {
+	case m.does&runs != 0 && m.class == classMCP:
+		l.add(Tool{Kind: MCP, Name: at, Class: m.class, Member: at})
+	case m.does&runs != 0:
+		l.add(Tool{Kind: Switch, Name: at, Class: m.class, Member: at})
+		l.fee(m.class, at)
+	case m.does&isDear != 0:
+		l.fee(m.class, at)
+	}
+	switch {
+	case m.does&names == 0:
+	case m.class == "models":
+		l.models(at, v)
+	default:
+		l.Models = append(l.Models, Model{Member: at})
+		l.deep(at, v)
+	}
+}
+
+// isOff reports whether a value asks for nothing. An empty object may ask for a search.
+func isOff(v gjson.Result) bool {
+	switch v.Type {
+	case gjson.Null, gjson.False:
+		return true
+	case gjson.Number:
+		return v.Num == 0
+	case gjson.String:
+		return v.Str == ""
+	}
+	return v.IsArray() && !v.Get("0").Exists()
+}
+
+// unknown reads a member that the table does not have. If it differs from a known one only in how it is written, a
+// vendor may take it for that one.
+func (l *List) unknown(at, name string, v gjson.Result) {
+	l.add(Tool{Kind: Unknown, Name: "unknown:" + at, Member: at})
+	like, ok := folded[fold(name)]
+	if ok && like.does&^(isInner|isOwn|hasItems) != 0 {
+		l.fee("unknown:"+at, at)
+	}
+	if ok || v.Type == gjson.String || v.Type == gjson.JSON {
+		l.Models = append(l.Models, Model{Member: at})
+	}
+}
+
+// own reads the request's own model. OpenRouter's suffix has the vendor search the web.
+func (l *List) own(at string, v gjson.Result) {
+	if v.Type != gjson.String {
+		l.models(at, v)
+		return
+	}
+	if at == "model" || strings.HasSuffix(at, "equest.model") { // Gemini's count has the request as a member
+		l.Model = v.Str
+	} else {
+		l.Models = append(l.Models, Model{v.Str, at})
+	}
+	l.suffix(at, v.Str)
+}
+
+func (l *List) suffix(at, model string) {
+	if strings.HasSuffix(strings.ToLower(model), ":online") {
+		l.add(Tool{Kind: Switch, Name: classSearch, Class: classSearch, Member: at})
+		l.fee(classSearch, at)
+	}
+}
+
+// models reads models that are named: a text, a list of texts, or anything with members that name models. Where none
+// is named, the vendor chooses.
+func (l *List) models(at string, v gjson.Result) {
+	before := len(l.Models)
+	switch {
+	case v.IsArray():
+		v.ForEach(func(_, one gjson.Result) bool {
+			l.models(at, one)
+			return true
+		})
+	case v.Type == gjson.String:
+		l.Models = append(l.Models, Model{v.Str, at})
+		l.suffix(at, v.Str)
+	}
+	if len(l.Models) == before {
+		l.Models = append(l.Models, Model{Member: at})
+	}
+}
+
+// tier reads a service tier. Bedrock's is an object.
+func (l *List) tier(at string, v gjson.Result) {
+	if v.IsObject() {
+		v = v.Get("type")
+	}
+	if v.Type != gjson.String || l.Tier != "" && l.Tier != v.Str {
+		l.fee("unknown:"+at, at)
+		return
+	}
+	l.Tier, l.TierMember = v.Str, at
+}
+
+func speedOf(v gjson.Result) string {
+	if v.IsObject() {
+		v = v.Get("latency")
+	}
+	return strings.ToLower(v.String())
+}
+
+// inner reads an object whose members are those of a request, such as extra_body.
+func (l *List) inner(at string, v gjson.Result) {
+	if v.IsObject() {
+		l.object([]byte(v.Raw), at+".")
+	} else if v.IsArray() {
+		l.add(Tool{Kind: Unknown, Name: "unknown:" + at, Member: at})
+	}
+}
+
+// items reads the tools that items of a conversation bring with them, as OpenAI's results of a search for tools do.
+func (l *List) items(at string, v gjson.Result) {
+	if !v.IsArray() {
+		return
+	}
+	v.ForEach(func(_, item gjson.Result) bool {
+		if tools := item.Get("tools"); tools.Exists() && item.Get("type").Str != "mcp_list_tools" {
+			l.list(at+"[].tools", tools, false)
+		}
+		return true
+	})
+}
+
+func (l *List) add(t Tool) {
+	switch {
+	case len(l.Tools) < maxTools:
+		l.Tools = append(l.Tools, t)
+	case len(l.Tools) == maxTools:
+		l.Tools = append(l.Tools, Tool{Kind: Unknown, Name: "unknown:tools", Member: t.Member})
+	}
+}
+
+func (l *List) fee(tool, member string) {
+	if of := (Fee{tool, member}); len(l.Fees) < maxFees && !slices.Contains(l.Fees, of) {
+		l.Fees = append(l.Fees, of)
+	}
+}
+
+// Names returns the names of the tools, as policies see them. A type with a version comes without it, too.
+func (l *List) Names() []string {
+	if l == nil {
+		return nil
+	}
+	all := make([]string, 0, len(l.Tools))
+	for i := range l.Tools {
+		t := &l.Tools[i]
+		all = append(all, t.Name)
+		if plain := t.plain(); plain != t.Name {
+			all = append(all, plain)
+		}
+	}
+	return all
+}
+
+// Matches reports whether match accepts the name of the tool, or its type without a version.
+func (t *Tool) Matches(match func(name string) bool) bool { return match(t.Name) || match(t.plain()) }
+
+// plain returns the type of a vendor's tool without its version, or the name of another tool.
+func (t *Tool) plain() string {
+	if t.Kind != Server && t.Kind != MCP {
+		return t.Name
+	}
+	return version.ReplaceAllString(t.Name, "")
+}
+
+// A Cover finds the tools that go out among those that were judged.
+type Cover struct {
+	functions map[string]bool // names, also as vendors get them
+	others    map[string]bool // names and classes of everything else
+}
+
+// Cover returns a cover of those tools that keep accepts.
+func (l *List) Cover(keep func(*Tool) bool) *Cover {
+	c := &Cover{map[string]bool{}, map[string]bool{}}
+	if l == nil {
+		return c
+	}
+	for i := range l.Tools {
+		t := &l.Tools[i]
+		switch {
+		case !keep(t):
+		case t.Kind <= Custom:
+			c.name(t.Name)
+			c.name(t.Alias)
+		default:
+			c.others[t.Name] = true
+			if t.Kind != Unknown && t.Class != "" {
+				c.others[t.Class] = true
+			}
+		}
+	}
+	return c
+}
+
+// With adds tools to a cover.
+func (c *Cover) With(tools []Tool) *Cover {
+	more := (&List{Tools: tools}).Cover(func(*Tool) bool { return true })
+	maps.Copy(c.functions, more.functions)
+	maps.Copy(c.others, more.others)
+	return c
+}
+
+// name adds the names that vendors may get for a function.
+func (c *Cover) name(name string) {
+	if name == "" {
+		return
+	}
+	c.functions[name] = true
+	for _, sent := range turns.SentNames(name) {
+		c.functions[sent] = true
+	}
+}
+
+// Has reports whether a tool that goes out is one of the cover.
+func (c *Cover) Has(t *Tool) bool {
+	switch {
+	case t.Kind <= Custom:
+		return c.functions[t.Name]
+	case t.Kind == Unknown:
+		return c.others[t.Name]
+	}
+	return c.others[t.Name] || t.Class != "" && c.others[t.Class]
+}
