@@ -89,19 +89,16 @@ type judge struct {
 
 // judgeOf returns what judges the attempts of a request; nil if nothing has to.
 func (x *Exchange) judgeOf(r inbound.Request) *judge {
-	if x.operation == realtime {
+	l, limits := x.offers.client, x.guarded.set.LimitsTools()
+	if x.operation == realtime || !limits && x.facts == nil && !l.HasMore() {
 		return nil
 	}
-	l := x.offers.client
 	j := &judge{x: x, request: r}
-	if x.guarded.set.LimitsTools() {
+	if limits {
 		j.set, j.declared = x.guarded.set, l.Cover(isDeclared)
 	}
 	if x.facts != nil {
 		j.known = l.Cover(func(*offered.Tool) bool { return true })
-	}
-	if j.set == nil && j.known == nil && !l.HasMore() {
-		return nil
 	}
 	return j
 }

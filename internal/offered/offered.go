@@ -74,9 +74,16 @@ const maxFees = 64
 // IsPlain reports whether a member of a request neither offers a tool, nor names another model, nor changes the price.
 func IsPlain(name string, value []byte) bool {
 	m, ok := members[name]
+	return ok && m.isPlain(value)
+}
+
+func isPlain(name, value []byte) bool {
+	m, ok := members[string(name)] // without a copy
+	return ok && m.isPlain(value)
+}
+
+func (m meaning) isPlain(value []byte) bool {
 	switch {
-	case !ok:
-		return false
 	case m.does == 0:
 		return true
 	case m.does == isOwn:
@@ -90,10 +97,20 @@ func IsPlain(name string, value []byte) bool {
 // Read returns what a body has the vendor do, or nil if that is nothing. The body was checked: it is valid JSON
 // without duplicate names. A body that is no JSON object has nothing.
 func Read(body []byte) *List {
-	l := &List{}
-	if begin(body) >= 0 {
-		l.object(body, "")
+	at, plain := begin(body), true
+	if at < 0 {
+		return nil
 	}
+	jsonwalk.Object(body, at, func(name, nameEnd, start int) int {
+		end := jsonwalk.Value(body, start)
+		plain = plain && isPlain(text(body[name:nameEnd]), body[start:end])
+		return end
+	})
+	if plain { // as most are
+		return nil
+	}
+	l := &List{}
+	l.object(body, "")
 	return l.orNil()
 }
 
@@ -181,7 +198,7 @@ func (l *List) object(data []byte, within string) {
 	jsonwalk.Object(data, begin(data), func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(data, start)
 		named := text(data[name:nameEnd])
-		if !IsPlain(string(named), data[start:end]) {
+		if !isPlain(named, data[start:end]) {
 			l.member(within, string(named), data[start:end:end])
 		}
 		return end

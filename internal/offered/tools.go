@@ -79,10 +79,25 @@ func (l *List) one(at string, v gjson.Result, function bool) {
 	case !v.IsObject():
 		l.unread(at)
 	case function:
-		l.named(at, Function, v.Get("name"), "")
+		l.function(at, Function, v, "")
 	default:
 		l.tool(at, v, "")
 	}
+}
+
+// function adds a function or a custom tool of which v is the description. If a vendor may take another member for the
+// name, it is unknown.
+func (l *List) function(at string, kind Kind, v gjson.Result, namespace string) {
+	l.named(at, kind, v.Get("name"), namespace)
+	if !v.IsObject() {
+		return
+	}
+	v.ForEach(func(key, _ gjson.Result) bool {
+		if key.Str != "name" && len(key.Str) < 2*len("name") && fold(key.Str) == "name" {
+			l.add(Tool{Kind: Unknown, Name: "unknown:" + at + "[]." + key.Str, Member: at})
+		}
+		return true
+	})
 }
 
 // named adds a function or a custom tool. A name that is no text is unknown.
@@ -171,9 +186,9 @@ func (l *List) part(at, typ, key string, of, whole gjson.Result, namespace strin
 	switch {
 	case of.Type == gjson.Null:
 	case key == "function":
-		l.named(at, Function, of.Get("name"), namespace)
+		l.function(at, Function, of, namespace)
 	case key == "custom" && of.IsObject():
-		l.named(at, Custom, of.Get("name"), namespace)
+		l.function(at, Custom, of, namespace)
 	case key == "tools":
 		if !of.IsArray() {
 			l.unread(at + "[].tools")
@@ -187,12 +202,12 @@ func (l *List) part(at, typ, key string, of, whole gjson.Result, namespace strin
 	case declaring[key]:
 		if of.IsArray() {
 			of.ForEach(func(_, f gjson.Result) bool {
-				l.named(at, Function, f.Get("name"), "")
+				l.function(at, Function, f, "")
 				return len(l.Tools) <= maxTools
 			})
 			return
 		}
-		l.named(at, Function, of.Get("name"), "")
+		l.function(at, Function, of, "")
 	case toolMembers[key], key == "cachePoint":
 	case known: // Google's form: {"googleSearch":{}}
 		l.vendors(at, key)
