@@ -198,7 +198,7 @@ func (l *List) object(data []byte, within string) {
 	jsonwalk.Object(data, begin(data), func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(data, start)
 		named := text(data[name:nameEnd])
-		if !isPlain(named, data[start:end]) {
+		if !isPlain(named, data[start:end]) || within != "" && string(named) == "model" {
 			l.member(within, string(named), data[start:end:end])
 		}
 		return end

@@ -85,15 +85,15 @@ func (l *List) one(at string, v gjson.Result, function bool) {
 	}
 }
 
-// function adds a function or a custom tool of which v is the description. If a vendor may take another member for the
-// name, it is unknown.
+// function adds a function or a custom tool of which v is the description. A member of it that is not known may be
+// another name.
 func (l *List) function(at string, kind Kind, v gjson.Result, namespace string) {
 	l.named(at, kind, v.Get("name"), namespace)
 	if !v.IsObject() {
 		return
 	}
-	v.ForEach(func(key, _ gjson.Result) bool {
-		if key.Str != "name" && len(key.Str) < 2*len("name") && fold(key.Str) == "name" {
+	v.ForEach(func(key, of gjson.Result) bool {
+		if k := key.Str; (!toolMembers[k] || k == "function" || k == "custom") && of.Type != gjson.Null {
 			l.add(Tool{Kind: Unknown, Name: "unknown:" + at + "[]." + key.Str, Member: at})
 		}
 		return true
