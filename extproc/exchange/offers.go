@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/routing"
@@ -50,8 +51,10 @@ func (x *Exchange) offersOf(r inbound.Request, body []byte) *offered.List {
 	default:
 		o.client = offered.Read(body)
 	}
-	if l := o.client; l != nil && l.Model != "" && x.operation.Path == "" && !sameModel(l.Model, r.Model) {
-		l.Models = append(l.Models, offered.Model{Name: l.Model, Member: "model"}) // the path names another
+	if x.operation.Path == "" && len(x.key.Models) > 0 { // the path has the model, and the body may name another
+		if named := gjson.GetBytes(body, "model").String(); named != "" && !sameModel(named, r.Model) {
+			o.client = o.client.WithModel(offered.Model{Name: named, Member: "model"})
+		}
 	}
 	return o.client
 }
@@ -127,13 +130,13 @@ func (j *judge) Judge(t routing.Target, body []byte) error {
 
 // rights returns the error of a request that reaches a model beside its own that the key may not use.
 func (j *judge) rights(t routing.Target, out *offered.List) error {
-	if out == nil || j.x.key == nil {
-		return nil
-	}
 	provider := t.Provider.Config.GetName()
-	models := out.Models
+	var models []offered.Model
+	if out != nil {
+		models = out.Models
+	}
 	if c := j.x.offers.client; c != nil && j.x.operation.Path == "" { // the path has the model, and the body may too
-		models = append(models[:len(models):len(models)], c.Models...)
+		models = slices.Concat(models, c.Models)
 	}
 	for _, m := range models {
 		if j.x.config.MayReach(j.x.key, provider, m.Name) {

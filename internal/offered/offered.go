@@ -169,6 +169,15 @@ func (l *List) Add(name string, value []byte) {
 	}
 }
 
+// WithModel returns the list with another model that the request names. It may change the list.
+func (l *List) WithModel(m Model) *List {
+	if l == nil {
+		l = &List{}
+	}
+	l.Models = append(l.Models, m)
+	return l
+}
+
 // HasMore reports whether a request does more than to offer functions of the client.
 func (l *List) HasMore() bool {
 	return l != nil && (len(l.Models)+len(l.Fees) > 0 || l.Tier != "" ||

@@ -3,13 +3,14 @@ package batches
 import (
 	"context"
 	"errors"
+	"slices"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
 // limited reports whether there is a limit, a budget, a guardrail or a policy that may hold for the batch, or its
-// key is bound to endpoints. Only the gateway can hold it to them, line by line: what a provider runs by itself is
+// key is bound to endpoints or to models. Only the gateway can hold it to them, line by line: what a provider runs by itself is
 // known when it is over.
 func (w *work) limited(ctx context.Context, model, provider string) (bool, error) {
 	key, tenant := w.rec.Value.Key, w.rec.Tenant
@@ -30,7 +31,7 @@ func (w *work) limited(ctx context.Context, model, provider string) (bool, error
 		if err != nil {
 			return false, err
 		}
-		if k, ok := e.Object.(*configv1.Key); ok && len(k.GetEndpoints()) > 0 {
+		if k, ok := e.Object.(*configv1.Key); ok && (len(k.GetEndpoints()) > 0 || isBound(k, provider)) {
 			return true, nil
 		}
 		owner, ok := e.Object.(interface {
@@ -54,6 +55,13 @@ func (w *work) limited(ctx context.Context, model, provider string) (bool, error
 		return decided, err
 	}
 	return w.guarded(ctx, model)
+}
+
+// isBound reports whether a key may not use all models of a provider. The lines of its batches may name others than
+// their own, which only the gateway sees.
+func isBound(k *configv1.Key, provider string) bool {
+	return len(k.GetModels()) > 0 && !slices.ContainsFunc(k.GetModels(),
+		func(pattern string) bool { return configv1.Matches(pattern, provider+"/*") })
 }
 
 // decided reports whether a policy is for the batch.
