@@ -45,7 +45,8 @@ operator who wants it sets the identity of the account. Emergency accounts (` + 
 provider only if their identity has the subject.
 
 The same holds if an operator changes the subject or the issuer of an account: it has a new holder. Its password is gone,
-unless the same change gives one.
+unless the same change gives one. A document that is applied again needs the subject: without it, the account is only
+prepared again.
 
 ## Passwords that others know
 

@@ -145,25 +145,34 @@ func TestWhatSomebodyFindsUnderAName(t *testing.T) {
 		return a
 	}
 	plain := func(a *configv1.Account) { a.ReadBodies, a.Tenant = false, "acme" }
-	for name, c := range map[string]struct {
-		stored          *configv1.Account
+	noBodies := func(a *configv1.Account) { a.ReadBodies = false }
+	viewer := func(a *configv1.Account) { plain(a); a.Role = configv1.Role_VIEWER }
+	glass := func(a *configv1.Account) { a.BreakGlass = true }
+	another := func(issuer, subject string) *configv1.Account {
+		return of(&configv1.Identity{Issuer: issuer, Subject: subject}, nil)
+	}
+	type found struct {
 		person, toSCIM  accounts.Finding
 		keeps, disabled bool // of what operators gave
+	}
+	bound := found{accounts.SignedIn, accounts.SignedIn, false, true}
+	others := found{accounts.Others, accounts.Others, false, false}
+	for name, c := range map[string]struct {
+		stored *configv1.Account
+		found
 	}{
-		"nothing":           {nil, accounts.Nobody, accounts.Nobody, false, false},
-		"their own":         {of(person, nil), accounts.Theirs, accounts.SignedIn, false, true},
-		"a slash":           {of(&configv1.Identity{Issuer: issuer + "/", Subject: "1"}, nil), accounts.Theirs, accounts.SignedIn, false, true},
-		"prepared":          {of(directory, nil), accounts.Prepared, accounts.Prepared, true, true},
-		"another person":    {of(&configv1.Identity{Issuer: issuer, Subject: "2"}, nil), accounts.SignedIn, accounts.SignedIn, false, true},
-		"a subject's case":  {of(&configv1.Identity{Issuer: issuer, Subject: "A"}, nil), accounts.SignedIn, accounts.SignedIn, false, true},
-		"another issuer":    {of(&configv1.Identity{Issuer: issuer + "/x"}, nil), accounts.Others, accounts.Others, false, false},
-		"a tenant's":        {of(nil, plain), accounts.GivesWay, accounts.GivesWay, false, false},
-		"operators'":        {of(nil, nil), accounts.Others, accounts.Others, false, false},
-		"with a membership": {of(nil, func(a *configv1.Account) { a.ReadBodies = false }), accounts.Others, accounts.Others, false, false},
-		"outside": {of(nil, func(a *configv1.Account) { plain(a); a.Role = configv1.Role_VIEWER }), accounts.Others,
-			accounts.Others, false, false},
-		"emergency": {of(directory, func(a *configv1.Account) { a.BreakGlass = true }), accounts.Others, accounts.Others,
-			false, false},
+		"nothing":           {nil, found{accounts.Nobody, accounts.Nobody, false, false}},
+		"their own":         {of(person, nil), found{accounts.Theirs, accounts.SignedIn, false, true}},
+		"a slash":           {another(issuer+"/", "1"), found{accounts.Theirs, accounts.SignedIn, false, true}},
+		"prepared":          {of(directory, nil), found{accounts.Prepared, accounts.Prepared, true, true}},
+		"another person":    {another(issuer, "2"), bound},
+		"a subject's case":  {another(issuer, "A"), bound},
+		"another issuer":    {another(issuer+"/x", ""), others},
+		"a tenant's":        {of(nil, plain), found{accounts.GivesWay, accounts.GivesWay, false, false}},
+		"operators'":        {of(nil, nil), others},
+		"with a membership": {of(nil, noBodies), others},
+		"outside":           {of(nil, viewer), others},
+		"emergency":         {of(directory, glass), others},
 	} {
 		require.Equal(t, c.person, accounts.Find(c.stored, person), name)
 		found := accounts.Find(c.stored, directory)

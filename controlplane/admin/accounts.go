@@ -213,10 +213,11 @@ func (p *plan) noteTenant(o, stored configv1.Object) error {
 // what an earlier holder loses.
 func (p *plan) maySet(o, stored configv1.Object) (lost string, err error) {
 	a, was := asAccount(o), asAccount(stored)
-	if a == nil {
+	if a == nil || p.following {
 		return "", nil
 	}
-	w := accounts.Write{By: p.caller.authority(), Everything: p.caller.May(Everything), Was: p.origin(a, was), Now: a}
+	w := accounts.Write{By: p.caller.authority(), Everything: p.caller.May(Everything), Was: p.origin(a, was),
+		Now: a}
 	field, why := w.Refused()
 	if w.By == accounts.Person && a.GetName() != p.caller.Name {
 		field, why = "name", "the account is of somebody else"
@@ -260,9 +261,9 @@ func (p *plan) tokensOf(account string) (all []*configv1.AdminToken) {
 	return all
 }
 
-// succeed plans what an account with a new holder does to what an earlier one has left: its tokens are deleted, and the
+// succeed plans what a new holder of an account does to what an earlier one has left: its tokens are deleted, and the
 // changes that it has asked for end. If the account is new, the tokens of an earlier one of its name stay, and are
-// nobody's.
+// nobody's. The tokens of an account that is renamed go with it.
 func (p *plan) succeed(o, stored configv1.Object) error {
 	a, was := asAccount(o), asAccount(stored)
 	if a == nil || !accounts.NewHolder(was, a) {
@@ -270,22 +271,36 @@ func (p *plan) succeed(o, stored configv1.Object) error {
 	}
 	p.holders = append(p.holders, a.GetName())
 	for _, t := range p.tokensOf(a.GetName()) {
-		var err error
-		switch kind := configv1.KindOf(t); {
+		err := notForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
+		switch {
 		case p.caller.authority() == accounts.Tenant:
-			err = notForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
 		case was != nil:
-			err = p.remove(ref{kind, t.GetName()})
+			err = p.remove(ref{configv1.KindOf(t), t.GetName()})
 		default:
-			now := proto.CloneOf(t)
-			now.Owner = ""
-			err = p.store(kind, now, t, redacted(now))
+			err = p.giveToken(t, "")
 		}
 		if err != nil {
 			return err
 		}
 	}
+	before := p.origin(a, was).GetName()
+	if before == "" || before == a.GetName() {
+		return nil
+	}
+	p.holders = append(p.holders, before)
+	for _, t := range p.tokensOf(before) {
+		if err := p.giveToken(t, a.GetName()); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// giveToken plans to note another account as the one that has made a token.
+func (p *plan) giveToken(t *configv1.AdminToken, owner string) error {
+	now := proto.CloneOf(t)
+	now.Owner = owner
+	return p.store(configv1.KindOf(t), now, t, redacted(now))
 }
 
 // ofHolders reports whether a change was asked for by the earlier holder of an account that has a new one.

@@ -48,12 +48,14 @@ const own12 = `"password":"` + goodPassword + `",`
 
 func TestATenantSetsNoIdentity(t *testing.T) {
 	b, ask := tenanted(t)
-	identities := []string{`"identity":{"issuer":"` + issuer + `"},`, `"identity":{"issuer":"` + issuer + `","subject":"7"},`,
+	identities := []string{`"identity":{"issuer":"` + issuer + `"},`,
+		`"identity":{"issuer":"` + issuer + `","subject":"7"},`,
 		`"identity":{"issuer":"https://other.example"},`}
 	for _, p := range []admin.Principal{member("own", "", configv1.Role_ADMIN), member("own", "a", configv1.Role_ADMIN)} {
 		for door, write := range doors() {
 			for _, identity := range identities {
-				requireError(t, write(ask, p, "new", inOwn("new", own12+identity)), 403, "insufficient_permissions", says(door, "identity"))
+				requireError(t, write(ask, p, "new", inOwn("new", own12+identity)), 403, "insufficient_permissions",
+					says(door, "identity"))
 			}
 			for _, more := range []string{`"provisioning":{"provider":"corp","id":"usr_1","user_name":"new"},` + identities[0],
 				`"role":"VIEWER",`, `"read_bodies":true,`, `"break_glass":true,`} {
@@ -106,7 +108,11 @@ func TestADirectoryTakesOverWhatATenantHasMade(t *testing.T) {
 				patch(`{"op":"replace","path":"userName","value":"`+strings.ToUpper(name)+`"}`)).status)
 		default:
 			id = c.make(t, "Users", `{"userName":"before"}`)
+			theirs := b.makeToken(t, `{"display_name":"y","scopes":["config:read"]}`)
+			b.setOwner(t, theirs.ID, "before")
 			require.Equal(t, 200, c.do(t, "PUT", "Users/"+id, `{"userName":"`+name+`"}`).status)
+			require.Contains(t, b.do(t, "GET", "/admin/v1/admintokens/"+theirs.ID, "").body, `"owner":"`+name+`"`)
+			require.Equal(t, 200, b.do(t, "GET", "/admin/v1/providers", "", as(theirs.Token)).status)
 		}
 		c.make(t, "Groups", `{"displayName":"ops`+strings.Repeat(" ", i)+`","externalId":"id-of-admins","members":[{"value":"`+id+`"}]}`)
 		a := b.account(t, name)
@@ -139,7 +145,8 @@ func TestADirectoryTakesOverNoAccountOfOperators(t *testing.T) {
 	require.Equal(t, 201, b.do(t, "POST", "/admin/v1/organizations", `{"name":"own"}`).status)
 	id := c.make(t, "Users", `{"userName":"before"}`)
 	for name, document := range map[string]string{
-		"member": inOwn("member", own12), "viewer": `{"name":"viewer","role":"VIEWER",` + strings.TrimSuffix(own12, ",") + `}`,
+		"member": inOwn("member", own12),
+		"viewer": `{"name":"viewer","role":"VIEWER",` + strings.TrimSuffix(own12, ",") + `}`,
 		"glass": `{"name":"glass","role":"OWNER","break_glass":true,"identity":{"issuer":"` + issuer + `"},` +
 			strings.TrimSuffix(own12, ",") + `}`,
 	} {
@@ -163,7 +170,8 @@ func TestAnAdminsPasswordOpensNoAccountOfADirectory(t *testing.T) {
 	admins := as(b.makeToken(t, `{"display_name":"x","scopes":["config:read","config:write","keys:read","keys:write",
 		"usage:read","jobs:read","jobs:write","audit:read","status:read","playground","admins:read","admins:write"]}`).Token)
 	prepared := `{"name":"chief","role":"VIEWER","identity":{"issuer":"` + issuer + `"}%s}`
-	requireError(t, b.do(t, "PUT", "/admin/v1/accounts/chief", fmt.Sprintf(prepared, `,"password":"`+goodPassword+`"`), admins),
+	known := fmt.Sprintf(prepared, `,"password":"`+goodPassword+`"`)
+	requireError(t, b.do(t, "PUT", "/admin/v1/accounts/chief", known, admins),
 		403, "insufficient_permissions", "operators can set, while it has an identity, only with the scope *, the password of an account")
 	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/accounts/chief",
 		`{"name":"chief","role":"VIEWER","password":"`+goodPassword+`"}`, admins).status)
@@ -191,14 +199,16 @@ func TestRightsOutsideATenantNeedANewPassword(t *testing.T) {
 		for _, same := range []string{document, strings.Replace(document, `{`, `{`+own12, 1)} {
 			requireError(t, ask(root, "PUT", "/admin/v1/accounts/pat", same), 400, "invalid_object", "must be given anew")
 		}
-		a := ask(root, "PUT", "/admin/v1/accounts/pat?dry_run=true", strings.Replace(document, `{`, `{"password":"another good password",`, 1))
+		a := ask(root, "PUT", "/admin/v1/accounts/pat?dry_run=true",
+			strings.Replace(document, `{`, `{"password":"another good password",`, 1))
 		require.Equal(t, 200, a.status, a.body)
 	}
 	wider := `{"name":"pat",%s"memberships":[{"organization":"own","role":"ADMIN"}]}`
 	ofAll := member("own", "", configv1.Role_ADMIN)
 	require.Equal(t, 400, ask(ofAll, "PUT", "/admin/v1/accounts/pat", fmt.Sprintf(wider, "")).status,
 		"a project's admin would get into the organization")
-	require.Equal(t, 200, ask(ofAll, "PUT", "/admin/v1/accounts/pat", fmt.Sprintf(wider, `"password":"another good password",`)).status)
+	require.Equal(t, 200, ask(ofAll, "PUT", "/admin/v1/accounts/pat",
+		fmt.Sprintf(wider, `"password":"another good password",`)).status)
 	require.Equal(t, "own", b.account(t, "pat").GetTenant())
 	require.Equal(t, 200, ask(root, "PUT", "/admin/v1/accounts/pat", inOwn("pat", `"tenant":"x","password":"a third good password",`)).status)
 	require.Empty(t, b.account(t, "pat").GetTenant(), "it cannot be written, and operators have given the password")
@@ -221,7 +231,8 @@ func TestAnAccountOfADeletedName(t *testing.T) {
 	c.make(t, "Users", `{"userName":"gone"}`)
 	require.Equal(t, 200, s.do(t, "GET", "/admin/v1/providers", "", as(token.Token)).status, "the token goes on")
 	require.NotContains(t, s.do(t, "GET", "/admin/v1/admintokens/"+token.ID, "").body, "gone", "and is nobody's")
-	require.Equal(t, "[]", gjson.Get(s.do(t, "GET", "/admin/v1/approvals", "").body, "items").Raw, "the change does not wait")
+	waiting := gjson.Get(s.do(t, "GET", "/admin/v1/approvals", "").body, "items").Raw
+	require.Equal(t, "[]", waiting, "the change does not wait")
 	require.Equal(t, 403, s.do(t, "PUT", "/admin/v1/accounts/root", `{"name":"root","role":"VIEWER"}`).status)
 }
 
@@ -230,7 +241,8 @@ func TestSCIMComparesNamesInOneForm(t *testing.T) {
 	c := b.provisioned(t, "corp", issuer)
 	id := c.make(t, "Users", `{"userName":"Kim@corp.example"}`)
 	require.Equal(t, 409, c.do(t, "POST", "Users", `{"userName":"kIM@corp.example"}`).status)
-	for _, name := range []string{"\u212aim@corp.example", "k\u0130m@corp.example", "kim\u200b@corp.example", " kim@corp.example"} {
+	for _, name := range []string{"\u212aim@corp.example", "k\u0130m@corp.example", "kim\u200b@corp.example",
+		" kim@corp.example"} {
 		for _, a := range []answer{c.do(t, "POST", "Users", `{"userName":"`+name+`"}`),
 			c.do(t, "PATCH", "Users/"+id, patch(`{"op":"replace","path":"userName","value":"`+name+`"}`))} {
 			require.Equal(t, 400, a.status, a.body)

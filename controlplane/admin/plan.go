@@ -22,13 +22,15 @@ type plan struct {
 	caller Principal
 	before *configstore.Snapshot // of keys, only those that the plan is about
 
-	changes  []adminapi.Change        // what the caller asked for, each with its outcome
-	writes   []configstore.Change     // what is to be stored
-	given    map[configstore.Ref]bool // what changes are of
-	written  map[configstore.Ref]int  // where in writes
-	held     []held                   // what waits for approval, and is not in writes
-	holders  []string                 // accounts that have a new holder
-	revision int64                    // of the configuration after it, once it is carried out
+	changes []adminapi.Change        // what the caller asked for, each with its outcome
+	writes  []configstore.Change     // what is to be stored
+	given   map[configstore.Ref]bool // what changes are of
+	written map[configstore.Ref]int  // where in writes
+	held    []held                   // what waits for approval, and is not in writes
+	holders []string                 // accounts that have a new holder
+	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.
+	following bool
+	revision  int64 // of the configuration after it, once it is carried out
 }
 
 // put plans to store an object as an operator wrote it.

@@ -132,5 +132,7 @@ func (p *plan) giveRights(a, changed *configv1.Account) error {
 	if err := p.mayWrite(changed, a); err != nil {
 		return err
 	}
+	p.following = true
+	defer func() { p.following = false }()
 	return p.store(kind, changed, a, redacted(changed))
 }

@@ -33,8 +33,8 @@ func TestASignInTakesOverWhatATenantHasMade(t *testing.T) {
 	for _, disabled := range []string{"", "on"} {
 		name := "chief" + disabled + "@example.com"
 		tadmin.get("/new/account")
-		p := tadmin.post("/accounts", "name", name, "password", goodPassword, "memberships", "acme ADMIN", "disabled", disabled,
-			"identity", i.URL, "role", "OWNER")
+		p := tadmin.post("/accounts", "name", name, "password", goodPassword, "memberships", "acme ADMIN",
+			"disabled", disabled, "identity", i.URL, "role", "OWNER")
 		require.NotEqual(t, 303, p.status, "a form with a role")
 		tadmin.get("/new/account")
 		require.Equal(t, 303, tadmin.post("/accounts", "name", name, "password", goodPassword, "memberships", "acme ADMIN",
@@ -56,7 +56,8 @@ func TestASignInTakesOverWhatATenantHasMade(t *testing.T) {
 		require.Equal(t, 303, squatter.get("/account").status, "the session has ended")
 		require.Equal(t, 401, b.browser(t).signIn(name, goodPassword).status)
 		tadmin.get("/new/account")
-		require.NotEqual(t, 303, tadmin.post("/accounts", "name", name, "password", goodPassword, "memberships", "acme ADMIN").status)
+		require.NotEqual(t, 303, tadmin.post("/accounts", "name", name, "password", goodPassword,
+			"memberships", "acme ADMIN").status)
 	}
 }
 

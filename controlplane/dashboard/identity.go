@@ -119,9 +119,15 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 			return account, err
 		}
 		account.PasswordHash = "" // left out, it stays, unless the account has a new holder
-		if revision == 0 {
+		switch {
+		case stored == nil:
 			_, err = api.Create(ctx, account)
-		} else {
+		case accounts.Find(stored, person.Identity) == accounts.GivesWay:
+			// Nothing of it is kept, so that it was changed meanwhile keeps nobody out.
+			_, err = api.Put(ctx, account, 0)
+		case revision == 0:
+			continue
+		default:
 			_, err = api.Put(ctx, account, revision)
 		}
 		if err == nil {

@@ -161,7 +161,8 @@ func (v *visitor) commandLine(name string) string {
 	_, text, _ := v.page(adminapi.PathTerminal, asked)
 	code := regexp.MustCompile(`code=([^&"]+)`).FindStringSubmatch(text)
 	require.Len(v.t, code, 2, text)
-	status, got := v.api("POST", adminapi.PathTerminalToken, "", fmt.Sprintf(`{"code":%q,"verifier":%q}`, code[1], verifier))
+	status, got := v.api("POST", adminapi.PathTerminalToken, "",
+		fmt.Sprintf(`{"code":%q,"verifier":%q}`, code[1], verifier))
 	require.Equal(v.t, 200, status, got)
 	return got["token"].(string)
 }

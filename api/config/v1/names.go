@@ -27,7 +27,8 @@ func AccountName(written string) (string, error) {
 	return name, nil
 }
 
-// SameIssuer reports whether two addresses are of one issuer. The case of the host and a slash at the end do not count.
+// SameIssuer reports whether two addresses are of one issuer. The case of the host and a slash at the end do not
+// count.
 func SameIssuer(a, b string) bool {
 	return a == b || a != "" && b != "" && plainIssuer(a) == plainIssuer(b)
 }

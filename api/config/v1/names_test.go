@@ -24,7 +24,8 @@ func TestNamesHaveOneForm(t *testing.T) {
 		_, err := configv1.AccountName(written)
 		require.ErrorContains(t, err, "letters of ASCII", "%+q", written)
 	}
-	require.Equal(t, "\u212aelvin \u0130 \u017f", configv1.Fold("\u212aELVIN \u0130 \u017f"), "other letters stay as they are")
+	require.Equal(t, "\u212aelvin \u0130 \u017f", configv1.Fold("\u212aELVIN \u0130 \u017f"),
+		"other letters stay as they are")
 }
 
 func TestIssuersAreComparedInOneForm(t *testing.T) {

@@ -10,7 +10,8 @@ func (a *Account) Barred() bool {
 // IsProvisionedBy reports whether the SCIM client of a provider may change the account: it provisions the account,
 // which is of the provider's issuer.
 func (a *Account) IsProvisionedBy(p *IdentityProvider) bool {
-	return p != nil && a.GetProvisioning().GetProvider() == p.GetName() && SameIssuer(a.GetIdentity().GetIssuer(), p.GetIssuer())
+	return p != nil && a.GetProvisioning().GetProvider() == p.GetName() &&
+		SameIssuer(a.GetIdentity().GetIssuer(), p.GetIssuer())
 }
 
 // RightsOfProvisioned returns the role and the memberships that the groups of an account give by the mapping of its
