@@ -275,7 +275,7 @@ func TestClaims(t *testing.T) {
 	f := newForger(t)
 	p := f.provider()
 	p.NameClaim, p.GroupsClaim = "preferred_username", "realm_access.roles"
-	f.claims = map[string]any{"preferred_username": "ann", "realm_access": map[string]any{"roles": []any{1, "staff"}},
+	f.claims = map[string]any{"preferred_username": "ann", "realm_access": map[string]any{"roles": []any{"staff"}},
 		"name": strings.Repeat("n", 200)}
 	who, err := f.signIn(t, service(p), nil)
 	require.NoError(t, err)
@@ -290,6 +290,12 @@ func TestClaims(t *testing.T) {
 	require.NoError(t, err)
 	_, err = who.Account(nil)
 	require.ErrorContains(t, err, "no group")
+	for _, groups := range []any{[]any{"staff", 1}, 7, map[string]any{"staff": true}} {
+		f.claims["a.b.c"] = groups
+		_, err = f.signIn(t, service(p), nil)
+		require.ErrorContains(t, err, `its claim "a.b.c" is not`)
+	}
+	delete(f.claims, "a.b.c")
 	memberships := []*configv1.Membership{{Organization: "acme", Role: configv1.Role_MEMBER}}
 	member, err := who.Account(&configv1.Account{Name: who.Name, Memberships: memberships,
 		Identity: &configv1.Identity{Issuer: who.Identity.GetIssuer()}})

@@ -137,8 +137,10 @@ func (i *issuer) exchange(ctx context.Context, client *oauth2.Config, grant stri
 	if err := token.Claims(&got.all); err != nil {
 		return said{}, err
 	}
-	azp := got.all.Text("azp")
+	azp, err := got.all.Text("azp")
 	switch {
+	case err != nil:
+		return said{}, err
 	case token.Nonce != f.Nonce:
 		return said{}, errors.New("the ID token is of another sign-in: its nonce differs")
 	case token.Subject == "":

@@ -30,7 +30,10 @@ type Person struct {
 
 // personOf returns whom claims are about.
 func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
-	written := got.all.Text(p.NameFrom())
+	written, err := got.all.Text(p.NameFrom())
+	if err != nil {
+		return nil, forbidden("%s says of you what this gateway cannot read: %v.", p.GetName(), err)
+	}
 	if p.NameFrom() == "email" && !isTrue(got.all["email_verified"]) {
 		return nil, forbidden("%s has not verified your e-mail address, so it cannot be the name of your account here. "+
 			"An owner can choose another claim in name_claim.", p.GetName())
@@ -44,11 +47,14 @@ func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
 		return nil, forbidden("%s says %.200s in the claim %s of you, which cannot be the name of your account here: it %v.",
 			p.GetName(), strconv.QuoteToASCII(written), p.NameFrom(), err)
 	}
-	display := got.all.Text("name")
-	if len(display) > maxDisplay || strings.ContainsFunc(display, unicode.IsControl) {
+	display, err := got.all.Text("name")
+	if err != nil || len(display) > maxDisplay || strings.ContainsFunc(display, unicode.IsControl) {
 		display = "" // a name that cannot be shown keeps nobody out
 	}
-	groups := got.all.Texts(p.GroupsFrom())
+	groups, err := got.all.Texts(p.GroupsFrom())
+	if err != nil {
+		return nil, forbidden("%s says of you what this gateway cannot read: %v.", p.GetName(), err)
+	}
 	return &Person{Provider: p, Name: name, DisplayName: display,
 		Role: p.RoleOf(groups), Memberships: p.MembershipsOf(groups), IDToken: got.token,
 		Identity: &configv1.Identity{Issuer: p.GetIssuer(), Subject: got.subject}}, nil

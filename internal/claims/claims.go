@@ -1,46 +1,92 @@
 // Package claims reads the claims of JSON Web Tokens.
+//
+// A claim is there in the type that its reader wants, or is not there, or is an error. The most likely mistake is to
+// treat the third as the second: a token whose "nbf" is a text would be valid at once.
 package claims
 
-import "strings"
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
 
 // Claims are what a token says.
 type Claims map[string]any
 
-// Get returns a claim by its name, or by a path with dots into objects; nil where there is none.
-func (c Claims) Get(name string) any {
+// A TypeError is the error of a claim that is there, but not in the type that it must have.
+type TypeError struct{ Name, Want string }
+
+// Error implements error.
+func (e *TypeError) Error() string { return fmt.Sprintf("its claim %.64q is not %s", e.Name, e.Want) }
+
+// find returns a claim by its name, or by a path with dots into objects, and whether it is there. The value of a path
+// through something that is no object is that.
+func (c Claims) find(name string) (any, bool) {
 	if value, ok := c[name]; ok {
-		return value
+		return value, true
 	}
 	all := map[string]any(c)
 	for {
 		first, rest, more := strings.Cut(name, ".")
-		if !more {
-			return all[name]
+		value, ok := all[first]
+		if !more || !ok {
+			return value, ok
 		}
-		all, _ = all[first].(map[string]any)
+		if value == nil {
+			return nil, false
+		}
+		if all, ok = value.(map[string]any); !ok {
+			return map[string]any{}, true // which is of no type that a reader wants
+		}
 		name = rest
 	}
 }
 
-// Text returns a claim that is a text, or "".
-func (c Claims) Text(name string) string {
-	text, _ := c.Get(name).(string)
-	return text
+// Text returns a claim that is a text, or "" if it is not there or null.
+func (c Claims) Text(name string) (string, error) {
+	switch value, _ := c.find(name); value := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return value, nil
+	}
+	return "", &TypeError{name, "a string"}
 }
 
-// Texts returns the texts of a claim: of a list, or of one text.
-func (c Claims) Texts(name string) []string {
-	switch value := c.Get(name).(type) {
+// Texts returns the texts of a claim: of a list, or of one text. There are none if it is not there or null.
+func (c Claims) Texts(name string) ([]string, error) {
+	switch value, _ := c.find(name); value := value.(type) {
+	case nil:
+		return nil, nil
 	case string:
-		return []string{value}
+		return []string{value}, nil
 	case []any:
-		var found []string
-		for _, v := range value {
-			if s, ok := v.(string); ok {
-				found = append(found, s)
+		found := make([]string, len(value))
+		for i, v := range value {
+			text, ok := v.(string)
+			if !ok {
+				return nil, &TypeError{name, "a list of strings"}
 			}
+			found[i] = text
 		}
-		return found
+		return found, nil
 	}
-	return nil
+	return nil, &TypeError{name, "a string or a list of strings"}
+}
+
+// maxTime bounds times, in seconds since 1970: it is in the year 36812.
+const maxTime = 1 << 40
+
+// Time returns a claim that is a NumericDate, and whether it is there.
+func (c Claims) Time(name string) (t time.Time, ok bool, err error) {
+	value, ok := c.find(name)
+	if !ok {
+		return time.Time{}, false, nil
+	}
+	seconds, isNumber := value.(float64)
+	if !isNumber || math.IsNaN(seconds) || seconds < 0 || seconds > maxTime {
+		return time.Time{}, true, &TypeError{name, "a number of seconds since 1970"}
+	}
+	return time.Unix(int64(seconds), 0), true, nil
 }

@@ -148,13 +148,21 @@ func (v *Verifier) check(token string) (Principal, error) {
 	if json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &c) != nil { // only to find whose key to try
 		return Principal{}, errMalformed
 	}
-	candidates := v.issuers[c.Text("iss")]
+	from, err := c.Text("iss")
+	if err != nil {
+		return Principal{}, err
+	}
+	audiences, err := c.Texts("aud")
+	if err != nil {
+		return Principal{}, err
+	}
+	candidates := v.issuers[from]
 	if len(candidates) == 0 {
 		return Principal{}, errIssuer
 	}
 	err = errAudience
 	for _, i := range candidates {
-		if !i.isAudience(c) {
+		if !i.isAudience(audiences) {
 			continue
 		}
 		if !i.isSigned(signed) {
@@ -169,8 +177,8 @@ func (v *Verifier) check(token string) (Principal, error) {
 	return Principal{}, err
 }
 
-func (i *issuer) isAudience(c claims.Claims) bool {
-	return slices.ContainsFunc(c.Texts("aud"), func(a string) bool { return slices.Contains(i.config.GetAudiences(), a) })
+func (i *issuer) isAudience(audiences []string) bool {
+	return slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(i.config.GetAudiences(), a) })
 }
 
 // isSigned reports whether a key of the issuer has signed the token: the one that it names, for the algorithm that the
@@ -191,25 +199,49 @@ func (i *issuer) isSigned(signed *jose.JSONWebSignature) bool {
 
 // principal returns whom verified claims are of.
 func (i *issuer) principal(c claims.Claims) (Principal, error) {
-	p := Principal{User: c.Text(i.config.UserFrom())}
+	p := Principal{}
+	var err error
+	if p.User, err = c.Text(i.config.UserFrom()); err != nil {
+		return p, err
+	}
 	if len(p.User) > maxUser {
 		p.User = p.User[:maxUser]
 	}
-	expires, ok := c.Get("exp").(float64)
-	if !ok || expires < 1 || expires > 1<<40 {
-		return p, errUnbounded
-	}
-	p.Expires = time.Unix(int64(expires), 0)
-	if from, ok := c.Get("nbf").(float64); ok && from > 0 && from < 1<<40 {
-		p.from = time.Unix(int64(from), 0)
+	if err := p.setTimes(c); err != nil {
+		return p, err
 	}
 	for _, b := range i.config.GetBindings() {
-		if fits(b, c) {
+		fits, err := fits(b, c)
+		if err != nil {
+			return p, err
+		}
+		if fits {
 			p.Key = b.GetKey()
 			return p, i.addClaims(&p, c)
 		}
 	}
 	return p, errUnbound
+}
+
+// setTimes sets when a token is valid. A token that was issued in the future is not valid yet.
+func (p *Principal) setTimes(c claims.Claims) (err error) {
+	var ok bool
+	if p.Expires, ok, err = c.Time("exp"); err != nil {
+		return err
+	}
+	if !ok {
+		return errUnbounded
+	}
+	for _, name := range [...]string{"nbf", "iat"} {
+		from, _, err := c.Time(name)
+		if err != nil {
+			return err
+		}
+		if from.After(p.from) {
+			p.from = from
+		}
+	}
+	return nil
 }
 
 // addClaims adds the claims that policies see. None is shortened: a policy that refuses members of a group would let
@@ -220,7 +252,10 @@ func (i *issuer) addClaims(p *Principal, c claims.Claims) error {
 		if p.Claims == nil {
 			p.Claims = map[string][]string{}
 		}
-		texts := c.Texts(name)
+		texts, err := c.Texts(name)
+		if err != nil {
+			return err
+		}
 		for _, t := range texts {
 			if size += len(t) + 16; size > maxClaims {
 				return errClaims
@@ -231,11 +266,14 @@ func (i *issuer) addClaims(p *Principal, c claims.Claims) error {
 	return nil
 }
 
-func fits(b *configv1.TokenBinding, c claims.Claims) bool {
+func fits(b *configv1.TokenBinding, c claims.Claims) (bool, error) {
+	fits := true
 	for name, pattern := range b.GetClaims() {
-		if !slices.ContainsFunc(c.Texts(name), func(s string) bool { return configv1.Matches(pattern, s) }) {
-			return false
+		texts, err := c.Texts(name)
+		if err != nil {
+			return false, err
 		}
+		fits = fits && slices.ContainsFunc(texts, func(s string) bool { return configv1.Matches(pattern, s) })
 	}
-	return true
+	return fits, nil
 }

@@ -96,34 +96,46 @@ func TestTokens(t *testing.T) {
 	payload, err := json.Marshal(good(nil))
 	require.NoError(t, err)
 	for name, c := range map[string]struct{ token, want string }{
-		"RSA":                       {rs(good(nil)), "key_ml ann"},
-		"ECDSA":                     {sign(t, jose.ES256, m.ec, "e", nil, good(nil)), "key_ml ann"},
-		"the second binding":        {rs(good(object{"realm": nil})), "key_staff ann"},
-		"no binding":                {rs(good(object{"groups": []string{"others"}})), "its claims fit no binding to a key"},
-		"one audience":              {rs(good(object{"aud": "modelgate"})), "key_ml ann"},
-		"another audience":          {rs(good(object{"aud": "other"})), "it is for another audience"},
-		"no audience":               {rs(good(object{"aud": nil})), "it is for another audience"},
-		"another issuer":            {rs(good(object{"iss": "https://evil.example"})), "its issuer is not known here"},
-		"no issuer":                 {rs(good(object{"iss": nil})), "its issuer is not known here"},
-		"expired":                   {rs(good(object{"exp": now.Add(-time.Minute).Unix()})), "it has expired"},
-		"expired by a skew":         {rs(good(object{"exp": now.Add(-20 * time.Second).Unix()})), "key_ml ann"},
-		"no expiry":                 {rs(good(object{"exp": nil})), "it has no expiry"},
-		"an expiry that is a text":  {rs(good(object{"exp": "1900000000"})), "it has no expiry"},
-		"early":                     {rs(good(object{"nbf": now.Add(time.Minute).Unix()})), "it is not valid yet"},
-		"early by a skew":           {rs(good(object{"nbf": now.Add(20 * time.Second).Unix()})), "key_ml ann"},
-		"another's key":             {sign(t, jose.RS256, other.rsa, "r", nil, good(nil)), "its signature is not by a key of its issuer"},
-		"an unknown key":            {sign(t, jose.RS256, m.rsa, "z", nil, good(nil)), "its signature is not by a key of its issuer"},
-		"a path as the key's id":    {sign(t, jose.RS256, other.rsa, "../../dev/null", nil, good(nil)), "its signature is not by a key of its issuer"},
-		"a key without its id":      {sign(t, jose.RS256, m.rsa, "", nil, good(nil)), "its signature is not by a key of its issuer"},
-		"another algorithm":         {sign(t, jose.RS512, m.rsa, "r", nil, good(nil)), "its signature is not by a key of its issuer"},
-		"a key in the header":       {sign(t, jose.RS256, other.rsa, "r", &jose.SignerOptions{EmbedJWK: true}, good(nil)), "its signature is not by a key of its issuer"},
-		"HMAC with the public key":  {sign(t, jose.HS256, x509.MarshalPKCS1PublicKey(&m.rsa.PublicKey), "r", nil, good(nil)), "it is malformed, or signed with an algorithm that is not accepted"},
-		"unsigned":                  {encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + ".", "it is malformed, or signed with an algorithm that is not accepted"},
-		"a critical header":         {sign(t, jose.RS256, m.rsa, "r", (&jose.SignerOptions{}).WithHeader("crit", []string{"x"}).WithHeader("x", 1), good(nil)), "its signature is not by a key of its issuer"},
-		"not JSON":                  {"eyJh.eyJh.x", "it is malformed, or signed with an algorithm that is not accepted"},
-		"oversized":                 {rs(good(object{"x": strings.Repeat("a", 20_000)})), "it is malformed, or signed with an algorithm that is not accepted"},
-		"a user that is no text":    {rs(good(object{"sub": 1})), "key_ml "},
-		"claims that are no object": {sign(t, jose.RS256, m.rsa, "r", nil, []string{"a"}), "it is malformed, or signed with an algorithm that is not accepted"},
+		"RSA":                           {rs(good(nil)), "key_ml ann"},
+		"ECDSA":                         {sign(t, jose.ES256, m.ec, "e", nil, good(nil)), "key_ml ann"},
+		"the second binding":            {rs(good(object{"realm": nil})), "key_staff ann"},
+		"no binding":                    {rs(good(object{"groups": []string{"others"}})), "its claims fit no binding to a key"},
+		"one audience":                  {rs(good(object{"aud": "modelgate"})), "key_ml ann"},
+		"another audience":              {rs(good(object{"aud": "other"})), "it is for another audience"},
+		"no audience":                   {rs(good(object{"aud": nil})), "it is for another audience"},
+		"another issuer":                {rs(good(object{"iss": "https://evil.example"})), "its issuer is not known here"},
+		"no issuer":                     {rs(good(object{"iss": nil})), "its issuer is not known here"},
+		"expired":                       {rs(good(object{"exp": now.Add(-time.Minute).Unix()})), "it has expired"},
+		"expired by a skew":             {rs(good(object{"exp": now.Add(-20 * time.Second).Unix()})), "key_ml ann"},
+		"no expiry":                     {rs(good(object{"exp": nil})), "it has no expiry"},
+		"an expiry that is a text":      {rs(good(object{"exp": "1900000000"})), `its claim "exp" is not a number of seconds since 1970`},
+		"early":                         {rs(good(object{"nbf": now.Add(time.Minute).Unix()})), "it is not valid yet"},
+		"early by a skew":               {rs(good(object{"nbf": now.Add(20 * time.Second).Unix()})), "key_ml ann"},
+		"another's key":                 {sign(t, jose.RS256, other.rsa, "r", nil, good(nil)), "its signature is not by a key of its issuer"},
+		"an unknown key":                {sign(t, jose.RS256, m.rsa, "z", nil, good(nil)), "its signature is not by a key of its issuer"},
+		"a path as the key's id":        {sign(t, jose.RS256, other.rsa, "../../dev/null", nil, good(nil)), "its signature is not by a key of its issuer"},
+		"a key without its id":          {sign(t, jose.RS256, m.rsa, "", nil, good(nil)), "its signature is not by a key of its issuer"},
+		"another algorithm":             {sign(t, jose.RS512, m.rsa, "r", nil, good(nil)), "its signature is not by a key of its issuer"},
+		"a key in the header":           {sign(t, jose.RS256, other.rsa, "r", &jose.SignerOptions{EmbedJWK: true}, good(nil)), "its signature is not by a key of its issuer"},
+		"HMAC with the public key":      {sign(t, jose.HS256, x509.MarshalPKCS1PublicKey(&m.rsa.PublicKey), "r", nil, good(nil)), "it is malformed, or signed with an algorithm that is not accepted"},
+		"unsigned":                      {encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + ".", "it is malformed, or signed with an algorithm that is not accepted"},
+		"a critical header":             {sign(t, jose.RS256, m.rsa, "r", (&jose.SignerOptions{}).WithHeader("crit", []string{"x"}).WithHeader("x", 1), good(nil)), "its signature is not by a key of its issuer"},
+		"not JSON":                      {"eyJh.eyJh.x", "it is malformed, or signed with an algorithm that is not accepted"},
+		"oversized":                     {rs(good(object{"x": strings.Repeat("a", 20_000)})), "it is malformed, or signed with an algorithm that is not accepted"},
+		"a user that is no text":        {rs(good(object{"sub": 1})), `its claim "sub" is not a string`},
+		"a beginning as a text":         {rs(good(object{"nbf": "4102444800"})), `its claim "nbf" is not a number of seconds since 1970`},
+		"a past beginning as a text":    {rs(good(object{"nbf": "1"})), `its claim "nbf" is not a number of seconds since 1970`},
+		"a beginning as a list":         {rs(good(object{"nbf": []int{1}})), `its claim "nbf" is not a number of seconds since 1970`},
+		"a beginning as null":           {rs(good(object{"nbf": json.RawMessage("null")})), `its claim "nbf" is not a number of seconds since 1970`},
+		"a negative beginning":          {rs(good(object{"nbf": -1})), `its claim "nbf" is not a number of seconds since 1970`},
+		"a beginning out of range":      {rs(good(object{"nbf": 1e18})), `its claim "nbf" is not a number of seconds since 1970`},
+		"an issue as a text":            {rs(good(object{"iat": "1"})), `its claim "iat" is not a number of seconds since 1970`},
+		"issued in the future":          {rs(good(object{"iat": now.Add(time.Minute).Unix()})), "it is not valid yet"},
+		"an audience that is no text":   {rs(good(object{"aud": []any{"modelgate", 1}})), `its claim "aud" is not a list of strings`},
+		"an audience as an object":      {rs(good(object{"aud": object{"modelgate": 1}})), `its claim "aud" is not a string or a list of strings`},
+		"an issuer as a list":           {rs(good(object{"iss": []string{"x"}})), `its claim "iss" is not a string`},
+		"a bound claim of another type": {rs(good(object{"realm": object{"roles": object{"user": true}}})), `its claim "realm.roles" is not a string or a list of strings`},
+		"claims that are no object":     {sign(t, jose.RS256, m.rsa, "r", nil, []string{"a"}), "it is malformed, or signed with an algorithm that is not accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 { // the second time from memory
@@ -177,6 +189,10 @@ func TestTheClaimsThatPoliciesSee(t *testing.T) {
 	require.EqualError(t, err, "the claims that policies see have more than 2 KiB", "they are not shortened")
 	_, err = verify(object{"groups": strings.Split(strings.Repeat("x,", 200), ",")})
 	require.Error(t, err, "many short ones")
+	for _, dept := range []any{7, true, object{"a": 1}, []any{"a", 7}} { // a policy would see none
+		_, err = verify(object{"dept": dept})
+		require.ErrorContains(t, err, `its claim "dept" is not a`)
+	}
 
 	plain, err := verifier(t, m.keys(t)).Verify(sign(t, jose.RS256, m.rsa, "r", nil, good(nil)), now)
 	require.NoError(t, err)
