@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -50,7 +51,7 @@ func (x *Exchange) jobsOperation(method, path string) string {
 // its own.
 const storedResponses = "stored_responses"
 
-// forwardedToJobs are the headers that the job service gets besides those of forwarded.
+// forwardedToJobs are the headers that the job service gets besides those of every request.
 var forwardedToJobs = map[string]bool{"range": true, "if-range": true, "idempotency-key": true,
 	"content-encoding": true}
 
@@ -74,7 +75,7 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 		reply.Remove = append(reply.Remove, "content-length")
 	}
 	for i := range h {
-		if name := h[i].Name; name[0] != ':' && !forwarded[name] && !forwardedToJobs[name] {
+		if name := h[i].Name; name[0] != ':' && !headers.ToProvider(name) && !forwardedToJobs[name] {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
@@ -210,5 +211,5 @@ func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, que
 			Code:    openai.CodeProviderNotFound,
 			Message: "There is no provider '" + name + "', or it is disabled."}, "mg_no_provider")
 	}
-	return x.pass(ctx, p.AtRoot(), p.Join(x.record.Path), h, query, end)
+	return x.pass(ctx, p.AtRoot(), p.Join(x.record.Path), h, query, nil, end)
 }

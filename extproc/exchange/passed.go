@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -149,12 +150,13 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
 		return x.reject(e, "mg_limited")
 	}
-	return x.pass(ctx, p, r.Rewrite(x.record.Path), h, query, end)
+	return x.pass(ctx, p, r.Rewrite(x.record.Path), h, query, r.Headers, end)
 }
 
-// pass sends a request unchanged to a provider, under a path relative to the provider's endpoint.
+// pass sends a request unchanged to a provider, under a path relative to the provider's endpoint. Named are headers that
+// go on although they change what the provider's server does.
 func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string,
-	end bool) Reply {
+	named []string, end bool) Reply {
 	if routing.HasParentSegment(x.record.Path) {
 		return x.reject(routing.ParentSegmentError(), "mg_bad_path")
 	}
@@ -166,8 +168,7 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 		next.request.Header.Set("Content-Type", t)
 	}
 	for i := range h {
-		// A compressed answer hides its usage, and the secrets in an error.
-		if h[i].Name == "accept-encoding" || isWithheld(h[i].Name, p.Vendor.CredentialHeaders) {
+		if isWithheld(h[i].Name, p.Vendor.CredentialHeaders, named) {
 			next.remove = append(next.remove, h[i].Name)
 		}
 	}
@@ -279,7 +280,7 @@ func (x *Exchange) clientHeaders(h Headers) Reply {
 		reply.Set = append(reply.Set, Header{Name: headerUpstream, Value: id})
 	}
 	for i := range h {
-		if name := h[i].Name; isVendorHeader(name) && reply.Set.Get(name) == "" {
+		if name := h[i].Name; name[0] != ':' && !headers.BackThroughRoute(name) && reply.Set.Get(name) == "" {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}

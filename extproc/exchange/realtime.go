@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/pipeline"
@@ -136,7 +137,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 func (x *Exchange) handshake(h Headers) Reply {
 	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: Duplex, Remove: x.removed[:0]}
 	for i := range h {
-		if name := h[i].Name; name[0] != ':' && !forwarded[name] && !forwardedToSession[name] {
+		if name := h[i].Name; name[0] != ':' && !headers.ToProvider(name) && !forwardedToSession[name] {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}

@@ -9,20 +9,13 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/inbound/gemini"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
-
-// forwarded are the request headers that the provider gets or that Envoy needs. All other headers of a client are
-// removed: cookies, keys, SDK telemetry and addresses are not for the provider.
-var forwarded = map[string]bool{
-	"content-type": true, "content-length": true, "accept": true, "transfer-encoding": true,
-	// The route removes these, after Envoy has logged them.
-	"x-request-id": true, "x-forwarded-for": true, "x-forwarded-proto": true, "x-envoy-external-address": true,
-}
 
 // RequestHeaders handles the headers of a request. It decides everything that does not depend on the body. The context
 // ends with the exchange.
@@ -171,7 +164,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	}
 	reply.Remove = x.removed[:0]
 	for i := range h {
-		if name := h[i].Name; name[0] != ':' && !forwarded[name] {
+		if name := h[i].Name; name[0] != ':' && !headers.ToProvider(name) {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}

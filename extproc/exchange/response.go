@@ -13,6 +13,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 )
@@ -168,7 +169,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 func (x *Exchange) answerHeaders(h Headers) Reply {
 	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0]} // the reply to the request was sent
 	for i := range h {
-		if name := h[i].Name; !isForwarded(name) {
+		if name := h[i].Name; name[0] != ':' && !headers.ToClient(name) {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
@@ -219,12 +220,6 @@ func appendKnown(h Headers, name, value string) Headers {
 
 // maxHeader bounds the value of a header: proxies accept 8 KB for all headers.
 const maxHeader = 1024
-
-// isForwarded reports whether the client gets a header of a provider's answer. Cookies, server names, organizations
-// and rate limits belong to the gateway's account, not to the client.
-func isForwarded(name string) bool {
-	return name[0] == ':' || name == "content-type" || name == "content-length" || name == "transfer-encoding"
-}
 
 // upstreamIDs are the headers in which vendors send their id of a request.
 var upstreamIDs = [...]string{"x-request-id", "request-id", "x-amzn-requestid", "apim-request-id",

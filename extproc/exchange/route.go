@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/modelgate/modelgate/internal/headers"
 )
 
 // modelIn returns the model in a Route's path, if it has a price. Bedrock's answers do not name the model.
@@ -34,33 +36,13 @@ func (x *Exchange) modelIn(vendor, path string) string {
 // maxModelIn bounds the length of a model's name in a path, in bytes.
 const maxModelIn = 256
 
-// withheld are headers of a client that the provider of a Route must not get: they carry keys, or identify the client.
-var withheld = map[string]bool{
-	"authorization": true, "proxy-authorization": true, "cookie": true, "x-api-key": true, "api-key": true,
-	"x-goog-api-key":      true,
-	"x-goog-user-project": true, "x-amz-security-token": true, "x-amz-date": true, "x-amz-content-sha256": true,
-	"user-agent": true, "referer": true, "http-referer": true, "origin": true, "x-title": true, "via": true,
-	"forwarded": true,
-	"x-real-ip": true, "true-client-ip": true, "traceparent": true, "tracestate": true, "baggage": true,
-	"openai-organization": true, "openai-project": true, "anthropic-organization-id": true,
-}
-
-// Prefixes and suffixes of further headers that carry keys, or in which a proxy identifies the client.
-var (
-	withheldPrefixes = [...]string{"x-forwarded-", "x-stainless-", "x-envoy-", "x-modelgate-", "cf-",
-		"x-amzn-oidc-", "x-ms-token-", "x-ms-client-principal", "x-goog-iap-", "x-goog-authenticated-user-"}
-	withheldSuffixes = [...]string{"authorization", "-auth", "-token", "api-key", "-subscription-key"}
-)
-
-// isWithheld reports whether the provider of a Route must not get a header of the client. Headers that Envoy needs are
-// kept here; the route removes them after Envoy has logged them.
-func isWithheld(name string, credentials []string) bool {
+// isWithheld reports whether the provider of a Route, which names some headers, must not get a header of the client.
+// Headers that Envoy needs are kept here; the route removes them after Envoy has logged them.
+func isWithheld(name string, credentials, named []string) bool {
 	switch {
-	case name[0] == ':' || forwarded[name]:
+	case name[0] == ':' || headers.ToProvider(name):
 		return false
-	case withheld[name],
-		slices.ContainsFunc(withheldPrefixes[:], func(s string) bool { return strings.HasPrefix(name, s) }),
-		slices.ContainsFunc(withheldSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) }):
+	case !headers.ThroughRoute(name, named):
 		return true
 	case strings.HasSuffix(name, "-version"), strings.HasSuffix(name, "-beta"):
 		return false // they select a version of the API, and neither an account nor permissions

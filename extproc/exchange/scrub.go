@@ -132,20 +132,5 @@ func (x *Exchange) scrubPiece(piece []byte, end bool) Reply {
 	return Reply{ReplaceBody: true, Body: out}
 }
 
-// isVendorHeader reports whether clients do not get a header of a provider's answer that passes unchanged. Such a
-// header describes the gateway's account or connection at the provider, or only the gateway may set it. For translated
-// answers see isForwarded.
-func isVendorHeader(name string) bool {
-	switch name {
-	case "set-cookie", "alt-svc", "strict-transport-security", "server", "server-timing", "via", "openai-organization",
-		"openai-project",
-		"anthropic-organization-id", "x-upstream-request-id", "nel", "report-to", "clear-site-data":
-		return true
-	}
-	return slices.ContainsFunc([]string{"x-modelgate-", "x-envoy-", "x-ratelimit-", "anthropic-ratelimit-",
-		"access-control-"},
-		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
 // isError reports whether the body of an answer with this status may repeat the request.
 func isError(status int) bool { return status >= http.StatusMultipleChoices }

@@ -17,6 +17,7 @@ type Routes []Route
 type Route struct {
 	prefix, to string // without a slash at the end
 	Provider   string
+	Headers    []string // that the provider gets because the configuration names them
 }
 
 // NewRoutes converts the configured routes.
@@ -27,6 +28,7 @@ func NewRoutes(configured map[string]*configv1.Route) Routes {
 			prefix:   strings.TrimSuffix(c.GetPathPrefix(), "/"),
 			to:       strings.TrimSuffix(c.Rewrite(), "/"),
 			Provider: c.GetProvider(),
+			Headers:  c.GetRequestHeaders(),
 		})
 	}
 	slices.SortFunc(routes, func(a, b Route) int {

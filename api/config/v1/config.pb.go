@@ -4255,8 +4255,11 @@ type Route struct {
 	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Replacement of the prefix, after the path of the provider's endpoint. Default: the prefix without "/v1".
 	RewritePrefix *string `protobuf:"bytes,4,opt,name=rewrite_prefix,json=rewritePrefix,proto3,oneof" json:"rewrite_prefix,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Headers of clients that the provider gets although they change what its server does, in lower case, such as
+	// "x-http-method-override". Those that carry keys or identify the client are never forwarded.
+	RequestHeaders []string `protobuf:"bytes,5,rep,name=request_headers,json=requestHeaders,proto3" json:"request_headers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Route) Reset() {
@@ -4315,6 +4318,13 @@ func (x *Route) GetRewritePrefix() string {
 		return *x.RewritePrefix
 	}
 	return ""
+}
+
+func (x *Route) GetRequestHeaders() []string {
+	if x != nil {
+		return x.RequestHeaders
+	}
+	return nil
 }
 
 // A Catalog has facts about models. It takes precedence over the gateway's built-in catalog, which supplies the facts
@@ -7635,13 +7645,14 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vprivate_key\x18\x03 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"privateKey\x12\x1d\n" +
 	"\n" +
-	"chain_file\x18\x04 \x01(\tR\tchainFile\"\x97\x01\n" +
+	"chain_file\x18\x04 \x01(\tR\tchainFile\"\xc0\x01\n" +
 	"\x05Route\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vpath_prefix\x18\x02 \x01(\tR\n" +
 	"pathPrefix\x12\x1a\n" +
 	"\bprovider\x18\x03 \x01(\tR\bprovider\x12*\n" +
-	"\x0erewrite_prefix\x18\x04 \x01(\tH\x00R\rrewritePrefix\x88\x01\x01B\x11\n" +
+	"\x0erewrite_prefix\x18\x04 \x01(\tH\x00R\rrewritePrefix\x88\x01\x01\x12'\n" +
+	"\x0frequest_headers\x18\x05 \x03(\tR\x0erequestHeadersB\x11\n" +
 	"\x0f_rewrite_prefix\"p\n" +
 	"\aCatalog\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +

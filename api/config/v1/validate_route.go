@@ -33,6 +33,11 @@ func OwnPath(prefix string) string {
 	return ""
 }
 
+// maxRouteHeaders bounds the headers that a Route names.
+const maxRouteHeaders = 32
+
+var routeHeader = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,99}$`)
+
 func (v *validator) route(r *Route) {
 	v.label("name", r.GetName())
 	v.label("provider", r.GetProvider())
@@ -43,6 +48,14 @@ func (v *validator) route(r *Route) {
 	}
 	if to := r.GetRewritePrefix(); to != "" && to != "/" {
 		v.path("rewrite_prefix", to)
+	}
+	if n := len(r.GetRequestHeaders()); n > maxRouteHeaders {
+		v.fail("request_headers", "must be at most %d", maxRouteHeaders)
+	}
+	for i, name := range r.GetRequestHeaders() {
+		if !routeHeader.MatchString(name) {
+			v.fail(element("request_headers", i), "must be the name of a header in lower case, such as x-http-method-override")
+		}
 	}
 }
 
