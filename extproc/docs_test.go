@@ -30,7 +30,7 @@ func full(t *testing.T) *metering.Record {
 		Internal: true, Charge: "c",
 		Operation: "chat/completions", KeyID: "k", Organization: "o", Project: "p", User: "u", Model: "m", Label: "m",
 		Provider: "a", Vendor: "openai", Upstream: "up",
-		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true, Cost: 1,
+		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true, Doubtful: true, Cost: 1,
 		Priced: true,
 		Reason: "reset", RefusedBy: "request", KeyHint: "cdef", Policy: "office/short instead of smart",
 		Outcome: metering.OutcomeFailed, Error: &openai.Error{Code: "c", Type: "t"},

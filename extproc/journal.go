@@ -429,6 +429,9 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	if l.Estimated {
 		e.AddBool("estimated", true)
 	}
+	if l.Doubtful {
+		e.AddBool("usage_doubtful", true)
+	}
 	if l.Priced {
 		e.AddString("cost_usd", l.Cost.String())
 	}

@@ -33,6 +33,7 @@ type metrics struct {
 	compared *prometheus.CounterVec
 	degraded prometheus.Counter
 	shed     *prometheus.CounterVec
+	doubtful *prometheus.CounterVec
 	genai    *telemetry.GenAI
 	known    *memo.Memo[seriesKey, *series]
 }
@@ -77,6 +78,8 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 			[]string{"domain", "scope"}),
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_shed_total",
 			Help: "Requests that were refused, and answers that were lost, because there was no room, by what ran out: memory, bytes, key_bytes, guardrails."}, []string{"reason"}),
+		doubtful: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_usage_doubtful_total",
+			Help: "Requests whose provider reported more tokens than the model can have, by provider."}, []string{"provider"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_limits_degraded_total",
 			Help: "Requests on which this process decided alone, because the store of limits was away."}),
 	}
@@ -84,7 +87,7 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 		m.shed.WithLabelValues(why)
 	}
 	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.guards, m.degraded,
-		m.cached, m.saved, m.compared)
+		m.cached, m.saved, m.compared, m.doubtful)
 	return m
 }
 
@@ -204,6 +207,9 @@ func (m *metrics) observe(r *metering.Record) {
 	}
 	if r.Outcome == metering.OutcomeFinished && !r.Usage.IsZero() {
 		s.genai.Tokens(r.Usage.PromptTokens, r.Usage.CompletionTokens)
+	}
+	if r.Doubtful {
+		m.doubtful.WithLabelValues(r.Provider).Inc()
 	}
 	s.tried.Inc()
 	for i := range len(r.Tries) - 1 {

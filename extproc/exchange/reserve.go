@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
@@ -154,6 +155,7 @@ func (x *Exchange) settle() {
 		return
 	}
 	x.count()
+	x.doubt(&x.record)
 	x.record.Unusable = c.billed
 	if x.operation == nil && x.record.Upstream == "" && x.meters() {
 		x.record.Upstream = x.active.Targets[0].Model
@@ -173,6 +175,16 @@ func (x *Exchange) settle() {
 		c.held.Settle(x.record.Settled)
 	}
 	x.note()
+}
+
+// doubt bounds the usage of a record by what the model can do.
+func (x *Exchange) doubt(r *metering.Record) {
+	var can *configv1.Capabilities
+	if x.operation != nil && x.operation.TextAnswer && x.config.Catalog != nil { // others take many inputs at once
+		can = x.config.Catalog.Facts(r.Vendor, r.Upstream).GetCapabilities()
+	}
+	r.Doubtful = usage.Bound(&r.Usage, can, x.charging.demand.Answers)
+	r.Estimated = r.Estimated || r.Doubtful // the ledger tells it so
 }
 
 // vendor returns the kind of the charged provider.

@@ -299,6 +299,7 @@ func (x *Exchange) part(c *metering.Charge) metering.Record {
 	if c.Transcription {
 		r.Operation, r.Upstream = "realtime/transcription", c.Model
 	}
+	x.doubt(&r)
 	r.SetCost(x.priceOf(&r, !c.Transcription), nil, "", &metering.Tally{})
 	return r
 }

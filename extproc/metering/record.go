@@ -62,6 +62,7 @@ type Record struct {
 	Usage        openai.Usage
 	Images       int64 // number of generated images
 	Estimated    bool  // a part of the usage is estimated
+	Doubtful     bool  // the provider reported more than the model can do; Usage is bounded
 	Cost         usage.Nano
 	Priced       bool // there is a price
 	PriceVersion string

@@ -8,10 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/usage"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
@@ -278,6 +281,15 @@ func (w *work) collect(ctx context.Context, n Native, p *config.Provider, client
 	return w.leave(ctx, n)
 }
 
+// bounded reports whether what a provider says that a line has used is more than the model can do, and bounds it.
+func bounded(u *openai.Usage, b *provider.Batch, line []byte) (doubtful bool) {
+	var can *configv1.Capabilities
+	if b.Endpoint == "/v1/chat/completions" { // other lines may have many inputs
+		can = b.Target.Can()
+	}
+	return usage.Bound(u, can, gjson.GetBytes(line, "n").Int())
+}
+
 // gather gives the provider's answers to results. What came before an error is durable.
 func (w *work) gather(ctx context.Context, p *config.Provider, client *provider.Client, remote string,
 	b provider.Batch, input *random, done *set) error {
@@ -288,6 +300,7 @@ func (w *work) gather(ctx context.Context, p *config.Provider, client *provider.
 	results.pricing = newPricing(b.Target.Facts.GetPrice())
 	var flushing sync.WaitGroup
 	var flushErr error
+	doubtful := 0 // lines
 	flushing.Go(func() {
 		if flushErr = results.flush(ctx); flushErr != nil {
 			stop(flushErr)
@@ -309,6 +322,9 @@ func (w *work) gather(ctx context.Context, p *config.Provider, client *provider.
 		got.normalise()
 		if got.usage = (openai.Usage{}); got.completed() {
 			got.usage = a.Usage
+			if bounded(&got.usage, &b, r.body) {
+				doubtful++
+			}
 		}
 		results.add(a.Line, r.customID, &got)
 		return nil
@@ -316,6 +332,10 @@ func (w *work) gather(ctx context.Context, p *config.Provider, client *provider.
 	results.end()
 	flushing.Wait()
 	results.drop()
+	if doubtful > 0 {
+		w.log.Warn("the provider reported more tokens than the model can have, and they are bounded",
+			zap.Int("lines", doubtful), zap.String("model", b.Target.Model))
+	}
 	if flushErr != nil {
 		return flushErr
 	}
