@@ -388,6 +388,23 @@ func (l attemptLines) MarshalLogArray(e zapcore.ArrayEncoder) error {
 	return nil
 }
 
+// addUsage adds what the request has used and costs.
+func (l *line) addUsage(e zapcore.ObjectEncoder) {
+	e.AddInt64("prompt_tokens", l.Usage.PromptTokens)
+	e.AddInt64("completion_tokens", l.Usage.CompletionTokens)
+	e.AddInt64("cached_tokens", l.Usage.CachedTokens)
+	e.AddInt64("reasoning_tokens", l.Usage.ReasoningTokens)
+	if l.Estimated {
+		e.AddBool("estimated", true)
+	}
+	if l.Doubtful {
+		e.AddBool("usage_doubtful", true)
+	}
+	if l.Priced {
+		e.AddString("cost_usd", l.Cost.String())
+	}
+}
+
 // MarshalLogObject implements zapcore.ObjectMarshaler.
 func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	add(e, "request_id", l.RequestID)
@@ -422,19 +439,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("outcome", string(l.Outcome))
 	e.AddString("cut_by", l.facts.cut)
 	e.AddString("details", l.facts.details)
-	e.AddInt64("prompt_tokens", l.Usage.PromptTokens)
-	e.AddInt64("completion_tokens", l.Usage.CompletionTokens)
-	e.AddInt64("cached_tokens", l.Usage.CachedTokens)
-	e.AddInt64("reasoning_tokens", l.Usage.ReasoningTokens)
-	if l.Estimated {
-		e.AddBool("estimated", true)
-	}
-	if l.Doubtful {
-		e.AddBool("usage_doubtful", true)
-	}
-	if l.Priced {
-		e.AddString("cost_usd", l.Cost.String())
-	}
+	l.addUsage(e)
 	e.AddInt64("bytes_sent", max(l.Sent, l.facts.sent))
 	e.AddDuration("total", l.End.Sub(l.Start))
 	if !l.FirstByte.IsZero() {

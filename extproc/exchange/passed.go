@@ -153,8 +153,8 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	return x.pass(ctx, p, r.Rewrite(x.record.Path), h, query, r.Headers, end)
 }
 
-// pass sends a request unchanged to a provider, under a path relative to the provider's endpoint. Named are headers that
-// go on although they change what the provider's server does.
+// pass sends a request unchanged to a provider, under a path relative to the provider's endpoint. Named are headers
+// that go on although they change what the provider's server does.
 func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string,
 	named []string, end bool) Reply {
 	if routing.HasParentSegment(x.record.Path) {

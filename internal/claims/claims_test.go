@@ -12,7 +12,9 @@ import (
 func TestAClaimOfAnotherTypeIsAnErrorAndNotAbsent(t *testing.T) {
 	var c claims.Claims
 	require.NoError(t, json.Unmarshal([]byte(`{"s":"a","n":7,"b":true,"null":null,"l":["a","b"],"mixed":["a",1],"deep":[["a"]],
-		"o":{"l":["x"],"s":"y","in":{"s":"z"}},"a.b":"dotted","empty":[],"float":1.9,"minus":-1,"huge":1e300,"text":"1700000000"}`),
+		"o":{"l":["x"],"s":"y","in":{"s":"z"}},
+		"a.b":"dotted","empty":[],"float":1.9,"minus":-1,"huge":1e300,
+		"text":"1700000000"}`),
 		&c))
 	for name, want := range map[string]string{"s": "a", "none": "", "null": "", "o.s": "y", "o.in.s": "z", "a.b": "dotted",
 		"o.none": "", "none.s": "", "null.s": ""} {

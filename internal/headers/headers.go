@@ -1,9 +1,9 @@
-// Package headers is the table of the headers that cross the gateway: which of a client's a provider gets, and which of
-// a provider's a client gets.
+// Package headers is the table of the headers that cross the gateway: which of a client's a provider gets, and which
+// of a provider's a client gets.
 //
-// A translated request and its answer have only the headers that are always forwarded. What a Route passes has all that
-// are not named here. The most likely mistake is to forget a spelling: names are compared in lower case, and parts of
-// names stand for all that contain them.
+// A translated request and its answer have only the headers that are always forwarded. What a Route passes has all
+// that are not named here. The most likely mistake is to forget a spelling: names are in lower case, and parts of names
+// stand for all that contain them.
 package headers
 
 import (
