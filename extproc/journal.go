@@ -29,8 +29,8 @@ import (
 // s. If Envoy has died, the record must not be lost.
 const flushWait = 2 * time.Second
 
-// restWait is how long the record of a session waits whose last response is not charged. The connection may last longer
-// than the session.
+// restWait is how long the record of a session waits whose last response is not charged. The connection may last
+// longer than the session.
 const restWait = time.Minute
 
 // A journal writes one line for each request. An exchange knows the client and the answer. Envoy knows who cut the

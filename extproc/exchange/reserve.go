@@ -244,14 +244,13 @@ func (x *Exchange) countPassed() {
 	r.Estimated = r.Usage != before
 }
 
-// countDocument estimates the answer of a document that passes and was cut.
+// countDocument estimates the answer of a document that passes and was cut, as if all of it were text.
 func (x *Exchange) countDocument(complete bool) {
-	const envelope = 2 // as much is not text
 	u := &x.record.Usage
 	if complete || x.watch == nil || x.record.Stream || !x.operation.TextAnswer || u.CompletionTokens > 0 {
 		return
 	}
-	u.CompletionTokens = tokens.Estimate(int(x.charging.received / envelope))
+	u.CompletionTokens = tokens.Estimate(int(x.charging.received))
 	if most := mostOutput(x.charging.in, x.active.Targets); most > 0 {
 		u.CompletionTokens = min(u.CompletionTokens, most)
 	}

@@ -80,9 +80,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	x.answer, x.provider = a, target.Provider
 	x.record.Upstream = target.Model
-	if a.Body != nil {
-		x.charging.text.Request(a.Body)
-	}
+	x.charging.text.Retried(a.Body)
 	x.active.Release()
 	x.duplex.size = announcedAnswer(h)
 	x.gatewayHeaders = x.providerHeaders(h)

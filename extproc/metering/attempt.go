@@ -26,13 +26,13 @@ type Try struct {
 	charged             bool
 }
 
-// reached are the ends of attempts in which the provider had got the request, and may have begun to answer it. It bills
-// the prompt.
+// reached are the ends of attempts in which the provider had got the request, and may have begun to answer it. It
+// bills the prompt.
 var reached = map[string]bool{"timeout": true, "idle timeout": true, "connection closed": true, "reset": true,
 	"protocol error": true}
 
-// ChargeTries adds the prompts of the attempts before the last that a provider bills, as far as Envoy has told how they
-// ended, each once.
+// ChargeTries adds the prompts of the attempts before the last that a provider bills, as far as Envoy has told how
+// they ended, each once.
 func (r *Record) ChargeTries() {
 	for i := range len(r.Tries) - 1 {
 		t := &r.Tries[i]

@@ -91,8 +91,8 @@ func mediaOf(s []byte) medium {
 // unbroken removes from base64 the escapes of lines, and of slashes.
 var unbroken = regexp.MustCompile(`(?:\\[rn])+|\\(?:/|$)`)
 
-// fewestKinds is how many of the 64 characters there are, at least, in the first 2 KB of data in base64. Numbers, words
-// and hexadecimal digits have fewer.
+// fewestKinds is how many of the 64 characters there are, at least, in the first 2 KB of data in base64. Numbers,
+// words and hexadecimal digits have fewer.
 const fewestKinds = 60
 
 func isBase64(c byte) bool {

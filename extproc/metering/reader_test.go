@@ -125,8 +125,9 @@ func TestWhatIsNoPromptIsNotCharged(t *testing.T) {
 }
 
 func TestBodiesThatAreNoneAreRead(t *testing.T) {
-	for _, body := range []string{``, `{`, `[`, `{"a`, `{"a"`, `{"a":`, `{"messages":[{`, `{"messages":}`, `{"messages":]}`,
-		`{"messages":[}`, `{"messages":[{"content":]}]}`, `{]`, `}`, `{"input":[1,]}`, `{"tools":[`, `{"text":`, `null`, `{"a\`,
+	for _, body := range []string{``, `{`, `[`, `{"a`, `{"a"`, `{"a":`, `{"messages":[{`,
+		`{"messages":}`, `{"messages":]}`, `{"messages":[}`, `{"messages":[{"content":]}]}`, `{]`, `}`, `{"input":[1,]}`,
+		`{"tools":[`, `{"text":`, `null`, `{"a\`,
 		`{"messages":[{"role":tru`} {
 		promptOf(body)
 	}
@@ -157,8 +158,9 @@ func TestTextWithoutSpacesIsText(t *testing.T) {
 	hex := strings.Repeat("0123456789abcdef", 4000)
 	words := strings.Repeat("loremIpsumDolorSitAmet", 3000)
 	png := "data:image/png;base64," + mediaData("\x89PNG\x0d\x0a\x1a\x0a", 64_000)
-	for name, text := range map[string]string{"csv": csv, "hex": hex, "words": words, "lines": strings.Repeat("word\\n", 12_000),
-		"code": strings.Repeat("function(a,b){return(a+b)};", 2500), "an image in a text": png} {
+	for name, text := range map[string]string{"csv": csv, "hex": hex, "words": words,
+		"lines": strings.Repeat("word\\n", 12_000),
+		"code":  strings.Repeat("function(a,b){return(a+b)};", 2500), "an image in a text": png} {
 		for _, body := range []string{`{"messages":[{"role":"user","content":"%"}]}`, `{"input":["%"]}`,
 			`{"contents":[{"parts":[{"text":"%"}]}]}`, `{"messages":[{"content":[{"source":{"type":"text","data":"%"}}]}]}`} {
 			if name == "an image in a text" && strings.Contains(body, "source") {

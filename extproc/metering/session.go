@@ -164,8 +164,8 @@ func (w *SessionWatch) Rest() (c Charge, ok bool) {
 // estimate returns the usage of open responses: the conversation so far for each, and what has arrived.
 func (w *SessionWatch) estimate(open int64) openai.Usage {
 	audio := w.audio / audioToken
-	u := openai.Usage{PromptTokens: open * w.prompt(), CompletionTokens: max(tokens.Estimate(int(w.text)), w.deltas) + audio,
-		CompletionAudio: audio}
+	said := max(tokens.Estimate(int(w.text)), w.deltas)
+	u := openai.Usage{PromptTokens: open * w.prompt(), CompletionTokens: said + audio, CompletionAudio: audio}
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	return u
 }

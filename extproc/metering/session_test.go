@@ -141,28 +141,29 @@ func TestAResponseThatFailsWithoutAnyAnswerCostsNothing(t *testing.T) {
 	require.Equal(t, []Charge{{Failed: true}}, charges)
 }
 
-// TestThePromptOfAResponseIsWhatTheProviderReports is about a response without usage. The provider has reported what it
-// got: the session's instructions, and items.
+// TestThePromptOfAResponseIsWhatTheProviderReports is about a response without usage. The provider has reported what
+// it got: the session's instructions, and items.
 func TestThePromptOfAResponseIsWhatTheProviderReports(t *testing.T) {
 	long := strings.Repeat("lorem ipsum ", 1000)
 	item := func(typ, role string) []byte {
 		return message(`{"event_id":"event_1920","type":"`+typ+`","previous_item_id":"msg_002","item":{"id":"msg_003","object":"realtime.item","type":"message","status":"completed","role":"`+role+`","content":[{"type":"input_text","text":"`+long+`"}]}}`, 1000)
 	}
-	setup := message(strings.Replace(sessionCreated, "Be nice.", long, 1), 1<<20)
+	setup, before := message(strings.Replace(sessionCreated, "Be nice.", long, 1), 1<<20), message(responseDone, 1000)
+	created, added, done := "conversation.item.created", "conversation.item.added", "conversation.item.done"
 	for name, c := range map[string]struct {
 		before [][]byte
 		want   int
 	}{
 		"nothing":                 {nil, 0},
 		"instructions":            {[][]byte{setup}, 3000},
-		"an item":                 {[][]byte{item("conversation.item.created", "user")}, 3000},
-		"an item, told twice":     {[][]byte{item("conversation.item.added", "user"), item("conversation.item.done", "user")}, 3000},
-		"an item of the answer":   {[][]byte{item("conversation.item.added", "assistant")}, 0},
-		"both, and a response":    {[][]byte{setup, item("conversation.item.added", "system"), message(responseDone, 1000)}, 3000},
-		"items after a response":  {[][]byte{message(responseDone, 1000), item("conversation.item.added", "user")}, 275 + 3000},
-		"instructions and two":    {[][]byte{setup, item("conversation.item.created", "user"), item("conversation.item.created", "user")}, 9000},
+		"an item":                 {[][]byte{item(created, "user")}, 3000},
+		"an item, told twice":     {[][]byte{item(added, "user"), item(done, "user")}, 3000},
+		"an item of the answer":   {[][]byte{item(added, "assistant")}, 0},
+		"both, and a response":    {[][]byte{setup, item(added, "system"), before}, 3000},
+		"items after a response":  {[][]byte{before, item(added, "user")}, 275 + 3000},
+		"instructions and two":    {[][]byte{setup, item(created, "user"), item(created, "user")}, 9000},
 		"another's instructions":  {[][]byte{setup, message(sessionBeta, 1000)}, 0},
-		"a response with neither": {[][]byte{message(responseDone, 1000)}, 275},
+		"a response with neither": {[][]byte{before}, 275},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, last := range []string{"", `{"type":"response.done","response":{"status":"cancelled"}}`} {

@@ -49,8 +49,8 @@ const maxParts = 3
 // requests need no counting. It takes little more memory than a sample.
 const maxBody = 32 << 10
 
-// Request stores the body that goes to the vendor, or a sample of it, in place of an earlier attempt's. It is plain JSON
-// of any operation and any vendor. Other bodies, such as forms, are ignored.
+// Request stores the body that goes to the vendor, or a sample of it, in place of an earlier attempt's. It is plain
+// JSON of any operation and any vendor. Other bodies, such as forms, are ignored.
 func (t *Text) Request(body []byte) {
 	t.body, t.prompt = nil, prompt{}
 	if len(body) > maxBody {
@@ -59,6 +59,13 @@ func (t *Text) Request(body []byte) {
 		return
 	}
 	t.body = body
+}
+
+// Retried is Request for the body of an attempt after the first, or nil.
+func (t *Text) Retried(body []byte) {
+	if body != nil {
+		t.Request(body)
+	}
 }
 
 // Put implements chat.Sink: it stores the text of an event.

@@ -96,7 +96,7 @@ var ends = map[string]bool{
 // announcements are events without content.
 var announcements = map[string]bool{
 	"response.created": true, "response.queued": true, "response.in_progress": true, "response.failed": true,
-	"message_start": true, "ping": true, "error": true,
+	"message_start": true, "content_block_start": true, "content_block_stop": true, "ping": true, "error": true,
 }
 
 const dataField = "data:"
