@@ -329,3 +329,33 @@ func TestAProviderSaysWhyItClosesASession(t *testing.T) {
 	require.Equal(t, "session_expired", record.Error.Code)
 	require.NotContains(t, record.Error.Message, credential)
 }
+
+// TestWhatIsUnderWayInASessionCounts: a response that has begun takes what is left of a limit, so another session ends
+// at its next response.
+func TestWhatIsUnderWayInASessionCounts(t *testing.T) {
+	rule := limit.Rule{Counter: "key/k/tokens/hour", Measure: limit.Tokens, Window: limit.Hour, Limit: 500}
+	for name, c := range map[string]struct {
+		others int64 // used by others
+		ends   bool
+		held   int64
+	}{"it fits": {0, false, 256}, "some is left": {400, false, 98}, "nothing is left": {500, true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			s := newCall(t, &configv1.Key{Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR,
+				RequestsPerUnit: 500}}}).open(t)
+			d, err := s.limits.Reserve(t.Context(), limit.Demand{ID: "other", Rules: []limit.Rule{rule}})
+			require.NoError(t, err)
+			d.Reservation.Settle(limit.Amounts{limit.Tokens: c.others})
+			before := s.used(t, rule)
+			reply := s.piece(begins)
+			require.Equal(t, c.ends, reply.End)
+			if c.ends {
+				return
+			}
+			require.Equal(t, c.held, s.used(t, rule)-before, "besides the handshake's")
+			s.piece(spoken)
+			record := s.Exchange.Close()
+			require.Nil(t, record.Rest)
+			require.Equal(t, min(c.others+275, rule.Limit), s.used(t, rule))
+		})
+	}
+}

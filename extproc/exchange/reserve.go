@@ -156,7 +156,6 @@ func (x *Exchange) settle() {
 	}
 	x.count()
 	x.doubt(&x.record)
-	x.record.Unusable = c.billed
 	if x.operation == nil && x.record.Upstream == "" && x.meters() {
 		x.record.Upstream = x.active.Targets[0].Model
 	}

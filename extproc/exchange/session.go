@@ -189,11 +189,21 @@ func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
 	cost, _ := rates.Estimate(prompt, metering.DefaultOutput, false)
 	wanted := limit.Amounts{limit.InputTokens: prompt, limit.OutputTokens: metering.DefaultOutput,
 		limit.Tokens: prompt + metering.DefaultOutput, limit.Cost: int64(cost)}
-	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID + "/begun", Rules: s.rules.Rules, Amounts: wanted})
-	s.reserved = decided.Reservation
+	demand := limit.Demand{ID: r.ID + "/begun", Rules: s.rules.Rules, Amounts: wanted}
+	decided, err := x.env.Limits.Reserve(ctx, demand)
 	if err == nil && decided.Refused >= 0 {
-		s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, wanted, decided))
+		if used := exhausted(s.rules, &decided); used >= 0 {
+			decided.Refused = used
+			s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, wanted, decided))
+			return
+		}
+		for i := range s.rules.Rules { // a response may exceed a limit of which something is left
+			m := s.rules.Rules[i].Measure
+			demand.Amounts[m] = min(demand.Amounts[m], max(0, decided.States[i].Remaining))
+		}
+		decided, _ = x.env.Limits.Reserve(ctx, demand)
 	}
+	s.reserved = decided.Reservation
 }
 
 // endPart gives back what is reserved for a response that has begun.

@@ -1,10 +1,8 @@
 package metering
 
 import (
-	"bytes"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/tokens"
@@ -19,12 +17,6 @@ type prompt struct {
 
 // perImage is the number of tokens per image in two recorded answers. The real number depends on the image.
 const perImage = 425
-
-// valueOf returns the first value of a JSON text.
-func valueOf(data []byte) gjson.Result {
-	v, _ := jsontext.NewDecoder(bytes.NewBuffer(data)).ReadValue() // it was checked before
-	return gjson.ParseBytes(v)
-}
 
 func (p *prompt) add(s []byte) {
 	if len(s) > 0 {

@@ -66,7 +66,6 @@ type Record struct {
 	Cost         usage.Nano
 	Priced       bool // there is a price
 	PriceVersion string
-	Unusable     bool // a provider has answered and bills it, but the client could not get the answer
 	Outcome      Outcome
 	Unseen       bool // the answer's body passed unseen: Outcome is right unless Envoy reports that it was cut
 	Error        *openai.Error

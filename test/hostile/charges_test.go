@@ -339,7 +339,7 @@ func (b *biller) early(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("Content-Type", "application/json")
 	b.vendor.got = cancel
-	_, err = b.Client.Do(r) //nolint:bodyclose // there is none
+	_, err = b.Client.Do(r)
 	require.ErrorIs(t, err, context.Canceled)
 	b.settles("early")
 }
