@@ -32,6 +32,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/finetuning"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/models"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
@@ -68,6 +69,8 @@ type Options struct {
 	Webhooks  webhooks.Limits
 	Archive   archive.Limits
 	Responses responses.Limits
+	// Memory bounds the bytes that are held for tenants. Nil: nothing does.
+	Memory *memory.Budget
 	// Shedding reports whether lines have to wait because memory is low. Nil: never.
 	Shedding func() bool
 
@@ -115,28 +118,29 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Gate: gate, Log: o.Log.Named("files")})
+	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Gate: gate, Memory: o.Memory,
+		Log: o.Log.Named("files")})
 	batch, err := batches.New(batches.Options{
 		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects,
 		Ledger: ledgerv1.NewLedgerClient(o.XDS),
 		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Gate: gate,
+		Memory: o.Memory, Shedding: o.Shedding,
 		Log: o.Log.Named("batches"), Registerer: o.Registerer, Tracer: o.Tracer,
-		Shedding: o.Shedding,
 	})
 	if err != nil {
 		return nil, err
 	}
 	tuning := finetuning.New(finetuning.Options{
 		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current,
-		Now: time.Now, Announce: hooks.Announce, Gate: gate, Log: o.Log.Named("finetuning"),
+		Now: time.Now, Announce: hooks.Announce, Gate: gate, Memory: o.Memory, Log: o.Log.Named("finetuning"),
 	})
 	model := models.New(models.Options{
 		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Gate: gate,
-		Log: o.Log.Named("models"),
+		Memory: o.Memory, Log: o.Log.Named("models"),
 	})
 	response := responses.New(responses.Options{
 		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Config: s.config.Current, Now: time.Now, Gate: gate,
-		Limits: o.Responses, Log: o.Log.Named("responses"),
+		Memory: o.Memory, Limits: o.Responses, Log: o.Log.Named("responses"),
 	})
 
 	s.files, s.responses = file, response

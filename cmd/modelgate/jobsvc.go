@@ -24,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/archive"
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	jobsgateway "github.com/modelgate/modelgate/jobsvc/gateway"
+	jobsmemory "github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/webhooks"
 )
 
@@ -52,6 +53,7 @@ type jobFlags struct {
 	BatchTokens      int            `placeholder:"N" help:"Tokens per minute that batch lines may use for one model, in this process. Default: no limit."`
 	ArchiveAfter     time.Duration  `default:"24h" help:"How long a finished batch or fine-tuning job stays in etcd before it moves to the archive in the blob store."`
 	ArchiveKeep      time.Duration  `default:"2160h" help:"How long a finished batch or fine-tuning job is kept, in etcd and the archive together. After that, it is deleted."`
+	JobsMemory       int64          `default:"0" placeholder:"N" help:"Maximum bytes that the job service holds in memory for requests, stored objects and answers. One organization can use half of it. Default: three eighths of the memory, at least 64 MiB and at most 1 GiB."`
 	WebhookNetwork   []netip.Prefix `placeholder:"CIDR" help:"Private network where webhooks are allowed, such as 10.1.0.0/16. In this network, http:// is also allowed. May be given more than once."`
 }
 
@@ -161,9 +163,13 @@ func startJobs(ctx context.Context, p *parts, o jobsOptions) (*jobsvc.Server, er
 		return nil, err
 	}
 	p.add("connections to the gateway", func(context.Context) error { out.Close(); return nil })
+	held, err := jobsmemory.New(o.heldBytes(o.memory), o.telemetry.Registry)
+	if err != nil {
+		return nil, err
+	}
 	server, err := jobsvc.New(jobsvc.Options{
 		Etcd: o.etcd, Room: o.room, Bucket: bucket, Gateway: out, XDS: o.xds, Vendors: vendors(), Validate: validStored,
-		Node: o.node, Lease: o.lease, Shedding: o.memory.Shedding,
+		Node: o.node, Lease: o.lease, Shedding: o.memory.Shedding, Memory: held,
 		Batches:  batches.Limits{Lines: o.BatchConcurrency, TokensPerMinute: o.BatchTokens},
 		Webhooks: webhooks.Limits{Networks: o.WebhookNetwork},
 		Archive:  archive.Limits{After: o.ArchiveAfter, Keep: o.ArchiveKeep},

@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	jobsmemory "github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 // Parts of the memory that a process and its children may take. What is left is what Go's runtime does not count, and
@@ -57,6 +58,24 @@ func (f bodyFlags) bound(memory *memlimit.Watch) *inflight.Bytes {
 		}
 	}
 	return inflight.New(total, total/2)
+}
+
+// Bounds of what the job service holds where the operator does not say. The rest of its memory is for what is not
+// counted: its configuration, connections, and what the collector has not found yet.
+const (
+	leastHeld = 64 << 20
+	mostHeld  = 1 << 30
+)
+
+// heldBytes returns the bound of what the job service holds in memory.
+func (f jobFlags) heldBytes(memory *memlimit.Watch) int64 {
+	if f.JobsMemory > 0 {
+		return f.JobsMemory
+	}
+	if limit := memory.Limit(); limit > 0 {
+		return min(max(3*limit/8, leastHeld), mostHeld)
+	}
+	return jobsmemory.Total
 }
 
 // noteOfMemory is that the process refuses work for want of memory, or did so a short time ago.

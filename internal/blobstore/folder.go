@@ -210,7 +210,18 @@ func (f *folder) ErrorCode(err error) gcerrors.ErrorCode { return gcerrors.Code(
 func (f *folder) ErrorAs(err error, i any) bool { return f.inner.ErrorAs(err, i) }
 
 // As implements [driver.Bucket].
-func (f *folder) As(i any) bool { return f.inner.As(i) }
+func (f *folder) As(i any) bool {
+	if is, ok := i.(*isFolder); ok {
+		*is = true
+		return true
+	}
+	return f.inner.As(i)
+}
+
+type isFolder bool
+
+// IsFolder reports whether a store is a folder, whose writers buffer nothing.
+func IsFolder(b *blob.Bucket) bool { return b.As(new(isFolder)) }
 
 // Close implements [driver.Bucket].
 func (f *folder) Close() error { return f.inner.Close() }

@@ -11,7 +11,16 @@ import (
 
 // ReadBody returns the body of a request, or a 413 where it is larger than limit bytes.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	return ReadBodyBy(w, r, limit, io.ReadAll)
+}
+
+// ReadBodyBy is ReadBody that reads with a function. What this returns for the client is returned.
+func ReadBodyBy(w http.ResponseWriter, r *http.Request, limit int64,
+	read func(io.Reader) ([]byte, error)) ([]byte, error) {
+	body, err := read(http.MaxBytesReader(w, r.Body, limit))
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return nil, e
+	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
 			Code:    openai.CodeRequestTooLarge,

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 const (
@@ -49,6 +50,8 @@ type asker struct {
 	shared *shared
 	trace  *lineTrace
 	buffer bytes.Buffer // of the answer's body
+	held   *memory.Hold // of the batch
+	large  int64        // bytes that it has of that for buffer
 }
 
 // ask asks a line until an answer is final. It reports false where there is none: begin ended before a try, or asking
@@ -70,7 +73,7 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 			return got, true
 		}
 		a.s.metrics.retries.Inc()
-		a.trim()
+		a.done()
 		if wait(begin, v.pause(a.s.Limits.Backoff, failures)) != nil {
 			return answer{}, false
 		}
@@ -111,9 +114,7 @@ func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) 
 		return unanswered(err), nil, err
 	}
 	defer func() { _ = r.Body.Close() }() // it was read as far as it matters
-	a.trim()
-	a.buffer.Reset()
-	n, err := a.buffer.ReadFrom(io.LimitReader(r.Body, maxLineAnswer+1))
+	n, err := a.read(ctx, r)
 	switch {
 	case err != nil:
 		return unanswered(err), nil, err
@@ -122,6 +123,44 @@ func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) 
 			strconv.Itoa(maxLineAnswer) + " bytes."}, nil, nil
 	}
 	return answer{status: r.StatusCode, requestID: r.Header.Get("X-Request-Id"), body: a.buffer.Bytes()}, r.Header, nil
+}
+
+// smallAnswer is the size of an answer that needs no room of its own.
+const smallAnswer = 256 << 10
+
+// read reads an answer into the buffer. A large one has room for all that it may become before more is read.
+func (a *asker) read(ctx context.Context, r *http.Response) (int64, error) {
+	a.done()
+	a.buffer.Reset()
+	if r.ContentLength <= smallAnswer {
+		n, err := a.buffer.ReadFrom(io.LimitReader(r.Body, smallAnswer+1))
+		if err != nil || n <= smallAnswer {
+			return n, err
+		}
+	}
+	most := int64(maxLineAnswer)
+	if r.ContentLength > smallAnswer {
+		most = min(most, r.ContentLength)
+	}
+	if err := a.held.TakePaid(ctx, answerCopies*most); err != nil {
+		return 0, err
+	}
+	a.large = answerCopies * most
+	if r.ContentLength > smallAnswer {
+		a.buffer.Grow(int(most) + bytes.MinRead)
+	}
+	_, err := a.buffer.ReadFrom(io.LimitReader(r.Body, maxLineAnswer+1-int64(a.buffer.Len())))
+	return int64(a.buffer.Len()), err
+}
+
+// answerCopies is how often a large answer is in memory: as it came, and as a line of its file.
+const answerCopies = 2
+
+// done gives up what the answer took.
+func (a *asker) done() {
+	a.trim()
+	a.held.Give(a.large)
+	a.large = 0
 }
 
 // trim gives up a large buffer once nothing needs what is in it: many more askers wait for their turn than read

@@ -76,3 +76,27 @@ func (b *budget) grant() {
 		close(c.granted)
 	}
 }
+
+// take takes memory for a line: of what all batches have, and of what all that the job service holds has.
+func (w *work) take(ctx context.Context, n int64) error {
+	if err := w.s.memory.take(ctx, n); err != nil {
+		return err
+	}
+	if err := w.held.Await(ctx, n); err != nil {
+		w.s.memory.put(n)
+		return err
+	}
+	return nil
+}
+
+// add is take for what is there already.
+func (w *work) add(n int64) {
+	w.s.memory.add(n)
+	w.held.Owe(n)
+}
+
+// put gives back.
+func (w *work) put(n int64) {
+	w.s.memory.put(n)
+	w.held.Give(n)
+}

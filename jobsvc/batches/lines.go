@@ -50,7 +50,7 @@ func (i input) each(ctx context.Context, done *set, take func(line int, r reques
 	}
 	defer func() { _ = r.Close() }() // it was only read
 	p := parser{endpoint: i.endpoint}
-	for l := newLines(r); ; {
+	for l := newLines(r, roomIn(ctx)); ; {
 		text, err := l.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -86,9 +86,12 @@ type lines struct {
 	begin  int64 // where that line begins in the file
 	end    int64 // where it ends, its end mark included
 	long   []byte
+	room   longRoom
 }
 
-func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, readBuffer)} }
+func newLines(r io.Reader, room longRoom) *lines {
+	return &lines{r: bufio.NewReaderSize(r, readBuffer), room: room}
+}
 
 // at begins in the middle of a file: with the line of a number, at its offset.
 func (l *lines) at(number int, offset int64) *lines {
@@ -118,9 +121,10 @@ func (l *lines) read() ([]byte, error) {
 	l.number++
 	l.begin = l.end
 	l.long = l.long[:0]
-	if cap(l.long) > 1<<20 {
+	if cap(l.long) > longLine {
 		l.long = nil // one long line is no reason to keep its memory
 	}
+	l.room.free()
 	long := false
 	for {
 		piece, err := l.r.ReadSlice('\n')
@@ -140,6 +144,9 @@ func (l *lines) read() ([]byte, error) {
 		case len(l.long)+len(piece) > maxLine+len("\r\n"):
 			long, l.long = true, l.long[:0]
 		case !long:
+			if err := l.room.grow(len(l.long) + len(piece)); err != nil {
+				return nil, err
+			}
 			l.long = append(l.long, piece...)
 		}
 	}

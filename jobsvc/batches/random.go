@@ -30,7 +30,7 @@ func newRandom(ctx context.Context, i input) (*random, error) {
 	}
 	defer func() { _ = all.Close() }() // it was only read
 	r := &random{input: i, parser: parser{endpoint: i.endpoint}, offsets: map[int]int64{}}
-	for l := newLines(all); ; {
+	for l := newLines(all, roomIn(ctx)); ; {
 		_, err := l.next()
 		if errors.Is(err, io.EOF) {
 			return r, nil
@@ -57,7 +57,7 @@ func (r *random) request(ctx context.Context, number int) (request, error) {
 		if err != nil {
 			return request{}, err
 		}
-		r.reader, r.lines = from, newLines(from).at(number, offset)
+		r.reader, r.lines = from, newLines(from, roomIn(ctx)).at(number, offset)
 	}
 	for r.last = 0; ; {
 		text, err := r.lines.next()

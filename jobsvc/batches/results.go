@@ -82,7 +82,7 @@ func (r *results) add(number int, customID []byte, a *answer) {
 	g.charge = g.charge.plus(r.pricing.charge(a))
 	g.text = append(strconv.AppendInt(append(g.text, kind, ' '), int64(number), 10), ' ')
 	g.text = append(r.names.appendLine(g.text, number, customID, a), '\n')
-	r.w.s.memory.add(int64(len(g.text) - before))
+	r.w.add(int64(len(g.text) - before))
 	if g.lines() == 1 || r.ripe() {
 		r.tell()
 	}
@@ -111,7 +111,7 @@ func (r *results) end() {
 // flush makes answers durable until all are, or ctx ends, or the claim is lost. What is not durable then is dropped.
 func (r *results) flush(ctx context.Context) error {
 	var g group
-	defer func() { r.w.s.memory.put(int64(len(g.text))) }()
+	defer func() { r.w.put(int64(len(g.text))) }()
 	for {
 		last, err := r.next(ctx, &g)
 		if err != nil {
@@ -121,7 +121,7 @@ func (r *results) flush(ctx context.Context) error {
 			if err := r.commit(ctx, &g); err != nil {
 				return err
 			}
-			r.w.s.memory.put(int64(len(g.text)))
+			r.w.put(int64(len(g.text)))
 			r.committed(g.lines())
 			g = group{text: reuse(g.text)}
 		}
@@ -174,7 +174,7 @@ func (r *results) next(ctx context.Context, g *group) (last bool, err error) {
 }
 
 // drop gives back the memory of what was added but never committed, once nothing is added and flush has returned.
-func (r *results) drop() { r.w.s.memory.put(int64(len(r.pending.text))) }
+func (r *results) drop() { r.w.put(int64(len(r.pending.text))) }
 
 // commit writes a group: a new segment, or, as long as the newest is small, one that takes its place and holds its
 // answers too, so that a batch that is answered slowly has no more segments than one that is answered fast.

@@ -219,7 +219,7 @@ func (r *running) hand(begin, asking context.Context, q request, number int) err
 		return err
 	}
 	size := int64(len(q.customID) + len(q.body))
-	if err := r.s.memory.take(begin, size); err != nil {
+	if err := r.results.w.take(begin, size); err != nil {
 		return err
 	}
 	// A transport may read a body for some time after the answer: each line has memory of its own.
@@ -241,7 +241,7 @@ func (r *running) hand(begin, asking context.Context, q request, number int) err
 
 // ask asks the lines of a lane, until there are no more.
 func (r *running) ask(begin, asking context.Context, l *lane) {
-	a := asker{s: r.s, key: r.key, batch: r.batch, path: r.path, shared: l.shared, trace: r.trace}
+	a := asker{s: r.s, held: r.results.w.held, key: r.key, batch: r.batch, path: r.path, shared: l.shared, trace: r.trace}
 	for next := range l.queue {
 		if got, ok := a.ask(begin, asking, next); ok {
 			r.results.add(next.number, next.customID, &got)
@@ -249,7 +249,7 @@ func (r *running) ask(begin, asking context.Context, l *lane) {
 			r.left.Add(1)
 			r.open.put(1)
 		}
-		a.trim()
-		r.s.memory.put(next.size())
+		a.done()
+		r.results.w.put(next.size())
 	}
 }

@@ -125,10 +125,15 @@ func readSegment(ctx context.Context, bucket *blob.Bucket, batch, name string,
 		return err
 	}
 	var long []byte
+	room := roomIn(ctx)
+	defer room.free()
 	for {
 		piece, err := buffered.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
+			if err := room.grow(len(long) + len(piece)); err != nil {
+				return err
+			}
 			long = append(long, piece...)
 			continue
 		case errors.Is(err, io.EOF) && len(piece) == 0 && len(long) == 0:
@@ -150,6 +155,10 @@ func readSegment(ctx context.Context, bucket *blob.Bucket, batch, name string,
 			return err
 		}
 		long = long[:0]
+		if cap(long) > longLine {
+			long = nil
+		}
+		room.free()
 	}
 }
 

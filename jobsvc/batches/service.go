@@ -31,6 +31,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
@@ -59,7 +60,8 @@ type Options struct {
 	// Announce has webhooks told of an event once a transaction is committed.
 	Announce func(t *store.Txn, tenant store.Tenant, event, id string, at time.Time)
 	Limits   Limits
-	Gate     *quota.Gate // nil: nothing bounds what tenants write
+	Gate     *quota.Gate    // nil: nothing bounds what tenants write
+	Memory   *memory.Budget // nil: nothing bounds what is in memory
 	// Shedding reports whether no line is to be asked now, for want of memory. Nil: never.
 	Shedding   func() bool
 	Log        *zap.Logger
@@ -140,10 +142,10 @@ func New(o Options) (*Service, error) {
 
 // Register adds the routes of the API.
 func (s *Service) Register(mux *http.ServeMux) {
-	mux.Handle("POST /v1/batches", rest.Handler(s.Log, s.Gate.Create(s.create)))
-	mux.Handle("GET /v1/batches", rest.Handler(s.Log, s.list))
-	mux.Handle("GET /v1/batches/{id}", rest.Handler(s.Log, s.get))
-	mux.Handle("POST /v1/batches/{id}/cancel", rest.Handler(s.Log, s.Gate.Change(s.cancel)))
+	mux.Handle("POST /v1/batches", rest.Handler(s.Log, s.Memory, s.Gate.Create(s.create)))
+	mux.Handle("GET /v1/batches", rest.Handler(s.Log, s.Memory, s.list))
+	mux.Handle("GET /v1/batches/{id}", rest.Handler(s.Log, s.Memory, s.get))
+	mux.Handle("POST /v1/batches/{id}/cancel", rest.Handler(s.Log, s.Memory, s.Gate.Change(s.cancel)))
 }
 
 // kindQueue are the items of batches in the queue.

@@ -87,7 +87,7 @@ func (w *work) survey(ctx context.Context) (*survey, error) {
 	v := &survey{models: map[string]int{}}
 	seen := make(map[[16]byte]struct{})
 	p := parser{endpoint: in.endpoint}
-	for l := newLines(r); len(v.problems) < maxProblems; {
+	for l := newLines(r, roomIn(ctx)); len(v.problems) < maxProblems; {
 		line, err := l.next()
 		switch {
 		case errors.Is(err, io.EOF):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -37,6 +38,7 @@ type work struct {
 	write    int64                // number of the last write that was tried
 	segments int                  // number of the last segment under this claim: no two have one name
 	log      *zap.Logger
+	held     *memory.Hold // of lines and answers; nil: nothing bounds them
 }
 
 // handle works on a batch until it is over, or put off. Each step begins with what the record says, and ends with a
@@ -53,7 +55,10 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 	if err != nil {
 		return err
 	}
-	w := &work{s: s, claim: c, rec: rec, log: s.Log.With(zap.String("batch", c.ID))}
+	w := &work{s: s, claim: c, rec: rec, log: s.Log.With(zap.String("batch", c.ID)),
+		held: s.Memory.Work(store.Owner{Tenant: tenant, Key: rec.Value.Key}.Accounts()[0].String())}
+	defer w.held.Release()
+	ctx = memory.With(ctx, w.held)
 	if !w.rec.Value.Status.Over() {
 		if err := w.steps(ctx); errors.Is(err, errPutOff) {
 			return nil

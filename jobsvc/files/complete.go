@@ -114,6 +114,9 @@ func (s *Service) join(ctx context.Context, u *store.Record[upload], q *completi
 	}
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
+	if err := s.hold(ctx, &intake{most: u.Value.Bytes}); err != nil {
+		return err
+	}
 	w, err := s.writer(ctx, name)
 	if err != nil {
 		return fmt.Errorf("write file: %w", err)

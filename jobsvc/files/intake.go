@@ -18,7 +18,9 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -118,7 +120,10 @@ func (s *Service) receive(r *http.Request, name string, in *intake) error {
 		if part.FormName() != in.content {
 			err = in.field(part)
 		} else if err = in.begin(part, r.ContentLength, int64(len(boundary))); err == nil {
-			if w, err = s.writer(ctx, name); err == nil {
+			if err = s.hold(ctx, in); err == nil {
+				w, err = s.writer(ctx, name)
+			}
+			if err == nil {
 				err = in.copy(w, part)
 			}
 		}
@@ -135,10 +140,25 @@ func (s *Service) receive(r *http.Request, name string, in *intake) error {
 	return finished.Close()
 }
 
+// writerPart is how much a writer gives an object store at once, and writers how many such parts are on their way.
+const (
+	writerPart = 5 << 20
+	writers    = 2
+)
+
 // writer returns a writer of a blob. What it buffers for an object store is bounded.
 func (s *Service) writer(ctx context.Context, name string) (*blob.Writer, error) {
-	return s.Bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: 8 << 20,
-		MaxConcurrency: 2})
+	return s.Bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream",
+		BufferSize: writerPart, MaxConcurrency: writers})
+}
+
+// hold takes memory for what a writer buffers of the content. A folder's buffers nothing.
+func (s *Service) hold(ctx context.Context, in *intake) error {
+	size := int64(2 * buffer)
+	if !blobstore.IsFolder(s.Bucket) {
+		size += min(in.most, (writers+1)*writerPart)
+	}
+	return memory.Of(ctx).Take(ctx, size)
 }
 
 // aroundPart is what a part has around its content, at least.

@@ -27,17 +27,19 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// Options are what a Service needs. All but Gate are required.
+// Options are what a Service needs. All but Gate and Memory are required.
 type Options struct {
 	Store  *store.Store
 	Bucket *blob.Bucket
 	Now    func() time.Time
-	Gate   *quota.Gate // nil: nothing bounds what tenants write
+	Gate   *quota.Gate    // nil: nothing bounds what tenants write
+	Memory *memory.Budget // nil: nothing bounds what is in memory
 	Log    *zap.Logger
 }
 
@@ -63,7 +65,7 @@ func (s *Service) Register(mux *http.ServeMux) {
 		"POST /v1/uploads/{id}/complete": s.Gate.Create(s.complete),
 		"POST /v1/uploads/{id}/cancel":   s.Gate.Change(s.cancel),
 	} {
-		mux.Handle(pattern, rest.Handler(s.Log, f))
+		mux.Handle(pattern, rest.Handler(s.Log, s.Memory, f))
 	}
 }
 

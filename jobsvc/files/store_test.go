@@ -36,6 +36,9 @@ type faulty struct {
 	held  atomic.Pointer[chan struct{}] // reads say so here, and wait for the end of their context
 }
 
+// As implements [driver.Bucket].
+func (*faulty) As(any) bool { return false }
+
 func (f *faulty) ErrorCode(err error) gcerrors.ErrorCode { return gcerrors.Code(err) }
 
 func (f *faulty) NewTypedWriter(ctx context.Context, key, _ string, _ *driver.WriterOptions) (driver.Writer, error) {

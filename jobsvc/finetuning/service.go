@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
@@ -59,7 +60,8 @@ type Options struct {
 	Soon, Late time.Duration
 	// Appear is how long a job that has succeeded waits for its model to be known to the gateway. 0: 5 s.
 	Appear time.Duration
-	Gate   *quota.Gate // nil: nothing bounds what tenants write
+	Gate   *quota.Gate    // nil: nothing bounds what tenants write
+	Memory *memory.Budget // nil: nothing bounds what is in memory
 	Log    *zap.Logger
 }
 
@@ -101,7 +103,7 @@ func (s *Service) Register(mux *http.ServeMux) {
 		"GET /v1/fine_tuning/jobs/{id}/events":      s.events,
 		"GET /v1/fine_tuning/jobs/{id}/checkpoints": s.checkpoints,
 	} {
-		mux.Handle(pattern, rest.Handler(s.Log, f))
+		mux.Handle(pattern, rest.Handler(s.Log, s.Memory, f))
 	}
 }
 

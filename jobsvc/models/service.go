@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
@@ -42,7 +43,8 @@ type Options struct {
 	Check time.Duration
 	// Vanish bounds the wait of a deletion for the gateway. 0: 5 s.
 	Vanish time.Duration
-	Gate   *quota.Gate // nil: no quotas
+	Gate   *quota.Gate    // nil: no quotas
+	Memory *memory.Budget // nil: nothing bounds what is in memory
 	Log    *zap.Logger
 }
 
@@ -65,5 +67,5 @@ func New(o Options) *Service {
 
 // Register adds the routes of the API.
 func (s *Service) Register(mux *http.ServeMux) {
-	mux.Handle("DELETE /v1/models/{id...}", rest.Handler(s.Log, s.Gate.Change(s.delete)))
+	mux.Handle("DELETE /v1/models/{id...}", rest.Handler(s.Log, s.Memory, s.Gate.Change(s.delete)))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 const (
@@ -72,8 +73,10 @@ func (w *worker) try(ctx context.Context, body []byte) ([]byte, error) {
 	if strings.HasPrefix(answer.Header.Get("Content-Type"), typeEvents) {
 		return w.listen(asking, answer.Body)
 	}
-	object, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	object, err := memory.ReadAll(ctx, answer.Body, answer.ContentLength, maxAnswer, answerCopies, true)
 	switch {
+	case memory.Refused(err):
+		return nil, crowded
 	case err != nil:
 		return nil, cut
 	case len(object) > maxAnswer || !gjson.ValidBytes(object) || !gjson.ParseBytes(object).IsObject():
@@ -165,6 +168,7 @@ func (w *worker) log(events []event) ([]byte, error) {
 		object := []byte(gjson.GetBytes(e.data, "response").Raw)
 		switch {
 		case isLast(e.name):
+			w.held.Owe(answerCopies * int64(len(object)))
 			return object, nil
 		case e.name == "error":
 			return nil, &failure{code: gjson.GetBytes(e.data, "code").Str, message: gjson.GetBytes(e.data, "message").Str}

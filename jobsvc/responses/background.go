@@ -8,7 +8,9 @@ import (
 
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	inbound "github.com/modelgate/modelgate/internal/inbound/responses"
+	"github.com/modelgate/modelgate/jobsvc/items"
 	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -28,6 +30,9 @@ type task struct {
 	Added []json.RawMessage `json:"added,omitempty"` // items that are added to the conversation
 }
 
+// encodedCopies is how often the items are in memory in addition while a task is encoded.
+const encodedCopies = 2
+
 // enqueue stores a background response for a worker. A client that wants a stream gets the events as they are logged.
 func (s *Service) enqueue(w http.ResponseWriter, r *http.Request, t *turn) error {
 	made, pending, err := s.queued(r.Context(), t)
@@ -43,6 +48,9 @@ func (s *Service) enqueue(w http.ResponseWriter, r *http.Request, t *turn) error
 
 // queued returns the record of a background response and its object.
 func (s *Service) queued(ctx context.Context, t *turn) (*store.Record[Response], []byte, error) {
+	if err := memory.Of(ctx).Take(ctx, encodedCopies*items.Size(t.items)); err != nil {
+		return nil, nil, err
+	}
 	did := task{Body: t.ask()}
 	if t.conversation != nil {
 		did.Added = t.added
@@ -55,10 +63,10 @@ func (s *Service) queued(ctx context.Context, t *turn) (*store.Record[Response],
 	if err != nil {
 		return nil, nil, err
 	}
-	pending, input := t.own(inbound.Queued(t.model, t.createdAt, t.request.body)), array(t.items)
-	made := t.record(job.ResponseQueued, int64(len(input)+len(todo)+len(pending)))
+	pending := t.own(inbound.Queued(t.model, t.createdAt, t.request.body))
+	made := t.record(job.ResponseQueued, items.Size(t.items)+int64(len(todo)+len(pending)))
 	made.Value.Streamed, made.Value.Log.Next = t.stream, firstEvents
-	err = s.write(ctx, t, made, map[string][]byte{docInput: input, docTask: todo, docPending: pending})
+	err = s.write(ctx, t, made, map[string][]byte{docTask: todo, docPending: pending})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +77,7 @@ func (s *Service) queued(ctx context.Context, t *turn) (*store.Record[Response],
 	txn.Do(queue.Put(queue.Item{Kind: queueKind, ID: made.ID, Value: at}))
 	if err := txn.Commit(ctx); err != nil {
 		if _, over := errors.AsType[*store.QuotaError](err); over || errors.Is(err, etcdspace.ErrReserved) {
-			s.clear(ctx, folderOf(made))
+			s.clearFolder(ctx, made)
 		}
 		return nil, nil, err
 	}

@@ -4,20 +4,17 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 )
 
 // compact passes a request for a shorter form of a stored conversation, and its answer. Nothing is stored.
 func (s *Service) compact(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	var held inflight.Hold
-	defer held.Release()
-	t, err := s.receive(w, r, c, &held)
+	t, err := s.receive(w, r, c)
 	if err != nil {
 		return err
 	}
-	body := t.with(sendable(t.items, t.native), member{"model", text(t.model)})
+	body := t.with(t.items, t.native, member{"model", text(t.model)})
 	ctx, cancel := context.WithTimeout(traced(r), s.Limits.Answer)
 	defer cancel()
 	answer, err := s.Gateway.Ask(ctx, gateway.Ask{Key: c.Key, Method: http.MethodPost, Path: path + "/compact",
@@ -27,5 +24,5 @@ func (s *Service) compact(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	}
 	defer func() { _ = answer.Body.Close() }() // it was read as far as it matters
 	passHeaders(w.Header(), answer.Header)
-	return pass(w, answer)
+	return pass(ctx, w, answer)
 }

@@ -5,21 +5,25 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/id"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/jobsvc/items"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A Conversation is the record of a conversation. Its items are one document, which each change replaces. A change
-// also puts off the expiry.
+// A Conversation is the record of a conversation. Its items are in pieces: each change replaces the index of these,
+// and adds or replaces only the pieces that it is about. A change also puts off the expiry.
 type Conversation struct {
 	Key       string            `json:"key"` // name of the Key object that created it
 	CreatedAt int64             `json:"created_at"`
 	ExpiresAt int64             `json:"expires_at"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
-	Document  string            `json:"document"` // name of the blob with its items
+	Document  string            `json:"document"` // name of the index of its items
 	Bytes     int64             `json:"bytes"`    // of the items
 }
 
@@ -28,8 +32,11 @@ var Conversations = store.Kind[Conversation]{Name: "conversations", Prefix: "con
 	Counts: func(c *Conversation) (string, store.Amounts) { return c.Key, amounts(c.Bytes) }}
 
 const (
-	// maxConversation bounds the items of a conversation, in bytes, because each change reads and writes all of them.
+	// maxConversation bounds the items of a conversation, in bytes, because each response reads and sends all of them.
 	maxConversation = 32 << 20
+	// slackShare is the part of the retention by which pieces may outlive their conversation, if nobody removes them. A
+	// conversation that changes all the time has them written again that often.
+	slackShare = 4
 	// conflicts is how often a change is tried while others change the same conversation.
 	conflicts = 16
 )
@@ -48,38 +55,53 @@ func (s *Service) findConversation(ctx context.Context, t store.Tenant, id strin
 	return c, err
 }
 
-// conversationItems returns the items of a conversation. If another request has changed it meanwhile, the record is
-// read again.
-func (s *Service) conversationItems(ctx context.Context, c *store.Record[Conversation],
-	sealer *secret.Sealer) ([]json.RawMessage, error) {
+// itemsOf returns where the items of an object are.
+func (s *Service) itemsOf(objectID string, sealer *secret.Sealer) *items.Store {
+	return &items.Store{Bucket: s.Bucket, Sealer: sealer, Owner: objectID}
+}
+
+// read gives the index of a conversation's items to do. If another request has changed the conversation meanwhile, so
+// that what the index names is gone, both are read again.
+func (s *Service) read(ctx context.Context, c *store.Record[Conversation], sealer *secret.Sealer,
+	do func(*items.Store, *items.List) error) error {
 	for try := 1; ; try++ {
-		text, err := s.vault.read(ctx, sealer, c.Value.Document)
+		at := s.itemsOf(c.ID, sealer)
+		list, err := at.Open(ctx, c.Value.Document)
 		if err == nil {
-			return elements(text)
+			err = do(at, list)
 		}
 		if !isMissing(err) {
-			return nil, err
+			return err
 		}
 		now, again := s.findConversation(ctx, c.Tenant, c.ID)
 		if again != nil {
-			return nil, again
+			return again
 		}
 		if now.Revision == c.Revision || try == conflicts {
-			return nil, lost(err, "conversation", c.ID)
+			return lost(err, "conversation", c.ID)
 		}
 		*c = *now
 	}
 }
 
-// put adds the change of a conversation to a transaction, once its new document is written. Exactly one of the two
-// functions must be called after the transaction: each removes the document that is not needed.
+// conversationItems returns all items of a conversation.
+func (s *Service) conversationItems(ctx context.Context, c *store.Record[Conversation],
+	sealer *secret.Sealer) (all []json.RawMessage, err error) {
+	err = s.read(ctx, c, sealer, func(at *items.Store, list *items.List) (err error) {
+		all, err = at.All(ctx, list)
+		return err
+	})
+	return all, err
+}
+
+// put adds the change of a conversation to a transaction, once its list of items is written. Exactly one of the two
+// functions must be called after the transaction: each removes the documents that are not needed.
 func (s *Service) put(ctx context.Context, txn *store.Txn, c *store.Record[Conversation], sealer *secret.Sealer,
-	items []json.RawMessage) (undo, done func(), err error) {
+	was, list *items.List) (undo, done func(), err error) {
 	settings, err := s.settings()
 	if err != nil {
 		return nil, nil, err
 	}
-	text, was := array(items), c.Value.Document
 	if expires := s.Now().Add(settings.Retention).Unix(); expires != c.Value.ExpiresAt {
 		if c.Revision != 0 {
 			txn.Keep(conversationExpiry(c))
@@ -87,43 +109,42 @@ func (s *Service) put(ctx context.Context, txn *store.Txn, c *store.Record[Conve
 		c.Value.ExpiresAt = expires
 		txn.ExpireAt(conversationExpiry(c))
 	}
-	c.Value.Document, c.Value.Bytes = folder(c.ID, c.Value.ExpiresAt)+id.Bare(), int64(len(text))
-	if err := s.vault.write(ctx, sealer, c.Value.Document, text); err != nil {
+	slack := max(settings.Retention/slackShare, 24*time.Hour)
+	made, err := s.itemsOf(c.ID, sealer).Save(ctx, was, list, c.Value.ExpiresAt, int64(slack/time.Second))
+	if err != nil {
+		s.clear(ctx, made.Written...)
 		return nil, nil, err
 	}
+	c.Value.Document, c.Value.Bytes = made.Name, list.Bytes()
 	if c.Revision == 0 {
 		Conversations.Create(txn, c)
 	} else {
 		Conversations.Update(txn, c)
 	}
-	now := c.Value.Document
-	undo = func() { s.clear(ctx, now) }
-	done = func() {
-		if was != "" {
-			s.clear(ctx, was)
-		}
-	}
-	return undo, done, nil
+	return func() { s.clear(ctx, made.Written...) }, func() { s.clear(ctx, made.Replaced...) }, nil
 }
 
 // change changes the items of a conversation, and returns it as it is then. Others may change it at the same time.
 func (s *Service) change(ctx context.Context, c *store.Record[Conversation], bounds store.Bounds,
-	do func(items []json.RawMessage) ([]json.RawMessage, error)) error {
+	do func(*items.Store, *items.List) (*items.List, error)) error {
 	settings, err := s.settings()
 	if err != nil {
 		return err
 	}
+	defer memory.Of(ctx).Mark()()
 	for try := 1; ; try++ {
-		items, err := s.conversationItems(ctx, c, settings.Sealer)
-		if err == nil {
-			items, err = do(items)
-		}
+		var was, list *items.List
+		err := s.read(ctx, c, settings.Sealer, func(at *items.Store, now *items.List) (err error) {
+			was = now
+			list, err = do(at, now)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		txn := s.Store.BeginCreation()
 		txn.Within(bounds)
-		undo, done, err := s.put(ctx, txn, c, settings.Sealer, items)
+		undo, done, err := s.put(ctx, txn, c, settings.Sealer, was, list)
 		if err != nil {
 			return err
 		}
@@ -151,7 +172,14 @@ func (s *Service) dropConversation(ctx context.Context, c *store.Record[Conversa
 	if err := t.Commit(ctx); err != nil {
 		return err
 	}
-	s.clear(ctx, c.Value.Document)
+	names := []string{c.Value.Document}
+	if settings, err := s.settings(); err == nil { // or else what the index names is collected on its day
+		if names, err = s.itemsOf(c.ID, settings.Sealer).Blobs(ctx, c.Value.Document); err != nil {
+			s.Log.Warn("what a conversation consists of cannot be read; it is collected on the day of its expiry",
+				zap.String("conversation", c.ID), zap.Error(err))
+		}
+	}
+	s.clear(ctx, names...)
 	return nil
 }
 

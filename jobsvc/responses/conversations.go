@@ -3,9 +3,9 @@ package responses
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/jobsvc/items"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -31,12 +31,12 @@ func writeConversation(w http.ResponseWriter, c *store.Record[Conversation]) err
 
 // newItems takes the items of a request.
 func newItems(o *rest.Object) []json.RawMessage {
-	var items []json.RawMessage
+	var all []json.RawMessage
 	for _, v := range o.Array("items", maxAdded) {
-		items = append(items, json.RawMessage(v))
+		all = append(all, json.RawMessage(v))
 	}
-	checkItems(o, "items", items)
-	return items
+	checkItems(o, "items", all)
+	return all
 }
 
 func (s *Service) createConversation(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
@@ -48,12 +48,12 @@ func (s *Service) createConversation(w http.ResponseWriter, r *http.Request, c r
 	if err != nil {
 		return err
 	}
-	items, metadata := newItems(o), o.Metadata()
+	said, metadata := newItems(o), o.Metadata()
 	o.Done()
 	if err := o.Err(); err != nil {
 		return err
 	}
-	if items, err = known(items, nil, "items"); err != nil {
+	if said, err = known(said, nothing, "items"); err != nil {
 		return err
 	}
 	if metadata == nil {
@@ -63,7 +63,8 @@ func (s *Service) createConversation(w http.ResponseWriter, r *http.Request, c r
 		Key: c.Key, CreatedAt: s.Now().Unix(), Metadata: metadata}}
 	t := s.Store.BeginCreation()
 	t.Within(c.Bounds)
-	undo, done, err := s.put(r.Context(), t, made, settings.Sealer, identified(items))
+	none := &items.List{}
+	undo, done, err := s.put(r.Context(), t, made, settings.Sealer, none, none.Plus(identified(said)))
 	if err != nil {
 		return err
 	}
@@ -101,9 +102,9 @@ func (s *Service) updateConversation(w http.ResponseWriter, r *http.Request, c r
 	if err != nil {
 		return err
 	}
-	err = s.change(r.Context(), found, c.Bounds, func(items []json.RawMessage) ([]json.RawMessage, error) {
+	err = s.change(r.Context(), found, c.Bounds, func(_ *items.Store, list *items.List) (*items.List, error) {
 		found.Value.Metadata = metadata
-		return items, nil
+		return list, nil
 	})
 	if err != nil {
 		return err
@@ -122,26 +123,21 @@ func (s *Service) removeConversation(w http.ResponseWriter, r *http.Request, c r
 	return httpapi.WriteJSON(w, http.StatusOK, conversation{ID: found.ID, Object: "conversation.deleted", Deleted: true})
 }
 
-// itemsOf returns a conversation with its items.
-func (s *Service) itemsOf(r *http.Request, c rest.Caller) (*store.Record[Conversation], []json.RawMessage, error) {
+// readNamed gives the items of the conversation that a request names to do.
+func (s *Service) readNamed(r *http.Request, c rest.Caller, do func(*items.Store, *items.List) error) error {
 	settings, err := s.settings()
-	if err != nil {
-		return nil, nil, err
-	}
-	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
-	if err != nil {
-		return nil, nil, err
-	}
-	items, err := s.conversationItems(r.Context(), found, settings.Sealer)
-	return found, items, err
-}
-
-func (s *Service) listItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	_, items, err := s.itemsOf(r, c)
 	if err != nil {
 		return err
 	}
-	return writePage(w, r, items)
+	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.read(r.Context(), found, settings.Sealer, do)
+}
+
+func (s *Service) listItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	return s.readNamed(r, c, func(at *items.Store, list *items.List) error { return writePage(w, r, at, list) })
 }
 
 func (s *Service) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
@@ -152,7 +148,7 @@ func (s *Service) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller
 	if !o.Has("items") {
 		o.Missing("items")
 	}
-	items := newItems(o)
+	said := newItems(o)
 	o.Done()
 	if err := o.Err(); err != nil {
 		return err
@@ -162,14 +158,13 @@ func (s *Service) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller
 		return err
 	}
 	var added []json.RawMessage
-	err = s.change(r.Context(), found, c.Bounds, func(before []json.RawMessage) ([]json.RawMessage, error) {
-		more, err := known(items, before, "items")
+	err = s.change(r.Context(), found, c.Bounds, func(at *items.Store, list *items.List) (*items.List, error) {
+		more, err := known(said, finding(r.Context(), at, list), "items")
 		if err != nil {
 			return nil, err
 		}
 		added = identified(more)
-		all := slices.Concat(before, added)
-		return all, fits("items", size(all))
+		return list.Plus(added), fits("items", list.Bytes()+items.Size(added))
 	})
 	if err != nil {
 		return err
@@ -178,15 +173,17 @@ func (s *Service) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller
 }
 
 func (s *Service) retrieveItem(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	_, items, err := s.itemsOf(r, c)
-	if err != nil {
-		return err
-	}
-	at := position(items, r.PathValue("item"))
-	if at < 0 {
-		return notFound("Item", r.PathValue("item"))
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, items[at])
+	return s.readNamed(r, c, func(at *items.Store, list *items.List) error {
+		found, item, err := at.Find(r.Context(), list, r.PathValue("item"))
+		if err != nil {
+			return err
+		}
+		if found < 0 {
+			return notFound("Item", r.PathValue("item"))
+		}
+		rest.WriteBody(w, item)
+		return nil
+	})
 }
 
 func (s *Service) removeItem(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
@@ -194,12 +191,15 @@ func (s *Service) removeItem(w http.ResponseWriter, r *http.Request, c rest.Call
 	if err != nil {
 		return err
 	}
-	err = s.change(r.Context(), found, nil, func(items []json.RawMessage) ([]json.RawMessage, error) {
-		at := position(items, r.PathValue("item"))
-		if at < 0 {
+	err = s.change(r.Context(), found, nil, func(at *items.Store, list *items.List) (*items.List, error) {
+		position, _, err := at.Find(r.Context(), list, r.PathValue("item"))
+		if err != nil {
+			return nil, err
+		}
+		if position < 0 {
 			return nil, notFound("Item", r.PathValue("item"))
 		}
-		return slices.Delete(items, at, at+1), nil
+		return at.Without(r.Context(), list, position)
 	})
 	if err != nil {
 		return err

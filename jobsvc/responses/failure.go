@@ -31,6 +31,7 @@ var (
 	late    = &failure{code: serverError, message: "The response was not made in time."}
 	cut     = &failure{code: serverError, message: "The provider's answer ended before it was complete."}
 	unread  = &failure{code: serverError, message: "The provider's answer is no response, or too large."}
+	crowded = &failure{code: serverError, message: "The gateway had no memory for the provider's answer."}
 	lostJob = &failure{code: serverError, message: "The stored request is missing or damaged."}
 	doomed  = &failure{code: serverError,
 		message: "The gateway's processes ended several times while they made this response."}

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/sse"
 	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -112,11 +113,14 @@ func (f *follower) pass(ctx context.Context) (over bool, err error) {
 		if log.end(i) <= f.next {
 			continue
 		}
+		giveBack := memory.Of(ctx).Mark()
 		events, err := f.vault.read(ctx, f.sealer, folderOf(f.r)+log.document(i))
 		if err != nil {
 			return false, lost(err, "response", f.r.ID)
 		}
-		if err := f.out.write(since(events, f.next)); err != nil {
+		err = f.out.write(since(events, f.next))
+		giveBack()
+		if err != nil {
 			return false, err
 		}
 	}
@@ -132,6 +136,7 @@ func (f *follower) pass(ctx context.Context) (over bool, err error) {
 
 // begin passes the events that no worker logs.
 func (f *follower) begin(ctx context.Context) error {
+	defer memory.Of(ctx).Mark()()
 	pending, err := f.vault.read(ctx, f.sealer, folderOf(f.r)+docPending)
 	if err != nil {
 		return lost(err, "response", f.r.ID)

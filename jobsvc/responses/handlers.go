@@ -74,11 +74,32 @@ func (s *Service) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller
 	if wantsStream(r) {
 		return s.resume(w, r, found, sealer)
 	}
-	object, err := s.object(r.Context(), found, sealer)
-	if err != nil {
-		return err
+	return s.writeObject(w, r, found, sealer)
+}
+
+// writeObject answers with a response object. One that has ended is passed on as it is read.
+func (s *Service) writeObject(w http.ResponseWriter, r *http.Request, found *store.Record[Response],
+	sealer *secret.Sealer) error {
+	if found.Value.Answer == "" {
+		object, err := s.object(r.Context(), found, sealer)
+		if err != nil {
+			return err
+		}
+		rest.WriteBody(w, object)
+		return nil
 	}
-	rest.WriteBody(w, object)
+	begun := false
+	err := s.vault.pass(r.Context(), sealer, folderOf(found)+found.Value.Answer, func(int64) error {
+		w.Header().Set("Content-Type", "application/json")
+		begun = true
+		return nil
+	}, w)
+	if err != nil && begun {
+		panic(http.ErrAbortHandler) // the client sees that the answer is cut off
+	}
+	if err != nil {
+		return lost(err, "response", found.ID)
+	}
 	return nil
 }
 
@@ -134,15 +155,12 @@ func (s *Service) inputItems(w http.ResponseWriter, r *http.Request, c rest.Call
 	if err != nil {
 		return err
 	}
-	document, err := s.vault.read(r.Context(), sealer, folderOf(found)+docInput)
-	if err != nil {
-		return lost(err, "response", found.ID)
+	at := s.itemsOf(found.ID, sealer)
+	list, err := at.Open(r.Context(), folderOf(found)+docInput)
+	if err == nil {
+		err = writePage(w, r, at, list)
 	}
-	items, err := elements(document)
-	if err != nil {
-		return lost(errors.Join(errMissing, err), "response", found.ID)
-	}
-	return writePage(w, r, items)
+	return lost(err, "response", found.ID)
 }
 
 func (s *Service) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
@@ -185,12 +203,7 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		} else if err != nil {
 			return err
 		}
-		object, err := s.object(r.Context(), found, settings.Sealer)
-		if err != nil {
-			return err
-		}
-		rest.WriteBody(w, object)
-		return nil
+		return s.writeObject(w, r, found, settings.Sealer)
 	}
 }
 

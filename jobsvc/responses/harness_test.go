@@ -29,6 +29,7 @@ import (
 	"github.com/modelgate/modelgate/internal/sse"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/responses"
@@ -50,6 +51,7 @@ type world struct {
 	bucket  *blob.Bucket
 	folder  string
 	config  config.Config
+	memory  *memory.Budget
 
 	mu     sync.Mutex // guards what follows
 	now    time.Time
@@ -122,7 +124,7 @@ func (w *world) replica() *replica {
 	s := responses.New(responses.Options{Store: w.store, Bucket: w.bucket, Queue: work, Gateway: w,
 		Config: func() *config.Config { return &w.config }, Now: w.clock,
 		Log:    zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)),
-		Gate:   quota.New(quota.Options{Objects: w.objects, Now: w.clock}),
+		Memory: w.memory, Gate: quota.New(quota.Options{Objects: w.objects, Now: w.clock}),
 		Limits: responses.Limits{Flush: time.Millisecond, Backoff: time.Millisecond}})
 	mux := http.NewServeMux()
 	s.Register(mux)

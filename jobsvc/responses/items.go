@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -9,10 +10,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/id"
+	"github.com/modelgate/modelgate/jobsvc/items"
 	"github.com/modelgate/modelgate/jobsvc/rest"
-	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
 const (
@@ -34,12 +34,12 @@ func inputItems(o *rest.Object, v jsontext.Value) []json.RawMessage {
 		return []json.RawMessage{replaced(nil, member{"type", text("message")}, member{"role", text("user")},
 			member{"content", part("user", string(v))})}
 	}
-	var items []json.RawMessage
-	if v.Kind() != '[' || json.Unmarshal(v, &items) != nil {
+	var all []json.RawMessage
+	if v.Kind() != '[' || json.Unmarshal(v, &all) != nil {
 		o.WrongType("input", "a string or an array", v)
 		return nil
 	}
-	return items
+	return all
 }
 
 // checkItems refuses what no item is.
@@ -100,27 +100,22 @@ func identified(items []json.RawMessage) []json.RawMessage {
 	return out
 }
 
-// sendable returns the items of a conversation as any provider takes them. Ids are the gateway's own, except that an
-// encrypted reasoning is bound to its id. A provider that serves the API itself refuses the summary of a reasoning
+// sendable reports whether a provider takes an item. One that serves the API itself refuses the summary of a reasoning
 // that it does not store.
-func sendable(items []json.RawMessage, native bool) []json.RawMessage {
-	out := make([]json.RawMessage, 0, len(items))
-	for _, raw := range items {
-		item := gjson.ParseBytes(raw)
-		switch {
-		case typeOf(item) != reasoning:
-			raw = replaced(raw, member{name: "id"})
-		case native && item.Get("encrypted_content").Str == "" && len(item.Get("content").Array()) == 0:
-			continue
-		}
-		out = append(out, raw)
-	}
-	return out
+func sendable(raw json.RawMessage, native bool) bool {
+	item := gjson.ParseBytes(raw)
+	return !native || typeOf(item) != reasoning || item.Get("encrypted_content").Str != "" ||
+		len(item.Get("content").Array()) > 0
 }
 
-// position returns the place of an item in a list, or -1.
-func position(items []json.RawMessage, itemID string) int {
-	return slices.IndexFunc(items, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "id").Str == itemID })
+// appendSendable appends an item as any provider takes it. Ids are the gateway's own, except that an encrypted
+// reasoning is bound to its id.
+func appendSendable(dst []byte, raw json.RawMessage) []byte {
+	item := gjson.ParseBytes(raw)
+	if typeOf(item) == reasoning || !item.Get("id").Exists() {
+		return append(dst, raw...)
+	}
+	return appendReplaced(dst, raw, member{name: "id"})
 }
 
 // listOf returns OpenAI's list of items.
@@ -133,43 +128,51 @@ func listOf(items []json.RawMessage, more bool) rest.List[json.RawMessage] {
 	return l
 }
 
-// writePage answers with the page of items that a request asks for, newest first unless it says otherwise.
-func writePage(w http.ResponseWriter, r *http.Request, items []json.RawMessage) error {
-	p, err := rest.PageOf(r, 20, 100, true)
-	if err != nil {
-		return err
-	}
-	if !p.Ascending {
-		items = slices.Clone(items)
-		slices.Reverse(items)
-	}
-	if p.After != "" {
-		at := position(items, p.After)
-		if at < 0 {
-			return rest.Cursor(store.ErrCursor, p.After)
+// A finder returns the item with an id, or nil.
+type finder func(id string) (json.RawMessage, error)
+
+// nothing finds nothing.
+func nothing(string) (json.RawMessage, error) { return nil, nil }
+
+// among finds items of a list in memory.
+func among(all []json.RawMessage) finder {
+	return func(id string) (json.RawMessage, error) {
+		for _, item := range all {
+			if gjson.GetBytes(item, "id").Str == id {
+				return item, nil
+			}
 		}
-		items = items[at+1:]
+		return nil, nil
 	}
-	page := items[:min(p.Limit, len(items))]
-	return httpapi.WriteJSON(w, http.StatusOK, listOf(page, len(page) < len(items)))
+}
+
+// finding finds items of a stored list.
+func finding(ctx context.Context, at *items.Store, list *items.List) finder {
+	return func(id string) (json.RawMessage, error) {
+		_, item, err := at.Find(ctx, list, id)
+		return item, err
+	}
 }
 
 // known returns items in which each that refers to another is replaced by it.
-func known(items, among []json.RawMessage, param string) ([]json.RawMessage, error) {
-	out := slices.Clone(items)
-	for i, raw := range items {
+func known(said []json.RawMessage, find finder, param string) ([]json.RawMessage, error) {
+	out := slices.Clone(said)
+	for i, raw := range said {
 		item := gjson.ParseBytes(raw)
 		if typeOf(item) != itemReference {
 			continue
 		}
-		at := position(among, item.Get("id").Str)
-		if at < 0 {
+		other, err := find(item.Get("id").Str)
+		if err != nil {
+			return nil, err
+		}
+		if other == nil {
 			return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
 				Param: element(param, i),
 				Message: "Item with id '" + item.Get("id").Str +
 					"' not found in the previous response or the conversation. Send the item itself."}
 		}
-		out[i] = among[at]
+		out[i] = other
 	}
 	return out, nil
 }

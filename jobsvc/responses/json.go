@@ -26,12 +26,22 @@ func boolean(b bool) []byte {
 
 // replaced returns an object with other values of some members. Members that it lacks are added.
 func replaced(object []byte, with ...member) []byte {
-	out := append(make([]byte, 0, len(object)+256), '{')
+	size := len(object) + 256
+	for _, m := range with {
+		size += len(m.value)
+	}
+	return appendReplaced(make([]byte, 0, size), object, with...)
+}
+
+// appendReplaced appends what replaced returns.
+func appendReplaced(out, object []byte, with ...member) []byte {
+	out = append(out, '{')
+	first := len(out)
 	put := func(name string, value []byte) {
 		if value == nil {
 			return
 		}
-		if len(out) > 1 {
+		if len(out) > first {
 			out = append(out, ',')
 		}
 		out = append(append(openai.AppendString(out, name), ':'), value...)

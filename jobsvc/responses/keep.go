@@ -10,19 +10,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/jobsvc/items"
 	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
 // keeping bounds how long an answer is being stored, while the client waits for its end.
 const keeping = 15 * time.Second
 
-func size[T ~[]byte](items []T) (n int64) {
-	for _, item := range items {
-		n += int64(len(item))
-	}
-	return n
-}
+// indexRoom is about what the index of a conversation takes while an answer is added.
+const indexRoom = 256 << 10
 
 func isMissing(err error) bool { return errors.Is(err, errMissing) }
 
@@ -34,16 +32,17 @@ func (s *Service) keep(ctx context.Context, t *turn, object []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keeping)
 	defer cancel()
+	memory.Of(ctx).Owe(indexRoom)
+	ctx = memory.With(ctx, nil) // the answer is there, and must not be refused for want of memory
 	said, err := outputOf(object)
 	if err != nil {
 		return err
 	}
-	input := array(t.items)
 	object = t.own(object)
-	r := t.record(statusOf(object), int64(len(input)+len(object)))
+	r := t.record(statusOf(object), items.Size(t.items)+int64(len(object)))
 	if t.store {
 		r.Value.Answer = docAnswer
-		if err := s.write(ctx, t, r, map[string][]byte{docInput: input, docAnswer: object}); err != nil {
+		if err := s.write(ctx, t, r, map[string][]byte{docAnswer: object}); err != nil {
 			return err
 		}
 	}
@@ -54,7 +53,7 @@ func (s *Service) keep(ctx context.Context, t *turn, object []byte) error {
 		}
 	})
 	if t.store && (errors.Is(err, etcdspace.ErrReserved) || errors.Is(err, store.ErrBusy)) {
-		s.clear(ctx, folderOf(r))
+		s.clearFolder(ctx, r)
 	}
 	return err
 }
@@ -67,15 +66,16 @@ func (t *turn) record(status job.ResponseStatus, bytes int64) *store.Record[Resp
 	}}
 }
 
-// write writes the documents of a response.
+// write writes the documents of a response, and the items before its answer.
 func (s *Service) write(ctx context.Context, t *turn, r *store.Record[Response], documents map[string][]byte) error {
 	g, all := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.itemsOf(r.ID, t.sealer).WriteWhole(all, folderOf(r)+docInput, t.items) })
 	for name, document := range documents {
 		g.Go(func() error { return s.vault.write(all, t.sealer, folderOf(r)+name, document) })
 	}
 	err := g.Wait()
 	if err != nil {
-		s.clear(ctx, folderOf(r))
+		s.clearFolder(ctx, r)
 	}
 	return err
 }
@@ -89,11 +89,16 @@ func (s *Service) commit(ctx context.Context, t *turn, said []json.RawMessage, s
 		change(txn)
 		undo, done := func() {}, func() {}
 		if t.conversation != nil && (status == job.ResponseCompleted || status == job.ResponseIncomplete) {
-			before, err := s.conversationItems(ctx, t.conversation, t.sealer)
+			var before *items.List
+			err := s.read(ctx, t.conversation, t.sealer, func(_ *items.Store, list *items.List) error {
+				before = list
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			undo, done, err = s.put(ctx, txn, t.conversation, t.sealer, slices.Concat(before, t.added, identified(said)))
+			undo, done, err = s.put(ctx, txn, t.conversation, t.sealer, before,
+				before.Plus(slices.Concat(t.added, identified(said))))
 			if err != nil {
 				return err
 			}

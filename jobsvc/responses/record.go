@@ -135,13 +135,21 @@ func (s *Service) drop(ctx context.Context, r *store.Record[Response]) error {
 	if err := t.Commit(ctx); err != nil {
 		return err
 	}
-	s.clear(ctx, folderOf(r))
+	s.clearFolder(ctx, r)
 	return nil
 }
 
-// clear deletes documents that no record names any more. What cannot be deleted is collected on its day.
-func (s *Service) clear(ctx context.Context, prefix string) {
-	if err := s.vault.remove(ctx, prefix); err != nil {
+// clear deletes documents that no record names any more, by their names. What cannot be deleted is collected on its
+// day.
+func (s *Service) clear(ctx context.Context, names ...string) { s.cleared(s.vault.drop(ctx, names)) }
+
+// clearFolder is clear for all documents of a response.
+func (s *Service) clearFolder(ctx context.Context, r *store.Record[Response]) {
+	s.cleared(s.vault.remove(ctx, folderOf(r)))
+}
+
+func (s *Service) cleared(err error) {
+	if err != nil {
 		s.Log.Warn("stored documents were not deleted; they are collected on the day of their expiry", zap.Error(err))
 	}
 }

@@ -3,7 +3,6 @@ package responses
 import (
 	"context"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 )
 
@@ -43,12 +43,12 @@ func (s *Service) relay(w http.ResponseWriter, r *http.Request, t *turn) error {
 	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch {
 	case answer.StatusCode != http.StatusOK:
-		return pass(w, answer)
+		return pass(ctx, w, answer)
 	case media == typeEvents:
 		s.stream(ctx, w, answer.Body, t)
 		return nil
 	}
-	return s.whole(ctx, w, answer.Body, t)
+	return s.whole(ctx, w, answer, t)
 }
 
 // traced returns the context of a request, with the trace that the gateway has begun.
@@ -82,11 +82,23 @@ func passHeaders(to, from http.Header) {
 	}
 }
 
+// answerCopies is how often an answer is in memory while it is read, stored and passed on.
+const answerCopies = 3
+
+// readAnswer reads an answer, which has more than maxAnswer bytes if it is too large.
+func readAnswer(ctx context.Context, answer *http.Response) ([]byte, error) {
+	body, err := memory.ReadAll(ctx, answer.Body, answer.ContentLength, maxAnswer, answerCopies, true)
+	if err != nil && !memory.Refused(err) {
+		return nil, unreachable(err)
+	}
+	return body, err
+}
+
 // pass passes an answer that is the client's already.
-func pass(w http.ResponseWriter, answer *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+func pass(ctx context.Context, w http.ResponseWriter, answer *http.Response) error {
+	body, err := readAnswer(ctx, answer)
 	if err != nil {
-		return unreachable(err)
+		return err
 	}
 	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
 	w.WriteHeader(answer.StatusCode)
@@ -95,10 +107,10 @@ func pass(w http.ResponseWriter, answer *http.Response) error {
 }
 
 // whole stores and passes an answer that is not streamed.
-func (s *Service) whole(ctx context.Context, w http.ResponseWriter, body io.Reader, t *turn) error {
-	object, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+func (s *Service) whole(ctx context.Context, w http.ResponseWriter, answer *http.Response, t *turn) error {
+	object, err := readAnswer(ctx, answer)
 	if err != nil {
-		return unreachable(err)
+		return err
 	}
 	if len(object) > maxAnswer || jsontext.Value(object).Kind() != '{' || !jsontext.Value(object).IsValid() {
 		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/jobsvc/items"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 )
 
@@ -30,7 +31,7 @@ type request struct {
 	conversation string
 	input        []json.RawMessage
 	include      []string
-	body         []byte                    // as the client has sent it
+	body         []byte                    // as the client has sent it, if it is made in the background
 	rest         map[string]jsontext.Value // members that pass as they are
 }
 
@@ -40,7 +41,7 @@ func parse(w http.ResponseWriter, r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &request{body: body, store: true}
+	q := &request{store: true}
 	q.model = o.Required("model", maxName)
 	if v, given := o.Take("store"); given {
 		q.store = o.Bool("store", v)
@@ -64,6 +65,9 @@ func parse(w http.ResponseWriter, r *http.Request) (*request, error) {
 	q.check(o)
 	q.explicit = q.explicit || q.background || q.conversation != ""
 	q.rest = o.Rest()
+	if q.background {
+		q.body = body
+	}
 	return q, o.Err()
 }
 
@@ -99,7 +103,7 @@ func conversationOf(o *rest.Object) string {
 const encryptedReasoning = "reasoning.encrypted_content"
 
 // upstream returns the request that is sent to the gateway: stateless, with the whole conversation.
-func (q *request) upstream(items []json.RawMessage, stream bool, include []string) []byte {
+func (q *request) upstream(all []json.RawMessage, native, stream bool, include []string) []byte {
 	with := []member{{"model", text(q.model)}, {"store", boolean(false)}}
 	if stream {
 		with = append(with, member{"stream", boolean(true)})
@@ -111,15 +115,35 @@ func (q *request) upstream(items []json.RawMessage, stream bool, include []strin
 		}
 		with = append(with, member{"include", array(names)})
 	}
-	return q.with(items, with...)
+	return q.with(all, native, with...)
 }
 
-// with returns a request with some members, those that pass as they are, and the items.
-func (q *request) with(items []json.RawMessage, members ...member) []byte {
+// with returns a request with some members, those that pass as they are, and the items. It is made in one buffer: the
+// items may be many megabytes.
+func (q *request) with(all []json.RawMessage, native bool, members ...member) []byte {
 	for _, name := range slices.Sorted(maps.Keys(q.rest)) {
 		members = append(members, member{name, q.rest[name]})
 	}
-	return replaced(nil, append(members, member{"input", array(items)})...)
+	size := int64(256) + items.Size(all) + int64(len(all))
+	for _, m := range members {
+		size += int64(len(m.name) + len(m.value) + len(`"":,`))
+	}
+	body := append(make([]byte, 0, size), '{')
+	for _, m := range members {
+		body = append(append(openai.AppendString(body, m.name), ':'), m.value...)
+		body = append(body, ',')
+	}
+	body = append(body, `"input":[`...)
+	for i, first := 0, len(body); i < len(all); i++ {
+		if !sendable(all[i], native) {
+			continue
+		}
+		if len(body) > first {
+			body = append(body, ',')
+		}
+		body = appendSendable(body, all[i])
+	}
+	return append(body, "]}"...)
 }
 
 // element returns the name of an element of an array, for errors.

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/jobsvc/config"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -33,9 +33,8 @@ type turn struct {
 	conversation *store.Record[Conversation]
 }
 
-// resolve reads what a request refers to. Grow takes room in memory for so many bytes more.
-func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settings *config.Responses,
-	grow func(bytes int64) error) (*turn, error) {
+// resolve reads what a request refers to, as far as there is room for it in memory.
+func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settings *config.Responses) (*turn, error) {
 	now := s.Now()
 	t := &turn{request: q, id: Kind.NewID(), caller: c, sealer: settings.Sealer, createdAt: now.Unix(),
 		expiresAt: now.Add(settings.Retention).Unix()}
@@ -43,20 +42,23 @@ func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settin
 	var err error
 	switch {
 	case q.previous != "":
-		before, err = s.context(ctx, t, grow)
+		before, err = s.context(ctx, t)
 	case q.conversation != "":
 		if t.conversation, err = s.findConversation(ctx, c.Tenant, q.conversation); err != nil {
 			return nil, err
 		}
 		bytes := t.conversation.Value.Bytes
-		if err = cmp.Or(fits("conversation", bytes), grow(bytes)); err == nil {
-			before, err = s.conversationItems(ctx, t.conversation, t.sealer)
+		if err = fits("conversation", bytes); err == nil {
+			err = memory.Of(ctx).Take(ctx, storedCopies*bytes)
+		}
+		if err == nil {
+			before, err = s.conversationItems(memory.With(ctx, nil), t.conversation, t.sealer) // it was taken at once
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if t.added, err = known(q.input, before, "input"); err != nil {
+	if t.added, err = known(q.input, among(before), "input"); err != nil {
 		return nil, err
 	}
 	t.added = identified(t.added)
@@ -66,7 +68,7 @@ func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settin
 }
 
 // context returns the items of the previous response: everything that it was asked, and its answer.
-func (s *Service) context(ctx context.Context, t *turn, grow func(bytes int64) error) ([]json.RawMessage, error) {
+func (s *Service) context(ctx context.Context, t *turn) ([]json.RawMessage, error) {
 	r, err := s.find(ctx, t.caller.Tenant, t.previous)
 	if e, ok := errors.AsType[*openai.Error](err); ok && e.Status == http.StatusNotFound {
 		return nil, openai.BadRequest("previous_response_id", openai.CodePreviousResponseNotFound,
@@ -79,13 +81,18 @@ func (s *Service) context(ctx context.Context, t *turn, grow func(bytes int64) e
 		return nil, openai.BadRequest("previous_response_id", openai.CodeInvalidValue,
 			"The response '%s' is %s and has no answer to go on from.", t.previous, r.Value.Status)
 	}
-	if err := grow(r.Value.Bytes); err != nil {
+	if err := memory.Of(ctx).Take(ctx, storedCopies*r.Value.Bytes); err != nil {
 		return nil, err
 	}
-	var input, answer []byte
-	g, both := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		input, err = s.vault.read(both, t.sealer, folderOf(r)+docInput)
+	var before []json.RawMessage
+	var answer []byte
+	g, both := errgroup.WithContext(memory.With(ctx, nil)) // it was taken at once
+	g.Go(func() error {
+		at := s.itemsOf(r.ID, t.sealer)
+		list, err := at.Open(both, folderOf(r)+docInput)
+		if err == nil {
+			before, err = at.All(both, list)
+		}
 		return err
 	})
 	g.Go(func() (err error) {
@@ -95,12 +102,8 @@ func (s *Service) context(ctx context.Context, t *turn, grow func(bytes int64) e
 	if err := g.Wait(); err != nil {
 		return nil, lost(err, "response", r.ID)
 	}
-	items, err := elements(input)
-	if err != nil {
-		return nil, lost(errors.Join(errMissing, err), "response", r.ID)
-	}
 	said, err := outputOf(answer)
-	return slices.Concat(items, said), err
+	return slices.Concat(before, said), err
 }
 
 // outputOf returns the items of a response object.
@@ -140,5 +143,5 @@ func (t *turn) ask() []byte {
 	if t.encrypts && !slices.Contains(include, encryptedReasoning) {
 		include = append(slices.Clone(include), encryptedReasoning)
 	}
-	return t.upstream(sendable(t.items, t.native), t.stream, include)
+	return t.upstream(t.items, t.native, t.stream, include)
 }

@@ -4,8 +4,8 @@
 // stored before its end is passed on.
 //
 // Of each object, a record in etcd names documents in the blob store, which are sealed. Documents are written before
-// the record that names them, and removed after it. A response holds everything before it, so that its predecessors
-// may be deleted.
+// the record that names them, and removed after it. Lists of items are in pieces: see package items. A response holds
+// everything before it, so that its predecessors may be deleted.
 package responses
 
 import (
@@ -18,9 +18,9 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
@@ -32,7 +32,7 @@ type Gateway interface {
 	Ask(ctx context.Context, a gateway.Ask) (*http.Response, error)
 }
 
-// Options are the dependencies of a Service. All but Gate are required.
+// Options are the dependencies of a Service. All but Gate and Memory are required.
 type Options struct {
 	Store   *store.Store
 	Bucket  *blob.Bucket
@@ -40,7 +40,8 @@ type Options struct {
 	Gateway Gateway
 	Config  func() *config.Config
 	Now     func() time.Time
-	Gate    *quota.Gate // nil: nothing bounds what tenants write
+	Gate    *quota.Gate    // nil: nothing bounds what tenants write
+	Memory  *memory.Budget // nil: nothing bounds what is in memory
 	Limits  Limits
 	Log     *zap.Logger
 }
@@ -49,8 +50,6 @@ type Options struct {
 type Limits struct {
 	// Background is the number of background responses of one tenant that a replica asks at once. 64.
 	Background int
-	// Bytes of requests and answers that are held in memory, without those below inflight.Small. 256 MiB.
-	Bytes int64
 	// Answer is how long a response may take. 1 h.
 	Answer time.Duration
 	// Flush is how often the events of a background response are written while they come. 500 ms.
@@ -63,9 +62,6 @@ type Limits struct {
 func (l Limits) filled() Limits {
 	if l.Background == 0 {
 		l.Background = 64
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 256 << 20
 	}
 	if l.Answer == 0 {
 		l.Answer = time.Hour
@@ -83,15 +79,13 @@ func (l Limits) filled() Limits {
 type Service struct {
 	Options
 	vault *vault
-	room  *inflight.Bytes
 	turns sync.Map // of store.Tenant, *semaphore.Weighted: the background responses that are asked at once
 }
 
 // New returns a service that does no work before Run.
 func New(o Options) *Service {
 	o.Limits = o.Limits.filled()
-	return &Service{Options: o, vault: &vault{bucket: o.Bucket, now: o.Now},
-		room: inflight.New(o.Limits.Bytes, o.Limits.Bytes/2)}
+	return &Service{Options: o, vault: &vault{bucket: o.Bucket, now: o.Now}}
 }
 
 // Run makes background responses until ctx ends and all that was begun is handed over.
@@ -116,7 +110,7 @@ func (s *Service) Register(mux *http.ServeMux) {
 		"GET /v1/conversations/{id}/items/{item}":    s.retrieveItem,
 		"DELETE /v1/conversations/{id}/items/{item}": s.Gate.Change(s.removeItem),
 	} {
-		mux.Handle(pattern, rest.Handler(s.Log, f))
+		mux.Handle(pattern, rest.Handler(s.Log, s.Memory, f))
 	}
 }
 

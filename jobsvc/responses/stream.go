@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/internal/sse"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 // A reader reads the events of a streamed response from the gateway.
@@ -117,6 +118,7 @@ func (s *Service) stream(ctx context.Context, w http.ResponseWriter, body io.Rea
 func (s *Service) event(ctx context.Context, t *turn, name string, data []byte) (string, []byte) {
 	object := []byte(gjson.GetBytes(data, "response").Raw)
 	if isLast(name) {
+		memory.Of(ctx).Owe(answerCopies * int64(len(data)))
 		if err := s.settle(ctx, t, object); err != nil {
 			s.Log.Error("a response that the client wants stored was not", zap.String("response", t.id), zap.Error(err))
 			name, t.store = "response.failed", false

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -25,6 +25,8 @@ const (
 	maxClaims = 1024
 	// maxRuns is how many workers may take a response: one of which they die ends.
 	maxRuns = 5
+	// taskCopies is how often the documents of a response are in memory while it is made.
+	taskCopies = 3
 )
 
 // errEnded means that the client has cancelled or deleted the response.
@@ -36,6 +38,7 @@ type worker struct {
 	claim *queue.Claim
 	r     *store.Record[Response] // as last read or written
 	turn  *turn
+	held  *memory.Hold
 
 	events []byte // that are not logged yet
 	first  int64  // number of the first of them
@@ -99,6 +102,12 @@ func (s *Service) watch(ctx context.Context, r *store.Record[Response], stop con
 
 // run makes the response. If an earlier worker has got the answer and died, it is stored without being asked again.
 func (w *worker) run(ctx context.Context) error {
+	w.held = w.Memory.Work(store.Owner{Tenant: w.r.Tenant, Key: w.r.Value.Key}.Accounts()[0].String())
+	defer w.held.Release()
+	if err := w.held.Take(ctx, taskCopies*w.r.Value.Bytes); err != nil {
+		return err
+	}
+	ctx = memory.With(ctx, w.held)
 	if w.r.Value.Log.Runs > 0 {
 		object, err := w.vault.read(ctx, w.turn.sealer, folderOf(w.r)+w.r.Value.Log.answer())
 		switch {
@@ -109,11 +118,6 @@ func (w *worker) run(ctx context.Context) error {
 		}
 	}
 	if err := w.take(ctx); err != nil {
-		return err
-	}
-	var held inflight.Hold
-	defer held.Release()
-	if err := held.Wait(ctx, w.room, w.r.Value.Key, copies*w.r.Value.Bytes); err != nil {
 		return err
 	}
 	todo, err := w.task(ctx)
@@ -142,7 +146,7 @@ func (w *worker) run(ctx context.Context) error {
 
 // task reads what is to be done.
 func (w *worker) task(ctx context.Context) (t task, err error) {
-	text, err := w.vault.read(ctx, w.turn.sealer, folderOf(w.r)+docTask)
+	text, err := w.vault.read(memory.With(ctx, nil), w.turn.sealer, folderOf(w.r)+docTask) // run has taken it
 	if err != nil {
 		return t, err
 	}

@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 // A reader takes members out of JSON objects and stores the first error.
@@ -54,7 +56,9 @@ func ReadObject(w http.ResponseWriter, r *http.Request, most int64) (*Object, []
 		typeJSON) {
 		return nil, nil, openai.UnsupportedContentType(telemetry.Clip(contentType), typeJSON)
 	}
-	body, err := httpapi.ReadBody(w, r, most)
+	body, err := httpapi.ReadBodyBy(w, r, most, func(from io.Reader) ([]byte, error) {
+		return memory.ReadAll(r.Context(), from, r.ContentLength, most, bodyCopies, false)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,6 +68,10 @@ func ReadObject(w http.ResponseWriter, r *http.Request, most int64) (*Object, []
 	o, err := ParseObject(body)
 	return o, body, err
 }
+
+// bodyCopies is how often a body is in memory: as it came, by its members, by the parts of these, and in what is made
+// of it.
+const bodyCopies = 4
 
 const typeJSON = "application/json"
 

@@ -27,6 +27,7 @@ import (
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -56,8 +57,9 @@ func WithContentLength(next http.Handler) http.Handler {
 // A HandlerFunc answers a caller, or returns an error before it has written anything.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request, c Caller) error
 
-// Handler returns a handler that runs f for the request's caller, and renders its error.
-func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
+// Handler returns a handler that runs f for the request's caller, and renders its error. What f takes of the budget,
+// by the context of the request, is given back at the end; nil has no bounds.
+func Handler(log *zap.Logger, budget *memory.Budget, f HandlerFunc) http.Handler {
 	return httpapi.Handler(log, func(w http.ResponseWriter, r *http.Request) error {
 		if id := r.Header.Get("X-Request-Id"); id != "" {
 			w.Header().Set("X-Request-Id", id)
@@ -67,7 +69,7 @@ func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 			err = plain(r)
 		}
 		if err == nil {
-			err = f(w, r, c)
+			err = budget.Handle(r, c.Owner().Accounts()[0].String(), func(r *http.Request) error { return f(w, r, c) })
 		}
 		return clientError(err)
 	})

@@ -34,7 +34,7 @@ func ask(f rest.HandlerFunc, target string, headers ...string) (*httptest.Respon
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	rest.Handler(zap.New(core), f).ServeHTTP(w, r)
+	rest.Handler(zap.New(core), nil, f).ServeHTTP(w, r)
 	return w, logs
 }
 

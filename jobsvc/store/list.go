@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 // A Page is a part of a list: up to Limit objects that come after the one with the id After, or from the beginning.
@@ -20,6 +22,9 @@ type Page struct {
 
 // chunk is how many records one read asks etcd for at most.
 const chunk = 500
+
+// recordCopies is how often a record is in memory: as etcd has it, as it is decoded, and in the answer.
+const recordCopies = 3
 
 // List returns a page of the tenant's objects, newest first unless the page says otherwise, and whether more follow.
 // Keep, where it is not nil, says which objects there are. Reading oldest first costs etcd a walk over all of the
@@ -38,6 +43,7 @@ func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func
 		if err != nil {
 			return nil, false, fmt.Errorf("list %s: %w", k.Name, err)
 		}
+		memory.Of(ctx).Owe(recordCopies * got.bytes)
 		for _, record := range got.records {
 			if keep != nil && !keep(record) {
 				continue

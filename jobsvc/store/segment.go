@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/memo"
+	"github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 const (
@@ -132,6 +133,9 @@ func (a *archive) write(ctx context.Context, name, header string, lines []line) 
 func (a *archive) read(ctx context.Context, of *Segment, header string) ([]line, error) {
 	if lines, ok := a.lines.Find(of.Blob); ok {
 		return lines, nil
+	}
+	if err := memory.Of(ctx).Take(ctx, 2*int64(of.Bytes)); err != nil {
+		return nil, err
 	}
 	packed, err := a.bucket.ReadAll(ctx, of.Blob)
 	if blobstore.IsMissing(err) {

@@ -158,6 +158,7 @@ func (k Kind[T]) decode(kv *mvccpb.KeyValue, once []byte) (*Record[T], error) {
 // A span is what there is in a range of keys, or in the beginning of it, as it was at one revision.
 type span[T any] struct {
 	records []*Record[T]
+	bytes   int64    // of etcd's records
 	more    bool     // the range goes on
 	next    string   // there
 	unread  bool     // the archive has records of it that were not read
@@ -198,6 +199,7 @@ func (k Kind[T]) read(ctx context.Context, s *Store, t Tenant, from, end string,
 		if err != nil {
 			return got, err
 		}
+		got.bytes += int64(len(kv.Value) + len(once[onceKey(string(kv.Key))]))
 		got.records, got.next = append(got.records, one), string(kv.Key)+"\x00"
 	}
 	switch {
