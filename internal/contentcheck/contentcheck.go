@@ -16,13 +16,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/proto"
 
@@ -37,6 +37,8 @@ const (
 	maxAnswer = 1 << 20
 	// maxCalls bounds the calls of one checker that are under way.
 	maxCalls = 256
+	// maxAsked is how many checkers are asked at once about one request.
+	maxAsked = 8
 	// maxIdle is how many connections to a checker are kept.
 	maxIdle = 64
 	// quiet is how long nothing more is logged of a checker that has failed.
@@ -138,11 +140,15 @@ var (
 // Judge asks several checkers at once, and returns their verdicts by name. Who has none is away.
 func (all Checkers) Judge(ctx context.Context, names []string, call *Call) map[string]*Verdict {
 	verdicts := make([]*Verdict, len(names))
-	var asking sync.WaitGroup
+	var asking errgroup.Group
+	asking.SetLimit(maxAsked)
 	for i, name := range names {
-		asking.Go(func() { verdicts[i] = all[name].verdict(ctx, call) })
+		asking.Go(func() error {
+			verdicts[i] = all[name].verdict(ctx, call)
+			return nil
+		})
 	}
-	asking.Wait()
+	_ = asking.Wait() // there is no error
 	found := map[string]*Verdict{}
 	for i, name := range names {
 		if verdicts[i] != nil {

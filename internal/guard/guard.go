@@ -34,6 +34,8 @@ type rule struct {
 	config *configv1.GuardRule
 	name   string // "<guardrail>/<rule>"
 	finds  []finder
+	// allowed are the bytes of the patterns of tools.
+	allowed int
 }
 
 // A finder finds one kind of text.
@@ -71,6 +73,9 @@ func (rails Rails) Next(configs []*configv1.Guardrail) (Rails, error) {
 				return nil, err
 			}
 			ready := &rule{config: c, name: g.GetName() + "/" + c.GetName(), finds: finds}
+			for _, p := range c.GetAllowedTools() {
+				ready.allowed += 1 + len(p)
+			}
 			r.rules = append(r.rules, ready)
 			weigh(&r.weights, ready)
 		}

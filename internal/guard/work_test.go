@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/scan"
 )
 
 // square is a pattern whose matches each look at the rest of the text.
@@ -19,7 +20,9 @@ func square(mode configv1.GuardMode) *configv1.GuardRule {
 	return &configv1.GuardRule{Name: "square", Mode: mode, Patterns: []string{`a(?:.*b)?`}}
 }
 
-func message(text string) []byte { return []byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`) }
+func message(text string) []byte {
+	return []byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`)
+}
 
 func wordList(n int) (words []string) {
 	for i := range n {
@@ -28,9 +31,12 @@ func wordList(n int) (words []string) {
 	return words
 }
 
+// little is work of which there is not much.
+func little() *Work { return &Work{strict: scan.NewWork(1 << 22), observed: scan.NewWork(1 << 20)} }
+
 func TestWorkThatIsUsedUp(t *testing.T) {
 	long := strings.Repeat("a", 300_000)
-	_, err := set(t, square(mask)).Request(t.Context(), NewWork(), message(long))
+	_, err := set(t, square(mask)).Request(t.Context(), little(), message(long))
 	u, ok := errors.AsType[*Unjudged](err)
 	require.True(t, ok)
 	require.Equal(t, openai.CodeGuardrailWorkExceeded, u.Refusal().Code)
@@ -38,10 +44,10 @@ func TestWorkThatIsUsedUp(t *testing.T) {
 
 	blocks := &configv1.GuardRule{Name: "secret", Mode: block, Words: []string{"secret"}}
 	s := set(t, square(observe), blocks)
-	r, err := s.Request(t.Context(), NewWork(), message(long))
+	r, err := s.Request(t.Context(), little(), message(long))
 	require.NoError(t, err, "a rule that observes refuses nothing")
 	require.Equal(t, 1, r.Findings[Finding{"g/square", ModeFailed, SideRequest}])
-	r, err = s.Request(t.Context(), NewWork(), message(long+" secret"))
+	r, err = s.Request(t.Context(), little(), message(long+" secret"))
 	require.NoError(t, err)
 	require.Equal(t, "g/secret", r.Blocked, "and takes no work from others")
 }
@@ -49,6 +55,7 @@ func TestWorkThatIsUsedUp(t *testing.T) {
 func TestAnAnswerThatTakesTooMuchWork(t *testing.T) {
 	s := set(t, square(mask))
 	a := NewAnswer(s, &Masks{}, false, nil)
+	a.Work = little()
 	var err error
 	for i := 0; i < 10 && err == nil; i++ {
 		err = a.Put(t.Context(), chat.Text(i, strings.Repeat("a", 100_000)), sink{})
@@ -85,7 +92,9 @@ func TestStepsInProportionToTheConfiguration(t *testing.T) {
 		require.NoError(t, err)
 		return before - w.strict.Left()
 	}
-	words := func(n int) *configv1.GuardRule { return &configv1.GuardRule{Name: "w", Mode: block, Words: wordList(n)[18:]} }
+	words := func(n int) *configv1.GuardRule {
+		return &configv1.GuardRule{Name: "w", Mode: block, Words: wordList(n)[18:]}
+	}
 	patterns := func(n int) *configv1.GuardRule {
 		r := &configv1.GuardRule{Name: "p", Mode: block}
 		for i := range n {
@@ -131,4 +140,19 @@ func TestWhatHasNotChangedIsNotCompiledAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, first[0], next[1])
 	require.NotSame(t, first[1], next[0])
+}
+
+// Names of tools are the client's, and the patterns that allow them the configuration's.
+func TestNamesOfToolsAreCountedToo(t *testing.T) {
+	r := &configv1.GuardRule{Name: "tools", Mode: block}
+	for i := range 1000 {
+		r.AllowedTools = append(r.AllowedTools, fmt.Sprintf("*a*a*%d", i))
+	}
+	body := `{"tools":[` + strings.Repeat(`{"type":"function","function":{"name":"`+strings.Repeat("a", 60)+`999"}},`, 200) + `{}]}`
+	_, err := set(t, r).Request(t.Context(), little(), []byte(body))
+	require.ErrorAs(t, err, new(*Unjudged))
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, err = set(t, r).Request(ctx, NewWork(), []byte(body))
+	require.ErrorIs(t, err, context.Canceled)
 }
