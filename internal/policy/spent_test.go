@@ -44,3 +44,28 @@ func TestPoliciesThatHaveNotChangedAreNotCompiledAgain(t *testing.T) {
 	_, err = first.Next([]*configv1.Policy{p("c", "no")})
 	require.ErrorContains(t, err, "Policy c: rule r")
 }
+
+// Twice the rules, the policies or the tools cost twice as much.
+func TestWorkOnARequestInProportionToPolicies(t *testing.T) {
+	spent := func(policies, rules, tools int) uint64 {
+		var all []*configv1.Policy
+		for i := range policies {
+			p := &configv1.Policy{Name: fmt.Sprintf("p%d", i)}
+			for j := range rules {
+				p.Rules = append(p.Rules, &configv1.PolicyRule{Name: fmt.Sprintf("r%d", j),
+					Deny: `tools.exists(t, t.startsWith("x")) || model.matches("^x[0-9]{1,9}$")`})
+			}
+			all = append(all, p)
+		}
+		compiled, err := policy.Compile(all)
+		require.NoError(t, err)
+		f := facts()
+		f.Tools = strings.Split(strings.Repeat("t,", tools), ",")
+		require.Empty(t, compiled.Decide(f).Denied)
+		return f.Spent()
+	}
+	one := spent(2, 4, 50)
+	require.Equal(t, 2*one, spent(4, 4, 50))
+	require.Equal(t, 2*one, spent(2, 8, 50))
+	require.LessOrEqual(t, spent(2, 4, 100), 2*one)
+}
