@@ -83,7 +83,7 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_limits_degraded_total",
 			Help: "Requests on which this process decided alone, because the store of limits was away."}),
 	}
-	for _, why := range []string{"memory", "bytes", "key_bytes", "guardrails"} { // so that rates are visible from the start
+	for _, why := range []string{"memory", "bytes", "key_bytes", "guardrails"} { // so that rates begin
 		m.shed.WithLabelValues(why)
 	}
 	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.tried, m.cost, m.refusals, m.guards, m.degraded,

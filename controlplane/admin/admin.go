@@ -101,7 +101,8 @@ type server struct {
 func New(c Config) http.Handler {
 	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
 		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1),
-		sums: semaphore.NewWeighted(1), trials: turns.New(maxTrials, maxTrialQueue), streams: semaphore.NewWeighted(maxStreams)}
+		sums: semaphore.NewWeighted(1), trials: turns.New(maxTrials, maxTrialQueue),
+		streams: semaphore.NewWeighted(maxStreams)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))

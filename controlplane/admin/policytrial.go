@@ -78,9 +78,10 @@ func (s *server) tryInTurn(ctx context.Context, turn *turns.Turn) error {
 	return err
 }
 
-// triedPolicies returns those of the body. Without any, they are the stored ones that are not disabled. Piece is called
+// triedPolicies returns those of the body. Without any, they are the stored ones that are not disabled. It calls piece
 // before each is compiled.
-func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request, piece func() error) ([]*configv1.Policy, error) {
+func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request, piece func() error) ([]*configv1.Policy,
+	error) {
 	body, err := httpapi.ReadBody(w, r, maxTried)
 	if err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ func tooManyRules() error {
 	return openai.BadRequest("", openai.CodeInvalidValue, "At most %d rules can be tried at once.", maxTrialRules)
 }
 
-// judge has a trial judge the requests that are asked for, newest first, until the time is over. Piece is called before
+// judge has a trial judge the requests that are asked for, newest first, until the time is over. It calls piece before
 // each.
 func (s *server) judge(ctx context.Context, t *trial, asked adminapi.ListOptions, piece func() error) error {
 	now := time.Now()

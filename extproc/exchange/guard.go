@@ -57,7 +57,8 @@ func (x *Exchange) guardRequest(ctx context.Context, body []byte, r inbound.Requ
 }
 
 // guard has rules look at the texts of a request, and goes on with it.
-func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work, given []byte, r inbound.Request) Reply {
+func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work, given []byte,
+	r inbound.Request) Reply {
 	body, r, err := x.lookAt(ctx, set, work, given, r)
 	x.turn.Release()
 	switch {

@@ -57,8 +57,8 @@ func NewAnswer(set *Set, masks *Masks, streamed bool, judge Judge) *Answer {
 	if set == nil && masks.IsEmpty() && checks == nil {
 		return nil
 	}
-	return &Answer{Findings: Findings{}, Work: NewWork(), set: set, masks: masks, checks: checks, texts: map[place]*text{},
-		blocked: map[int]bool{}}
+	return &Answer{Findings: Findings{}, Work: NewWork(), set: set, masks: masks, checks: checks,
+		texts: map[place]*text{}, blocked: map[int]bool{}}
 }
 
 // IsMuch reports whether the rules may take so long for a piece of so many bytes that other requests must not wait for

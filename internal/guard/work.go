@@ -22,14 +22,14 @@ const (
 
 // Work is what rules may do on one side of an exchange. It is used by one goroutine at a time.
 type Work struct {
-	strict, observed *scan.Work
+	strict, observed scan.Work
 
 	failed map[*rule]bool // rules that observe, and could not look at everything
 }
 
 // NewWork returns the work on one side of an exchange.
 func NewWork() *Work {
-	return &Work{strict: scan.NewWork(maxWork), observed: scan.NewWork(maxObserved)}
+	return &Work{strict: *scan.NewWork(maxWork), observed: *scan.NewWork(maxObserved)}
 }
 
 // Pause sets what is called after each piece of work. It may wait, and its error ends the work. It may be nil.
@@ -38,9 +38,9 @@ func (w *Work) Pause(wait func(context.Context) error) { w.strict.Pause, w.obser
 // of returns the work of a rule.
 func (w *Work) of(r *rule) *scan.Work {
 	if r.isStrict() {
-		return w.strict
+		return &w.strict
 	}
-	return w.observed
+	return &w.observed
 }
 
 // An Unjudged is the rule that could not look at all of a text, because the work is used up.

@@ -32,7 +32,7 @@ func wordList(n int) (words []string) {
 }
 
 // little is work of which there is not much.
-func little() *Work { return &Work{strict: scan.NewWork(1 << 22), observed: scan.NewWork(1 << 20)} }
+func little() *Work { return &Work{strict: *scan.NewWork(1 << 22), observed: *scan.NewWork(1 << 20)} }
 
 func TestWorkThatIsUsedUp(t *testing.T) {
 	long := strings.Repeat("a", 300_000)

@@ -25,8 +25,8 @@ type Verdict struct {
 	Unknown []string
 }
 
-// NewTrial makes policies ready for a trial. The error names the one that is wrong, or is that of piece, which is called
-// before each.
+// NewTrial makes policies ready for a trial. It calls piece before each. The error is that of piece, or names the
+// policy that is wrong.
 func NewTrial(configs []*configv1.Policy, piece func() error) (*Trial, error) {
 	t := &Trial{}
 	for _, c := range configs {

@@ -21,7 +21,8 @@ type finds interface {
 func places(t testing.TB, f finds, text string) [][]int {
 	t.Helper()
 	var all [][]int
-	require.NoError(t, f.Find(t.Context(), NewWork(plenty), text, func(from, to int) { all = append(all, []int{from, to}) }))
+	found := func(from, to int) { all = append(all, []int{from, to}) }
+	require.NoError(t, f.Find(t.Context(), NewWork(plenty), text, found))
 	return all
 }
 
@@ -60,7 +61,8 @@ func asRegexp(words []string) *regexp.Regexp {
 
 func TestWordsAreFoundAsByRegexp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	letters := []string{"a", "b", "A", "k", "K", "\u212a", "s", "\u017f", "ß", "é", "É", " ", "-", "_", "1", "日", "ω", "Ω", "\u2126", "\xff"}
+	letters := []string{"a", "b", "A", "k", "K", "\u212a", "s", "\u017f", "ß", "é", "É", " ", "-", "_",
+		"1", "日", "ω", "Ω", "\u2126", "\xff"}
 	make := func(n int) string {
 		var b strings.Builder
 		for range n {
@@ -79,13 +81,15 @@ func TestWordsAreFoundAsByRegexp(t *testing.T) {
 			continue
 		}
 		text := make(r.IntN(60))
-		require.Equal(t, asRegexp(words).FindAllStringIndex(text, -1), places(t, NewWords(words), text), "%q in %q", words, text)
+		require.Equal(t, asRegexp(words).FindAllStringIndex(text, -1), places(t, NewWords(words), text),
+			"%q in %q", words, text)
 	}
 }
 
 func TestPatternsAreFoundAsByRegexp(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	parts := []string{"a", "b", "ab", "[ab]", "[^a]", ".", "(?s:.)", `\b`, `\B`, "^", "$", "(?m:^)", "(?m:$)", "(a|ab)", "(?:b|ba)?",
+	parts := []string{"a", "b", "ab", "[ab]", "[^a]", ".", "(?s:.)", `\b`, `\B`, "^", "$", "(?m:^)", "(?m:$)",
+		"(a|ab)", "(?:b|ba)?",
 		"a*", "b+", "a{2,3}", "(?i:k)", "é", "[à-ü]", `\d`, `\w+`, " ", "(a(.*b)?)", "日"}
 	letters := []string{"a", "b", "a", "b", " ", "\n", "K", "\u212a", "é", "1", "日", "\xff", "_"}
 	for range 6000 {
@@ -102,7 +106,8 @@ func TestPatternsAreFoundAsByRegexp(t *testing.T) {
 			continue // no guardrail has such a pattern
 		}
 		want := re.FindAllStringIndex(text.String(), -1)
-		require.Equal(t, want, places(t, patterns(t, pattern.String()), text.String()), "%q in %q", pattern.String(), text.String())
+		require.Equal(t, want, places(t, patterns(t, pattern.String()), text.String()),
+			"%q in %q", pattern.String(), text.String())
 	}
 }
 
@@ -135,7 +140,8 @@ func TestStepsDoNotGrowWithWords(t *testing.T) {
 
 	long := strings.Repeat("日", 66)
 	hostile := strings.Repeat("日", 10_000)
-	require.LessOrEqual(t, steps(t, NewWords([]string{long + "x", long[3:] + "y"}), hostile), int64(20*200*len(hostile)/3),
+	require.LessOrEqual(t, steps(t, NewWords([]string{long + "x", long[3:] + "y"}), hostile),
+		int64(20*200*len(hostile)/3),
 		"no more than the longest word for each character")
 
 	var many []string

@@ -73,7 +73,7 @@ func (w *Words) Find(ctx context.Context, work *Work, text string, found func(fr
 		} else {
 			c = lower(c)
 		}
-		if b := &w.first[c]; b.from < b.to && !(b.begins && !IsBorder(text, i)) {
+		if b := &w.first[c]; b.from < b.to && (!b.begins || IsBorder(text, i)) {
 			to, read := w.longest(*b, text, i)
 			if steps += read; to > 0 {
 				found(i, to)

@@ -82,7 +82,8 @@ func TestPatternsThatARequestMakes(t *testing.T) {
 }
 
 func TestStepsOfPatterns(t *testing.T) {
-	for pattern, most := range map[string]int{`a`: 5, `abc|[0-9]+`: 10, `a{3}`: 12, `(a{10}){10}`: 400, `\bproject-\d{4,}`: 30} {
+	for pattern, most := range map[string]int{`a`: 5, `abc|[0-9]+`: 10, `a{3}`: 12, `(a{10}){10}`: 400,
+		`\bproject-\d{4,}`: 30} {
 		n, err := expression.Steps(pattern)
 		require.NoError(t, err)
 		require.LessOrEqual(t, n, most, pattern)
