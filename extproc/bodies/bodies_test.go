@@ -62,13 +62,13 @@ func TestTextIsRedacted(t *testing.T) {
 // What stands in a document is read as the text that it means, whatever its writer has escaped.
 func TestJSONIsRedacted(t *testing.T) {
 	r := rules(t, &configv1.Bodies{Patterns: []*configv1.Redaction{{Name: "pin", Pattern: `"pin":"?[0-9]+"?`}}})
-	got, n, err := r.JSON([]byte(`{"a":"ann\u0040example.com","b":["\nsk-abcdefghijklmnopqrst"],"c":4111111111111111,` +
+	got, n, err := r.JSON(t.Context(), []byte(`{"a":"ann\u0040example.com","b":["\nsk-abcdefghijklmnopqrst"],"c":4111111111111111,`+
 		`"bob@example.com":-0.4111111111111111,"pin":1234,"d":1764000000,"e":"\u00e9<&>"}`))
 	require.NoError(t, err)
 	require.Equal(t, `{"a":"[email]","b":["\n[api_key]"],"c":"[card]","[email]":-0.4111111111111111,[pin],"d":1764000000,`+
 		`"e":"é<&>"}`, got)
 	require.Equal(t, 5, n)
-	_, _, err = r.JSON([]byte(`{"a":`))
+	_, _, err = r.JSON(t.Context(), []byte(`{"a":`))
 	require.Error(t, err)
 }
 
@@ -98,7 +98,7 @@ func TestAStreamIsRedactedAsAWhole(t *testing.T) {
 			return `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + s + `"}}`
 		},
 	} {
-		got := stream(event).kept(rules(t, &configv1.Bodies{}), 10_000_000)
+		got := stream(event).kept(t.Context(), rules(t, &configv1.Bodies{}), 10_000_000)
 		require.Contains(t, got.GetText(), `"call [card] or [email]!"`, name)
 		require.NotContains(t, got.GetText(), "4111", name)
 		require.EqualValues(t, 2, got.GetRedacted(), name)
@@ -109,7 +109,7 @@ func TestABodyIsCutAfterItIsRedacted(t *testing.T) {
 	r := rules(t, &configv1.Bodies{})
 	body := `{"a":"` + strings.Repeat("é", 20) + ` 4111 1111 1111 1111"}`
 	for most := range len(body) {
-		b := (&part{media: mediaJSON, text: []byte(body), bytes: int64(len(body))}).kept(r, most)
+		b := (&part{media: mediaJSON, text: []byte(body), bytes: int64(len(body))}).kept(t.Context(), r, most)
 		require.True(t, utf8.ValidString(b.GetText()))
 		require.LessOrEqual(t, len(b.GetText()), most)
 		require.NotContains(t, b.GetText(), "411")
@@ -118,7 +118,7 @@ func TestABodyIsCutAfterItIsRedacted(t *testing.T) {
 	}
 	for text, media := range map[string]string{"\xff": mediaJSON, "{": mediaJSON,
 		"--x\r\n": "multipart/form-data; boundary=x"} {
-		b := (&part{media: media, text: []byte(text), bytes: 1}).kept(r, 100)
+		b := (&part{media: media, text: []byte(text), bytes: 1}).kept(t.Context(), r, 100)
 		require.Empty(t, b.GetText(), media)
 		require.NotEmpty(t, b.GetOmitted(), media)
 	}

@@ -1,14 +1,17 @@
 package bodies
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/internal/scan"
 )
 
 // maxBody bounds a body that is kept in part. A longer one could not be redacted as a whole, so that none of it is
@@ -57,6 +60,7 @@ const (
 	omittedLong   = "It is longer than 4194304 bytes."
 	omittedUnseen = "It passed the gateway unread."
 	omittedBinary = "It is not text."
+	omittedWork   = "To redact it would have taken too much work."
 	omittedBroken = "It is not well-formed, so that it could not be redacted."
 )
 
@@ -125,7 +129,7 @@ func (c *Capture) release() {
 }
 
 // kept redacts one body and cuts it.
-func (p *part) kept(r *Rules, most int) *ledgerv1.KeptBody {
+func (p *part) kept(ctx context.Context, r *Rules, most int) *ledgerv1.KeptBody {
 	b := &ledgerv1.KeptBody{ContentType: p.media, Bytes: p.bytes, Omitted: p.omitted}
 	if p.omitted != "" || p.bytes == 0 {
 		return b
@@ -140,15 +144,19 @@ func (p *part) kept(r *Rules, most int) *ledgerv1.KeptBody {
 	case media == mediaEvents:
 		var whole []byte
 		if whole, err = reassemble(p.text); err == nil {
-			text, n, err = r.JSON(whole)
+			text, n, err = r.JSON(ctx, whole)
 		}
 	case media == mediaJSON || media == "": // as the gateway reads it
-		text, n, err = r.JSON(p.text)
+		text, n, err = r.JSON(ctx, p.text)
 	default:
 		b.Omitted = omittedBinary
 		return b
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, scan.ErrSpent) || ctx.Err() != nil:
+		b.Omitted = omittedWork
+		return b
+	case err != nil:
 		b.Omitted = omittedBroken
 		return b
 	}

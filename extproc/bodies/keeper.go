@@ -125,7 +125,7 @@ func (k *Keeper) tell(now bool) {
 
 // send redacts the bodies of an exchange and sends them, repeatedly while the control plane is away.
 func (k *Keeper) send(ctx context.Context, c *Capture) {
-	b, err := k.redacted(c)
+	b, err := k.redacted(ctx, c)
 	c.release()
 	if err != nil { // a rule that validation refuses, or a panic
 		k.drop(droppedRefused)
@@ -158,7 +158,7 @@ func (k *Keeper) send(ctx context.Context, c *Capture) {
 }
 
 // redacted returns what may leave the process. A body over which it panics is not kept; requests go on.
-func (k *Keeper) redacted(c *Capture) (_ *ledgerv1.KeptBodies, err error) {
+func (k *Keeper) redacted(ctx context.Context, c *Capture) (_ *ledgerv1.KeptBodies, err error) {
 	defer func() {
 		if recover() != nil { // its reason may contain a part of the body
 			err = errPanic
@@ -183,6 +183,6 @@ func (k *Keeper) redacted(c *Capture) (_ *ledgerv1.KeptBodies, err error) {
 		Id: c.owner.ID, Start: timestamppb.New(c.owner.Start), Key: c.owner.Key, Organization: c.owner.Organization,
 		Project: c.owner.Project, Subject: c.setting.Subject, MaxTotalBytes: s.TotalBytes(),
 		Retention: durationpb.New(s.KeptFor()),
-		Request:   c.request.kept(rules, s.BodyBytes()), Answer: c.answer.kept(rules, s.BodyBytes()),
+		Request:   c.request.kept(ctx, rules, s.BodyBytes()), Answer: c.answer.kept(ctx, rules, s.BodyBytes()),
 	}, nil
 }

@@ -73,6 +73,9 @@ func (m *machine) next(ctx context.Context, at int) (from, to int, err error) {
 		if m.from < 0 {
 			m.begin(at, flags)
 		}
+		if m.prefers {
+			m.prefer(at)
+		}
 		if at == len(m.text) {
 			break
 		}
@@ -132,6 +135,17 @@ func (m *machine) begin(at int, flags syntax.EmptyOp) {
 	}
 }
 
+// prefer notes the match that ends here, and ends the threads that the pattern likes less. The best come first.
+func (m *machine) prefer(here int) {
+	for i, t := range m.now.list {
+		if m.program[t.at].Op == syntax.InstMatch {
+			m.from, m.to = t.from, here
+			m.now.list = m.now.list[:i]
+			return
+		}
+	}
+}
+
 // step has all threads read a character.
 func (m *machine) step(r rune, after int, flags syntax.EmptyOp) {
 	m.steps += len(m.now.list)
@@ -180,6 +194,9 @@ func (m *machine) add(set *threads, first uint32, from, here int, flags syntax.E
 				m.left = append(m.left, inst.Out)
 			}
 		case syntax.InstMatch:
+			if m.prefers {
+				break
+			}
 			if m.from < 0 || from < m.from || from == m.from && here > m.to {
 				m.from, m.to = from, here
 			}

@@ -17,12 +17,23 @@ type Patterns struct {
 	first    [256][]int // the patterns that may begin with a byte
 	empty    []int      // those that may match nothing
 	borders  bool       // some look at what is around
+	prefers  bool       // a match is what the pattern prefers, rather than the longest
 	machines sync.Pool
 }
 
 type pattern struct {
 	start uint32
 	needs string // that is in each match; empty: it is not known
+}
+
+// NewPattern returns one regular expression whose matches are those of package regexp: what it prefers, rather than the
+// longest.
+func NewPattern(text string) (*Patterns, error) {
+	p, err := NewPatterns([]string{text})
+	if err == nil {
+		p.prefers = true
+	}
+	return p, err
 }
 
 // NewPatterns returns regular expressions.

@@ -90,7 +90,7 @@ func TestPatternsAreFoundAsByRegexp(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	parts := []string{"a", "b", "ab", "[ab]", "[^a]", ".", "(?s:.)", `\b`, `\B`, "^", "$", "(?m:^)", "(?m:$)",
 		"(a|ab)", "(?:b|ba)?",
-		"a*", "b+", "a{2,3}", "(?i:k)", "é", "[à-ü]", `\d`, `\w+`, " ", "(a(.*b)?)", "日"}
+		"a*", "b+", "a{2,3}", "a*?", "(?:ab|a)+?", "(?:a|ab)(?:c|b*)", "(?i:k)", "é", "[à-ü]", `\d`, `\w+`, " ", "(a(.*b)?)", "日"}
 	letters := []string{"a", "b", "a", "b", " ", "\n", "K", "\u212a", "é", "1", "日", "\xff", "_"}
 	for range 6000 {
 		var pattern, text strings.Builder
@@ -108,6 +108,10 @@ func TestPatternsAreFoundAsByRegexp(t *testing.T) {
 		want := re.FindAllStringIndex(text.String(), -1)
 		require.Equal(t, want, places(t, patterns(t, pattern.String()), text.String()),
 			"%q in %q", pattern.String(), text.String())
+		preferred, err := NewPattern(pattern.String())
+		require.NoError(t, err)
+		want = regexp.MustCompile(pattern.String()).FindAllStringIndex(text.String(), -1)
+		require.Equal(t, want, places(t, preferred, text.String()), "%q in %q, preferred", pattern.String(), text.String())
 	}
 }
 
@@ -191,5 +195,8 @@ func FuzzPatterns(f *testing.F) {
 		p, err := NewPatterns([]string{pattern})
 		require.NoError(t, err)
 		require.Equal(t, re.FindAllStringIndex(text, -1), places(t, p, text))
+		p, err = NewPattern(pattern)
+		require.NoError(t, err)
+		require.Equal(t, regexp.MustCompile(pattern).FindAllStringIndex(text, -1), places(t, p, text))
 	})
 }
