@@ -71,4 +71,6 @@ func (x *Exchange) beginJudging(piece int) {
 }
 
 // hasLeft reports whether the wait or the work on an answer has ended because its client has left.
-func hasLeft(err error) bool { return errors.Is(err, errLeft) || errors.Is(err, context.Canceled) }
+func hasLeft(err error) bool {
+	return errors.Is(err, errLeft) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

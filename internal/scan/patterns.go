@@ -26,8 +26,8 @@ type pattern struct {
 	needs string // that is in each match; empty: it is not known
 }
 
-// NewPattern returns one regular expression whose matches are those of package regexp: what it prefers, rather than the
-// longest.
+// NewPattern returns one regular expression whose matches are those of package regexp: what it prefers, rather than
+// the longest.
 func NewPattern(text string) (*Patterns, error) {
 	p, err := NewPatterns([]string{text})
 	if err == nil {

@@ -90,7 +90,8 @@ func TestPatternsAreFoundAsByRegexp(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	parts := []string{"a", "b", "ab", "[ab]", "[^a]", ".", "(?s:.)", `\b`, `\B`, "^", "$", "(?m:^)", "(?m:$)",
 		"(a|ab)", "(?:b|ba)?",
-		"a*", "b+", "a{2,3}", "a*?", "(?:ab|a)+?", "(?:a|ab)(?:c|b*)", "(?i:k)", "é", "[à-ü]", `\d`, `\w+`, " ", "(a(.*b)?)", "日"}
+		"a*", "b+",
+		"a{2,3}", "a*?", "(?:ab|a)+?", "(?:a|ab)(?:c|b*)", "(?i:k)", "é", "[à-ü]", `\d`, `\w+`, " ", "(a(.*b)?)", "日"}
 	letters := []string{"a", "b", "a", "b", " ", "\n", "K", "\u212a", "é", "1", "日", "\xff", "_"}
 	for range 6000 {
 		var pattern, text strings.Builder
