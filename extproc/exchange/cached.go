@@ -70,7 +70,7 @@ func MayBeKept(op *inbound.Operation) bool { return !op.AcceptsForms && !op.Free
 // recall returns the answer of an equal request, or the wait for it, if a cache has one. Given is the client's body,
 // and body what is left of it behind guardrails.
 func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Request) (Reply, bool) {
-	if x.cached == nil || !MayBeKept(x.operation) {
+	if x.cached == nil || !MayBeKept(x.operation) || x.namesOthers(r, body) {
 		return Reply{}, false
 	}
 	client := respcache.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}

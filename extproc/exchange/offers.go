@@ -59,6 +59,16 @@ func (x *Exchange) offersOf(r inbound.Request, body []byte) *offered.List {
 	return o.client
 }
 
+// namesOthers reports whether a request of a key for some models names others, or may. The answer to an equal request
+// of another key is not for it then.
+func (x *Exchange) namesOthers(r inbound.Request, body []byte) bool {
+	if len(x.key.Models) == 0 {
+		return false
+	}
+	l := x.offersOf(r, body)
+	return l != nil && len(l.Models) > 0
+}
+
 // sameModel reports whether a Gemini request names in its body the model of its path.
 func sameModel(named, asked string) bool {
 	named = strings.TrimPrefix(named, "models/")

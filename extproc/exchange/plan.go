@@ -21,5 +21,8 @@ func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a routing.Attem
 	if x.active, a, free, err = x.config.Plan(ctx, o); j != nil {
 		j.planned = true
 	}
+	if err == nil { // also if a rule has refused it for another target
+		x.record.RefusedBy = ""
+	}
 	return a, free, err
 }

@@ -106,8 +106,8 @@ func (f *Facts) evaluate(expression cel.Program, values any) (ref.Val, error) {
 	return out, err
 }
 
-// Read adds what a request says itself: its user, unless there is one, what it has a vendor do and its size. Of a form it
-// is only the size.
+// Read adds what a request says itself: its user, unless there is one, the names of what it has a vendor do, and its
+// size. Of a form it is only the size.
 func (f *Facts) Read(body []byte, offers *offered.List) {
 	f.Size = len(body)
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {

@@ -206,8 +206,8 @@ func TestNoSecondReadingOfARequest(t *testing.T) {
 		return &configv1.Provider{Name: name, Vendor: kind, Endpoint: vendor.url + path,
 			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "sk-x"}}}
 	}
-	g.Apply(t, provider("evil", "openai", "/v1"), provider("comp", "compatible", "/v1"), provider("ant", "anthropic", "/v1"),
-		provider("gem", "gemini", "/v1beta"), provider("or", "openrouter", "/v1"),
+	g.Apply(t, provider("evil", "openai", "/v1"), provider("comp", "compatible", "/v1"),
+		provider("ant", "anthropic", "/v1"), provider("gem", "gemini", "/v1beta"), provider("or", "openrouter", "/v1"),
 		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{{Models: []string{"*"},
 			Price: &configv1.Price{Input: "10", Output: "30"}}}})
 	_, guarded := g.CreateKey(t, "guarded", "")
@@ -217,8 +217,8 @@ func TestNoSecondReadingOfARequest(t *testing.T) {
 		&configv1.Policy{Name: "tools", Organization: "decided", Rules: []*configv1.PolicyRule{{Name: "t",
 			Deny: `tools.exists(t, !t.startsWith("get_"))`}}})
 	create := func(args ...string) string {
-		made := harness.Must(t, "", append([]string{"key", "create", "--data", g.Dir, "--name", "k", "-o", "json"}, args...)...)
-		return harness.Decode(t, made)["key"].(string)
+		args = append([]string{"key", "create", "--data", g.Dir, "--name", "k", "-o", "json"}, args...)
+		return harness.Decode(t, harness.Must(t, "", args...))["key"].(string)
 	}
 	bound, budget := create("--models", "or/cheap,evil/m,ant/m,gem/m"), create("--budget-usd-month", "0.5")
 	free := create()
