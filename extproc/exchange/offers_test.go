@@ -17,8 +17,9 @@ import (
 
 // serveClaude has Anthropic behind a provider's name.
 func (m *meter) serveClaude(t *testing.T, name string) {
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: name, Vendor: "anthropic"},
-		Credential: "sk-provider"}, anthropic.Provider())
+	config := &configv1.Provider{Name: name, Vendor: "anthropic"}
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"},
+		anthropic.Provider())
 	require.NoError(t, err)
 	m.config.Providers[name] = p
 	m.configure()
@@ -27,8 +28,8 @@ func (m *meter) serveClaude(t *testing.T, name string) {
 // limitTools has a guardrail that lists get_*.
 func (m *meter) limitTools(t *testing.T, mode configv1.GuardMode) {
 	var err error
-	m.config.Rails, err = guard.Compile([]*configv1.Guardrail{{Name: "g", Rules: []*configv1.GuardRule{{Name: "t", Mode: mode,
-		AllowedTools: []string{"get_*"}}}}})
+	rule := &configv1.GuardRule{Name: "t", Mode: mode, AllowedTools: []string{"get_*"}}
+	m.config.Rails, err = guard.Compile([]*configv1.Guardrail{{Name: "g", Rules: []*configv1.GuardRule{rule}}})
 	require.NoError(t, err)
 	m.configure()
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // limited reports whether there is a limit, a budget, a guardrail or a policy that may hold for the batch, or its key
-// is bound to endpoints or to models. Only the gateway can hold it to them, line by line: what a provider runs by itself
-// is known when it is over.
+// is bound to endpoints or to models. Only the gateway can hold it to them, line by line: what a provider runs by
+// itself is known when it is over.
 func (w *work) limited(ctx context.Context, model, provider string) (bool, error) {
 	key, tenant := w.rec.Value.Key, w.rec.Tenant
 	entries := map[string]string{"key": key, "organization": tenant.Organization, "model": model, "provider": provider}
