@@ -63,6 +63,24 @@ type List struct {
 	Model      string // the request's own
 	Tier       string // the service tier; empty: none is asked for
 	TierMember string
+
+	depth int // of what is read within one another
+}
+
+// maxNested bounds how deep tools, options and names of models are read within one another, because each level is read
+// again. What is deeper is unknown.
+const maxNested = 8
+
+// nested reads something that is within another, unless that is too deep.
+func (l *List) nested(at string, read func()) {
+	if l.depth == maxNested {
+		l.unread(at)
+		l.Models = append(l.Models, Model{Member: at})
+		return
+	}
+	l.depth++
+	read()
+	l.depth--
 }
 
 // maxTools bounds what is read of a request. Beyond it everything is one unknown tool.
@@ -83,12 +101,12 @@ func isPlain(name, value []byte) bool {
 }
 
 func (m meaning) isPlain(value []byte) bool {
-	switch {
-	case m.does == 0:
+	switch m.does {
+	case 0:
 		return true
-	case m.does == isOwn:
+	case isOwn:
 		return value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && bytes.LastIndexByte(value, ':') < 0
-	case m.does == hasItems:
+	case hasItems:
 		return value[0] != '[' || !bytes.Contains(value, []byte("tools")) && !bytes.Contains(value, []byte(`\u00`))
 	}
 	return m.does&ifObject != 0 && value[0] != '{'
@@ -256,7 +274,9 @@ func (l *List) acts(at string, m meaning, v gjson.Result) {
 		l.add(Tool{Kind: MCP, Name: at, Class: m.class, Member: at})
 	case m.does&runs != 0:
 		l.add(Tool{Kind: Switch, Name: at, Class: m.class, Member: at})
-		l.fee(m.class, at)
+		if m.class != "" {
+			l.fee(m.class, at)
+		}
 	case m.does&isDear != 0:
 		l.fee(m.class, at)
 	}
@@ -324,7 +344,7 @@ func (l *List) models(at string, v gjson.Result) {
 	switch {
 	case v.IsArray():
 		v.ForEach(func(_, one gjson.Result) bool {
-			l.models(at, one)
+			l.nested(at, func() { l.models(at, one) })
 			return true
 		})
 	case v.Type == gjson.String:
@@ -358,7 +378,7 @@ func speedOf(v gjson.Result) string {
 // inner reads an object whose members are those of a request, such as extra_body.
 func (l *List) inner(at string, v gjson.Result) {
 	if v.IsObject() {
-		l.object([]byte(v.Raw), at+".")
+		l.nested(at, func() { l.object([]byte(v.Raw), at+".") })
 	} else if v.IsArray() {
 		l.add(Tool{Kind: Unknown, Name: "unknown:" + at, Member: at})
 	}

@@ -1,6 +1,9 @@
 package offered_test
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -150,5 +153,28 @@ func TestWhatGoesOutIsCovered(t *testing.T) {
 		`{"tools":[{"type":"code_execution"}]}`: false, `{"frobnicate":"x"}`: false,
 	} {
 		require.Equal(t, want, cover.Has(&read(body).Tools[0]), body)
+	}
+}
+
+// TestDeepRequestsAreReadOnce: what is within one another is not read again at each level.
+func TestDeepRequestsAreReadOnce(t *testing.T) {
+	for _, open := range []string{`{"tools":[`, `{"extra_body":`, `{"tools":[{"type":"x","a":`, `{"plugins":[`, `{"models":[`} {
+		body := strings.Repeat(open, 20) + `{"name":"a"}`
+		for i := len(body) - 1; i >= 0; i-- {
+			if i >= 20*len(open) {
+				continue
+			}
+			switch body[i] {
+			case '[':
+				body += "]"
+			case '{':
+				body += "}"
+			}
+		}
+		require.True(t, json.Valid([]byte(body)), body)
+		l := read(body)
+		require.Less(t, len(l.Tools)+len(l.Models), 60, open)
+		require.True(t, len(l.Models) > 0 || slices.ContainsFunc(l.Tools,
+			func(t offered.Tool) bool { return t.Kind == offered.Unknown }), "what is too deep is unknown")
 	}
 }

@@ -49,7 +49,8 @@ func table() map[string]meaning {
 	add(runs, classMCP, `mcp_servers mcpServers mcp_tools`)
 	add(runs, "container", `container`)
 	add(ifObject, "container", `container`)
-	add(runs, "connectors", `connectors`) // Cohere's of the first version
+	add(runs, "connectors", `connectors`)         // Cohere's of the first version
+	add(runs, "", `cachedContent cached_content`) // which has tools, and no other price
 	// What the vendor stores may have tools, and models.
 	add(runs|names, "stored", `prompt`)
 	add(ifObject, "stored", `prompt`)
@@ -81,7 +82,7 @@ const plain = `
 	system stop_sequences top_k thinking output_config output_format cache_control anthropic_version anthropic_beta
 	betas diagnostics
 
-	contents systemInstruction system_instruction safetySettings safety_settings cachedContent cached_content labels
+	contents systemInstruction system_instruction safetySettings safety_settings labels
 	modelArmorConfig model_armor_config content requests taskType task_type title outputDimensionality
 	output_dimensionality autoTruncate auto_truncate instances parameters embedContentConfig
 	candidateCount candidate_count maxOutputTokens stopSequences topP topK presencePenalty frequencyPenalty
@@ -132,7 +133,7 @@ const plain = `
 	citation_options include_domains exclude_domains search_settings disable_tool_validation reasoning_content
 	perf_metrics_in_response context_length_exceeded_behavior prompt_truncate_len prompt_cache_isolation_key
 	prompt_cache_max_len raw_output return_token_details mirostat_target safe_mode safety_model_off compliance
-	nvext min_thinking_tokens max_thinking_tokens
+	nvext thought_tag_marker min_thinking_tokens max_thinking_tokens
 	`
 
 // folded are the members that are not plain, by how they read without regard to case, underscores and dashes.

@@ -196,7 +196,7 @@ func (l *List) part(at, typ, key string, of, whole gjson.Result, namespace strin
 		}
 		space := whole.Get("name").Str
 		of.ForEach(func(_, inner gjson.Result) bool {
-			l.tool(at, inner, space)
+			l.nested(at, func() { l.tool(at, inner, space) })
 			return len(l.Tools) <= maxTools
 		})
 	case declaring[key]:
@@ -233,7 +233,7 @@ func (l *List) deep(at string, v gjson.Result) {
 		if isModelMember(key.Str) {
 			l.models(at+"."+key.Str, of)
 		} else {
-			l.deep(at, of)
+			l.nested(at, func() { l.deep(at, of) })
 		}
 		return true
 	})

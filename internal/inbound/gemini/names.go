@@ -66,11 +66,10 @@ func (s *shape) read(data []byte, to any) error {
 
 // appendTo appends the value at a position, with the names in camel case, and returns the position after it.
 func (s *shape) appendTo(dst, data []byte, at int) ([]byte, int) {
-	end := 0
 	switch {
 	case s != nil && data[at] == '{':
 		dst = append(dst, '{')
-		end = jsonwalk.Object(data, at, func(name, nameEnd, start int) int {
+		end := jsonwalk.Object(data, at, func(name, nameEnd, start int) int {
 			if dst[len(dst)-1] != '{' {
 				dst = append(dst, ',')
 			}
@@ -88,7 +87,7 @@ func (s *shape) appendTo(dst, data []byte, at int) ([]byte, int) {
 		return append(dst, '}'), end
 	case s != nil && data[at] == '[':
 		dst = append(dst, '[')
-		end = jsonwalk.Array(data, at, func(start int) int {
+		end := jsonwalk.Array(data, at, func(start int) int {
 			if dst[len(dst)-1] != '[' {
 				dst = append(dst, ',')
 			}
@@ -98,7 +97,7 @@ func (s *shape) appendTo(dst, data []byte, at int) ([]byte, int) {
 		})
 		return append(dst, ']'), end
 	}
-	end = jsonwalk.Value(data, at)
+	end := jsonwalk.Value(data, at)
 	return append(dst, data[at:end]...), end
 }
 
