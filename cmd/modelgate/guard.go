@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/offered"
 )
 
 type guardCmd struct {
@@ -23,7 +25,7 @@ type guardCmd struct {
 type guardTestCmd struct {
 	outputFlags
 	Filename []string `short:"f" required:"" sep:"none" placeholder:"FILE" help:"File with Guardrails, YAML or JSON. May be given more than once."`
-	Examples string   `arg:"" placeholder:"EXAMPLES" help:"File of examples, or - for standard input: each line is {\"text\": \"...\", \"finds\": [\"GUARDRAIL/RULE\", ...]}."`
+	Examples string   `arg:"" placeholder:"EXAMPLES" help:"File of examples, or - for standard input: each line is {\"text\": \"...\", \"finds\": [\"GUARDRAIL/RULE\", ...]}. With \"request\" in place of \"text\", rules with allowed_tools look at the tools of a request's body."`
 }
 
 // Help is shown below the flags' summary.
@@ -31,10 +33,27 @@ func (guardTestCmd) Help() string {
 	return "Example:\n  echo '{\"text\": \"write to ann@example.com\", \"finds\": [\"personal/email\"]}' | modelgate guard test -f guardrails.yaml -"
 }
 
-// An example is a text, and the rules that must find something in it.
+// An example is a text or the body of a request, and the rules that must find something in it.
 type example struct {
-	Text  *string  `json:"text"`
-	Finds []string `json:"finds"`
+	Text    *string         `json:"text"`
+	Request json.RawMessage `json:"request"`
+	Finds   []string        `json:"finds"`
+}
+
+// isOne reports whether there is either a text, or the body of a request.
+func (e *example) isOne() bool {
+	if e.Request == nil {
+		return e.Text != nil
+	}
+	return e.Text == nil && openai.CheckObject(e.Request) == nil
+}
+
+// foundBy returns the names of the rules that find something in the example.
+func (e *example) foundBy(rails guard.Rails) ([]string, error) {
+	if e.Text != nil {
+		return rails.Try(context.Background(), *e.Text)
+	}
+	return rails.TryTools(offered.Read(e.Request)), nil
 }
 
 // A ruleResult is how a rule did.
@@ -61,7 +80,7 @@ func (c guardTestCmd) Run(stdout io.Writer) error {
 		return err
 	}
 	if len(rails.Names()) == 0 {
-		return admincli.Misused("the files have no Guardrail with a rule that looks at texts")
+		return admincli.Misused("the files have no Guardrail with a rule that looks at texts or tools")
 	}
 	text, err := readFile(c.Examples, os.Stdin)
 	if err != nil {
@@ -95,15 +114,15 @@ func try(rails guard.Rails, text []byte) ([]ruleResult, error) {
 		var e example
 		d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		d.DisallowUnknownFields()
-		if err := d.Decode(&e); err != nil || e.Text == nil {
-			return nil, admincli.Misused("line %d of the examples must be {\"text\": \"...\", \"finds\": [...]}", n)
+		if err := d.Decode(&e); err != nil || !e.isOne() {
+			return nil, admincli.Misused("line %d of the examples must be {\"text\": \"...\", \"finds\": [...]}, or have the \"request\" of a client", n)
 		}
 		for _, name := range e.Finds {
 			if !slices.Contains(names, name) {
 				return nil, admincli.Misused("line %d of the examples: there is no rule %s", n, name)
 			}
 		}
-		found, err := rails.Try(context.Background(), *e.Text)
+		found, err := e.foundBy(rails)
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the examples: %w", n, err)
 		}

@@ -33,7 +33,14 @@ func TestGuardTest(t *testing.T) {
 	require.Regexp(t, `g/x +0 +1 +0 +- +0\.0 % +\[1\]`, out)
 	require.NotContains(t, out, "a@b", "no text of an example is printed")
 
+	rails = file("t.yaml", "kind: Guardrail\nname: g\nrules:\n- {name: t, mode: BLOCK, allowed_tools: [\"get_*\"]}\n")
+	out, err = run(`{"request":{"tools":[{"name":"get_x","functionDeclarations":[{"name":"drop"}]}]},"finds":["g/t"]}` + "\n" +
+		`{"request":{"tools":[{"name":"get_x"}]}}`)
+	require.NoError(t, err)
+	require.Regexp(t, `g/t +1 +0 +0`, out)
+
 	for examples, says := range map[string]string{
+		`{"request":{"a":1,"a":2}}`: "line 1 of the examples", `{"request":{},"text":"a"}`: "line 1 of the examples",
 		``: "no examples", `{"finds":[]}`: "line 1 of the examples must be",
 		`{"text":"a","find":[]}`: "line 1 of the examples",
 		`{"text":"a"}` + "\nx":   "line 2 of the examples", `{"text":"a","finds":["g/mial"]}`: "there is no rule g/mial",

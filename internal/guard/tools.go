@@ -38,3 +38,18 @@ func (s *Set) Tools(tools []offered.Tool, findings Findings) (blocked string) {
 func (r *rule) allows(name string) bool {
 	return slices.ContainsFunc(r.config.GetAllowedTools(), func(p string) bool { return configv1.Matches(p, name) })
 }
+
+// TryTools returns the names of the rules that do not list what a request has a vendor do, whoever sends it, sorted.
+func (rails Rails) TryTools(l *offered.List) []string {
+	var names []string
+	for _, r := range rails {
+		for _, rule := range r.rules {
+			if l != nil && rule.limitsTools() && slices.ContainsFunc(l.Tools,
+				func(t offered.Tool) bool { return !t.Matches(rule.allows) }) {
+				names = append(names, rule.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -30,12 +30,12 @@ func (rails Rails) Try(ctx context.Context, text string) ([]string, error) {
 	return names, nil
 }
 
-// Names returns the names of the rules that look at texts, sorted.
+// Names returns the names of the rules that look at texts or tools, sorted.
 func (rails Rails) Names() []string {
 	var names []string
 	for _, r := range rails {
 		for _, rule := range r.rules {
-			if len(rule.finds) > 0 {
+			if len(rule.finds) > 0 || rule.limitsTools() {
 				names = append(names, rule.name)
 			}
 		}
