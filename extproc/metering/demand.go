@@ -66,7 +66,14 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte, offers *off
 	if !op.TextAnswer {
 		d.Output = 0
 	}
-	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
+	if offers != nil {
+		d.Answers = max(d.Answers, offers.Answers)
+		if op.TextAnswer && offers.Output > 0 {
+			d.Output = offers.Output * d.Answers
+		}
+	}
+	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens",
+		"n_predict"} {
 		if v := get(name); op.TextAnswer && v.Type == gjson.Number && v.Num >= 0 { // a negative value is not a limit
 			d.Output = max(d.Output, count(v)*d.Answers)
 		}

@@ -9,6 +9,7 @@ package offered
 import (
 	"bytes"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -63,6 +64,9 @@ type List struct {
 	Model      string // the request's own
 	Tier       string // the service tier; empty: none is asked for
 	TierMember string
+	// Answers and Output are how many answers, and of how many tokens each, members within other members ask for, such as
+	// generationConfig in a chat completion. 0: none does.
+	Answers, Output int64
 
 	depth int // of what is read within one another
 }
@@ -174,7 +178,8 @@ func ReadIndexed(o Indexed) *List {
 
 // orNil returns nil if a list is empty.
 func (l *List) orNil() *List {
-	if l == nil || len(l.Tools)+len(l.Models)+len(l.Fees) == 0 && l.Tier == "" && l.Model == "" {
+	if l == nil || len(l.Tools)+len(l.Models)+len(l.Fees) == 0 && l.Tier == "" && l.Model == "" &&
+		l.Answers+l.Output == 0 {
 		return nil
 	}
 	return l
@@ -225,11 +230,27 @@ func (l *List) object(data []byte, within string) {
 	jsonwalk.Object(data, begin(data), func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(data, start)
 		named := text(data[name:nameEnd])
+		switch value := data[start:end]; {
+		case within == "":
+		case answers[string(named)]:
+			l.Answers = max(l.Answers, count(value))
+		case outputs[string(named)]:
+			l.Output = max(l.Output, count(value))
+		}
 		if !isPlain(named, data[start:end]) || within != "" && string(named) == "model" {
 			l.member(within, string(named), data[start:end:end])
 		}
 		return end
 	})
+}
+
+// count returns a number that may be written as a text; 0 if it is none.
+func count(value []byte) int64 {
+	v := gjson.ParseBytes(value)
+	if v.Type != gjson.Number && v.Type != gjson.String {
+		return 0
+	}
+	return min(max(v.Int(), 0), math.MaxInt32)
 }
 
 // member reads one member that is not plain.

@@ -158,7 +158,8 @@ func TestWhatGoesOutIsCovered(t *testing.T) {
 
 // TestDeepRequestsAreReadOnce: what is within one another is not read again at each level.
 func TestDeepRequestsAreReadOnce(t *testing.T) {
-	for _, open := range []string{`{"tools":[`, `{"extra_body":`, `{"tools":[{"type":"x","a":`, `{"plugins":[`, `{"models":[`} {
+	for _, open := range []string{`{"tools":[`, `{"extra_body":`, `{"tools":[{"type":"x","a":`, `{"plugins":[`,
+		`{"models":[`} {
 		body := strings.Repeat(open, 20) + `{"name":"a"}`
 		for i := len(body) - 1; i >= 0; i-- {
 			if i >= 20*len(open) {

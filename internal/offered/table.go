@@ -136,6 +136,13 @@ const plain = `
 	nvext thought_tag_marker min_thinking_tokens max_thinking_tokens
 	`
 
+// answers are the members with a number of answers, and outputs those with a number of tokens of each.
+var (
+	answers = set(`n best_of candidateCount candidate_count`)
+	outputs = set(`max_tokens max_completion_tokens max_output_tokens maxOutputTokens maxTokens max_new_tokens n_predict
+		num_predict`)
+)
+
 // folded are the members that are not plain, by how they read without regard to case, underscores and dashes.
 var folded = foldMembers(members)
 

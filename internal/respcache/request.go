@@ -8,7 +8,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/jsonwalk"
+	"github.com/modelgate/modelgate/internal/offered"
 )
 
 // Reasons why the answer to a request is not kept.
@@ -28,14 +30,10 @@ func (c *Cache) Refuses(body []byte, sampled bool) (reason string) {
 	jsonwalk.Object(body, jsonwalk.Between(body, 0), func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(body, start)
 		value := body[start:end]
-		switch string(body[name+1 : nameEnd-1]) {
+		switch openai.Unquote(body[name:nameEnd]) {
 		case "store": // the provider keeps the answer, which a second time would not happen
 			if string(value) == "true" {
 				reason = ReasonStored
-			}
-		case "tools", "functions", "mcp_servers", "web_search_options", "search_parameters", "plugins":
-			if !c.config.GetTools() && isSome(value) {
-				reason = ReasonTools
 			}
 		case "temperature":
 			temperature = number(value)
@@ -46,19 +44,13 @@ func (c *Cache) Refuses(body []byte, sampled bool) (reason string) {
 		}
 		return end
 	})
+	if l := offered.Read(body); l != nil && len(l.Tools) > 0 && !c.config.GetTools() {
+		return ReasonTools
+	}
 	if reason == "" && sampled && temperature > c.config.GetMaxTemperature() {
 		return ReasonTemperature
 	}
 	return reason
-}
-
-// isSome reports whether a member offers something.
-func isSome(value []byte) bool {
-	switch string(value) {
-	case "null", "false", "[]":
-		return false
-	}
-	return true
 }
 
 func number(value []byte) float64 {

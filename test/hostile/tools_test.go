@@ -165,6 +165,10 @@ func dear() []probe {
 		geminiWith("gem/m", `"generationConfig":{"maxOutputTokens":"90000","candidateCount":"8"}`).but("90000"),
 		geminiWith("gem/m", `"generationConfig":{"maxOutputTokens":9},"generation_config":{"maxOutputTokens":90000}`).
 			but("90000"),
+		chatWith("gem/m", `"generationConfig":{"maxOutputTokens":90000,"candidateCount":8}`).but("90000"),
+		chatWith("gem/m", `"extra_body":{"google":{"generation_config":{"max_output_tokens":90000,"candidate_count":8}}}`).
+			but("90000"),
+		chatWith("comp/m", `"max_new_tokens":90000,"n":8`).but("90000"),
 		messagesWith("ant/m", `"tools":{"type":"web_search_20250305","name":"web_search"}`).but("web_search"),
 		messagesWith("ant/m", `"speed":"fast"`).but("fast"),
 		messagesWith("ant/m", `"sp\u0065ed":"fast"`).but("fast"),
