@@ -62,7 +62,7 @@ func Find(stored *configv1.Account, who *configv1.Identity) Finding {
 }
 
 // Rest returns what is left of a stored account for whoever takes it over: never a password. An account that operators
-// have prepared keeps its memberships. That operators have disabled an account stays.
+// have prepared keeps its memberships. A disabled account stays disabled, unless people of a tenant have made it.
 func (f Finding) Rest(stored *configv1.Account) *configv1.Account {
 	rest := &configv1.Account{Name: stored.GetName()}
 	switch f {

@@ -36,7 +36,8 @@ const besideFields = `
 Whoever takes an account over gets nothing that they were not given. The password, all sessions, logins of command lines,
 [admin tokens](admin.md) that the account has made, and [changes that it has asked for](approvals.md) end in the same
 transaction, and the audit log says what was lost. Memberships and the role are those that the provider's groups give.
-Only an account that operators have prepared keeps its memberships. An account that operators have disabled stays disabled.
+Only an account that operators have prepared keeps its memberships. A disabled account stays disabled, unless people of a
+tenant have made it.
 Keys of the gateway stay: they are the tenant's, not the person's.
 
 A person of the company always gets in: an account that people of a tenant have made under the name does not keep them

@@ -252,13 +252,18 @@ func (p *plan) origin(a, stored *configv1.Account) *configv1.Account {
 }
 
 // tokensOf returns the tokens that an account has made, and that the plan does not change already.
-func (p *plan) tokensOf(account string) (all []*configv1.AdminToken) {
-	for _, e := range p.before.Entries {
-		if t, ok := e.Object.(*configv1.AdminToken); ok && t.GetOwner() == account && !p.planned(e.Kind, e.Name) {
-			all = append(all, t)
+func (p *plan) tokensOf(account string) []*configv1.AdminToken {
+	if p.tokens == nil {
+		p.tokens = map[string][]*configv1.AdminToken{}
+		for _, e := range p.before.Entries {
+			if t, ok := e.Object.(*configv1.AdminToken); ok {
+				p.tokens[t.GetOwner()] = append(p.tokens[t.GetOwner()], t)
+			}
 		}
 	}
-	return all
+	return slices.DeleteFunc(slices.Clone(p.tokens[account]), func(t *configv1.AdminToken) bool {
+		return p.planned(configv1.KindOf(t), t.GetName())
+	})
 }
 
 // succeed plans what a new holder of an account does to what an earlier one has left: its tokens are deleted, and the

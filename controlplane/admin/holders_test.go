@@ -212,6 +212,13 @@ func TestRightsOutsideATenantNeedANewPassword(t *testing.T) {
 	require.Equal(t, "own", b.account(t, "pat").GetTenant())
 	require.Equal(t, 200, ask(root, "PUT", "/admin/v1/accounts/pat", inOwn("pat", `"tenant":"x","password":"a third good password",`)).status)
 	require.Empty(t, b.account(t, "pat").GetTenant(), "it cannot be written, and operators have given the password")
+
+	require.Equal(t, 201, ask(ofA, "PUT", "/admin/v1/accounts/sam", inOwn("sam", "")).status)
+	require.Equal(t, 200, ask(root, "PUT", "/admin/v1/accounts/sam",
+		`{"name":"sam","memberships":[{"organization":"other","role":"VIEWER"}]}`).status, "there is no password to know")
+	seen := ask(member("other", "", configv1.Role_ADMIN), "GET", "/admin/v1/accounts/sam", "")
+	require.Equal(t, 200, seen.status)
+	require.NotContains(t, seen.body, "own", "another tenant is not shown who has made the account")
 }
 
 // TestAnAccountOfADeletedName has people of a tenant make an account whose name an owner had.

@@ -28,6 +28,8 @@ type plan struct {
 	written map[configstore.Ref]int  // where in writes
 	held    []held                   // what waits for approval, and is not in writes
 	holders []string                 // accounts that have a new holder
+	// tokens are those that were stored, by the account that has made them; nil: not looked yet.
+	tokens map[string][]*configv1.AdminToken
 	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.
 	following bool
 	revision  int64 // of the configuration after it, once it is carried out

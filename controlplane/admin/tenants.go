@@ -169,9 +169,13 @@ func (p Principal) shown(o configv1.Object) configv1.Object {
 	if !ok || p.Tenant.IsAll() {
 		return o
 	}
+	tenant := a.GetTenant()
+	if !p.Tenant.Has(splitProject(tenant)) {
+		tenant = ""
+	}
 	return &configv1.Account{Name: a.GetName(), DisplayName: a.GetDisplayName(), Disabled: a.GetDisabled(),
 		CreatedAt: a.GetCreatedAt(), PasswordHash: a.GetPasswordHash(), Identity: a.GetIdentity(),
-		Tenant: a.GetTenant(),
+		Tenant: tenant,
 		Memberships: slices.DeleteFunc(slices.Clone(a.GetMemberships()), func(m *configv1.Membership) bool {
 			return !p.hasMembership(m)
 		})}

@@ -42,6 +42,9 @@ func TestASignInTakesOverWhatATenantHasMade(t *testing.T) {
 		squatter := b.browser(t)
 		if disabled == "" {
 			require.Equal(t, 303, squatter.signIn(name, goodPassword).status)
+			squatter.get("/account")
+			require.Equal(t, 303, squatter.post("/account", "current", goodPassword, "password", "their own password").status)
+			require.Equal(t, "acme", b.account(t, name).GetTenant(), "that makes it nobody else's")
 		}
 		i.AddWith("chief"+disabled, name, "admins")
 		w := b.browser(t)
@@ -54,7 +57,9 @@ func TestASignInTakesOverWhatATenantHasMade(t *testing.T) {
 		require.Empty(t, a.GetMemberships())
 		require.Empty(t, a.GetTenant())
 		require.Equal(t, 303, squatter.get("/account").status, "the session has ended")
-		require.Equal(t, 401, b.browser(t).signIn(name, goodPassword).status)
+		for _, known := range []string{goodPassword, "their own password"} {
+			require.Equal(t, 401, b.browser(t).signIn(name, known).status)
+		}
 		tadmin.get("/new/account")
 		require.NotEqual(t, 303, tadmin.post("/accounts", "name", name, "password", goodPassword,
 			"memberships", "acme ADMIN").status)
