@@ -113,7 +113,8 @@ func (x *Exchange) passEnvoys(status int, details string) Reply {
 	if x.session != nil && details == notUpgraded {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
 	}
-	x.record.Outcome, x.charging.unanswered = metering.OutcomeGateway, metering.Reached(details)
+	x.record.Outcome = metering.OutcomeGateway
+	x.charging.unanswered = metering.Reached(details, x.env.Now().Sub(x.record.SentAt))
 	if x.active != nil { // else the job service's
 		x.record.Error = envoysError(status, details)
 	}

@@ -41,6 +41,7 @@ type live struct {
 
 	begun    int               // the number of the part that has begun; 0: none
 	reserved limit.Reservation // for it; nil: none
+	wanted   limit.Amounts     // that is reserved
 
 	ending *openai.Error // why the gateway ends the session; it waits for the end of a frame
 	late   bool          // it has waited for a tick
@@ -203,15 +204,7 @@ func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
 		}
 		decided, _ = x.env.Limits.Reserve(ctx, demand)
 	}
-	s.reserved = decided.Reservation
-}
-
-// endPart gives back what is reserved for a response that has begun.
-func (s *live) endPart() {
-	if s.begun = 0; s.reserved != nil {
-		s.reserved.Settle(limit.Amounts{})
-		s.reserved = nil
-	}
+	s.reserved, s.wanted = decided.Reservation, demand.Amounts
 }
 
 // chargePart charges a part of the session, under the limits and budgets of the key. The session ends if one of them
@@ -223,30 +216,49 @@ func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
 	}
 	r := x.part(c)
 	s.since = r.End
+	var held limit.Reservation
+	more := r.Uses() // than is reserved
 	if !c.Transcription {
-		s.endPart()
+		held, s.reserved, s.begun = s.reserved, nil, 0
 	}
-	if s.rules != nil && len(s.rules.Rules) > 0 {
-		used := r.Uses()
-		r.Rules, r.Settled = s.rules.Names, used
-		// What is reserved counts at once, also in a store that settles later, and the next part may come soon.
-		decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: used})
-		switch {
-		case err != nil:
-			s.owe(used)
-			s.ending = cmp.Or(s.ending, x.refusal(used, decided, err))
-		case decided.Refused >= 0:
-			decided.RetryAfter = 0 // it was used, and does not come back
-			s.owe(used)
-			s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, used, decided))
-		default:
-			decided.Reservation.Settle(used)
-			if decided.Refused = exhausted(s.rules, &decided); decided.Refused >= 0 {
-				s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, used, decided))
-			}
+	if held != nil {
+		for m := range more {
+			more[m] = max(0, more[m]-s.wanted[m])
 		}
 	}
+	if s.rules != nil && len(s.rules.Rules) > 0 {
+		r.Rules, r.Settled = s.rules.Names, r.Uses()
+		x.useUp(ctx, &r, more, held)
+	}
 	x.put(&r)
+}
+
+// useUp settles what is held for a part, and more than that. What is reserved counts at once, also in a store that
+// settles later, and the next part may come soon.
+func (x *Exchange) useUp(ctx context.Context, r *metering.Record, more limit.Amounts, held limit.Reservation) {
+	s := x.session
+	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: more})
+	switch {
+	case err != nil:
+		s.ending = cmp.Or(s.ending, x.refusal(more, decided, err))
+	case decided.Refused >= 0:
+		decided.RetryAfter = 0 // it was used, and does not come back
+		s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, r.Settled, decided))
+	default:
+		if held == nil {
+			decided.Reservation.Settle(r.Settled)
+		} else {
+			decided.Reservation.Settle(limit.Amounts{})
+		}
+		if decided.Refused = exhausted(s.rules, &decided); decided.Refused >= 0 {
+			s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, r.Settled, decided))
+		}
+	}
+	if held != nil {
+		held.Settle(r.Settled)
+	} else if err != nil || decided.Reservation == nil {
+		s.owe(r.Settled)
+	}
 }
 
 // exhausted returns the index of a rule of which nothing is left, or -1.

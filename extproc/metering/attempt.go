@@ -26,17 +26,23 @@ type Try struct {
 	charged             bool
 }
 
-// reached are the ends of attempts in which the provider had got the request, and may have begun to answer it. It
-// bills the prompt.
-var reached = map[string]bool{"timeout": true, "idle timeout": true, "connection closed": true, "reset": true,
-	"protocol error": true}
+// late are the ends of attempts in which the provider had got the request, and broken those in which it probably had,
+// if it was a while ago: a connection that was idle may break as the request is sent. It bills the prompt.
+var (
+	late   = map[string]bool{"timeout": true, "idle timeout": true}
+	broken = map[string]bool{"connection closed": true, "reset": true, "protocol error": true}
+)
+
+// stale is how soon a connection breaks that was idle.
+const stale = time.Second
 
 // ChargeTries adds the prompts of the attempts before the last that a provider bills, as far as Envoy has told how
 // they ended, each once.
 func (r *Record) ChargeTries() {
 	for i := range len(r.Tries) - 1 {
 		t := &r.Tries[i]
-		if t.charged || t.Status >= http.StatusBadRequest || !reached[t.Error] {
+		billed := late[t.Error] || broken[t.Error] && t.Duration >= stale
+		if t.charged || t.Status >= http.StatusBadRequest || !billed {
 			continue
 		}
 		t.charged, r.Estimated = true, true
@@ -46,20 +52,17 @@ func (r *Record) ChargeTries() {
 	}
 }
 
-// Reached reports whether a provider had got the request, from the details of an answer that Envoy gave in its place.
-func Reached(details string) bool {
-	for _, in := range [...]string{"connection_timeout", "connection_failure", "overflow"} {
-		if strings.Contains(details, in) {
-			return false
-		}
+// Reached reports whether a provider had got the request, from the details of an answer that Envoy gave in its place
+// after some time.
+func Reached(details string, after time.Duration) bool {
+	in := func(part string) bool { return strings.Contains(details, part) }
+	switch {
+	case in("connection_timeout"), in("connection_failure"), in("overflow"):
+		return false
+	case in("timeout"), in("response_payload_too_large"):
+		return true
 	}
-	for _, in := range [...]string{"timeout", "{connection_termination", "{remote_reset", "{protocol_error",
-		"response_payload_too_large"} {
-		if strings.Contains(details, in) {
-			return true
-		}
-	}
-	return false
+	return after >= stale && (in("{connection_termination") || in("{remote_reset") || in("{protocol_error"))
 }
 
 // EndsInJournal reports whether the record is complete only after Envoy's logs.

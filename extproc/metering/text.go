@@ -152,12 +152,13 @@ func (t *Text) HasOutput() bool { return t.length > 0 }
 func (t *Text) Usage(vendor, model string, reported openai.Usage, complete bool) (u openai.Usage, estimated bool) {
 	u = reported
 	t.Report(reported)
-	if u.PromptTokens == 0 && (!complete || u.IsZero()) {
+	if u.PromptTokens == 0 {
 		if t.body != nil {
 			t.prompt.read(t.body)
 			t.body = nil
 		}
-		u.PromptTokens, estimated = t.prompt.count(vendor, model), true
+		u.PromptTokens = t.prompt.count(vendor, model)
+		estimated = u.PromptTokens > 0 || !complete || u.IsZero()
 	}
 	if open := t.length - t.covered; open > 0 && !complete || complete && u.CompletionTokens == 0 && t.length > 0 {
 		t.output(vendor, model, &u)
