@@ -82,7 +82,8 @@ func (c Carrier) Carry(id string, data []byte) string {
 // isPlainID reports whether an id can stand before the mark.
 func isPlainID(id string) bool {
 	for i := range len(id) {
-		if c := id[i]; !(c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '-') {
+		c := id[i]
+		if letter, digit := c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9'; !letter && !digit && c != '_' && c != '-' {
 			return false
 		}
 	}

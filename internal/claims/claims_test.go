@@ -16,7 +16,8 @@ func TestAClaimOfAnotherTypeIsAnErrorAndNotAbsent(t *testing.T) {
 		"a.b":"dotted","empty":[],"float":1.9,"minus":-1,"huge":1e300,
 		"text":"1700000000"}`),
 		&c))
-	for name, want := range map[string]string{"s": "a", "none": "", "null": "", "o.s": "y", "o.in.s": "z", "a.b": "dotted",
+	for name, want := range map[string]string{"s": "a", "none": "", "null": "", "o.s": "y",
+		"o.in.s": "z", "a.b": "dotted",
 		"o.none": "", "none.s": "", "null.s": ""} {
 		got, err := c.Text(name)
 		require.NoError(t, err, name)

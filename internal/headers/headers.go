@@ -2,8 +2,8 @@
 // of a provider's a client gets.
 //
 // A translated request and its answer have only the headers that are always forwarded. What a Route passes has all
-// that are not named here. The most likely mistake is to forget a spelling: names are in lower case, and parts of names
-// stand for all that contain them.
+// that are not named here. The most likely mistake is to forget a spelling. Names are in lower case, and parts of
+// names stand for all that contain them.
 package headers
 
 import (
