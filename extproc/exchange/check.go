@@ -32,7 +32,7 @@ func (x *Exchange) check(ctx context.Context) Reply {
 	if rule := cmp.Or(j.blocked, j.away); rule != "" {
 		x.record.Model, x.record.Label = w.request.Model, x.config.Label(w.request.Model)
 		x.record.RefusedBy = "guardrail " + rule
-		e := contentBlocked(rule)
+		e := contentBlocked(rule, "")
 		if j.blocked == "" {
 			e = checkerAway(rule, "requests")
 			e.RetryAfter = time.Second
@@ -64,6 +64,10 @@ func (x *Exchange) maskFound(ctx context.Context, w *waiting, texts []string, fo
 	}
 	for of, n := range masked.Findings {
 		x.found(of, n)
+	}
+	if masked.Blocked != "" {
+		x.record.RefusedBy = "guardrail " + masked.Blocked
+		return contentBlocked(masked.Blocked, masked.Unmaskable)
 	}
 	model := w.request.Model // that a policy may have chosen
 	w.body = masked.Body

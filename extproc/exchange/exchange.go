@@ -128,6 +128,7 @@ const (
 	inScrubbed // an answer that passes without the secrets in it
 	unseen     // the answer passes without being shown
 	inUnary    // a complete answer
+	inJudged   // a complete answer that passes if rules allow it
 	inError    // a complete error
 	inSession  // the frames of a session
 	inReplay   // a kept stream, piece by piece

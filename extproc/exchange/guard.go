@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"cel.dev/cel-go/cel"
 
@@ -78,27 +79,23 @@ func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work, 
 func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work, body []byte,
 	r inbound.Request) ([]byte, inbound.Request, error) {
 	looked, err := set.Request(ctx, work, body)
+	if err == nil && set.LimitsTools() && looked.Blocked == "" {
+		looked.Blocked, err = x.guardTools(ctx, work, r, body, set, looked.Findings)
+	}
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
 		x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
 		x.record.RefusedBy = "guardrail " + u.Rule
 		return nil, r, u.Refusal()
 	}
 	switch {
-	case err == nil, errors.Is(err, guard.ErrUnread):
-	case ctx.Err() == nil && !set.Strict(): // there is no turn
-		set.Fail(x.found)
-		return body, r, nil
-	default:
+	case err == nil:
+	case set.Strict() || ctx.Err() != nil:
 		return nil, r, err
-	}
-	if err != nil {
-		if set.Strict() {
-			return nil, r, err
-		}
+	case !errors.Is(err, guard.ErrUnread): // there is no turn
+		set.Fail(x.found)
+		fallthrough
+	default:
 		return body, r, nil
-	}
-	if set.LimitsTools() && looked.Blocked == "" {
-		looked.Blocked = x.guardTools(set, r, body, looked.Findings)
 	}
 	for of, n := range looked.Findings {
 		x.found(of, n)
@@ -106,7 +103,7 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work,
 	if looked.Blocked != "" {
 		x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
 		x.record.RefusedBy = "guardrail " + looked.Blocked
-		return nil, r, contentBlocked(looked.Blocked)
+		return nil, r, contentBlocked(looked.Blocked, looked.Unmaskable)
 	}
 	x.guarded = guarded{set: set, masks: looked.Masks}
 	if len(looked.Texts) > 0 {
@@ -120,10 +117,16 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work,
 	return looked.Body, masked, err
 }
 
-// contentBlocked is the error of a request that a rule refuses. It does not say what was found.
-func contentBlocked(rule string) *openai.Error {
-	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeContentBlocked,
+// contentBlocked is the error of a request that a rule refuses. It does not say what was found. Member, if not empty,
+// is the one in which the rule would mask something that nothing can stand for.
+func contentBlocked(rule, member string) *openai.Error {
+	e := &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeContentBlocked,
 		Message: "The guardrail '" + rule + "' does not allow the content of this request.", NoRetry: true}
+	if member != "" {
+		e.Message = "The guardrail '" + rule + "' has to mask a text in a member '" + member +
+			"' of this request, where no placeholder can stand."
+	}
+	return e
 }
 
 // unguarded is the error of a request whose content no guardrail can look at; nil where none has to.
@@ -137,13 +140,17 @@ func (x *Exchange) unguarded() *openai.Error {
 
 // guardAnswer returns the guard of the answer that is about to be written; nil where there is nothing to do.
 func (x *Exchange) guardAnswer() pipeline.Guard {
-	if x.guarded.set == nil {
+	g := &x.guarded
+	if g.set == nil {
 		return nil
 	}
-	g := &x.guarded
+	if g.answer != nil {
+		return g.answer
+	}
 	if g.answer = guard.NewAnswer(g.set, g.masks, x.wantsStream, x.checkAnswer); g.answer == nil {
 		return nil
 	}
+	g.answer.Carrier = x.head.Carrier
 	if g.answer.MayWait() {
 		g.checks = g.set.Checks(configv1.GuardSide_ANSWERS)
 	}
@@ -158,4 +165,46 @@ func (x *Exchange) noteGuard() {
 	for of, n := range x.guarded.answer.Findings {
 		x.found(of, n)
 	}
+}
+
+// guardError has rules judge what a provider says of a failure.
+func (x *Exchange) guardError(e *openai.Error) *openai.Error {
+	if e.Code == openai.CodeContentBlocked || e.Code == openai.CodeGuardrailWorkExceeded || x.guardAnswer() == nil {
+		return e
+	}
+	judged := *e
+	judged.Message = x.guarded.answer.Message(e.Message)
+	for _, s := range []*string{&judged.Code, &judged.Type, &judged.Param} {
+		if *s != "" && x.guarded.answer.Message(*s) != *s {
+			*s = ""
+		}
+	}
+	if judged.Type == "" {
+		judged.Type = openai.TypeServer
+	}
+	return &judged
+}
+
+// guardPassed judges a piece of an answer that passes: whole events, or a document.
+func (x *Exchange) guardPassed(ctx context.Context, piece []byte) ([]byte, error) {
+	if !x.record.Stream {
+		return x.guarded.answer.Document(ctx, piece)
+	}
+	return x.guarded.answer.Events(ctx, piece)
+}
+
+// judgedWhole handles a complete answer that passes if rules allow it.
+func (x *Exchange) judgedWhole(ctx context.Context, body []byte) Reply {
+	if x.noRoom {
+		x.salvage(body)
+		return x.replaceByError(errNoRoom)
+	}
+	out, err := x.guardPassed(ctx, body)
+	x.watch.Feed(body)
+	if err != nil {
+		return x.replaceByError(err)
+	}
+	reply := x.passPiece(ctx, nil, true)
+	return Reply{ReplaceBody: true, Body: append(out, reply.Body...),
+		Set: Headers{{Name: "content-length", Value: strconv.Itoa(len(out) + len(reply.Body))}}}
 }

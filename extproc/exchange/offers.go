@@ -2,6 +2,8 @@ package exchange
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -77,12 +79,13 @@ func sameModel(named, asked string) bool {
 
 // guardTools has the rules that list tools look at those that a client offers, and returns the rule that refuses them.
 // What is a switch, or unknown, is judged as it goes out.
-func (x *Exchange) guardTools(set *guard.Set, r inbound.Request, body []byte, findings guard.Findings) string {
+func (x *Exchange) guardTools(ctx context.Context, work *guard.Work, r inbound.Request, body []byte,
+	set *guard.Set, findings guard.Findings) (blocked string, err error) {
 	l := x.offersOf(r, body)
 	if l == nil {
-		return ""
+		return "", nil
 	}
-	return set.Tools(slices.DeleteFunc(slices.Clone(l.Tools), func(t offered.Tool) bool { return !isDeclared(&t) }),
+	return set.Tools(ctx, work, slices.DeleteFunc(slices.Clone(l.Tools), func(t offered.Tool) bool { return !isDeclared(&t) }),
 		findings)
 }
 
@@ -196,7 +199,10 @@ func isAnswer(t *offered.Tool) bool {
 // guard has guardrails judge tools that go out.
 func (j *judge) guard(tools []offered.Tool) error {
 	findings := guard.Findings{}
-	blocked := j.set.Tools(tools, findings)
+	blocked, err := j.set.Tools(context.Background(), guard.NewWork(), tools, findings) // a bounded one
+	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
+		return u.Refusal()
+	}
 	if !j.planned {
 		for of, n := range findings {
 			j.x.found(of, n)
@@ -208,7 +214,7 @@ func (j *judge) guard(tools []offered.Tool) error {
 	if !j.planned {
 		j.x.record.RefusedBy = "guardrail " + blocked
 	}
-	return contentBlocked(blocked)
+	return contentBlocked(blocked, "")
 }
 
 // decide has policies decide again, with tools that only show as the request goes out: the definitions of functions

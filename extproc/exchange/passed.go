@@ -26,9 +26,16 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 		x.state, x.watch, reply.ResponseBody = inPassed, &metering.EventWatch{}, Streamed
 		reply.Set = append(reply.Set, Header{Name: "cache-control", Value: "no-cache"})
 		reply.Remove = append(reply.Remove, "content-length") // a stream that is cut gets an error event at its end
+		x.guardAnswer()
 	case contentTypeJSON:
 		x.state, x.watch, reply.ResponseBody = inPassed, &metering.DocumentWatch{}, Streamed
+		if x.guardAnswer() != nil {
+			x.state, reply.ResponseBody = inJudged, Buffered
+		}
 	default:
+		if x.guardAnswer() != nil && x.guarded.answer.Changes() && !isMedia(h.Get("content-type")) {
+			return x.failUpstream(provider.ErrNotAnAnswer, "mg_unread_answer")
+		}
 		x.passUnseen(&reply)
 		reply.ResponseBody = None
 		return reply
@@ -37,17 +44,37 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	return reply
 }
 
+// isMedia reports whether a content type is of data that have no text which guardrails could read. Its parameters are
+// short and plain.
+func isMedia(contentType string) bool {
+	kind, of, _ := strings.Cut(contentType, "/")
+	if len(of) > 48 || strings.ContainsFunc(of, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("+.-=; ", r)
+	}) {
+		return false
+	}
+	return kind == "audio" || kind == "video" || kind == "image" && !strings.HasPrefix(of, "svg") ||
+		contentType == "application/octet-stream"
+}
+
 // passUnseen passes the rest of an answer without showing it.
 func (x *Exchange) passUnseen(reply *Reply) {
 	x.state, x.record.Outcome, reply.Log = unseen, metering.OutcomeFinished, true
 }
 
 // passPiece passes a piece, except for an incomplete event at its end. A truncated stream gets an error event.
-func (x *Exchange) passPiece(piece []byte, end bool) Reply {
+func (x *Exchange) passPiece(ctx context.Context, piece []byte, end bool) Reply {
 	out, changed := x.watch.Feed(piece)
 	x.chunks(x.watch.Chunks())
 	if x.operation.IsCounted() && x.record.Stream {
 		x.charging.text.Events(out, x.watch.Report().Used)
+	}
+	if x.record.Stream && x.guarded.answer != nil {
+		judged, err := x.guardPassed(ctx, out)
+		if err != nil {
+			return Reply{ReplaceBody: true, Body: x.dialect.AppendErrorEvent(nil, x.fail(err)), End: true}
+		}
+		out, changed = judged, true
 	}
 	if !end {
 		return Reply{ReplaceBody: changed, Body: out}

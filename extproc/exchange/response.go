@@ -181,7 +181,11 @@ func (x *Exchange) providerHeaders(h Headers) Headers {
 	own = append(own, x.charging.limitHeaders...)
 	own = x.appendID(append(own, Header{Name: headerProvider, Value: x.record.Provider}))
 	r := &x.record
-	if r.UpstreamID = upstreamID(h); r.UpstreamID != "" {
+	if r.UpstreamID = upstreamID(h); r.UpstreamID != "" && x.guardAnswer() != nil &&
+		x.guarded.answer.Message(r.UpstreamID) != r.UpstreamID {
+		r.UpstreamID = ""
+	}
+	if r.UpstreamID != "" {
 		own = append(own, Header{Name: headerUpstream, Value: r.UpstreamID})
 	}
 	if x.record.Attempts > 1 {
@@ -265,8 +269,8 @@ func (x *Exchange) fail(err error) *openai.Error {
 	if a := x.guarded.answer; a != nil && a.Unjudged != "" {
 		x.guarded.away, x.record.RefusedBy = true, "guardrail "+a.Unjudged
 	}
-	x.charging.billed = x.charging.begun && (x.guarded.away || !isRefusal(err))
-	e := x.exhausted(x.provider.Scrub(pipeline.ClientError(err)))
+	x.charging.billed = x.charging.begun && (x.guarded.away || x.guarded.hasBlocked() || !isRefusal(err))
+	e := x.exhausted(x.guardError(x.provider.Scrub(pipeline.ClientError(err))))
 	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
 		e = e.Final() // a retry would be billed again, with the same result
 	}
@@ -333,13 +337,15 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 	case inStream:
 		return x.streamPiece(ctx, piece, end)
 	case inPassed:
-		return x.passPiece(piece, end)
+		return x.passPiece(ctx, piece, end)
 	case inSession:
 		return x.sessionPiece(ctx, piece, end)
 	case inScrubbed:
 		return x.scrubPiece(piece, end)
 	case inUnary:
 		return x.wholeBody(ctx, piece)
+	case inJudged:
+		return x.judgedWhole(ctx, piece)
 	case inError:
 		e := x.provider.Vendor.DecodeError(x.status, x.header, piece)
 		if x.mayCountInstead(e) {

@@ -99,7 +99,7 @@ func (x *Exchange) Room(piece int) (wanting int64) {
 	d := &x.duplex
 	need := int64(piece)
 	switch {
-	case d.over, x.state != inUnary:
+	case d.over, x.state != inUnary && x.state != inJudged:
 		return 0
 	case d.whole:
 		need = min(max(need+int64(len(d.body)), d.size), maxAnswer)

@@ -3,6 +3,9 @@ package guard
 import (
 	"context"
 	"errors"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,16 +29,19 @@ const (
 // pipeline.Guard.
 type Answer struct {
 	Findings Findings
-	Blocked  string // the rule that ended a choice, or ""
-	Unjudged string // the rule that could not judge the answer, or ""
-	Work     *Work  // of the rules
+	Blocked  string         // the rule that ended a choice, or ""
+	Unjudged string         // the rule that could not judge the answer, or ""
+	Work     *Work          // of the rules
+	Carrier  openai.Carrier // reads what ids of calls carry
 
-	set     *Set // nil: nothing is looked for
-	masks   *Masks
-	checks  *checks // nil: no checker judges
-	texts   map[place]*text
-	order   []place      // of texts, as they began
-	blocked map[int]bool // choices that have ended
+	set      *Set // nil: nothing is looked for
+	masks    *Masks
+	checks   *checks // nil: no checker judges
+	observes *Answer // of rules that only observe: what passes is judged, and stays as it is; nil: there are none
+	out      judgedOnly
+	lanes    map[int]*lane
+	blocked  map[int]bool // choices that have ended
+	streamed bool
 }
 
 // A place is a text of an answer that comes in pieces.
@@ -44,38 +50,120 @@ type place struct {
 	choice, call int
 }
 
-// A text is what is held back of one, after what was sent of it last.
-type text struct{ sent, held string }
-
 // NewAnswer returns the guard of an answer; nil where there is nothing to do. Set may be nil. Judge is called if a
 // rule has a checker judge answers.
 func NewAnswer(set *Set, masks *Masks, streamed bool, judge Judge) *Answer {
-	checks := newChecks(set, streamed, judge)
-	if set != nil && !set.finds() {
-		set = nil
+	a := &Answer{Findings: Findings{}, Work: NewWork(), masks: masks, checks: newChecks(set, streamed, judge), lanes: map[int]*lane{},
+		blocked: map[int]bool{}, streamed: streamed}
+	switch {
+	case set == nil || !set.finds():
+	case set.strictIn(configv1.GuardSide_ANSWERS) || a.checks != nil:
+		a.set = set
+	default:
+		a.observes = &Answer{Findings: a.Findings, Work: a.Work, set: set, masks: &Masks{}, lanes: map[int]*lane{},
+			blocked: map[int]bool{}, streamed: streamed}
 	}
-	if set == nil && masks.IsEmpty() && checks == nil {
+	if a.set == nil && a.observes == nil && masks.IsEmpty() && a.checks == nil {
 		return nil
 	}
-	return &Answer{Findings: Findings{}, Work: NewWork(), set: set, masks: masks, checks: checks,
-		texts: map[place]*text{}, blocked: map[int]bool{}}
+	return a
 }
 
 // IsMuch reports whether the rules may take so long for a piece of so many bytes that other requests must not wait for
 // it.
 func (a *Answer) IsMuch(piece int) bool {
-	return a.set != nil && a.set.IsMuch(piece+a.set.window, configv1.GuardSide_ANSWERS)
+	set := a.rules()
+	return set != nil && set.IsMuch(piece+set.window, configv1.GuardSide_ANSWERS)
+}
+
+// rules are those that look at the answer; nil if none does.
+func (a *Answer) rules() *Set {
+	if a.set == nil && a.observes != nil {
+		return a.observes.set
+	}
+	return a.set
 }
 
 // MayWait reports whether Put may wait for checkers.
 func (a *Answer) MayWait() bool { return a.checks != nil }
 
+// Changes implements pipeline.Guard.
+func (a *Answer) Changes() bool { return a.set != nil || a.checks != nil || !a.masks.IsEmpty() }
+
+// Document implements pipeline.Guard. The error says that a rule refuses the answer.
+func (a *Answer) Document(ctx context.Context, body []byte) ([]byte, error) {
+	w := a.walk(a.masks)
+	w.set = a.rules()
+	out, err := w.document(ctx, body, spot{})
+	switch {
+	case a.Work.failure != nil:
+		return nil, a.ended()
+	case errors.Is(err, errBlocked):
+		a.Blocked = w.blocked
+		return nil, Refusal(w.blocked)
+	case err != nil && a.Changes():
+		return nil, errUnreadAnswer
+	}
+	return out, nil
+}
+
+// errUnreadAnswer means that rules cannot look at an answer. It must not pass then.
+var errUnreadAnswer = errors.New("guardrails cannot read the provider's answer")
+
+// Refusal is the error of an answer that a rule refuses and that has no choice to end.
+func Refusal(rule string) *openai.Error {
+	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeContentBlocked,
+		Message: "The guardrail '" + rule + "' does not allow the content of the answer.", NoRetry: true}
+}
+
+// text judges data of an event that are no JSON.
+func (a *Answer) text(ctx context.Context, data []byte) ([]byte, error) {
+	w := a.walk(a.masks)
+	w.set = a.rules()
+	out, _, err := w.judge(ctx, string(data), inText, spot{})
+	switch {
+	case a.Work.failure != nil:
+		return nil, a.ended()
+	case err != nil:
+		a.Blocked = w.blocked
+		return nil, Refusal(w.blocked)
+	}
+	return []byte(out), nil
+}
+
+// Message judges a short text of an answer that stands alone, such as the message of an error.
+func (a *Answer) Message(text string) string {
+	w := a.walk(a.masks)
+	w.set = a.rules()
+	out, _, err := w.judge(context.Background(), text, inText, spot{})
+	if a.Work.failure != nil {
+		return "Guardrails cannot judge what the provider said."
+	}
+	if err != nil {
+		return "The guardrail '" + w.blocked + "' does not allow what the provider said."
+	}
+	return out
+}
+
 // Put implements pipeline.Guard.
 func (a *Answer) Put(ctx context.Context, e chat.Event, next chat.Sink) error {
-	if a.checks == nil {
-		return a.pass(ctx, e, next)
+	if a.observes != nil {
+		a.observes.pass(ctx, e, unread{})
 	}
-	if err := a.pass(ctx, e, a.checks); err != nil {
+	if !a.Changes() {
+		if a.Work.failure == nil {
+			next.Put(e)
+		}
+		return a.ended()
+	}
+	if a.out = (judgedOnly{a.Work, next}); a.checks != nil {
+		a.out.next = a.checks
+	}
+	a.pass(ctx, e, &a.out)
+	if a.checks == nil {
+		return a.ended()
+	}
+	if err := a.ended(); err != nil {
 		return err
 	}
 	rule, err := a.checks.settle(ctx, e.Kind == chat.KindEnd, next)
@@ -85,82 +173,86 @@ func (a *Answer) Put(ctx context.Context, e chat.Event, next chat.Sink) error {
 	return err
 }
 
-// pass puts into next what rules without checkers leave of an event, as soon as they can.
-func (a *Answer) pass(ctx context.Context, e chat.Event, next chat.Sink) error {
-	if a.set == nil {
-		return a.split(ctx, e, next)
-	}
-	err := a.split(ctx, e, next)
+// ended returns why the answer cannot be judged any more, or nil.
+func (a *Answer) ended() error {
 	a.Work.note(a.Findings, SideAnswer)
-	if u, ok := errors.AsType[*Unjudged](err); ok {
+	if u, ok := errors.AsType[*Unjudged](a.Work.failure); ok {
 		a.Unjudged = u.Rule
 		return u.Refusal()
 	}
-	return err
+	return a.Work.failure
 }
 
-func (a *Answer) split(ctx context.Context, e chat.Event, next chat.Sink) error {
-	at := place{e.Kind, e.Choice, e.Call}
+// judgedOnly passes events on as long as they can be judged.
+type judgedOnly struct {
+	work *Work
+	next chat.Sink
+}
+
+func (j *judgedOnly) Put(e chat.Event) {
+	if j.work.failure == nil {
+		j.next.Put(e)
+	}
+}
+
+// unread is a sink for what nobody reads.
+type unread struct{}
+
+func (unread) Put(chat.Event) {}
+
+// pass puts into next what rules without checkers leave of an event, as soon as they can.
+func (a *Answer) pass(ctx context.Context, e chat.Event, next chat.Sink) {
 	switch e.Kind {
 	case chat.KindText, chat.KindReasoning, chat.KindRefusal, chat.KindArguments:
-		if a.blocked[e.Choice] {
-			return nil
+		if !a.blocked[e.Choice] {
+			l := a.lane(e.Choice)
+			l.add(place{e.Kind, e.Choice, e.Call}, e.String())
+			a.drain(ctx, l, false, next)
 		}
-		if err := a.flush(ctx, next, func(p place) bool { return p.choice == e.Choice && p != at }); err != nil {
-			return err
-		}
-		t := a.texts[at]
-		if t == nil {
-			t = &text{}
-			a.texts[at] = t
-			a.order = append(a.order, at)
-		}
-		t.held += e.String()
-		return a.send(ctx, at, t, false, next)
-	case chat.KindToolCall, chat.KindMember, chat.KindFinish:
-		err := a.flush(ctx, next, func(p place) bool { return p.choice == e.Choice })
-		if err != nil || a.blocked[e.Choice] {
-			return err
-		}
-	case chat.KindEnd:
-		if err := a.flush(ctx, next, func(place) bool { return true }); err != nil {
-			return err
-		}
+	default:
+		a.other(ctx, e, next)
 	}
-	next.Put(e)
-	return nil
 }
 
-// flush sends what is held back of texts that are complete.
-func (a *Answer) flush(ctx context.Context, next chat.Sink, complete func(place) bool) error {
-	kept := a.order[:0]
-	for _, at := range a.order {
-		if !complete(at) {
-			kept = append(kept, at)
-			continue
+// other is pass for an event that is no piece of a text.
+func (a *Answer) other(ctx context.Context, e chat.Event, next chat.Sink) {
+	switch e.Kind {
+	case chat.KindToolCall, chat.KindMember:
+		l := a.lane(e.Choice)
+		if a.blocked[e.Choice] || !a.event(ctx, &e, next) {
+			return
 		}
-		if !a.blocked[at.choice] {
-			if err := a.send(ctx, at, a.texts[at], true, next); err != nil {
-				return err
-			}
+		if len(l.items) > 0 {
+			e.JSON = slices.Clone(e.JSON)
+			l.items = append(l.items, &item{event: &e})
+			a.drain(ctx, l, false, next)
+			return
 		}
-		delete(a.texts, at)
+	case chat.KindFinish:
+		a.finish(ctx, a.lane(e.Choice), next)
+		if a.blocked[e.Choice] || !a.event(ctx, &e, next) {
+			return
+		}
+	case chat.KindEnd:
+		for _, choice := range slices.Sorted(maps.Keys(a.lanes)) {
+			a.finish(ctx, a.lanes[choice], next)
+		}
+	case chat.KindBegin, chat.KindUsage, chat.KindTier:
+		a.event(ctx, &e, next)
 	}
-	a.order = kept
-	return nil
+	next.Put(e)
 }
 
 // send sends what of a text can be sent: everything, if it is complete.
-func (a *Answer) send(ctx context.Context, at place, t *text, complete bool, next chat.Sink) error {
+func (a *Answer) send(ctx context.Context, at place, t *text, complete bool, next chat.Sink) {
 	cut := len(t.held)
 	var found []span
 	if a.set != nil {
 		if !complete && len(t.held) < a.set.window+a.set.window/seldom {
-			return nil // nearly nothing could be sent, and all of it would be looked at again
+			return // nearly nothing could be sent, and all of it would be looked at again
 		}
-		var err error
-		if found, cut, err = a.look(ctx, t, complete); err != nil {
-			return err
+		if found, cut = a.look(ctx, t, complete); a.Work.failure != nil {
+			return
 		}
 	}
 	if !complete {
@@ -168,7 +260,7 @@ func (a *Answer) send(ctx context.Context, at place, t *text, complete bool, nex
 	}
 	var b strings.Builder
 	write := func(text string) {
-		b.WriteString(a.restore(at, text))
+		b.WriteString(a.restore(t, text))
 		a.judgeLater(at, text)
 	}
 	from := 0
@@ -184,17 +276,17 @@ func (a *Answer) send(ctx context.Context, at place, t *text, complete bool, nex
 		from = f.to
 		if f.rule.config.GetMode() == configv1.GuardMode_BLOCK {
 			a.put(at, b.String(), next)
-			a.block(at.choice, f.rule, next)
-			return nil
+			a.block(at.choice, f.rule.name, next)
+			return
 		}
-		b.WriteString("[" + f.label + "]")
-		a.judgeLater(at, "["+f.label+"]")
+		label := t.label(f)
+		b.WriteString(label)
+		a.judgeLater(at, label)
 	}
 	write(t.held[from:cut])
 	sent := t.sent + t.held[:cut]
 	t.sent, t.held = sent[max(0, len(sent)-contextBytes):], t.held[cut:]
 	a.put(at, b.String(), next)
-	return nil
 }
 
 // judgeLater has checkers judge a piece of a text, as the provider wrote it.
@@ -206,12 +298,9 @@ func (a *Answer) judgeLater(at place, piece string) {
 
 // look returns what the rules find in what is held back, and up to where it can be sent: a text that begins later may
 // still grow into something that a rule finds.
-func (a *Answer) look(ctx context.Context, t *text, complete bool) (found []span, cut int, err error) {
+func (a *Answer) look(ctx context.Context, t *text, complete bool) (found []span, cut int) {
 	before := len(t.sent)
-	all, err := a.set.spans(ctx, a.Work, t.sent+t.held, configv1.GuardSide_ANSWERS)
-	if err != nil {
-		return nil, 0, err
-	}
+	all, _ := a.set.found(ctx, a.Work, t.sent+t.held, configv1.GuardSide_ANSWERS) // work keeps the error
 	for _, f := range all {
 		if f.from >= before { // otherwise it is a part of what was judged already
 			f.from, f.to = f.from-before, f.to-before
@@ -219,7 +308,7 @@ func (a *Answer) look(ctx context.Context, t *text, complete bool) (found []span
 		}
 	}
 	if complete {
-		return found, len(t.held), nil
+		return found, len(t.held)
 	}
 	cut = max(0, len(t.held)-a.set.window)
 	for cut > 0 && !utf8.RuneStart(t.held[cut]) {
@@ -233,7 +322,7 @@ func (a *Answer) look(ctx context.Context, t *text, complete bool) (found []span
 			}
 		}
 	}
-	return found, cut, nil
+	return found, cut
 }
 
 // beforePlaceholder returns the end of what can be sent, so that no placeholder is cut.
@@ -248,28 +337,49 @@ func (a *Answer) beforePlaceholder(held string, cut int) int {
 	return i
 }
 
-// restore puts the client's own texts in place of placeholders. Within arguments, which are JSON, they are escaped.
-func (a *Answer) restore(at place, text string) string {
-	if at.kind != chat.KindArguments {
+// restore puts the client's own texts in place of placeholders. Within JSON they are escaped, as often as the string
+// is in strings.
+func (a *Answer) restore(t *text, text string) string {
+	if !t.isJSON {
 		return a.masks.restore(text, nil)
 	}
-	return a.masks.restore(text, func(s string) string {
-		quoted := openai.AppendString(nil, s)
-		return string(quoted[1 : len(quoted)-1])
+	return a.masks.restore(text, func(before, own string) string {
+		t.quotes.read(before)
+		return t.quotes.escape(own)
 	})
 }
 
+// label returns what stands for what a rule has found. Within JSON it is a string, also if that was a number.
+func (t *text) label(f span) string {
+	label := "[" + f.label + "]"
+	if !t.isJSON {
+		return label
+	}
+	if !t.quotes.inString {
+		label = `"` + label + `"`
+	}
+	t.quotes.read(t.held[f.from:f.to])
+	return label
+}
+
 func (a *Answer) put(at place, text string, next chat.Sink) {
-	if text != "" {
+	switch {
+	case text == "":
+	case at.kind == chat.KindMember:
+		spoken := append(openai.AppendString([]byte(`{"transcript":`), text), '}')
+		next.Put(chat.Member(at.choice, "audio", spoken))
+	default:
 		next.Put(chat.Event{Kind: at.kind, Choice: at.choice, Call: at.call, Text: text})
 	}
 }
 
 // block ends a choice. What the provider still sends of it is omitted.
-func (a *Answer) block(choice int, by *rule, next chat.Sink) {
+func (a *Answer) block(choice int, by string, next chat.Sink) {
 	a.blocked[choice] = true
+	l := a.lane(choice)
+	l.items, l.thoughts = nil, nil
 	if a.Blocked == "" {
-		a.Blocked = by.name
+		a.Blocked = by
 	}
 	next.Put(chat.Finish(choice, FinishBlocked))
 }

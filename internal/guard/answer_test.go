@@ -151,7 +151,7 @@ func TestTheDelayIsBounded(t *testing.T) {
 	require.NoError(t, a.Put(t.Context(), chat.Text(0, endless), c))
 	for range 100 {
 		require.NoError(t, a.Put(t.Context(), chat.Text(0, strings.Repeat("A", 1000)), c))
-		require.Less(t, len(a.texts[place{chat.KindText, 0, 0}].held), 2*maxHeld, "memory is bounded")
+		require.Less(t, len(a.lanes[0].items[0].text.held), 2*maxHeld, "memory is bounded")
 	}
 }
 

@@ -143,7 +143,7 @@ func TestPrecisionAndRecall(t *testing.T) {
 		want := c.one(d)
 		text := "About " + c.none() + ": use " + want + ", not " + c.none() + ". OK."
 		there++
-		for _, f := range s.found(text) {
+		for _, f := range s.inRequest(text) {
 			found++
 			if text[f.from:f.to] == want && f.label == d.String() {
 				right++

@@ -6,8 +6,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// found returns what the rules for requests find in a text.
-func (s *Set) found(text string) []span {
+// inRequest returns what the rules for requests find in a text.
+func (s *Set) inRequest(text string) []span {
 	all, err := s.spans(context.Background(), NewWork(), text, configv1.GuardSide_REQUESTS)
 	if err != nil {
 		panic(err)

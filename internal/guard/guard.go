@@ -186,9 +186,16 @@ func (s *Set) Strict() bool { return slices.ContainsFunc(s.rules, (*rule).isStri
 
 func (r *rule) isStrict() bool { return r.config.GetMode() != configv1.GuardMode_OBSERVE }
 
-// Answers reports whether a rule looks at answers.
+// Answers reports whether a rule may change answers, or has a checker judge them.
 func (s *Set) Answers() bool {
-	return s.finds() || s.judges(configv1.GuardSide_ANSWERS)
+	return s.finds() && s.strictIn(configv1.GuardSide_ANSWERS) || s.judges(configv1.GuardSide_ANSWERS)
+}
+
+// strictIn reports whether a rule that finds something by itself does more than observe on a side.
+func (s *Set) strictIn(side configv1.GuardSide) bool {
+	return slices.ContainsFunc(s.rules, func(r *rule) bool {
+		return r.isStrict() && len(r.finds) > 0 && r.config.LooksIn(side)
+	})
 }
 
 // judges reports whether a rule has a checker judge the texts of a side.

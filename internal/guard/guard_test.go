@@ -67,7 +67,7 @@ func TestSensitiveData(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- x": "SECRET -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----",
 	} {
 		var got []string
-		for _, f := range s.found(text) {
+		for _, f := range s.inRequest(text) {
 			got = append(got, f.label+" "+text[f.from:f.to])
 		}
 		require.Equal(t, want, strings.Join(got, "|"), text)
@@ -82,7 +82,7 @@ func TestWordsAndPatterns(t *testing.T) {
 		"in C++ it is": "g/code-names", "TICKET-17": "g/ticket", "TICKET-": "",
 	} {
 		got := ""
-		for _, f := range s.found(text) {
+		for _, f := range s.inRequest(text) {
 			got += f.rule.name
 		}
 		require.Equal(t, want, got, text)
@@ -92,7 +92,7 @@ func TestWordsAndPatterns(t *testing.T) {
 func TestTheStricterRuleGoesFirst(t *testing.T) {
 	s := set(t, finds(observe, configv1.SensitiveData_EMAIL),
 		&configv1.GuardRule{Mode: mask, Patterns: []string{`example\.com`}})
-	found := s.found("ann@example.com")
+	found := s.inRequest("ann@example.com")
 	require.Len(t, found, 1)
 	require.Equal(t, mask, found[0].rule.config.GetMode())
 }

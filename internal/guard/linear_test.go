@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/testenv/work"
 )
@@ -45,6 +46,43 @@ func TestHostileTextsInProportion(t *testing.T) {
 		"beginnings of secrets":         request(every, "sk-eyJ.eyJ"),
 		"beginnings of private keys":    request(every, "-----BEGIN PRIVATE KEY-----"),
 		"capitals":                      request(every, "DE12 ABCD "),
+		"backslashes":                   request(every, `\\`),
+		"escapes of escapes":            request(every, `\\u0034\\\\n1`),
+		"underscores":                   request(every, "1______"),
+		"emphasis":                      request(every, "*4*`~"),
+		"dashes":                        request(every, "1 - . - "),
+		"digits of another script":      request(every, "４１１１ "),
+		"addresses of another script":   request(every, "имя@пример."),
+		"JSON in strings":               request(every, `{\"a\":\"4111\"} `),
+		"lists in a string": func(n int) {
+			text := strings.Repeat("[", 4000) + strings.Repeat(`"4111 1111",`, n/12) + "1" + strings.Repeat("]", 4000)
+			_, _ = every.Request(t.Context(), NewWork(), openai.AppendString(nil, text))
+		},
+		"strings in strings": func(n int) {
+			text := "4111 1111"
+			for len(text) < n {
+				text = `[` + string(openai.AppendString(nil, text)) + `,1]`
+			}
+			_, _ = every.Request(t.Context(), NewWork(), []byte(text))
+		},
+		"data in objects": func(n int) {
+			depth := n / 45
+			_, _ = every.Request(t.Context(), NewWork(), []byte(strings.Repeat(`{"type":"base64","data":"AAAA4111","source":`, depth)+`1`+
+				strings.Repeat("}", depth)))
+		},
+		"parts that take turns": func(n int) {
+			a := NewAnswer(every, &Masks{}, true, nil)
+			for i := range n / 16 {
+				require.NoError(t, a.Put(t.Context(), chat.Arguments(0, i%200, "some more 4111 "), sink{}))
+			}
+		},
+		"arguments in pieces": func(n int) {
+			a := NewAnswer(every, &Masks{}, true, nil)
+			require.NoError(t, a.Put(t.Context(), chat.Arguments(0, 0, `{"a":"`), sink{}))
+			for range n / 4 {
+				require.NoError(t, a.Put(t.Context(), chat.Arguments(0, 0, `abcd`), sink{}))
+			}
+		},
 		"a restored answer": func(n int) {
 			r, err := masks.Request(t.Context(), NewWork(), []byte(`{"messages":[{"content":"a@b.de"}]}`))
 			require.NoError(t, err)

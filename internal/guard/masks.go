@@ -12,6 +12,7 @@ type Masks struct {
 	texts        map[string]string // by placeholder
 	counts       map[string]int    // by label
 	longest      int               // placeholder, in bytes
+	names        map[string]string // of the client's, by what they are called for the provider
 	taken        map[string]bool   // what looks like a placeholder in the request; nil: it is not known yet
 }
 
@@ -60,30 +61,62 @@ func (m *Masks) mask(text, label string) string {
 	return p
 }
 
-// restore puts the texts in place of placeholders. Escape, if not nil, writes one for where it stands.
-func (m *Masks) restore(text string, escape func(string) string) string {
-	if m.IsEmpty() || !strings.Contains(text, "[") {
+// rename returns a name with other text in place of what is masked in it, as it can stand in a name.
+func (m *Masks) rename(name string, found []span) string {
+	var b strings.Builder
+	from := 0
+	for _, f := range found {
+		b.WriteString(name[from:f.from])
+		b.WriteString(strings.Trim(m.mask(name[f.from:f.to], f.label), "[]"))
+		from = f.to
+	}
+	b.WriteString(name[from:])
+	if m.names == nil {
+		m.names = map[string]string{}
+	}
+	m.names[b.String()] = name
+	return b.String()
+}
+
+// restoreName returns the client's name.
+func (m *Masks) restoreName(name string) string {
+	if own, ok := m.names[name]; ok {
+		return own
+	}
+	return name
+}
+
+// restore puts the texts in place of placeholders. Escape, if not nil, gets what stands before a placeholder, and
+// writes a text for where it stands. It gets the end of the text with no text.
+func (m *Masks) restore(text string, escape func(before, own string) string) string {
+	if escape == nil && (m.IsEmpty() || !strings.Contains(text, "[")) {
 		return text
 	}
 	var b strings.Builder
-	for {
-		i := strings.IndexByte(text, '[')
-		if i < 0 {
-			b.WriteString(text)
-			return b.String()
+	from := 0 // of what escape has not seen
+	for i := 0; ; {
+		n := strings.IndexByte(text[i:], '[')
+		if n < 0 {
+			b.WriteString(text[i:])
+			break
 		}
-		b.WriteString(text[:i])
-		text = text[i:]
-		end := strings.IndexByte(text[:min(len(text), m.longest)], ']') + 1
-		original, known := m.texts[text[:end]]
-		if !known {
-			end, original = 1, "["
-		} else if escape != nil {
-			original = escape(original)
+		b.WriteString(text[i : i+n])
+		i += n
+		end := i + strings.IndexByte(text[i:min(len(text), i+m.longest)], ']') + 1
+		own, known := m.texts[text[i:end]]
+		switch {
+		case !known:
+			end, own = i+1, "["
+		case escape != nil:
+			own, from = escape(text[from:i], own), end
 		}
-		b.WriteString(original)
-		text = text[end:]
+		b.WriteString(own)
+		i = end
 	}
+	if escape != nil {
+		escape(text[from:], "")
+	}
+	return b.String()
 }
 
 // cuts reports whether a place in a text is within a placeholder.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/internal/scan"
 )
 
 const (
@@ -80,9 +79,7 @@ func nextLiteral(text, literal string, from int) int {
 			return -1
 		}
 		at, end := from+i, from+i+len(literal)
-		cuts := at > 0 && scan.IsWord(text[at-1]) && scan.IsWord(literal[0]) ||
-			end < len(text) && scan.IsWord(text[end]) && scan.IsWord(literal[len(literal)-1])
-		if len(literal) >= shortMatch || !cuts {
+		if len(literal) >= shortMatch || standsAlone(text, at, end) {
 			return at
 		}
 		from = at + 1

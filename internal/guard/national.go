@@ -21,7 +21,7 @@ var national = map[configv1.SensitiveData]kind{
 	configv1.SensitiveData_BR_CPF: {"BR_CPF", nextNumber(11, 14, ""),
 		anchored(`\d{3}\.\d{3}\.\d{3}-\d{2}\b`), whole(isCPF)},
 	configv1.SensitiveData_IN_AADHAAR: {"IN_AADHAAR", nextNumber(12, 14, ""),
-		anchored(`[2-9]\d{3}(?: \d{4} \d{4}|-\d{4}-\d{4})\b`), whole(isAadhaar)},
+		anchored(`[2-9]\d{3}(?: \d{4} \d{4}|-\d{4}-\d{4}|\.\d{4}\.\d{4})\b`), whole(isAadhaar)},
 }
 
 // nextLettered returns a function that finds where so many capitals begin, with a digit after them.

@@ -31,7 +31,7 @@ func TestNationalIDs(t *testing.T) {
 	} {
 		s := set(t, finds(mask, d))
 		found := func(text string) (all []string) {
-			for _, f := range s.found(text) {
+			for _, f := range s.inRequest(text) {
 				require.Equal(t, d.String(), f.label)
 				all = append(all, text[f.from:f.to])
 			}

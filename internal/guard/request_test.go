@@ -21,33 +21,38 @@ func ask(t testing.TB, s *Set, body string) Request {
 	return r
 }
 
-// A request of each dialect: what is a text for the model is masked, and what is not stays.
+// A request of each dialect: every string is judged. Names get names, and the model's and encrypted data stay.
 func TestMaskingInEveryDialect(t *testing.T) {
 	s := set(t, finds(mask, configv1.SensitiveData_EMAIL))
 	const mail = "a@b.example"
 	for name, body := range map[string]string{
-		"chat": `{"model":"a@b.example","user":"TEXT","messages":[{"role":"system","content":"TEXT"},{"role":"user","name":"a@b.example","content":[` +
-			`{"type":"text","text":"TEXT"},{"type":"image_url","image_url":{"url":"https://a@b.example/"}}]},` +
-			`{"role":"assistant","reasoning_content":"TEXT","tool_calls":[{"id":"a@b.example","type":"function","function":{"name":"a@b.example","arguments":"{\"name\":\"TEXT\"}"}}]},` +
-			`{"role":"tool","tool_call_id":"a@b.example","content":"TEXT"}],"tools":[{"type":"function","function":{"name":"f","description":"a@b.example"}}],` +
-			`"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["a@b.example"]}}},"unknown":{"deep":["TEXT"]}}`,
+		"chat": `{"model":"a@b.example","user":"TEXT","messages":[{"role":"system","content":"TEXT"},{"role":"user","name":"NAME","content":[` +
+			`{"type":"text","text":"TEXT"},{"type":"image_url","image_url":{"url":"https://b.example/"}}]},` +
+			`{"role":"assistant","reasoning_content":"TEXT","tool_calls":[{"id":"NAME","type":"function","function":{"name":"NAME","arguments":"{\"name\":\"TEXT\"}"}}]},` +
+			`{"role":"tool","tool_call_id":"NAME","content":"TEXT"}],"tools":[{"type":"function","function":{"name":"f","description":"TEXT"}}],` +
+			`"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["TEXT"]}}},"unknown":{"deep":["TEXT"]}}`,
 		"messages": `{"model":"m","max_tokens":5,"system":[{"type":"text","text":"TEXT","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"TEXT"},` +
-			`{"role":"assistant","content":[{"type":"thinking","thinking":"TEXT","signature":"a@b.example"},{"type":"tool_use","id":"a@b.example","name":"f","input":{"name":"TEXT","id":["TEXT"],"url":"TEXT"}}]},` +
+			`{"role":"assistant","content":[{"type":"thinking","thinking":"TEXT","signature":"SIGNED"},{"type":"tool_use","id":"NAME","name":"f","input":{"name":"TEXT","id":["TEXT"],"url":"TEXT"}}]},` +
 			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"TEXT"}]},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA4111"}}]}]}`,
-		"responses": `{"model":"m","instructions":"TEXT","text":{"format":{"type":"json_schema","schema":{"const":"a@b.example"}}},"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"TEXT"},` +
-			`{"type":"input_image","image_url":"https://a@b.example/x"}]},{"type":"function_call","call_id":"a@b.example","name":"f","arguments":"{\"a\":\"TEXT\"}"},{"type":"function_call_output","call_id":"c","output":"TEXT"},` +
-			`{"type":"reasoning","id":"a@b.example","encrypted_content":"a@b.example","summary":[{"type":"summary_text","text":"TEXT"}]}]}`,
+		"responses": `{"model":"m","instructions":"TEXT","text":{"format":{"type":"json_schema","schema":{"const":"TEXT"}}},"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"TEXT"},` +
+			`{"type":"input_image","image_url":"https://b.example/x"}]},{"type":"function_call","call_id":"NAME","name":"f","arguments":"{\"a\":\"TEXT\"}"},{"type":"function_call_output","call_id":"c","output":"TEXT"},` +
+			`{"type":"reasoning","id":"NAME","encrypted_content":"SIGNED","summary":[{"type":"summary_text","text":"TEXT"}]}]}`,
 		"input as one text": `{"model":"m","input":"TEXT"}`,
 		"gemini": `{"systemInstruction":{"parts":[{"text":"TEXT"}]},"contents":[{"role":"user","parts":[{"text":"TEXT"},{"inlineData":{"mimeType":"a/b","data":"AAAA4111"}}]},` +
-			`{"role":"model","parts":[{"functionCall":{"name":"f","args":{"name":"TEXT"}},"thoughtSignature":"a@b.example"}]},` +
-			`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"data":"TEXT"}}}]}],"generationConfig":{"responseSchema":{"enum":["a@b.example"]}}}`,
+			`{"role":"model","parts":[{"functionCall":{"name":"f","args":{"name":"TEXT"}},"thoughtSignature":"SIGNED"}]},` +
+			`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"data":"TEXT"}}}]}],"generationConfig":{"responseSchema":{"enum":["TEXT"]}}}`,
 		"rerank":     `{"model":"m","query":"TEXT","documents":["TEXT",{"text":"TEXT"}]}`,
 		"completion": `{"model":"m","prompt":["TEXT"],"suffix":"TEXT"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := ask(t, s, strings.ReplaceAll(body, "TEXT", "x "+mail+" y"))
-			require.Equal(t, strings.ReplaceAll(body, "TEXT", "x [EMAIL_1] y"), string(r.Body))
-			require.Equal(t, strings.Count(body, "TEXT"), r.Findings[Finding{"g/r0", "mask", SideRequest}])
+			signed := strings.Repeat("aB3+", 20)
+			with := func(text, name string) string {
+				return strings.NewReplacer("TEXT", text, "NAME", name, "SIGNED", signed).Replace(body)
+			}
+			r := ask(t, s, with("x "+mail+" y", mail))
+			require.Equal(t, with("x [EMAIL_1] y", "EMAIL_1"), string(r.Body))
+			require.Equal(t, strings.Count(body, "TEXT")+strings.Count(body, "NAME"),
+				r.Findings[Finding{"g/r0", "mask", SideRequest}])
 			require.Equal(t, string(r.Body), string(ask(t, s, string(r.Body)).Body), "nothing is left")
 		})
 	}
@@ -108,18 +113,21 @@ func TestBoundsAndTools(t *testing.T) {
 		`[{"functionDeclarations":[{"name":"get_a"},{"name":"drop"}]}]`: true, `[{"googleSearch":{}}]`: true,
 		`[{"type":"web_search"}]`: false, `[{"type":"code_interpreter","container":{}}]`: true, `[]`: false, `null`: false,
 	} {
-		require.Equal(t, blocked, offers(s, `{"tools":`+tools+`}`) == "g/r1", tools)
+		require.Equal(t, blocked, offers(t, s, `{"tools":`+tools+`}`) == "g/r1", tools)
 	}
-	require.Equal(t, "g/r1", offers(s, `{"functions":[{"name":"drop"}]}`))
+	require.Equal(t, "g/r1", offers(t, s, `{"functions":[{"name":"drop"}]}`))
 }
 
 // offers returns the rule that refuses the tools of a request.
-func offers(s *Set, body string) string {
+func offers(t *testing.T, s *Set, body string) string {
+	t.Helper()
 	l := offered.Read([]byte(body))
 	if l == nil {
 		return ""
 	}
-	return s.Tools(l.Tools, Findings{})
+	blocked, err := s.Tools(t.Context(), NewWork(), l.Tools, Findings{})
+	require.NoError(t, err)
+	return blocked
 }
 
 func TestTheNumberOfMessages(t *testing.T) {

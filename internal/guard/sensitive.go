@@ -24,13 +24,13 @@ func anchored(pattern string) *regexp.Regexp { return regexp.MustCompile(`^(?:` 
 // kinds are the kinds of data whose form is known.
 var kinds = map[configv1.SensitiveData]kind{
 	configv1.SensitiveData_EMAIL: {"EMAIL", nextEmail,
-		anchored(`[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}\b`), nil},
+		anchored(`[\pL\pM\pN._%+-]{1,64}@(?:[\pL\pN](?:[\pL\pM\pN-]{0,61}[\pL\pM\pN])?\.)+(?:[A-Za-z]{2,24}\b|[\pL\pM]{2,24})`), nil},
 	configv1.SensitiveData_PHONE: {"PHONE", nextNumber(8, 24, "+("),
 		anchored(`\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,5}\d|(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}\b`), whole(isPhone)},
 	configv1.SensitiveData_CARD: {"CARD", nextNumber(13, 24, ""),
-		anchored(`(?:\d{4}[ -]){3}\d{4}\b|\d{4}[ -]\d{6}[ -]\d{5}\b|\d{13,19}\b`), whole(isCard)},
+		anchored(`(?:\d{4}[ .-]){3}\d{4}\b|\d{4}[ .-]\d{6}[ .-]\d{5}\b|\d{13,19}\b`), whole(isCard)},
 	configv1.SensitiveData_IBAN: {"IBAN", nextIBAN,
-		anchored(`[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?)\b`), iban},
+		anchored(`[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?:[ .-][A-Z0-9]{4}){2,7}(?:[ .-][A-Z0-9]{1,3})?)\b`), iban},
 	configv1.SensitiveData_IP_ADDRESS: {"IP_ADDRESS", nextIP, anchored(`(?:\d{1,3}\.){3}\d{1,3}\b|[0-9A-Fa-f:]{2,39}`), whole(isIP)},
 	configv1.SensitiveData_SECRET:     {"SECRET", nextSecret, anchored(secrets), nil},
 }
@@ -76,7 +76,8 @@ func nextSecret(text string, from int) int {
 	return -1
 }
 
-// nextEmail returns where the name before the next @ begins.
+// nextEmail returns where the name before the next @ begins. Within text without spaces it begins where the script
+// changes.
 func nextEmail(text string, from int) int {
 	for at := from; ; {
 		i := strings.IndexByte(text[at:], '@')
@@ -84,9 +85,14 @@ func nextEmail(text string, from int) int {
 			return -1
 		}
 		i += at
-		start := i
-		for start > from && i-start < 64 && (scan.IsWord(text[start-1]) || strings.IndexByte(".%+-", text[start-1]) >= 0) {
-			start--
+		start, unspaced := i, false
+		for n := 0; start > from && n < 64; n++ {
+			r, size := utf8.DecodeLastRuneInString(text[from:start])
+			if !scan.IsWordRune(r) && (r >= utf8.RuneSelf || strings.IndexByte(".%+-", byte(r)) < 0) ||
+				start < i && scan.IsUnspaced(r) != unspaced {
+				break
+			}
+			start, unspaced = start-size, scan.IsUnspaced(r)
 		}
 		if start < i {
 			return start
@@ -214,7 +220,7 @@ func iban(found string) int {
 		if isIBAN(found) {
 			return len(found)
 		}
-		i := strings.LastIndexByte(found, ' ')
+		i := strings.LastIndexAny(found, " .-")
 		if i < 0 {
 			return 0
 		}
@@ -224,7 +230,7 @@ func iban(found string) int {
 
 // isIBAN accepts a right checksum (ISO 13616: modulo 97).
 func isIBAN(found string) bool {
-	text := strings.ReplaceAll(found, " ", "")
+	text := strings.NewReplacer(" ", "", ".", "", "-", "").Replace(found)
 	if len(text) < 15 || len(text) > 34 {
 		return false
 	}

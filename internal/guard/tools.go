@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"slices"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -15,23 +16,31 @@ func (s *Set) LimitsTools() bool {
 func (r *rule) limitsTools() bool { return len(r.config.GetAllowedTools()) > 0 }
 
 // Tools looks at tools that a request offers, and adds to the findings each that a rule does not list. It returns the
-// rule that refuses the request, or "".
-func (s *Set) Tools(tools []offered.Tool, findings Findings) (blocked string) {
+// rule that refuses the request, or "". The error is that of ctx or of work, or an *Unjudged.
+func (s *Set) Tools(ctx context.Context, work *Work, tools []offered.Tool, findings Findings) (blocked string,
+	err error) {
 	for _, r := range s.rules {
 		if !r.limitsTools() {
 			continue
 		}
 		for i := range tools {
+			if err := work.of(r).Spend(ctx, 2*r.allowed*(len(tools[i].Name)+1)); err != nil { // what Matches takes at most
+				if err = work.end(r, err); err != nil {
+					return "", err
+				}
+				break
+			}
 			if tools[i].Matches(r.allows) {
 				continue
 			}
 			findings.add(r, SideRequest)
 			if r.config.GetMode() == configv1.GuardMode_BLOCK {
-				return r.name
+				return r.name, nil
 			}
 		}
 	}
-	return ""
+	work.note(findings, SideRequest)
+	return "", nil
 }
 
 // allows reports whether the rule lists a tool.

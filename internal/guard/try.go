@@ -13,16 +13,18 @@ func (rails Rails) Try(ctx context.Context, text string) ([]string, error) {
 	var names []string
 	work := NewWork()
 	for _, r := range rails {
-		for _, rule := range r.rules {
-			var found []span
-			for i := range rule.finds {
-				var err error
-				if found, err = rule.finds[i].add(ctx, work.of(rule), found, text, rule); err != nil {
-					return nil, fmt.Errorf("%s: %w", rule.name, err)
-				}
+		for _, of := range r.rules {
+			side := configv1.GuardSide_REQUESTS
+			if !of.config.LooksIn(side) {
+				side = configv1.GuardSide_ANSWERS
 			}
-			if len(found) > 0 {
-				names = append(names, rule.name)
+			w := walk{set: &Set{rules: []*rule{of}}, work: work, side: side, masks: &Masks{}, findings: Findings{}}
+			_, _, _ = w.judge(ctx, text, inText, spot{}) // the error only says that the rule refuses it
+			if work.failure != nil {
+				return nil, fmt.Errorf("%s: %w", of.name, work.failure)
+			}
+			if len(w.findings) > 0 {
+				names = append(names, of.name)
 			}
 		}
 	}

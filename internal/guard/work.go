@@ -24,7 +24,8 @@ const (
 type Work struct {
 	strict, observed scan.Work
 
-	failed map[*rule]bool // rules that observe, and could not look at everything
+	failed  map[*rule]bool // rules that observe, and could not look at everything
+	failure error          // why the work has ended: of its context, or an *Unjudged
 }
 
 // NewWork returns the work on one side of an exchange.
@@ -60,9 +61,11 @@ func (u *Unjudged) Refusal() *openai.Error {
 func (w *Work) end(r *rule, err error) error {
 	switch {
 	case !errors.Is(err, scan.ErrSpent):
+		w.failure = err
 		return err
 	case r.isStrict():
-		return &Unjudged{r.name}
+		w.failure = &Unjudged{r.name}
+		return w.failure
 	}
 	if w.failed == nil {
 		w.failed = map[*rule]bool{}

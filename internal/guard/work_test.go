@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/scan"
 )
 
@@ -148,11 +150,11 @@ func TestNamesOfToolsAreCountedToo(t *testing.T) {
 	for i := range 1000 {
 		r.AllowedTools = append(r.AllowedTools, fmt.Sprintf("*a*a*%d", i))
 	}
-	body := `{"tools":[` + strings.Repeat(`{"type":"function","function":{"name":"`+strings.Repeat("a", 60)+`999"}},`, 200) + `{}]}`
-	_, err := set(t, r).Request(t.Context(), little(), []byte(body))
+	tools := slices.Repeat([]offered.Tool{{Kind: offered.Function, Name: strings.Repeat("a", 60) + "999"}}, 200)
+	_, err := set(t, r).Tools(t.Context(), little(), tools, Findings{})
 	require.ErrorAs(t, err, new(*Unjudged))
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	_, err = set(t, r).Request(ctx, NewWork(), []byte(body))
+	_, err = set(t, r).Tools(ctx, NewWork(), tools, Findings{})
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -18,9 +18,12 @@ import (
 const maxHeld = 64 << 10
 
 // A Guard judges the events of an answer. It may change an event, omit it or wait. It puts the events that it allows
-// into next. An error ends the answer.
+// into next. An error ends the answer. A guard that changes nothing only sees the events.
 type Guard interface {
 	Put(ctx context.Context, e chat.Event, next chat.Sink) error
+	Changes() bool
+	// Document judges an answer that has no events.
+	Document(ctx context.Context, body []byte) ([]byte, error)
 }
 
 // Options are the stages of a Pipeline.
@@ -42,6 +45,7 @@ type Pipeline struct {
 	tier      string
 	chunks    int
 	isWhole   bool
+	told      bool // there are events of what the answer says
 	hasOutput bool
 	hasEnded  bool
 }
@@ -134,9 +138,11 @@ func (p *Pipeline) Put(e chat.Event) {
 			p.tier = e.Text
 		}
 	case chat.KindEnd:
-		p.hasEnded = p.Guard == nil
+		p.hasEnded = !p.guarded()
+	case chat.KindBegin:
+		p.told = true
 	}
-	p.hasOutput = p.hasOutput || p.Guard == nil && e.HasContent()
+	p.hasOutput = p.hasOutput || !p.guarded() && e.HasContent()
 	if p.Meter != nil && (!p.isWhole || p.usage.CompletionTokens == 0) { // reported usage needs no counting
 		p.Meter.Put(e)
 	}
@@ -147,12 +153,40 @@ func (p *Pipeline) Put(e chat.Event) {
 		p.Writer.Put(e)
 		return
 	}
-	if !e.IsRaw() && p.err == nil {
-		e.Covered = false
+	if p.err == nil {
+		p.guard(e)
+	}
+}
+
+// guarded reports whether a guard may change the answer.
+func (p *Pipeline) guarded() bool { return p.Guard != nil && p.Guard.Changes() }
+
+// guard has the guard judge an event.
+func (p *Pipeline) guard(e chat.Event) {
+	switch {
+	case p.isWhole && !p.told && e.Kind == chat.KindChunk:
+		var body []byte
+		if body, p.err = p.Guard.Document(p.ctx, e.JSON); p.err == nil {
+			e.JSON = body
+			p.Writer.Put(e)
+		}
+	case !p.guarded():
+		p.Writer.Put(e)
+		if !e.IsRaw() {
+			p.err = p.Guard.Put(p.ctx, e, nothing{})
+		}
+	case !e.IsRaw():
+		e.Covered = e.Covered && p.isWhole && !p.told && (e.Kind == chat.KindUsage || e.Kind == chat.KindEnd)
 		p.err = p.Guard.Put(p.ctx, e, (*allowed)(p))
 		p.hasEnded = p.hasEnded || e.Kind == chat.KindEnd && p.err == nil
 	}
 }
+
+// nothing is a sink for events that were written already.
+type nothing struct{}
+
+// Put implements chat.Sink.
+func (nothing) Put(chat.Event) {}
 
 // allowed receives the events that the guard allows.
 type allowed Pipeline

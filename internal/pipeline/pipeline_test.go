@@ -152,6 +152,10 @@ type louder struct{ stop string }
 
 var errStopped = errors.New("stopped")
 
+func (l louder) Changes() bool { return true }
+
+func (l louder) Document(_ context.Context, body []byte) ([]byte, error) { return body, nil }
+
 func (l louder) Put(ctx context.Context, e chat.Event, next chat.Sink) error {
 	if e.Kind == chat.KindText {
 		if e.String() == l.stop {

@@ -52,13 +52,3 @@ func (w *Work) next(ctx context.Context) error {
 
 // Left returns how many steps are left.
 func (w *Work) Left() int64 { return w.left }
-
-// IsWord reports whether a character is one of words: a letter or a digit of ASCII, or an underscore.
-func IsWord(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// IsBorder reports whether a word begins or ends at a place of a text.
-func IsBorder(text string, at int) bool {
-	return (at > 0 && IsWord(text[at-1])) != (at < len(text) && IsWord(text[at]))
-}

@@ -2,52 +2,36 @@ package scan
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Words are words that are found in any case. They are immutable. They take about twice the memory of their texts.
+// Words are words that are found in any case, between borders of words. They are immutable. They take about twice the memory of their texts.
 type Words struct {
-	list  []word     // sorted, without duplicates
+	list  []string   // in one case, sorted, without duplicates
 	first [256]block // of the words that begin with a byte
 }
 
-// A word is found between borders of words, if its ends are letters themselves.
-type word struct {
-	text        string // in one case
-	begins, end bool   // a border is needed
-}
-
 // A block is a part of the list.
-type block struct {
-	from, to int
-	begins   bool // all of its words need a border before them
-}
+type block struct{ from, to int }
 
 // NewWords returns words. None may be empty.
 func NewWords(all []string) *Words {
-	w := &Words{list: make([]word, 0, len(all))}
+	w := &Words{list: make([]string, 0, len(all))}
 	for _, text := range all {
-		w.list = append(w.list, word{fold(text), IsWord(text[0]), IsWord(text[len(text)-1])})
+		w.list = append(w.list, fold(text))
 	}
-	sort.Slice(w.list, func(i, j int) bool { return w.list[i].text < w.list[j].text })
-	kept := w.list[:0]
-	for _, x := range w.list {
-		if n := len(kept); n > 0 && kept[n-1].text == x.text {
-			kept[n-1].begins, kept[n-1].end = kept[n-1].begins && x.begins, kept[n-1].end && x.end
-			continue
-		}
-		kept = append(kept, x)
-	}
-	w.list = kept
+	slices.Sort(w.list)
+	w.list = slices.Compact(w.list)
 	for i, x := range w.list {
-		b := &w.first[x.text[0]]
+		b := &w.first[x[0]]
 		if b.to == 0 {
-			*b = block{i, i, true}
+			b.from = i
 		}
-		b.to, b.begins = i+1, b.begins && x.begins
+		b.to = i + 1
 	}
 	return w
 }
@@ -73,7 +57,7 @@ func (w *Words) Find(ctx context.Context, work *Work, text string, found func(fr
 		} else {
 			c = lower(c)
 		}
-		if b := &w.first[c]; b.from < b.to && (!b.begins || IsBorder(text, i)) {
+		if b := &w.first[c]; b.from < b.to && IsBorder(text, i) {
 			to, read := w.longest(*b, text, i)
 			if steps += read; to > 0 {
 				found(i, to)
@@ -103,9 +87,8 @@ func (w *Words) longest(b block, text string, from int) (to, steps int) {
 			depth, steps = depth+1, steps+4
 		}
 		at += width
-		if b.from < b.to && len(w.list[b.from].text) == depth {
-			x := &w.list[b.from]
-			if (!x.begins || IsBorder(text, from)) && (!x.end || IsBorder(text, at)) {
+		if b.from < b.to && len(w.list[b.from]) == depth {
+			if IsBorder(text, at) {
 				to = at
 			}
 			b.from++
@@ -120,12 +103,12 @@ func (w *Words) narrow(b block, depth int, c byte) block {
 	if len(list) == 0 {
 		return b
 	}
-	if list[0].text[depth] == c && list[len(list)-1].text[depth] == c {
+	if list[0][depth] == c && list[len(list)-1][depth] == c {
 		return b
 	}
-	from := sort.Search(len(list), func(i int) bool { return list[i].text[depth] >= c })
-	n := sort.Search(len(list)-from, func(i int) bool { return list[from+i].text[depth] > c })
-	return block{from: b.from + from, to: b.from + from + n}
+	from := sort.Search(len(list), func(i int) bool { return list[i][depth] >= c })
+	n := sort.Search(len(list)-from, func(i int) bool { return list[from+i][depth] > c })
+	return block{b.from + from, b.from + from + n}
 }
 
 // fold returns a text as all texts that differ from it only in their case.

@@ -101,12 +101,13 @@ func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operat
 	if set == nil {
 		return nil
 	}
-	looked, err := set.Request(ctx, guard.NewWork(), body)
+	work := guard.NewWork()
+	looked, err := set.Request(ctx, work, body)
+	if err == nil && set.LimitsTools() && offers != nil {
+		_, err = set.Tools(ctx, work, offers.Tools, looked.Findings)
+	}
 	if err != nil {
 		return nil // the refusal says so
-	}
-	if set.LimitsTools() && offers != nil {
-		set.Tools(offers.Tools, looked.Findings)
 	}
 	all := looked.Findings.Texts()
 	for _, side := range []configv1.GuardSide{configv1.GuardSide_REQUESTS, configv1.GuardSide_ANSWERS} {

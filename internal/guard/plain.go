@@ -1,0 +1,223 @@
+package guard
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/modelgate/modelgate/internal/scan"
+)
+
+// maxUnescaped bounds how often escapes are taken away. Each time halves the backslashes of a text.
+const maxUnescaped = 6
+
+// A view is a text as its reader sees it: without the escapes of JSON, with ordinary spaces, dashes, dots and digits,
+// and without what is not seen. It knows where each of its bytes stands in the text.
+type view struct {
+	text string
+	at   []int // of each byte, and the end
+}
+
+// plain returns the view of a text. It is false if that is the text itself.
+func plain(text string) (view, bool) {
+	v := view{text: text}
+	if !isDressed(text) {
+		return v, false
+	}
+	for range maxUnescaped {
+		next := v.undress()
+		if v.at != nil {
+			for i, at := range next.at {
+				next.at[i] = v.at[at]
+			}
+		}
+		if v = next; strings.IndexByte(v.text, '\\') < 0 {
+			break
+		}
+	}
+	return v, true
+}
+
+// mayDress are the bytes that may stand in another form in a view.
+var mayDress = func() (may [256]bool) {
+	for c := range may {
+		may[c] = c >= utf8.RuneSelf || strings.IndexByte("\\*_`~-.", byte(c)) >= 0
+	}
+	return may
+}()
+
+// isDressed reports whether the view of a text may differ from it.
+func isDressed(text string) bool {
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if !mayDress[c] {
+			continue
+		}
+		switch {
+		case c == '\\':
+			return true
+		case c == '*' || c == '_' || c == '`' || c == '~':
+			if i > 0 && isDigit(text[i-1]) || i+1 < len(text) && isDigit(text[i+1]) {
+				return true
+			}
+		case c == '-' || c == '.':
+			if i > 1 && text[i-1] == ' ' && isDigit(text[i-2]) || i+2 < len(text) && text[i+1] == ' ' && isDigit(text[i+2]) {
+				return true
+			}
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRuneInString(text[i:])
+			if plainRune(r) != r {
+				return true
+			}
+			i += n - 1
+		}
+	}
+	return false
+}
+
+// undress takes one layer of escapes and everything else away.
+func (v *view) undress() view {
+	text := v.text
+	out := make([]byte, 0, len(text))
+	at := make([]int, 0, len(text)+1)
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == '\\':
+			r, n = escaped(text[i:])
+			if r != '\\' {
+				r = plainRune(r)
+			}
+		case r == utf8.RuneError && n == 1:
+			out, at = append(out, text[i]), append(at, i)
+			i++
+			continue
+		case r >= utf8.RuneSelf:
+			r = plainRune(r)
+		case r == '*', r == '`', r == '~':
+			r = -1
+		case r == '_':
+			r = underscore(out, text[i+1:])
+		}
+		if r >= '0' && r <= '9' {
+			out, at = closeUp(out, at)
+		}
+		if r >= 0 {
+			before := len(out)
+			out = utf8.AppendRune(out, r)
+			for range len(out) - before {
+				at = append(at, i)
+			}
+		}
+		i += n
+	}
+	return view{string(out), append(at, len(text))}
+}
+
+// escaped reads what a text begins with: an escape of JSON, or a backslash that is none.
+func escaped(text string) (r rune, n int) {
+	if len(text) < 2 {
+		return '\\', 1
+	}
+	switch text[1] {
+	case 'n':
+		return '\n', 2
+	case 't':
+		return '\t', 2
+	case 'r', 'b', 'f':
+		return '\r', 2
+	case '"', '/', '\\':
+		return rune(text[1]), 2
+	case 'u':
+		r := hexRune(text)
+		if r < 0 {
+			return '\\', 1
+		}
+		if utf16.IsSurrogate(r) {
+			if pair := utf16.DecodeRune(r, hexRune(text[6:])); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+		return r, 6
+	}
+	return '\\', 1
+}
+
+// hexRune reads an escape such as \u00fc; -1 if the text begins with none.
+func hexRune(text string) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	code, err := strconv.ParseUint(text[2:6], 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(code)
+}
+
+// underscore returns what an underscore is after some text and before some: emphasis, a dash between digits, or
+// itself.
+func underscore(before []byte, after string) rune {
+	first := len(before) == 0 || !scan.IsWord(before[len(before)-1]) && before[len(before)-1] < utf8.RuneSelf
+	after = strings.TrimLeft(after[:min(len(after), 8)], "_*`~")
+	last := after == "" || !scan.IsWord(after[0]) && after[0] < utf8.RuneSelf
+	switch {
+	case first || last:
+		return -1
+	case isDigit(before[len(before)-1]) && isDigit(after[0]):
+		return '-'
+	}
+	return '_'
+}
+
+// closeUp takes the spaces beside a dash or dot away that stands between the digits before and a digit that follows.
+func closeUp(out []byte, at []int) ([]byte, []int) {
+	from, mark := len(out), -1
+	for from > 0 && len(out)-from < 4 && strings.IndexByte(" -.", out[from-1]) >= 0 {
+		if from--; out[from] != ' ' {
+			if mark >= 0 {
+				return out, at
+			}
+			mark = from
+		}
+	}
+	if mark < 0 || len(out)-from < 2 || from == 0 || !isDigit(out[from-1]) {
+		return out, at
+	}
+	out[from], at[from] = out[mark], at[mark]
+	return out[:from+1], at[:from+1]
+}
+
+// plainRune returns the ordinary character for one that looks like it, or -1 for one that is not seen.
+func plainRune(r rune) rune {
+	switch {
+	case r < 0xA0:
+		return r
+	case r == 0xA0, r == 0x1680, r >= 0x2000 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
+		return ' '
+	case r == 0xAD, r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x2069, r == 0xFEFF,
+		r == 0xFE0E, r == 0xFE0F, r == 0x20E3:
+		return -1
+	case r >= 0x2010 && r <= 0x2015, r == 0x2212, r == 0x2043, r == 0xFE58, r == 0xFE63:
+		return '-'
+	case r == 0xB7, r == 0x2022, r == 0x2024, r == 0x2027, r == 0x30FB, r == 0x3002, r == 0xFF61:
+		return '.'
+	case r >= 0xFF01 && r <= 0xFF5E:
+		return r - 0xFEE0
+	case r < 0x660 || r > 0x1E959 || !unicode.Is(unicode.Nd, r):
+		return r
+	}
+	for _, in := range unicode.Nd.R16 {
+		if rune(in.Lo) <= r && r <= rune(in.Hi) {
+			return '0' + (r-rune(in.Lo))%10
+		}
+	}
+	for _, in := range unicode.Nd.R32 {
+		if rune(in.Lo) <= r && r <= rune(in.Hi) {
+			return '0' + (r-rune(in.Lo))%10
+		}
+	}
+	return r
+}
