@@ -88,6 +88,10 @@ func (k *Keeper) Run(ctx context.Context) {
 	for {
 		select {
 		case c := <-k.queue:
+			if ctx.Err() != nil {
+				k.flush(ctx, c)
+				return
+			}
 			k.send(ctx, c)
 			k.tell(false)
 		case <-ctx.Done():
@@ -99,10 +103,13 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// flush sends what waits when the process ends.
-func (k *Keeper) flush(ctx context.Context) {
+// flush sends what waits when the process ends, and what was taken already.
+func (k *Keeper) flush(ctx context.Context, taken ...*Capture) {
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
+	for _, c := range taken {
+		k.send(rest, c)
+	}
 	for {
 		select {
 		case c := <-k.queue:
