@@ -17,6 +17,9 @@ type ChatRequest struct {
 	Stream bool
 	// IncludeUsage is stream_options.include_usage.
 	IncludeUsage bool
+	// Translated means that the client speaks another dialect: the gateway made the request, and must not rely on what
+	// OpenAI's own clients know of the model.
+	Translated bool
 
 	sent     Object
 	carrier  Carrier

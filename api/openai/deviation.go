@@ -25,7 +25,7 @@ type deviations struct {
 
 // A Mark means that the messages or tools of a request have something that some vendors accept only in another form,
 // or not at all. The check records it, so that codecs need not search the request.
-type Mark uint8
+type Mark uint16
 
 // The marks of a request.
 const (
@@ -35,6 +35,8 @@ const (
 	MarkCacheControl                  // cache_control
 	MarkCustomTool                    // a tool of the type custom
 	MarkOtherTool                     // a tool of a type that chat completions do not have
+	MarkCalls                         // calls of tools, or their results
+	MarkStrange                       // an id of a call or a name of a tool that is not short, or not a plain word
 )
 
 // Marked reports whether the request has one of the marks.

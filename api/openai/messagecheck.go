@@ -54,6 +54,8 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		c.marks |= MarkThoughts
 	case "cache_control":
 		c.marks |= MarkCacheControl
+	case "tool_calls", "tool_call_id":
+		c.marks |= MarkCalls
 	}
 	if k == 'n' {
 		c.value()
@@ -85,7 +87,11 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		if k != '"' {
 			return WrongType(fmt.Sprintf("messages[%d].%s", n, name), "a string", k)
 		}
-		f.toolCallID = f.toolCallID || string(name) == "tool_call_id"
+		if string(name) == "tool_call_id" {
+			f.toolCallID = true
+			c.markStrange(c.value())
+			return nil
+		}
 	}
 	c.value()
 	return nil
@@ -102,7 +108,28 @@ var (
 // checkCalled checks the function of a call. Its arguments may be an object, as with some vendors.
 func checkCalled(c *cursor) error {
 	var got [1]jsontext.Value
-	return c.object(calledFields, got[:])
+	err := c.object(calledFields, got[:])
+	c.markStrange(got[0])
+	return err
+}
+
+// longestPlain is the length of an id or a name that every vendor takes.
+const longestPlain = 40
+
+// markStrange marks a request with an id or a name, as JSON, that some vendors refuse.
+func (c *cursor) markStrange(word jsontext.Value) {
+	if len(word) < len(`""`) {
+		return
+	}
+	s := word[1 : len(word)-1]
+	strange := len(s) == 0 || len(s) > longestPlain || s[0] >= '0' && s[0] <= '9' || s[0] == '-'
+	for _, b := range s {
+		plain := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-'
+		strange = strange || !plain
+	}
+	if strange {
+		c.marks |= MarkStrange
+	}
 }
 
 func checkCalls(c *cursor, n int) error {
@@ -121,6 +148,7 @@ func checkCalls(c *cursor, n int) error {
 		if err := c.object(callFields, got[:]); err != nil {
 			return err
 		}
+		c.markStrange(got[0])
 		c.out()
 	}
 	return nil

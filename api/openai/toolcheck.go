@@ -13,6 +13,7 @@ func checkFunction(c *cursor) error {
 	if err := c.object(functionFields, got[:]); err != nil {
 		return err
 	}
+	c.markStrange(got[0])
 	return c.notEmpty("name", got[0])
 }
 

@@ -372,7 +372,8 @@ func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
 		return encoded{}, errReleased
 	}
 	vendor := &t.Provider.Vendor
-	target := provider.Target{Config: t.Provider.Config, Model: t.Model, Unsent: unsent, Guarded: p.guarded}
+	target := provider.Target{Config: t.Provider.Config, Model: t.Model, Unsent: unsent, Guarded: p.guarded,
+		Mixed: slices.ContainsFunc(p.Targets, func(other Target) bool { return other.Provider.Vendor.Name != vendor.Name })}
 	if p.catalog != nil {
 		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
 	}

@@ -3,7 +3,7 @@ package offered
 import (
 	"maps"
 
-	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 )
 
 // Names returns the names of the tools, as policies see them. A type with a version comes without it, too.
@@ -76,7 +76,7 @@ func (c *Cover) name(name string) {
 		return
 	}
 	c.functions[name] = true
-	for _, sent := range turns.SentNames(name) {
+	for _, sent := range forms.SentTools(name) {
 		c.functions[sent] = true
 	}
 }

@@ -116,7 +116,14 @@ type Target struct {
 	Unsent bool
 	// Guarded means that a guardrail looks at the answer: it must come as events, and not pass as the vendor sends it.
 	Guarded bool
+	// Mixed means that the client's model has targets of other vendors too. What the client sends is not written for this
+	// one alone, and a session may come from another.
+	Mixed bool
 }
+
+// Fits reports whether a request is fitted to a vendor with OpenAI's own API: one that the gateway has translated, and
+// one that other vendors may have got too. What OpenAI's clients send to OpenAI alone stays as it is.
+func (t Target) Fits(r *openai.ChatRequest) bool { return r.Translated || t.Mixed }
 
 // Can returns the capabilities of the model.
 func (t Target) Can() *configv1.Capabilities { return t.Facts.GetCapabilities() }

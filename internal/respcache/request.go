@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
 	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/offered"
 )
@@ -74,6 +75,29 @@ func canonical(body []byte, to hash.Hash) {
 	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	for _, m := range members {
 		write(to, m.name)
+		if string(m.name) == `"system"` && bytes.Contains(m.value, []byte(compose.Billing)) {
+			prompt(gjson.ParseBytes(m.value), to)
+			continue
+		}
 		write(to, m.value)
 	}
+}
+
+// prompt writes the system prompt of a Messages request without what no answer depends on.
+func prompt(system gjson.Result, to hash.Hash) {
+	if system.Type == gjson.String {
+		write(to, []byte(compose.WithoutBilling(system.Str)))
+		return
+	}
+	system.ForEach(func(_, block gjson.Result) bool {
+		text := block.Get("text").Str
+		rest := compose.WithoutBilling(text)
+		switch {
+		case rest == text:
+			write(to, []byte(block.Raw))
+		case rest != "":
+			write(to, []byte(rest))
+		}
+		return true
+	})
 }

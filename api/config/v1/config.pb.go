@@ -4499,8 +4499,13 @@ type Capabilities struct {
 	BoundThinking *bool `protobuf:"varint,16,opt,name=bound_thinking,json=boundThinking,proto3,oneof" json:"bound_thinking,omitempty"`
 	// The vendor's own Responses API returns encrypted reasoning on request, and takes it back in the next turn.
 	EncryptedReasoning *bool `protobuf:"varint,17,opt,name=encrypted_reasoning,json=encryptedReasoning,proto3,oneof" json:"encrypted_reasoning,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// The model takes tools in chat completions while it reasons. Default true. If it does not, translated requests with
+	// tools go over the vendor's Responses API, or ask for no reasoning.
+	ChatToolsWithReasoning *bool `protobuf:"varint,18,opt,name=chat_tools_with_reasoning,json=chatToolsWithReasoning,proto3,oneof" json:"chat_tools_with_reasoning,omitempty"`
+	// Rules for the JSON Schemas of tools, if they are not the vendor's: moonshot, deepseek, openai or google.
+	SchemaRules   string `protobuf:"bytes,19,opt,name=schema_rules,json=schemaRules,proto3" json:"schema_rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Capabilities) Reset() {
@@ -4650,6 +4655,20 @@ func (x *Capabilities) GetEncryptedReasoning() bool {
 		return *x.EncryptedReasoning
 	}
 	return false
+}
+
+func (x *Capabilities) GetChatToolsWithReasoning() bool {
+	if x != nil && x.ChatToolsWithReasoning != nil {
+		return *x.ChatToolsWithReasoning
+	}
+	return false
+}
+
+func (x *Capabilities) GetSchemaRules() string {
+	if x != nil {
+		return x.SchemaRules
+	}
+	return ""
 }
 
 // A Price is in US dollars for a million tokens, written as decimals ("0.15"). An empty price equals the more general
@@ -7663,7 +7682,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\avendors\x18\x01 \x03(\tR\avendors\x12\x16\n" +
 	"\x06models\x18\x02 \x03(\tR\x06models\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
-	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\"\xef\b\n" +
+	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\"\xf0\t\n" +
 	"\fCapabilities\x12/\n" +
 	"\x11max_output_tokens\x18\x01 \x01(\x03H\x00R\x0fmaxOutputTokens\x88\x01\x01\x12*\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\x03H\x01R\rcontextTokens\x88\x01\x01\x127\n" +
@@ -7685,7 +7704,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"media_urls\x18\x0f \x01(\bH\vR\tmediaUrls\x88\x01\x01\x12*\n" +
 	"\x0ebound_thinking\x18\x10 \x01(\bH\fR\rboundThinking\x88\x01\x01\x124\n" +
-	"\x13encrypted_reasoning\x18\x11 \x01(\bH\rR\x12encryptedReasoning\x88\x01\x01\x1a:\n" +
+	"\x13encrypted_reasoning\x18\x11 \x01(\bH\rR\x12encryptedReasoning\x88\x01\x01\x12>\n" +
+	"\x19chat_tools_with_reasoning\x18\x12 \x01(\bH\x0eR\x16chatToolsWithReasoning\x88\x01\x01\x12!\n" +
+	"\fschema_rules\x18\x13 \x01(\tR\vschemaRules\x1a:\n" +
 	"\fBudgetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x14\n" +
@@ -7703,7 +7724,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\v_web_searchB\r\n" +
 	"\v_media_urlsB\x11\n" +
 	"\x0f_bound_thinkingB\x16\n" +
-	"\x14_encrypted_reasoning\"\xf6\x03\n" +
+	"\x14_encrypted_reasoningB\x1c\n" +
+	"\x1a_chat_tools_with_reasoning\"\xf6\x03\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +

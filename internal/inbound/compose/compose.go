@@ -133,6 +133,16 @@ func Bracketed(p jsontext.Pointer) string {
 	return at
 }
 
+// Chat parses a chat completion that was made of a request of another dialect.
+func Chat(by openai.Carrier, body []byte) (*openai.ChatRequest, error) {
+	r, err := by.ParseChatRequest(body)
+	if err != nil {
+		return nil, err
+	}
+	r.Translated = true
+	return r, nil
+}
+
 // Call appends a call of a function to the open list of tool_calls.
 func (b *Builder) Call(id, name, arguments string) {
 	b.Begin("{")

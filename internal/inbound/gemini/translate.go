@@ -31,7 +31,7 @@ func (r *request) translate() error {
 	}
 	common := len(b.Dst)
 	b.thinking()
-	own, err := r.sent.Carrier.ParseChatRequest(append(slices.Clone(b.Dst), '}'))
+	own, err := compose.Chat(r.sent.Carrier, append(slices.Clone(b.Dst), '}'))
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *request) translate() error {
 	}
 	b.Dst = b.Dst[:common]
 	b.Text("reasoning_effort", wish.Level())
-	r.plain, err = r.sent.Carrier.ParseChatRequest(append(b.Dst, '}'))
+	r.plain, err = compose.Chat(r.sent.Carrier, append(b.Dst, '}'))
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/internal/inbound/compose"
+	"github.com/modelgate/modelgate/internal/inbound/kinds"
 )
 
 // assistant appends a turn of the assistant. Work that Anthropic's own tools did in it means nothing to other vendors.
@@ -37,10 +38,9 @@ func (b *builder) assistant(place string, blocks content) error {
 			}
 			calls = append(calls, *k)
 		default:
-			if !isServerBlock(k.Type) {
-				return unknownTag(at, k.Type, assistantTags...)
+			if err := b.other(at, k, kinds.Blocks, assistantTags); err != nil {
+				return err
 			}
-			b.drop(at)
 		}
 	}
 	b.open("assistant", place)
@@ -50,12 +50,6 @@ func (b *builder) assistant(place string, blocks content) error {
 	b.calls(calls)
 	b.End("}")
 	return nil
-}
-
-// isServerBlock reports whether a block is of a tool that Anthropic runs itself.
-func isServerBlock(typ string) bool {
-	return typ == "server_tool_use" || strings.HasSuffix(typ, "_tool_result") && typ != "tool_result" ||
-		typ == "mcp_tool_use" || typ == "compaction" || typ == "fallback"
 }
 
 func (b *builder) drop(param string) {

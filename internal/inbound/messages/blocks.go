@@ -9,15 +9,20 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound/compose"
+	"github.com/modelgate/modelgate/internal/inbound/kinds"
 )
 
 // Expected tags of blocks, for errors.
 var (
 	userTags      = []string{"text", "image", "document", "search_result", "tool_result"}
 	assistantTags = []string{"text", "thinking", "redacted_thinking", "tool_use"}
-	resultTags    = []string{"text", "image", "document", "search_result"}
+	resultTags    = []string{"text", "image", "document", "search_result", "tool_reference"}
 	systemTags    = []string{"text"}
+	sourceTags    = []string{"text", "image"}
 )
+
+// sourceBlocks are the blocks of a document's content.
+var sourceBlocks = kinds.Table{"text": kinds.Blocks["text"], "image": kinds.Blocks["image"]}
 
 // open begins a message of the chat completion, which comes from a place of the client's request.
 func (b *builder) open(role, place string) {
@@ -27,10 +32,11 @@ func (b *builder) open(role, place string) {
 }
 
 func (b *builder) system() error {
-	if len(b.System) == 0 {
+	system := withoutBilling(b.System)
+	if len(system) == 0 {
 		return nil
 	}
-	return b.texts("system", "system", b.System)
+	return b.texts("system", "system", system)
 }
 
 // texts appends a message that has only text.
@@ -43,10 +49,9 @@ func (b *builder) texts(role, place string, blocks content) error {
 	}
 	b.Member("content", "[")
 	for i := range blocks {
-		if blocks[i].Type != "text" {
-			return unknownTag(fmt.Sprintf("%s.%d", place, i), blocks[i].Type, systemTags...)
+		if err := b.part(fmt.Sprintf("%s.%d", place, i), &blocks[i], kinds.SystemBlocks, systemTags); err != nil {
+			return err
 		}
-		b.textPart(&blocks[i])
 	}
 	b.End("]}")
 	return nil
@@ -62,6 +67,9 @@ func (b *builder) textPart(k *block) {
 // turn appends the messages of one turn.
 func (b *builder) turn(i int, m *message) error {
 	place := fmt.Sprintf("messages.%d", i)
+	if m.Role == "system" && (m.Content == nil || m.ClearAt == "next_user_message" && b.userAfter(i)) {
+		return nil // it says nothing to the model
+	}
 	if m.Content == nil {
 		return required(place + ".content")
 	}
@@ -111,7 +119,7 @@ func (b *builder) user(place string, blocks content) error {
 	for _, s := range shown {
 		b.textPart(&block{Text: "From the result of the tool call " + b.sent.Carrier.Bare(s.id) + ":"})
 		for i := range s.media {
-			if err := b.part(place, &s.media[i], resultTags); err != nil {
+			if err := b.part(place, &s.media[i], kinds.ResultBlocks, resultTags); err != nil {
 				return err
 			}
 		}
@@ -120,10 +128,11 @@ func (b *builder) user(place string, blocks content) error {
 		if blocks[i].Type == "tool_result" {
 			continue
 		}
-		if err := b.part(fmt.Sprintf("%s.content.%d", place, i), &blocks[i], userTags); err != nil {
+		if err := b.part(fmt.Sprintf("%s.content.%d", place, i), &blocks[i], kinds.Blocks, userTags); err != nil {
 			return err
 		}
 	}
+	b.orEmpty()
 	b.End("]}")
 	return nil
 }
@@ -160,14 +169,13 @@ func (b *builder) result(place string, k *block) (media content, err error) {
 		case "image", "document":
 			media = append(media, blocks[i])
 		default:
-			if err := b.part(fmt.Sprintf("%s.content.%d", place, i), &blocks[i], resultTags); err != nil {
+			err := b.part(fmt.Sprintf("%s.content.%d", place, i), &blocks[i], kinds.ResultBlocks, resultTags)
+			if err != nil {
 				return nil, err
 			}
 		}
 	}
-	if b.Dst[len(b.Dst)-1] == '[' {
-		b.textPart(&block{})
-	}
+	b.orEmpty()
 	b.End("]")
 	b.Raw("cache_control", k.CacheControl)
 	b.End("}")
@@ -187,20 +195,27 @@ func inner(place string, v jsontext.Value) (content, error) {
 }
 
 // part appends a block of the user as a part.
-func (b *builder) part(place string, k *block, expected []string) error {
+func (b *builder) part(place string, k *block, table kinds.Table, expected []string) error {
 	switch k.Type {
 	case "text":
 		b.textPart(k)
+		return nil
+	case "tool_addition", "tool_removal", "tool_reference", "browser_state":
+		b.textPart(&block{Text: b.told(k), CacheControl: k.CacheControl})
+		return nil
+	}
+	if table[k.Type].Decision == "" {
+		return unknownTag(place, k.Type, expected...)
+	}
+	switch k.Type {
 	case "image":
 		return b.image(place, k)
 	case "document":
 		return b.document(place, k)
 	case "search_result":
 		return b.searchResult(place, k)
-	default:
-		return unknownTag(place, k.Type, expected...)
 	}
-	return nil
+	return b.other(place, k, table, expected)
 }
 
 func (b *builder) image(place string, k *block) error {
@@ -242,7 +257,8 @@ func (b *builder) document(place string, k *block) error {
 		}
 		b.textPart(&block{Text: titled(k, "")})
 		for i := range blocks {
-			if err := b.part(fmt.Sprintf("%s.source.content.%d", place, i), &blocks[i], []string{"text", "image"}); err != nil {
+			err := b.part(fmt.Sprintf("%s.source.content.%d", place, i), &blocks[i], sourceBlocks, sourceTags)
+			if err != nil {
 				return err
 			}
 		}
@@ -282,7 +298,7 @@ func (b *builder) searchResult(place string, k *block) error {
 	}
 	b.textPart(&block{Text: titled(&block{Title: k.Title}, k.Source.URL), CacheControl: k.CacheControl})
 	for i := range blocks {
-		if err := b.part(fmt.Sprintf("%s.content.%d", place, i), &blocks[i], systemTags); err != nil {
+		if err := b.part(fmt.Sprintf("%s.content.%d", place, i), &blocks[i], kinds.SystemBlocks, systemTags); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package messages
 import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/provider/forms"
+	"strings"
 )
 
 // call takes in the beginning of a call.
@@ -59,13 +61,22 @@ func (w *stream) openCall(i int) {
 	w.open, w.live, c.written = toolBlock, i, true
 	w.event("content_block_start")
 	w.buf = append(w.buf, `,"content_block":{"type":"tool_use","id":`...)
-	w.buf = openai.AppendString(w.buf, c.id)
+	w.buf = openai.AppendString(w.buf, blockID(c.id))
 	w.buf = openai.AppendString(append(w.buf, `,"name":`...), c.name)
 	w.buf = append(w.buf, `,"input":{}}}`+"\n\n"...)
 	if len(c.held) > 0 {
 		w.inputDelta(string(c.held))
 		c.held = nil
 	}
+}
+
+// blockID returns the id of a call as Anthropic's API takes it back. Ids with data have that form already.
+func blockID(id string) string {
+	if id == "" || strings.Contains(id, openai.CarriedMark) {
+		return id
+	}
+	form := forms.Form{Chars: forms.Identifier, Min: 1}
+	return form.Fit(id)
 }
 
 func (w *stream) inputDelta(text string) {

@@ -72,7 +72,7 @@ func appendContent(dst []byte, c *chat.Choice) []byte {
 	for i := range c.Calls {
 		call := &c.Calls[i]
 		next(`{"type":"tool_use","id":`)
-		dst = openai.AppendString(dst, call.ID)
+		dst = openai.AppendString(dst, blockID(call.ID))
 		dst = openai.AppendString(append(dst, `,"name":`...), call.Name)
 		dst = append(appendInput(append(dst, `,"input":`...), call.Arguments), '}')
 	}

@@ -42,6 +42,7 @@ type body struct {
 type message struct {
 	Role    string  `json:"role"`
 	Content content `json:"content"`
+	ClearAt string  `json:"clear_at"` // of a system message
 }
 
 type metadata struct {
@@ -94,6 +95,18 @@ type block struct {
 	Signature    string         `json:"signature"`
 	Data         string         `json:"data"`
 	CacheControl jsontext.Value `json:"cache_control"`
+	ToolName     string         `json:"tool_name"`     // of a reference to a tool
+	Tool         toolChange     `json:"tool"`          // of a change of the tools
+	Tabs         jsontext.Value `json:"tabs"`          // of the state of a browser
+	StateChanges jsontext.Value `json:"state_changes"` // likewise
+}
+
+// A toolChange names a tool that is added or removed, or defines it.
+type toolChange struct {
+	Type       string         `json:"type"`
+	Name       string         `json:"name"`
+	ServerName string         `json:"server_name"`
+	Definition jsontext.Value `json:"definition"`
 }
 
 // A blockSource is where an image or a document comes from. That of a search result is a string.
@@ -178,8 +191,9 @@ type request struct {
 	// own is the chat completion with Anthropic's members that say how the model thinks. Codecs that translate read
 	// them. Others get plain, which has only OpenAI's.
 	own, plain *openai.ChatRequest
-	places     []string // of the messages of the chat completion, in the client's request
-	dropped    []string // members that no vendor but Anthropic knows
+	places     []string         // of the messages of the chat completion, in the client's request
+	dropped    []string         // members that no vendor but Anthropic knows
+	added      []jsontext.Value // tools that messages define
 }
 
 func parse(h inbound.Head, data []byte) (inbound.Request, error) {

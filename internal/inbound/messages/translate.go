@@ -33,7 +33,7 @@ func (r *request) translate() error {
 		b.End("}")
 	}
 	b.Raw("cache_control", r.CacheControl)
-	own, err := r.sent.Carrier.ParseChatRequest(append(slices.Clone(b.Dst), '}'))
+	own, err := compose.Chat(r.sent.Carrier, append(slices.Clone(b.Dst), '}'))
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (r *request) translate() error {
 	if wish.Param != "" {
 		b.Text("reasoning_effort", wish.Level())
 	}
-	r.plain, err = r.sent.Carrier.ParseChatRequest(append(b.Dst, '}'))
+	r.plain, err = compose.Chat(r.sent.Carrier, append(b.Dst, '}'))
 	return err
 }
 
@@ -93,7 +93,7 @@ func (b *builder) common() error {
 	if err := b.system(); err != nil {
 		return err
 	}
-	for i := range b.Messages {
+	for i := b.compacted(); i < len(b.Messages); i++ {
 		if err := b.turn(i, &b.Messages[i]); err != nil {
 			return err
 		}
@@ -151,9 +151,9 @@ func (b *builder) format() error {
 }
 
 func (b *builder) tools() error {
-	if len(b.Tools) > 0 {
+	if all := slices.Concat(b.Tools, b.added); len(all) > 0 {
 		b.Member("tools", "[")
-		for i, raw := range b.Tools {
+		for i, raw := range all {
 			if err := b.tool(i, raw); err != nil {
 				return err
 			}

@@ -3,17 +3,15 @@ package responses
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/modelgate/modelgate/api/openai"
-)
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
-// ignored are items of tools that OpenAI runs, which mean nothing to other vendors.
-var ignored = map[string]bool{
-	"web_search_call": true, "file_search_call": true, "code_interpreter_call": true, "image_generation_call": true,
-	"mcp_list_tools": true, "mcp_call": true, "mcp_approval_request": true, "mcp_approval_response": true,
-	"compaction": true,
-}
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/inbound/kinds"
+)
 
 // A turn is what the assistant said and called without anybody between: one message of a chat completion.
 type turn struct {
@@ -25,38 +23,133 @@ type turn struct {
 
 // item appends an item.
 func (b *builder) item(at string, i *item) error {
-	switch typ := cmp.Or(i.Type, "message"); typ {
+	typ := cmp.Or(i.Type, "message")
+	kind, known := kinds.Items[typ]
+	switch {
+	case !known:
+		return openai.BadRequest(at+".type", openai.CodeInvalidValue,
+			"Invalid value: '%s'. This type of '%s' is not supported by this model's provider.", typ, at)
+	case typ == "item_reference":
+		return openai.BadRequest(at, openai.CodeUnsupportedParameter,
+			"'%s' refers to a stored item, which is not supported: the operator of this gateway has not turned on that it stores responses. Send the item itself.", at)
+	case kind.Decision == kinds.Refused:
+		return openai.BadRequest(at, openai.CodeUnsupportedParameter,
+			"'%s' of the type '%s' is not supported by this model's provider: %s.", at, typ, kind.Note)
+	case kind.Decision == kinds.Dropped:
+		b.drop(at)
+		return nil
+	}
+	switch typ {
 	case "message":
 		return b.message(at, i)
+	case "agent_message":
+		return b.agentMessage(at, i)
 	case "reasoning":
 		b.turn.begun = true
 		for _, p := range append(i.Summary, i.Content...) {
 			b.turn.reasoning.WriteString(p.Text)
 		}
+		return nil
+	case "additional_tools":
+		b.addTools(at, i.Tools)
+		return nil
 	case "function_call", "custom_tool_call":
-		switch {
-		case i.CallID == "":
-			return missing(at + ".call_id")
-		case i.Name == "":
-			return missing(at + ".name")
-		case typ == "custom_tool_call":
-			i.Arguments = string(append(openai.AppendString([]byte(`{"input":`), i.Input), '}'))
-		}
-		b.turn.begun = true
-		b.turn.calls = append(b.turn.calls, *i)
-	case "function_call_output", "custom_tool_call_output":
-		return b.output(at, i)
-	case "item_reference":
-		return openai.BadRequest(at, openai.CodeUnsupportedParameter,
-			"'%s' refers to a stored item, which is not supported: the operator of this gateway has not turned on that it stores responses. Send the item itself.", at)
-	default:
-		if !ignored[typ] {
-			return openai.BadRequest(at+".type", openai.CodeInvalidValue,
-				"Invalid value: '%s'. This type of '%s' is not supported by this model's provider.", typ, at)
-		}
-		b.drop(at)
+		return b.call(at, i)
+	case "tool_search_output":
+		b.addTools(at, i.Tools)
+		i.Output = content{{Type: "input_text", Text: foundTools(i.Tools)}}
 	}
+	if strings.HasSuffix(typ, "_output") {
+		return b.output(at, i)
+	}
+	b.clientCall(at, i)
 	return nil
+}
+
+// call adds a call of a function or a custom tool to the turn of the assistant.
+func (b *builder) call(at string, i *item) error {
+	switch {
+	case i.CallID == "":
+		return missing(at + ".call_id")
+	case i.Name == "":
+		return missing(at + ".name")
+	case i.Type == "custom_tool_call":
+		i.Arguments = text(append(openai.AppendString([]byte(`{"input":`), i.Input), '}'))
+	}
+	b.turn.begun = true
+	b.turn.calls = append(b.turn.calls, *i)
+	return nil
+}
+
+// clientCall adds a call of a tool that the client ran. Of one without an id nothing can be said.
+func (b *builder) clientCall(at string, i *item) {
+	i.CallID = cmp.Or(i.CallID, i.ID)
+	of := clientToolOf(i.Type)
+	if i.CallID == "" || of.typ == "tool_search" && i.Execution == "server" {
+		b.drop(at)
+		b.left = append(b.left, i.CallID)
+		return
+	}
+	i.Name = of.typ
+	switch of.member {
+	case "action":
+		i.Arguments = text(i.Action)
+	case "operation":
+		i.Arguments = text(i.Operation)
+	}
+	b.turn.begun = true
+	b.turn.calls = append(b.turn.calls, *i)
+}
+
+// addTools takes tools that an item brings.
+func (b *builder) addTools(at string, tools []jsontext.Value) {
+	for n, t := range tools {
+		b.brought = append(b.brought, placed{fmt.Sprintf("%s.tools[%d]", at, n), t})
+	}
+}
+
+// foundTools says which tools a search has found.
+func foundTools(tools []jsontext.Value) string {
+	var names []string
+	for _, t := range tools {
+		eachTool(gjson.Parse("["+string(t)+"]"), func(namespace string, t gjson.Result) {
+			names = append(names, qualified(namespace, cmp.Or(t.Get("name").Str, t.Get("type").Str)))
+		})
+	}
+	if len(names) == 0 {
+		return "No tool was found."
+	}
+	return "These tools can be used now: " + strings.Join(names, ", ")
+}
+
+// agentMessage appends what another agent of the client said, as a message of the user with its author.
+func (b *builder) agentMessage(at string, i *item) error {
+	head := "Message from the agent " + i.Author
+	if i.Recipient != "" {
+		head += " to " + i.Recipient
+	}
+	parts := content{{Type: "input_text", Text: head + ":"}}
+	for n, p := range i.Content {
+		if kinds.Parts[p.Type].Decision == kinds.Dropped {
+			b.drop(fmt.Sprintf("%s.content[%d]", at, n))
+			continue
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) == 2 && isText(&parts[1]) {
+		parts = content{{Type: "input_text", Text: head + ":\n" + parts[1].Text}}
+	}
+	b.endTurn()
+	b.Begin(`{"role":"user"`)
+	if err := b.content(at+".content", parts); err != nil {
+		return err
+	}
+	b.End("}")
+	return nil
+}
+
+func isText(p *part) bool {
+	return p.Type == "input_text" || p.Type == "output_text" || p.Type == "text"
 }
 
 func missing(at string) error {
@@ -68,7 +161,11 @@ func (b *builder) message(at string, i *item) error {
 	case "assistant":
 		b.turn.begun = true
 		for n, p := range i.Content {
-			if p.Type != "output_text" && p.Type != "refusal" && p.Type != "input_text" && p.Type != "text" {
+			if kinds.Parts[p.Type].Decision == kinds.Dropped {
+				b.drop(fmt.Sprintf("%s.content[%d]", at, n))
+				continue
+			}
+			if p.Type != "refusal" && !isText(&p) {
 				return unknownPart(fmt.Sprintf("%s.content[%d]", at, n), p.Type)
 			}
 			b.turn.said = append(b.turn.said, p)
@@ -110,7 +207,7 @@ func (b *builder) endTurn() {
 	if len(t.calls) > 0 {
 		b.Member("tool_calls", "[")
 		for i := range t.calls {
-			b.Call(t.calls[i].CallID, qualified(t.calls[i].Namespace, t.calls[i].Name), t.calls[i].Arguments)
+			b.Call(t.calls[i].CallID, qualified(t.calls[i].Namespace, t.calls[i].Name), string(t.calls[i].Arguments))
 		}
 		b.End("]")
 	}
@@ -121,18 +218,34 @@ func (b *builder) endTurn() {
 // output appends the result of a call. OpenAI's chat completions take only text as a result: what else there is goes
 // into a message of the user.
 func (b *builder) output(at string, i *item) error {
+	if i.Type != "function_call_output" && i.Type != "custom_tool_call_output" {
+		i.CallID = cmp.Or(i.CallID, i.ID)
+		if i.CallID == "" || slices.Contains(b.left, i.CallID) {
+			b.drop(at)
+			return nil
+		}
+	}
 	if i.CallID == "" {
 		return missing(at + ".call_id")
 	}
 	b.endTurn()
 	var text strings.Builder
 	var others content
-	for _, p := range i.Output {
-		if p.Type == "input_text" || p.Type == "output_text" {
+	for n := range i.Output {
+		p := &i.Output[n]
+		switch {
+		case isText(p):
 			text.WriteString(p.Text)
-		} else {
-			others = append(others, p)
+		case p.Type == "" && i.Type == "shell_call_output":
+			p.appendShell(&text)
+		case kinds.Parts[p.Type].Decision == kinds.Dropped:
+			b.drop(fmt.Sprintf("%s.output[%d]", at, n))
+		default:
+			others = append(others, *p)
 		}
+	}
+	if text.Len() == 0 && i.Type == "apply_patch_call_output" {
+		text.WriteString(i.Status)
 	}
 	b.Begin(`{"role":"tool"`)
 	b.String("tool_call_id", i.CallID)
@@ -142,6 +255,22 @@ func (b *builder) output(at string, i *item) error {
 		b.shown = append(b.shown, shown{at + ".output", i.CallID, others})
 	}
 	return nil
+}
+
+// appendShell appends what a command in a shell has written, and how it ended.
+func (p *part) appendShell(text *strings.Builder) {
+	for _, written := range []string{p.Stdout, p.Stderr} {
+		text.WriteString(written)
+		if written != "" && !strings.HasSuffix(written, "\n") {
+			text.WriteByte('\n')
+		}
+	}
+	switch p.Outcome.Type {
+	case "exit":
+		fmt.Fprintf(text, "(exit code %d)\n", p.Outcome.ExitCode)
+	case "timeout":
+		text.WriteString("(timeout)\n")
+	}
 }
 
 // A shown has the parts of a result that are not text.
@@ -177,6 +306,9 @@ func (b *builder) content(at string, parts content) error {
 			return err
 		}
 	}
+	if b.Dst[len(b.Dst)-1] == '[' { // no part is left
+		b.Begin(`{"type":"text","text":""}`)
+	}
 	b.End("]")
 	return nil
 }
@@ -187,7 +319,7 @@ func (b *builder) part(at string, p *part) error {
 		b.Begin(`{"type":"text"`)
 		b.String("text", p.Text)
 		b.End("}")
-	case "input_image":
+	case "input_image", "computer_screenshot":
 		if p.ImageURL == "" {
 			return byID(at)
 		}
@@ -204,8 +336,19 @@ func (b *builder) part(at string, p *part) error {
 		b.Text("filename", p.Filename)
 		b.String("file_data", data)
 		b.End("}}")
+	case "input_audio":
+		b.Begin(`{"type":"input_audio"`)
+		b.Raw("input_audio", p.InputAudio)
+		b.End("}")
+	case "refusal":
+		b.Begin(`{"type":"text"`)
+		b.String("text", p.Refusal)
+		b.End("}")
 	default:
-		return unknownPart(at, p.Type)
+		if kinds.Parts[p.Type].Decision != kinds.Dropped {
+			return unknownPart(at, p.Type)
+		}
+		b.drop(at)
 	}
 	return nil
 }

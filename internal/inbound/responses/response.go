@@ -22,25 +22,27 @@ type response struct {
 	tools    map[string]tool // those that are not plain functions, by the names of the functions that stand for them
 }
 
-// A tool is a custom tool, or a function of a namespace.
+// A tool is a custom tool, a tool that the client runs, or a function of a namespace.
 type tool struct {
 	kind            itemKind
 	namespace, name string
+	client          *clientTool
 }
 
 func newResponse(asked chat.Asked) response {
 	r := response{asked: asked, tools: map[string]tool{}}
-	gjson.GetBytes(asked.Echo, "tools").ForEach(func(_, t gjson.Result) bool {
-		switch name := t.Get("name").Str; t.Get("type").Str {
-		case "custom":
-			r.tools[name] = tool{kind: customItem, name: name}
-		case "namespace":
-			for _, inner := range t.Get("tools").Array() {
-				function := inner.Get("name").Str
-				r.tools[qualified(name, function)] = tool{kind: callItem, namespace: name, name: function}
+	eachListed(asked.Echo, func(list gjson.Result) {
+		eachTool(list, func(namespace string, t gjson.Result) {
+			name, custom, client := t.Get("name").Str, t.Get("type").Str == "custom", clientRun(t)
+			switch {
+			case client != nil:
+				r.tools[client.typ] = tool{kind: clientItem, name: client.typ, client: client}
+			case custom:
+				r.tools[qualified(namespace, name)] = tool{kind: customItem, namespace: namespace, name: name}
+			case namespace != "":
+				r.tools[qualified(namespace, name)] = tool{kind: callItem, namespace: namespace, name: name}
 			}
-		}
-		return true
+		})
 	})
 	return r
 }
@@ -64,11 +66,12 @@ const (
 	reasoningItem
 	callItem
 	customItem
+	clientItem
 )
 
 // prefixes are those of the ids of items.
 var prefixes = [...]string{
-	textItem: "msg_", refusalItem: "msg_", reasoningItem: "rs_", callItem: "fc_", customItem: "ctc_",
+	textItem: "msg_", refusalItem: "msg_", reasoningItem: "rs_", callItem: "fc_", customItem: "ctc_", clientItem: "",
 }
 
 // An output is an item of the answer.
@@ -77,6 +80,7 @@ type output struct {
 	index       int
 	id          string
 	callID      string // of a call
+	client      *clientTool
 	namespace   string
 	name        string
 	text        []byte // or the arguments of a call
@@ -96,7 +100,10 @@ func (r *response) addCall(id, name string) *output {
 		t = tool{kind: callItem, name: name}
 	}
 	o := r.add(t.kind)
-	o.callID, o.namespace, o.name = id, t.namespace, t.name
+	o.callID, o.namespace, o.name, o.client = id, t.namespace, t.name, t.client
+	if o.client != nil {
+		o.id = o.client.prefix + o.id
+	}
 	return o
 }
 
@@ -233,6 +240,8 @@ func (o *output) appendJSON(dst []byte, status string) []byte {
 		dst = append(dst, `,"type":"function_call"`...)
 	case customItem:
 		dst = append(dst, `,"type":"custom_tool_call"`...)
+	case clientItem:
+		dst = openai.AppendString(append(dst, `,"type":`...), o.client.call)
 	default:
 		dst = append(dst, `,"type":"message","role":"assistant","content":[`...)
 		if whole {
@@ -241,10 +250,17 @@ func (o *output) appendJSON(dst []byte, status string) []byte {
 		dst = append(dst, ']')
 	}
 	dst = openai.AppendString(append(dst, `,"status":`...), status)
-	if o.kind != callItem && o.kind != customItem {
+	if o.kind < callItem {
 		return append(dst, '}')
 	}
 	dst = openai.AppendString(append(dst, `,"call_id":`...), o.callID)
+	if o.kind == clientItem {
+		arguments := o.text
+		if !whole {
+			arguments = []byte(o.client.before)
+		}
+		return append(o.client.appendCall(dst, arguments), '}')
+	}
 	dst = openai.AppendString(append(dst, `,"name":`...), o.name)
 	if o.namespace != "" {
 		dst = openai.AppendString(append(dst, `,"namespace":`...), o.namespace)

@@ -75,8 +75,12 @@ func returned(by openai.Carrier, data []byte) []byte {
 	}
 	s := openai.Stripper{By: by, Body: data}
 	gjson.GetBytes(data, "input").ForEach(func(_, item gjson.Result) bool {
-		id := item.Get("call_id")
-		s.Strip(id.Index, id.Raw, id.Str)
+		first, second := item.Get("id"), item.Get("call_id") // some results have the id of their call in id
+		if first.Index > second.Index {
+			first, second = second, first
+		}
+		s.Strip(first.Index, first.Raw, first.Str)
+		s.Strip(second.Index, second.Raw, second.Str)
 		return true
 	})
 	return s.Stripped()
@@ -101,8 +105,8 @@ func (c compaction) Encode(v *provider.Provider, t provider.Target) (provider.Re
 	if t.Guarded {
 		return provider.Request{}, nil, notGuarded()
 	}
-	return provider.Request{Path: compact, Header: http.Header{"Content-Type": {jsonType}}, Body: c.WithModel(t.Model)},
-		nil, nil
+	return provider.Request{Path: compact, Header: http.Header{"Content-Type": {jsonType}},
+		Body: nativeBody(c.NativeRequest, t, v.Name)}, nil, nil
 }
 
 // notGuarded is the error of a request whose answer a guardrail must look at, and cannot.
@@ -151,8 +155,8 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 		if t.Guarded {
 			return provider.Request{}, nil, notGuarded()
 		}
-		return provider.Request{Path: path, Header: http.Header{"Content-Type": {jsonType}}, Body: r.WithModel(t.Model)},
-			nil, nil
+		return provider.Request{Path: path, Header: http.Header{"Content-Type": {jsonType}},
+			Body: nativeBody(r.NativeRequest, t, v.Name)}, nil, nil
 	}
 	if v.Chat == nil {
 		return provider.Request{}, nil, dialect.NotServed(t, "/v1"+path)
@@ -226,13 +230,36 @@ type item struct {
 	CallID    string  `json:"call_id"`
 	Name      string  `json:"name"`
 	Namespace string  `json:"namespace"`
-	Arguments string  `json:"arguments"`
+	Arguments text    `json:"arguments"`
 	Input     string  `json:"input"`  // of a custom tool call
 	Output    content `json:"output"` // of a call
 	Summary   content `json:"summary"`
+
+	Status    string           `json:"status"`
+	Action    jsontext.Value   `json:"action"`    // of a call of a shell or a computer
+	Operation jsontext.Value   `json:"operation"` // of a call that applies a patch
+	Execution string           `json:"execution"` // of a search for tools
+	Tools     []jsontext.Value `json:"tools"`
+	Author    string           `json:"author"`
+	Recipient string           `json:"recipient"`
 }
 
-// content is a list of parts. A string is one part of text.
+// text is a string, or any other value as its JSON.
+type text string
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() == '"' {
+		return json.UnmarshalDecode(dec, (*string)(t))
+	}
+	v, err := dec.ReadValue()
+	if v.Kind() != 'n' {
+		*t = text(v)
+	}
+	return err
+}
+
+// content is a list of parts. A string is one part of text, and an object is one part.
 type content []part
 
 type part struct {
@@ -245,6 +272,17 @@ type part struct {
 	Filename string `json:"filename"`
 	FileData string `json:"file_data"`
 	FileURL  string `json:"file_url"`
+
+	InputAudio jsontext.Value `json:"input_audio"`
+	Stdout     string         `json:"stdout"` // of a command in a shell
+	Stderr     string         `json:"stderr"`
+	Outcome    outcome        `json:"outcome"`
+}
+
+// An outcome says how a command in a shell ended.
+type outcome struct {
+	Type     string `json:"type"`
+	ExitCode int64  `json:"exit_code"`
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -258,7 +296,12 @@ func (in *input) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (c *content) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != '"' {
+	switch dec.PeekKind() {
+	case '"':
+	case '{':
+		*c = make(content, 1)
+		return json.UnmarshalDecode(dec, &(*c)[0])
+	default:
 		return json.UnmarshalDecode(dec, (*[]part)(c))
 	}
 	*c = content{{Type: "input_text"}}

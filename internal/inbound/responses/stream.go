@@ -199,7 +199,7 @@ func (w *stream) arguments(e *chat.Event) {
 	}
 	o, text := w.calls[e.Call], e.String()
 	o.text = append(o.text, text...)
-	if o.kind == customItem || text == "" {
+	if o.kind != callItem || text == "" {
 		return
 	}
 	w.of("response.function_call_arguments.delta", o)
@@ -207,13 +207,17 @@ func (w *stream) arguments(e *chat.Event) {
 }
 
 func (w *stream) endCall(o *output) {
-	if o.kind == customItem {
+	switch o.kind {
+	case clientItem: // it has no events of its own
+		w.item("response.output_item.done", "completed", o)
+		return
+	case customItem:
 		o.text = []byte(customInput(o.text))
 		w.of("response.custom_tool_call_input.delta", o)
 		w.buf = append(openai.AppendString(append(w.buf, `,"delta":`...), string(o.text)), "}\n\n"...)
 		w.of("response.custom_tool_call_input.done", o)
 		w.buf = openai.AppendString(append(w.buf, `,"input":`...), string(o.text))
-	} else {
+	default:
 		w.of("response.function_call_arguments.done", o)
 		w.buf = openai.AppendString(append(w.buf, `,"name":`...), o.name)
 		w.buf = openai.AppendString(append(w.buf, `,"arguments":`...), string(o.text))

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,8 +41,16 @@ type builder struct {
 	carrier openai.Carrier
 	sent    *body
 	dropped []string
-	turn    turn    // of the assistant, until somebody else speaks
-	shown   []shown // of the results of calls, until somebody speaks
+	turn    turn     // of the assistant, until somebody else speaks
+	shown   []shown  // of the results of calls, until somebody speaks
+	brought []placed // tools of items
+	left    []string // ids of calls that were left out
+}
+
+// A placed is a tool at a place in the request.
+type placed struct {
+	at   string
+	tool jsontext.Value
 }
 
 func newBuilder(by openai.Carrier, data []byte) (*builder, error) {
@@ -143,7 +152,7 @@ func (b *builder) translate() (*openai.ChatRequest, error) {
 		b.Raw(m.name, m.value)
 	}
 	b.End("}")
-	return b.carrier.ParseChatRequest(b.Dst)
+	return compose.Chat(b.carrier, b.Dst)
 }
 
 func (b *builder) format() {
@@ -165,52 +174,96 @@ func (b *builder) format() {
 	}
 }
 
-// tools appends the tools. A custom tool becomes a function with one string, and a namespace becomes its functions.
-// Tools that OpenAI runs pass as they are: codecs know them, or refuse them by name.
+// tools appends the tools, also those of items. A custom tool and a tool that the client runs become functions, and a
+// namespace becomes its tools. Tools that OpenAI runs pass as they are: codecs know them, or refuse them by name.
 func (b *builder) tools() error {
-	if len(b.sent.Tools) > 0 {
-		b.Member("tools", "[")
-	}
+	all := make([]placed, 0, len(b.sent.Tools)+len(b.brought))
 	for i, raw := range b.sent.Tools {
-		t := gjson.ParseBytes(raw)
-		switch t.Get("type").Str {
-		case "function":
-			b.function("", t)
-		case "namespace":
-			for _, inner := range t.Get("tools").Array() {
-				b.function(t.Get("name").Str, inner)
-			}
-		case "custom":
-			b.Begin(`{"type":"function","function":{`)
-			b.Raw("name", jsontext.Value(t.Get("name").Raw))
-			b.Text("description", customDescription(t))
-			b.Member("parameters", customParameters)
-			b.End("}}")
-		case "":
-			return openai.BadRequest(fmt.Sprintf("tools[%d].type", i), openai.CodeMissingRequiredParameter,
-				"Missing required parameter: 'tools[%d].type'.", i)
-		default:
-			b.Begin(string(raw))
-		}
+		all = append(all, placed{fmt.Sprintf("tools[%d]", i), raw})
 	}
-	if len(b.sent.Tools) > 0 {
+	all = append(all, b.brought...)
+	begun, known := false, map[string]bool{}
+	for _, p := range all {
+		list := gjson.Parse("[" + string(p.tool) + "]")
+		switch t := list.Get("0"); {
+		case t.Get("type").Str == "":
+			return openai.BadRequest(p.at+".type", openai.CodeMissingRequiredParameter,
+				"Missing required parameter: '%s.type'.", p.at)
+		case t.Get("type").Str == "tool_search" && clientRun(t) == nil:
+			b.drop(p.at) // all tools are sent
+			continue
+		}
+		eachTool(list, func(namespace string, t gjson.Result) {
+			name := qualified(namespace, t.Get("name").Str)
+			if name != "" && known[name] {
+				return
+			}
+			known[name] = true
+			if !begun {
+				begun = true
+				b.Member("tools", "[")
+			}
+			b.tool(namespace, t)
+		})
+	}
+	if begun {
 		b.End("]")
 	}
-	choice := gjson.ParseBytes(b.sent.ToolChoice)
+	return b.choice()
+}
+
+// tool appends a tool.
+func (b *builder) tool(namespace string, t gjson.Result) {
+	client := clientRun(t)
 	switch {
+	case t.Get("type").Str == "custom":
+		b.Begin(`{"type":"function","function":{`)
+		b.String("name", qualified(namespace, t.Get("name").Str))
+		b.Text("description", customDescription(t))
+		b.Member("parameters", customParameters)
+		b.End("}}")
+	case client != nil:
+		b.Begin(`{"type":"function","function":{`)
+		b.String("name", client.typ)
+		b.String("description", cmp.Or(t.Get("description").Str, client.description))
+		b.Raw("parameters", jsontext.Value(cmp.Or(t.Get("parameters").Raw, client.parameters)))
+		b.End("}}")
+	case t.Get("type").Str == "function" || namespace != "":
+		b.function(namespace, t)
+	default:
+		b.Begin(t.Raw)
+	}
+}
+
+func (b *builder) choice() error {
+	choice := gjson.ParseBytes(b.sent.ToolChoice)
+	switch typ := choice.Get("type").Str; {
 	case choice.Type == gjson.String:
 		b.String("tool_choice", choice.Str)
-	case choice.IsObject() && (choice.Get("type").Str == "function" || choice.Get("type").Str == "custom"):
-		b.Member("tool_choice", `{"type":"function","function":{`)
-		b.String("name", choice.Get("name").Str)
-		b.End("}}")
-	case choice.IsObject() && choice.Get("type").Str == "allowed_tools":
+	case !choice.IsObject():
+	case typ == "allowed_tools":
 		b.allowed(choice)
-	case choice.IsObject():
-		return openai.BadValue("tool_choice", "The tool '%s' cannot be chosen at this model's provider.",
-			choice.Get("type").Str)
+	case chosen(choice) != "":
+		b.Member("tool_choice", `{"type":"function","function":{`)
+		b.String("name", chosen(choice))
+		b.End("}}")
+	default:
+		return openai.BadValue("tool_choice", "The tool '%s' cannot be chosen at this model's provider.", typ)
 	}
 	return nil
+}
+
+// chosen returns the name of the function that stands for a tool of a choice, or "".
+func chosen(t gjson.Result) string {
+	switch typ := t.Get("type").Str; typ {
+	case "function", "custom":
+		return qualified(t.Get("namespace").Str, t.Get("name").Str)
+	default:
+		if c := clientRun(t); c != nil || typ == "tool_search" {
+			return typ
+		}
+	}
+	return ""
 }
 
 func (b *builder) function(namespace string, t gjson.Result) {
@@ -242,7 +295,7 @@ func (b *builder) allowed(choice gjson.Result) {
 	b.Member("tools", "[")
 	for _, t := range choice.Get("tools").Array() {
 		b.Begin(`{"type":"function","function":{`)
-		b.String("name", t.Get("name").Str)
+		b.String("name", cmp.Or(chosen(t), t.Get("name").Str))
 		b.End("}}")
 	}
 	b.End("]}}")

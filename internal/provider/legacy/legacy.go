@@ -58,6 +58,7 @@ func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
+	tools.Translated = r.Translated
 	return c.inner.Encode(tools, t)
 }
 

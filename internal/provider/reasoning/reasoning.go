@@ -204,3 +204,24 @@ func check(param, effort string) error {
 	return openai.BadRequest(param, openai.CodeUnsupportedValue,
 		"Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
 }
+
+// Nearest returns the effort of a model that is nearest to the one that is asked for, and rather more than less. It
+// returns "" if the model has nothing near it, such as only high for none: its default then counts.
+func Nearest(asked string, has []string) string {
+	want := slices.Index(efforts, asked)
+	if want < 0 || slices.Contains(has, asked) {
+		return asked
+	}
+	best, distance := "", len(efforts)
+	for _, e := range has {
+		at := slices.Index(efforts, e)
+		if d := max(at-want, want-at); at >= 0 && (d < distance || d == distance && at > want) {
+			best, distance = e, d
+		}
+	}
+	low := slices.Index(efforts, "low")
+	if asked == None && distance > low || best == None && want >= low {
+		return ""
+	}
+	return best
+}

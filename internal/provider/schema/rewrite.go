@@ -5,9 +5,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
-
-	"github.com/modelgate/modelgate/api/openai"
 )
 
 // IsObject reports whether a schema accepts only objects.
@@ -53,107 +50,72 @@ func Closed(text jsontext.Value) (jsontext.Value, bool) {
 	if !IsObject(text) {
 		return nil, false
 	}
-	out, ok := closed(make([]byte, 0, len(text)+len(text)/4), string(text), MaxDepth)
-	if !ok || recursive(text) {
+	c := &cleaner{rules: rules[claude], references: NewReferences(text)}
+	out := c.schema(text, MaxDepth)
+	if c.failed || recursive(text) {
 		return nil, false
 	}
 	return out, true
 }
 
-// A closing is the state of a schema that is rewritten.
-type closing struct {
-	typ           string
-	hasProperties bool
-	closed        bool   // the schema itself excludes other members
-	combined      bool   // other schemas may define the members
-	hints         []byte // keywords that are not enforced, as members of an object that is still open
-	description   string // as JSON
-	describedAt   int    // the end of the description in the output
-}
-
-// closed appends one schema with its subschemas, down to depth levels.
-func closed(dst []byte, text string, depth int) ([]byte, bool) {
-	if depth == 0 {
-		return dst, false
-	}
-	if text == "" || text[0] != '{' {
-		return append(dst, text...), text == "true" // which is any value; there is no way to say none
-	}
-	var c closing
-	ok := true
-	dst = append(dst, '{')
-	eachMember(text, func(name, v string) bool {
-		dst, ok = c.member(dst, name, v, depth)
-		return ok
-	})
-	if !ok {
-		return dst, false
-	}
-	if strings.Contains(c.typ, `"object"`) || c.typ == "" && c.hasProperties {
-		if !c.hasProperties && !c.closed && !c.combined {
-			return dst, false // any members are allowed
-		}
-		dst = append(begin(dst, "additionalProperties"), "false"...)
-	}
-	return append(c.describe(dst), '}'), true
-}
-
-func (c *closing) member(dst []byte, name, v string, depth int) ([]byte, bool) {
-	switch name {
+// ofClaude is the Member of the rules for schemas that Claude's vendors enforce.
+func ofClaude(m *Member) Fate {
+	switch m.Name {
 	case "properties", "$defs", "definitions":
-		c.hasProperties = c.hasProperties || name == "properties"
-		return closedEach(begin(dst, name), v, depth-1)
+		if m.Value.Kind() != '{' {
+			return Fail
+		}
+		return Each
 	case "items":
-		return closed(begin(dst, name), v, depth-1)
-	case "anyOf", "allOf":
-		c.combined = true
-		return closedEach(begin(dst, name), v, depth-1)
-	case "oneOf":
-		c.combined = true
-		return closedEach(begin(dst, "anyOf"), v, depth-1)
+		if m.Value.Kind() == '[' {
+			return Fail
+		}
+		return One
+	case "anyOf", "allOf", "oneOf":
+		if m.Name == "oneOf" {
+			m.Name = "anyOf"
+		}
+		if m.Value.Kind() != '[' {
+			return Fail
+		}
+		return All
 	case "additionalProperties":
-		c.closed = v == "false"
-		return dst, c.closed
+		if string(m.Value) != "false" {
+			return Fail
+		}
+		return Keep
 	case "patternProperties", "propertyNames", "not", "if", "then", "else", "prefixItems", "dependentSchemas",
 		"unevaluatedProperties":
-		return dst, false
+		return Fail
 	case "$schema", "$id", "examples":
-		return dst, true
+		return Drop
 	case "description":
-		if v == "" || v[0] != '"' {
-			return dst, true
+		if m.Value.Kind() != '"' {
+			return Drop
 		}
-		dst = append(begin(dst, name), v...)
-		c.description, c.describedAt = v, len(dst)
-		return dst, true
-	case "type":
-		c.typ = v
-	case "$ref":
-		c.combined = true
-	case "enum", "const", "title", "default", "required":
-	default:
-		if !enforced(name, v) {
-			if c.hints == nil {
-				c.hints = append(c.hints, '{')
-			}
-			c.hints = append(begin(c.hints, name), v...)
-			return dst, true
-		}
+		return Keep
+	case "type", "$ref", "enum", "const", "title", "default", "required":
+		return Keep
 	}
-	return append(begin(dst, name), v...), true
+	if enforced(m.Name, string(m.Value)) {
+		return Keep
+	}
+	return Hint
 }
 
-// describe appends the keywords that are not enforced to the description.
-func (c *closing) describe(dst []byte) []byte {
-	if c.hints == nil {
-		return dst
+// closeObject closes an object. One that takes any members cannot be closed.
+func closeObject(members []Member) ([]Member, bool) {
+	has := func(name string) bool { return Find(members, name) != nil }
+	typ, closed := string(Find(members, "type")), has("additionalProperties")
+	isObject := strings.Contains(typ, `"object"`) || typ == "" && has("properties")
+	if isObject && !closed && !has("properties") && !has("anyOf") && !has("allOf") && !has("$ref") {
+		return members, false
 	}
-	hint := string(append(c.hints, '}'))
-	if c.description == "" {
-		return openai.AppendString(begin(dst, "description"), hint)
+	members = slices.DeleteFunc(members, func(m Member) bool { return m.Name == "additionalProperties" })
+	if isObject {
+		members = append(members, Member{"additionalProperties", jsontext.Value("false")})
 	}
-	told := openai.AppendString(nil, gjson.Parse(c.description).Str+"\n\n"+hint)
-	return slices.Replace(dst, c.describedAt-len(c.description), c.describedAt, told...)
+	return members, true
 }
 
 // enforced reports whether vendors enforce a keyword with this value.
@@ -166,40 +128,4 @@ func enforced(name, v string) bool {
 		return slices.Contains(formats, strings.Trim(v, `"`))
 	}
 	return false
-}
-
-// closedEach appends an object or an array of schemas.
-func closedEach(dst []byte, text string, depth int) ([]byte, bool) {
-	if text == "" || text[0] != '{' && text[0] != '[' {
-		return dst, false
-	}
-	ok, isObject := true, text[0] == '{'
-	dst = append(dst, text[0])
-	eachMember(text, func(name, v string) bool {
-		switch {
-		case isObject:
-			dst = begin(dst, name)
-		case dst[len(dst)-1] != '[':
-			dst = append(dst, ',')
-		}
-		dst, ok = closed(dst, v, depth)
-		return ok
-	})
-	if isObject {
-		return append(dst, '}'), ok
-	}
-	return append(dst, ']'), ok
-}
-
-// eachMember calls f for the members of an object or the elements of an array, until it returns false.
-func eachMember(text string, f func(name, v string) bool) {
-	gjson.Result{Type: gjson.JSON, Raw: text}.ForEach(func(name, v gjson.Result) bool { return f(name.Str, v.Raw) })
-}
-
-// begin begins a member of the open object. Its value follows.
-func begin(dst []byte, name string) []byte {
-	if dst[len(dst)-1] != '{' {
-		dst = append(dst, ',')
-	}
-	return append(openai.AppendString(dst, name), ':')
 }

@@ -55,14 +55,33 @@ func (b *builder) system(m *openai.Message, param string, answered bool) error {
 		return err
 	}
 	texts = cacheLast(texts, m.CacheControl)
-	if b.options.InlineSystem && b.open && answered {
+	switch {
+	case !b.open && len(b.results)+len(b.out.Turns) == 0:
+		b.out.System = append(b.out.System, texts...)
+	case b.options.InlineSystem && b.open && answered:
 		b.close()
 		b.out.Turns = append(b.out.Turns, Turn{Role: System, Parts: texts})
-		return nil
+	default: // see Marked
+		for i := range texts {
+			texts[i].Text = Marked(texts[i].Text)
+		}
+		b.open, b.rest = true, append(b.rest, texts...)
 	}
-	b.out.System = append(b.out.System, texts...)
 	return nil
 }
+
+// Marked returns a system message in the middle of a conversation as text of the user, for vendors that have no such
+// role there. It must not move to the head: each new one would change the beginning of the prompt, and the vendor
+// would find no prefix in its cache. The vendors, and why:
+//
+//   - Claude before 4.8, at Anthropic, Bedrock and Vertex AI: they refuse the role system among messages.
+//   - Claude from 4.8 on takes it between a user's turn and the assistant's (InlineSystem); elsewhere it is text.
+//   - Gemini has one system instruction, and no role for others.
+//   - Bedrock's Converse has system blocks apart from messages.
+//   - Mistral wants the system message first, and refuses one after the assistant's turn.
+//   - Cohere takes it between a user's turn and the assistant's (InlineSystem); elsewhere it is text.
+//   - Vendors of OpenAI's dialect have the role: the message stays as it is.
+func Marked(text string) string { return "<system-message>\n" + text + "\n</system-message>" }
 
 // assistant begins the assistant's turn, or adds to it. A message without text and calls is ignored.
 func (b *builder) assistant(m *openai.Message, param string) error {

@@ -1,25 +1,20 @@
 package turns
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 )
 
-// maxIdentifier is the length that every vendor accepts for a tool's name and a call's id.
-const maxIdentifier = 64
-
-// Names renames tools whose names a vendor would refuse, and maps them back to the client's names. The zero value
-// accepts names of 1 to 64 letters, digits, dashes and underscores. It is not safe for concurrent use until all names
-// were added.
+// Names renames tools whose names a vendor would refuse, and maps them back to the client's names. It is not safe for
+// concurrent use until all names were added.
 type Names struct {
-	// BeginWithLetter requires a letter or an underscore as the first character.
-	BeginWithLetter bool
+	// Form is that of the vendor's names of tools. The zero value is Identifier's.
+	Form forms.Form
 
 	original map[string]string // by the sent name; only of renamed tools
 	used     []string          // sent names of calls in the conversation, each once
@@ -29,8 +24,8 @@ type Names struct {
 // Sent returns the name to send for a tool.
 func (n *Names) Sent(name string) string {
 	sent := Identifier(name)
-	if n.BeginWithLetter && (sent[0] == '-' || sent[0] >= '0' && sent[0] <= '9') {
-		sent = Identifier("_" + name + " ") // the blank makes it different from a tool with that underscore
+	if n.Form != (forms.Form{}) {
+		sent = n.Form.Fit(name)
 	}
 	if sent != name {
 		if n.original == nil {
@@ -57,6 +52,9 @@ func (n *Names) Use(name string) string {
 // Used returns the sent names of the tools that the conversation calls, each once and in order.
 func (n *Names) Used() []string { return n.used }
 
+// Renames reports whether any name was changed.
+func (n *Names) Renames() bool { return n != nil && len(n.original) > 0 }
+
 // Client returns the client's name of a tool.
 func (n *Names) Client(sent string) string {
 	if n != nil {
@@ -70,33 +68,7 @@ func (n *Names) Client(sent string) string {
 // Identifier returns s if it has 1 to 64 letters, digits, dashes and underscores. For any other string it returns a
 // valid identifier that is stable and unique for the string.
 func Identifier(s string) string {
-	if isIdentifier(s) {
-		return s
-	}
-	clean := make([]byte, 0, maxIdentifier)
-	for _, r := range s {
-		switch {
-		case len(clean) == maxIdentifier:
-		case isIdentifierRune(r):
-			clean = append(clean, byte(r))
-		default:
-			clean = append(clean, '_')
-		}
-	}
-	sum := sha256.Sum256([]byte(s))
-	suffix := "_" + hex.EncodeToString(sum[:4])
-	return string(clean[:min(len(clean), maxIdentifier-len(suffix))]) + suffix
-}
-
-func isIdentifier(s string) bool {
-	if s == "" || len(s) > maxIdentifier {
-		return false
-	}
-	return strings.IndexFunc(s, func(r rune) bool { return !isIdentifierRune(r) }) < 0
-}
-
-func isIdentifierRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+	return forms.Form{Chars: forms.Identifier, Min: 1, Max: 64}.Fit(s)
 }
 
 // ID is an Options.ID for vendors that require identifiers as ids, each once in a conversation. Clients may repeat
@@ -117,12 +89,4 @@ func Arguments(s string) jsontext.Value {
 		return v
 	}
 	return append(openai.AppendString([]byte(`{"_raw":`), s), '}')
-}
-
-// SentNames returns the names, other than its own, under which a vendor may get a tool.
-func SentNames(name string) []string {
-	if isIdentifier(name) && name[0] != '-' && (name[0] < '0' || name[0] > '9') {
-		return nil
-	}
-	return []string{Identifier(name), Identifier("_" + name + " ")}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/provider/forms"
 )
 
 func TestPitfall51NamesAreRenamedAndNamedBack(t *testing.T) {
@@ -13,11 +15,11 @@ func TestPitfall51NamesAreRenamedAndNamedBack(t *testing.T) {
 	given := []string{"plain", "with-dash_1", "a.b", "a b", "größe", "", long, long + "x", "9lives", "-x", "_9lives",
 		strings.Repeat("7", 64)}
 	for _, letter := range []bool{false, true} {
-		n := Names{BeginWithLetter: letter}
+		n := Names{Form: forms.Form{Chars: forms.Identifier, Min: 1, Max: 64, Letter: letter}}
 		sent := map[string]bool{}
 		for _, name := range given {
 			s := n.Use(name)
-			require.True(t, isIdentifier(s), "%q became %q", name, s)
+			require.True(t, n.Form.Takes(s), "%q became %q", name, s)
 			require.False(t, letter && (s[0] == '-' || s[0] >= '0' && s[0] <= '9'), "%q became %q", name, s)
 			require.False(t, sent[s], "%q became %q, which another is already", name, s)
 			sent[s] = true

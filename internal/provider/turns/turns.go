@@ -30,8 +30,8 @@ const NotExecuted = "The tool call was not executed."
 
 // Options are the requirements of a vendor.
 type Options struct {
-	// InlineSystem keeps a system message in the middle if it is between a user's turn and the assistant's. All others
-	// are moved to Conversation.System.
+	// InlineSystem keeps a system message in the middle as one if it is between a user's turn and the assistant's. All
+	// others after the first turn become text of the user: see Marked.
 	InlineSystem bool
 	// ID returns the id to send for the client's id, which occurrence-1 earlier calls have used. Nil sends ids unchanged.
 	ID func(id string, occurrence int) string
@@ -45,7 +45,7 @@ type Options struct {
 
 // A Conversation is the content of the messages.
 type Conversation struct {
-	System []Part // text of system and developer messages, in order
+	System []Part // text of system and developer messages before all others, in order
 	Turns  []Turn // turns of the user and of the assistant alternate
 }
 

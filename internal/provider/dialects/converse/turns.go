@@ -1,7 +1,6 @@
 package converse
 
 import (
-	"crypto/sha256"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -60,13 +60,7 @@ func (e *encoder) callID(id string, occurrence int) string {
 	if !e.family.shortIDs {
 		return id
 	}
-	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	sum := sha256.Sum256([]byte(id))
-	short := make([]byte, 9)
-	for i := range short {
-		short[i] = alphabet[int(sum[i])%len(alphabet)]
-	}
-	return string(short)
+	return forms.Nine().Fit(id)
 }
 
 // say adds a message.

@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 	"github.com/modelgate/modelgate/internal/provider/reasoning"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
@@ -54,7 +55,7 @@ func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Ans
 		return nil, nil, err
 	}
 	e := &encoder{service: s, body: r, chat: chat, drop: t.Drops(), can: t.Can(),
-		names: turns.Names{BeginWithLetter: true}}
+		names: turns.Names{Form: forms.Of("gemini").Tool}}
 	e.readOthers()
 	// The order matters: what is the vendor's own goes before what is translated, and the format depends on the tools.
 	for _, step := range []func() error{e.refused, e.sampling, e.output, e.conversation, e.tools, e.format, e.thinking} {

@@ -162,13 +162,13 @@ func TestSchemasDoNotGrowWithoutMeasure(t *testing.T) {
 			strings.Replace(next, "/d0", "/d", 1) + `}}`
 	}
 	start := time.Now()
-	require.Less(t, len(cleaned([]byte(in+`}}`))), 3*maxClean)
+	require.Less(t, len(cleaned([]byte(in+`}}`))), 3*256<<10)
 	require.Less(t, time.Since(start), 5*time.Second)
 	nested := `{"type":"string"}`
 	for range 1000 {
 		nested = `{"items":` + nested + `}`
 	}
-	require.Contains(t, string(cleaned([]byte(nested))), anything)
+	require.Contains(t, string(cleaned([]byte(nested))), `{"type":"object"}`)
 }
 
 func TestPitfall28AStreamRequestAnsweredWithOneObject(t *testing.T) {

@@ -199,12 +199,15 @@ func TestConversation(t *testing.T) {
 func TestSystemMessages(t *testing.T) {
 	const between = `"messages":[{"role":"system","content":"a"},{"role":"user","content":"x"},{"role":"developer","content":[{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"y"},{"role":"system","content":"c"},{"role":"user","content":"z"}]`
 	testRules(t, []rule{
-		{name: "TestPitfall59 they are hoisted, in order, with their cache breakpoints", members: between, path: "system",
-			want: `[{"type":"text","text":"a"},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}},{"type":"text","text":"c"}]`},
+		{name: "TestPitfall59 the first is the system's", members: between, path: "system",
+			want: `[{"type":"text","text":"a"}]`},
+		{name: "TestPitfall59 others stay where they stand, with their cache breakpoints", members: between,
+			path: "messages.0.content.1",
+			want: `{"type":"text","text":"<system-message>\nb\n</system-message>","cache_control":{"type":"ephemeral"}}`},
 		{name: "TestPitfall59 a model that takes one after the user's turn gets it there", model: newest, members: between,
 			path: "messages.#.role", want: `["user","system","assistant","user"]`},
-		{name: "TestPitfall59 and only there", model: newest, members: between, path: "system",
-			want: `[{"type":"text","text":"a"},{"type":"text","text":"c"}]`},
+		{name: "TestPitfall59 and only there", model: newest, members: between, path: "messages.3.content.0.text",
+			want: `"<system-message>\nc\n</system-message>"`},
 	})
 }
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/jsonwalk"
@@ -25,14 +25,15 @@ type Native struct {
 }
 
 // EncodeNative returns the vendor's request for r. A model goes into the body, unless it is empty. A version likewise,
-// and then the betas too. Members in without are left out.
-func EncodeNative(vendor string, r provider.NativeRequest, model, version string, without ...string) Native {
+// and then the betas too. Members in without are left out. Can says what the model can do.
+func EncodeNative(vendor string, r provider.NativeRequest, can *configv1.Capabilities, model, version string,
+	without ...string) Native {
 	out := Native{}
 	var all bool
 	if out.Betas, all = Betas(vendor, jsontext.Value(openai.AppendString(nil, r.Betas))); !all {
 		out.Dropped = append(out.Dropped, "anthropic-beta")
 	}
-	src := returned(r.Body, r.Carrier)
+	src := returned(r.Body, r.Carrier, can.GetInlineSystem())
 	dst := append(make([]byte, 0, len(src)+128), '{')
 	dst = text(dst, "anthropic_version", version)
 	if version != "" {
@@ -55,69 +56,6 @@ func EncodeNative(vendor string, r provider.NativeRequest, model, version string
 	})
 	out.Body = append(dst, '}')
 	return out
-}
-
-// returned takes out of a conversation what the gateway added to answers of other vendors, and Claude's vendors
-// refuse: thinking without a signature, and data in the ids of calls.
-func returned(body []byte, by openai.Carrier) []byte {
-	if !bytes.Contains(body, []byte(`"signature"`)) && !openai.HasCarried(body) {
-		return body
-	}
-	var all struct {
-		Messages []struct {
-			Content jsontext.Value            `json:"content"`
-			Others  map[string]jsontext.Value `json:",embed"`
-		} `json:"messages"`
-		Others map[string]jsontext.Value `json:",embed"`
-	}
-	if json.Unmarshal(body, &all) != nil {
-		return body
-	}
-	changed := false
-	for i := range all.Messages {
-		m := &all.Messages[i]
-		var blocks []jsontext.Value
-		if json.Unmarshal(m.Content, &blocks) != nil {
-			continue // a string
-		}
-		kept := blocks[:0]
-		for _, b := range blocks {
-			out, keep := returnedBlock(b, by)
-			changed = changed || !keep || len(out) != len(b)
-			if keep {
-				kept = append(kept, out)
-			}
-		}
-		if len(kept) == 0 && len(blocks) > 0 {
-			kept = append(kept, jsontext.Value(`{"type":"text","text":"."}`)) // a message must not be empty
-		}
-		m.Content, _ = json.Marshal(kept) // values that were read
-	}
-	if !changed {
-		return body
-	}
-	out, err := json.Marshal(&all, json.Deterministic(true))
-	if err != nil {
-		return body
-	}
-	return out
-}
-
-// returnedBlock returns a block as Claude's vendors take it, and whether they do.
-func returnedBlock(b jsontext.Value, by openai.Carrier) (jsontext.Value, bool) {
-	root := gjson.ParseBytes(b)
-	switch root.Get("type").Str {
-	case "thinking":
-		return b, root.Get("signature").Str != ""
-	case "tool_use", "tool_result":
-		for _, name := range []string{"id", "tool_use_id"} {
-			full := root.Get(name).Str
-			if id := by.Bare(full); id != full {
-				return bytes.Replace(b, openai.AppendString(nil, full), openai.AppendString(nil, id), 1), true
-			}
-		}
-	}
-	return b, true
 }
 
 // A NativeAnswer reads answers for clients of the dialect. It implements provider.Answer. Beside the events it gives

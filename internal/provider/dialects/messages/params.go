@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -85,7 +86,7 @@ func (e *encoder) user() {
 		e.dropped("metadata")
 		break
 	}
-	e.out.UserID = id
+	e.out.UserID = forms.Of("anthropic").User.Fit(id)
 }
 
 // serviceTier maps OpenAI's names. The vendor's auto takes what was committed for priority first, and there is no more

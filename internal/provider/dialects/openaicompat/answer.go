@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // A shape is how answers of an operation name themselves.
@@ -29,11 +30,12 @@ var (
 type answer struct {
 	dialect    *Dialect
 	shape      *shape
-	choices    int  // how many the client asked for
-	asReceived bool // nothing is corrected
-	mended     bool // but for what OpenAI's SDKs would fail on
-	renamed    bool // the client knows the model by another name than the provider does
-	forced     bool // the gateway asked for usage, not the client
+	choices    int          // how many the client asked for
+	asReceived bool         // nothing is corrected
+	mended     bool         // but for what OpenAI's SDKs would fail on
+	renamed    bool         // the client knows the model by another name than the provider does
+	forced     bool         // the gateway asked for usage, not the client
+	names      *turns.Names // the client's names of tools that were renamed, or nil
 }
 
 // Decode implements provider.Answer. White space before the object is no part of it: DeepSeek and OpenRouter keep

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // A call is one element of tool_calls, of a message or of a delta. Its members are JSON, and nil where they are
@@ -87,6 +88,7 @@ type callID struct {
 	answer       string
 	choice, call int
 	carried      *carrier // what the first call must bring back, or nil
+	names        *turns.Names
 }
 
 // idOr returns the call's id. One that the vendor gave none is named by the id of the answer, so that no two of a
@@ -204,6 +206,7 @@ func (s *callStates) appendDelta(dst, list []byte, id callID) []byte {
 			return
 		}
 		c := readCall(data)
+		c.named(id.names)
 		known := s.find(&c)
 		if known == nil && len(*s) >= provider.MaxOpen {
 			return // the answer fails

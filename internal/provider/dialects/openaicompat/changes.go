@@ -18,8 +18,10 @@ type Changes struct {
 	target  provider.Target
 	edits   []openai.Edit
 	dropped []string
-	room    [4]openai.Edit
-	name    [48]byte // for the name of the model
+	// adjusted are the parameters whose values were replaced by the nearest ones.
+	adjusted []string
+	room     [4]openai.Edit
+	name     [48]byte // for the name of the model
 }
 
 func newChanges(o *openai.Object, d *Dialect, t provider.Target) *Changes {
@@ -98,7 +100,9 @@ func (c *Changes) request(path string) provider.Request {
 	if len(c.edits) > 0 && !c.target.Unsent {
 		body = c.object.Edit(c.edits...)
 	}
-	return c.dialect.newRequest(path, c.target, body, c.dropped)
+	sent := c.dialect.newRequest(path, c.target, body, c.dropped)
+	sent.Adjusted = c.adjusted
+	return sent
 }
 
 // model names the model as the provider does.

@@ -105,7 +105,7 @@ func TestMessagesOfAStrictVendor(t *testing.T) {
 		`[{"role":"assistant","reasoning_content":"so","content":"x","reasoning":"other","name":""}]`:                              `[{"role":"assistant","reasoning":"so","content":"x"}]`,
 		`[{"role":"assistant","content":null,"refusal":"no"},{"refusal":"no","role":"assistant"}]`:                                 `[{"role":"assistant","content":"no"},{"content":"no","role":"assistant"}]`,
 		`[{"role":"assistant","reasoning":"other","content":"x","reasoning_content":"so"}]`:                                        `[{"role":"assistant","reasoning":"other","content":"x"}]`,
-		`[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":""}}]}]`: `[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":""}}]}]`,
+		`[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":""}}]}]`: `[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"The tool call was not executed."}]`,
 	} {
 		req, _, err := New(dialect).Encode(parse(t, `{"model":"m","messages":`+in+`}`), provider.Target{Model: "m"})
 		require.NoError(t, err, in)

@@ -101,7 +101,8 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 		before := len(dst)
 		dst = append(dst, `,"tool_calls":[`...)
 		written := len(dst)
-		if dst = state.calls.appendDelta(dst, said.calls, callID{s.id, index, 0, state.carried}); len(dst) == written {
+		id := callID{s.id, index, 0, state.carried, s.names}
+		if dst = state.calls.appendDelta(dst, said.calls, id); len(dst) == written {
 			dst = dst[:before]
 		} else {
 			dst = append(dst, ']')

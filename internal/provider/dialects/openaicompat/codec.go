@@ -102,6 +102,9 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 	}
 	changes.model(r.Model)
 	forced := changes.streamOptions(r.Stream, r.IncludeUsage)
+	if r.Translated || d.AsReceived && t.Fits(r) {
+		changes.effort()
+	}
 	if err := changes.parameters(); err != nil {
 		return provider.Request{}, nil, err
 	}
@@ -115,6 +118,7 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 	if err := changes.tools(); err != nil {
 		return provider.Request{}, nil, err
 	}
+	names := changes.fit(r)
 	if d.NoSchemas {
 		changes.schema()
 	}
@@ -125,6 +129,9 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 	}
 	a := d.answer(&chatShape, r.Model, t, forced)
 	a.choices = wanted(r.Get("n"))
+	if names != nil { // the answer names tools as the vendor knows them
+		a.names, a.asReceived = names, false
+	}
 	return changes.request("/chat/completions"), a, nil
 }
 

@@ -163,6 +163,9 @@ func (d *Dialect) inBand(body []byte) *openai.Error {
 	return v.render(d, status, nil)
 }
 
+// InBand turns an error that came with status 200 into the client's.
+func (d Dialect) InBand(body []byte) *openai.Error { return d.inBand(body) }
+
 // DecodeError turns an answer with an error status into the client's error. It implements
 // provider.Provider.DecodeError for a vendor without a Dialect of its own.
 func DecodeError(status int, header http.Header, body []byte) *openai.Error {

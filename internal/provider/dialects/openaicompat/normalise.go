@@ -115,6 +115,7 @@ func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 	}
 	eachElement(s.calls, func(element []byte) {
 		c := readCall(element)
+		c.named(n.names)
 		if !isText(c.name) && !c.isCustom() {
 			return
 		}
@@ -130,7 +131,7 @@ func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 		if isText(c.id) {
 			known[string(c.id)] = true
 		}
-		dst = c.appendWhole(dst, callID{n.id, choice, i, carried})
+		dst = c.appendWhole(dst, callID{n.id, choice, i, carried, n.names})
 		carried = nil
 		i++
 	})

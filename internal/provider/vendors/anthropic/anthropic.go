@@ -71,7 +71,7 @@ func (native) Serves(provider.NativeRequest, provider.Target) bool { return true
 
 // Encode implements provider.NativeCodec.
 func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	m := messages.EncodeNative(name, r, t.Model, "")
+	m := messages.EncodeNative(name, r, t.Can(), t.Model, "")
 	header := http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}}
 	if len(m.Betas) > 0 {
 		header.Set("Anthropic-Beta", strings.Join(m.Betas, ","))

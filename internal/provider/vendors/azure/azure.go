@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/responses"
 )
 
 // Provider returns the provider. It is safe for concurrent use.
@@ -28,12 +29,13 @@ func Provider() provider.Provider {
 		// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/managed-identity
 		CloudScope:  "https://cognitiveservices.azure.com/.default",
 		DecodeError: d.DecodeError,
-		Chat:        openaicompat.New(d),
-		Completion:  openaicompat.NewCompletion(d),
-		Embedding:   openaicompat.NewEmbedding(d),
-		Batches:     batches(d),
-		FineTuning:  fineTuning(),
-		Realtime:    realtime,
+		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "azure", InBand: d.InBand,
+			Path: locateResponses}),
+		Completion: openaicompat.NewCompletion(d),
+		Embedding:  openaicompat.NewEmbedding(d),
+		Batches:    batches(d),
+		FineTuning: fineTuning(),
+		Realtime:   realtime,
 		Native: []string{
 			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions",
 			"/audio/translations",
@@ -64,6 +66,28 @@ func locate(path string, t provider.Target) string {
 		return deployment
 	}
 	return "/openai" + deployment
+}
+
+// firstResponses is the first version of the older API that has responses. They are not below a deployment.
+const firstResponses = "2025-03-01"
+
+// locateResponses returns where responses are, and whether the endpoint has them.
+func locateResponses(t provider.Target) (string, bool) {
+	version := t.Config.GetApiVersion()
+	base := strings.TrimRight(t.Config.GetEndpoint(), "/")
+	switch {
+	case strings.HasSuffix(base, "/models"):
+		return "", false
+	case version == "" || strings.HasSuffix(base, v1):
+		return locate("/responses", t), true
+	case version[0] >= '0' && version[0] <= '9' && version < firstResponses:
+		return "", false
+	}
+	path := "/responses?api-version=" + url.QueryEscape(version)
+	if strings.HasSuffix(base, "/openai") {
+		return path, true
+	}
+	return "/openai" + path, true
 }
 
 // sign sends a key as Azure wants it, and a token of Microsoft Entra, which is a JWT, as bearer.

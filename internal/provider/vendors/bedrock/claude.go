@@ -86,7 +86,7 @@ func takesTools(tools gjson.Result, t provider.Target) bool {
 
 // Encode implements provider.NativeCodec.
 func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	m := messages.EncodeNative(name, r, "", claudeVersion, append(slices.Clone(lacking), "stream")...)
+	m := messages.EncodeNative(name, r, t.Can(), "", claudeVersion, append(slices.Clone(lacking), "stream")...)
 	operation := "invoke"
 	switch {
 	case r.Count:

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -267,7 +268,7 @@ func newID() string { return "chatcmpl-" + rand.Text() }
 
 // madeID is the id of a tool call that has none.
 func madeID(answer string, choice, index int) string {
-	return callID(answer + " " + strconv.Itoa(choice) + " " + strconv.Itoa(index))
+	return forms.Of(name).Call.Fit(answer + " " + strconv.Itoa(choice) + " " + strconv.Itoa(index))
 }
 
 // usage is what the vendor counts, with the names under which it did so over time.

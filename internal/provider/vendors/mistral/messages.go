@@ -1,8 +1,6 @@
 package mistral
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -261,29 +260,5 @@ func sentID(id string, occurrence int) string {
 	if occurrence > 1 {
 		id += " again " + strconv.Itoa(occurrence)
 	}
-	return callID(id)
-}
-
-// callIDLength is how long the ids of tool calls are. Nothing but letters and digits is in them.
-const callIDLength = 9
-
-const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-// callID returns the id to send for one of another vendor's: the same for the call and for its result.
-func callID(id string) string {
-	valid := len(id) == callIDLength
-	for i := 0; valid && i < len(id); i++ {
-		valid = strings.IndexByte(alphanumeric, id[i]) >= 0
-	}
-	if valid {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	bits := binary.BigEndian.Uint64(sum[:])
-	out := make([]byte, callIDLength)
-	for i := range out {
-		out[i] = alphanumeric[bits%uint64(len(alphanumeric))]
-		bits /= uint64(len(alphanumeric))
-	}
-	return string(out)
+	return forms.Of(name).Call.Fit(id)
 }

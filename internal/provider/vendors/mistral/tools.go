@@ -130,8 +130,8 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 	return nil
 }
 
-// efforts are the names of OpenAI's efforts, ascending.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+// efforts are those of models of which the catalog says nothing. The vendor knows no max.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh"}
 
 // reasoning sets how much the model thinks. Some models take an effort; some always think, and can only be told to do
 // without the vendor's instructions for it.
@@ -168,31 +168,15 @@ func (e *encoder) reasoning() error {
 			effort = "high" // thinking is switched on
 		}
 		wanted := cmp.Or(effort, w.Level())
-		level := nearest(wanted, can.GetEfforts())
+		takes := can.GetEfforts()
+		if len(takes) == 0 {
+			takes = efforts
+		}
+		level := cmp.Or(reasoning.Nearest(wanted, takes), wanted)
 		if level != wanted && w.Effort != "" {
 			e.Adjust(w.Param)
 		}
 		e.out = openai.AppendString(e.member("reasoning_effort"), level)
 	}
 	return nil
-}
-
-// nearest returns the effort among those that a model takes which is nearest to the one asked for, and rather more
-// than less.
-func nearest(effort string, takes []string) string {
-	if len(takes) == 0 {
-		takes = efforts[:len(efforts)-1] // the vendor knows no max
-	}
-	want := slices.Index(efforts, effort)
-	if want < 0 || slices.Contains(takes, effort) {
-		return effort
-	}
-	best, distance := effort, len(efforts)
-	for _, t := range takes {
-		at := slices.Index(efforts, t)
-		if d := max(at-want, want-at); at >= 0 && (d < distance || d == distance && at > want) {
-			best, distance = t, d
-		}
-	}
-	return best
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/responses"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
 
@@ -21,12 +22,13 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "openai-organization", "openai-project"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
-		Chat:              openaicompat.New(d),
-		Completion:        openaicompat.NewCompletion(d),
-		Embedding:         openaicompat.NewEmbedding(d),
-		Batches:           batches(d),
-		FineTuning:        tuning.New(tuning.Dialect{}),
-		Realtime:          realtime,
+		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "openai", InBand: d.InBand,
+			Path: func(provider.Target) (string, bool) { return "/responses", true }}),
+		Completion: openaicompat.NewCompletion(d),
+		Embedding:  openaicompat.NewEmbedding(d),
+		Batches:    batches(d),
+		FineTuning: tuning.New(tuning.Dialect{}),
+		Realtime:   realtime,
 		Native: []string{
 			"/responses", "/responses/compact", "/moderations", "/images/generations", "/images/edits", "/images/variations",
 			"/audio/speech", "/audio/transcriptions", "/audio/translations",

@@ -198,11 +198,11 @@ func (native) Serves(_ provider.NativeRequest, t provider.Target) bool {
 func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	_, model := familyOf(t.Model)
 	if r.Count { // https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/count-tokens
-		m := messages.EncodeNative(name, r, model, claudeVersion)
+		m := messages.EncodeNative(name, r, t.Can(), model, claudeVersion)
 		return provider.Request{Path: resource("anthropic", "count-tokens") + ":rawPredict",
 			Header: http.Header{"Content-Type": {"application/json"}}, Body: m.Body, Dropped: m.Dropped}, nil, nil
 	}
-	m := messages.EncodeNative(name, r, "", claudeVersion)
+	m := messages.EncodeNative(name, r, t.Can(), "", claudeVersion)
 	return provider.Request{Path: claudePath(model, r.Stream), Header: http.Header{"Content-Type": {"application/json"}},
 		Body: m.Body, Dropped: m.Dropped}, &messages.NativeAnswer{}, nil
 }

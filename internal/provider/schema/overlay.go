@@ -1,21 +1,19 @@
-package gemini
+package schema
 
 import (
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
 // An overlaid is the members of several schemas, of which the last that has one counts; properties and required of all
 // count.
 type overlaid struct {
-	members    []schema.Member
+	members    []Member
 	at         map[string]int // where in members a name stands
 	properties *overlaid      // in place of the member of that name, where several have it
 	required   []jsontext.Value
 }
 
-func (o *overlaid) add(members []schema.Member) {
+func (o *overlaid) add(members []Member) {
 	for _, m := range members {
 		before, again := o.find(m.Name)
 		switch {
@@ -23,15 +21,15 @@ func (o *overlaid) add(members []schema.Member) {
 		case m.Name == "properties":
 			if o.properties == nil {
 				o.properties = &overlaid{}
-				o.properties.put(schema.Members(before))
+				o.properties.put(Members(before))
 			}
-			o.properties.put(schema.Members(m.Value))
+			o.properties.put(Members(m.Value))
 			continue
 		case m.Name == "required":
 			if o.required == nil {
-				o.required = schema.Elements(before)
+				o.required = Elements(before)
 			}
-			o.required = append(o.required, schema.Elements(m.Value)...)
+			o.required = append(o.required, Elements(m.Value)...)
 			continue
 		}
 		o.set(m)
@@ -39,13 +37,13 @@ func (o *overlaid) add(members []schema.Member) {
 }
 
 // put is add where properties and required are names as any.
-func (o *overlaid) put(members []schema.Member) {
+func (o *overlaid) put(members []Member) {
 	for _, m := range members {
 		o.set(m)
 	}
 }
 
-func (o *overlaid) set(m schema.Member) {
+func (o *overlaid) set(m Member) {
 	if o.at == nil {
 		o.at = map[string]int{}
 	}
@@ -65,12 +63,12 @@ func (o *overlaid) find(name string) (jsontext.Value, bool) {
 }
 
 // whole returns the members, which may be changed.
-func (o *overlaid) whole() []schema.Member {
+func (o *overlaid) whole() []Member {
 	if o.properties != nil {
-		o.members[o.at["properties"]].Value = schema.AppendObject(nil, o.properties.members)
+		o.members[o.at["properties"]].Value = AppendObject(nil, o.properties.members)
 	}
 	if o.required != nil {
-		o.members[o.at["required"]].Value = schema.AppendArray(nil, o.required)
+		o.members[o.at["required"]].Value = AppendArray(nil, o.required)
 	}
 	return o.members
 }

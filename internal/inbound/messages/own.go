@@ -1,0 +1,126 @@
+package messages
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
+	"github.com/modelgate/modelgate/internal/inbound/kinds"
+)
+
+// withoutBilling returns the blocks without lines about Anthropic's billing.
+func withoutBilling(blocks content) content {
+	isBilling := func(k block) bool { return k.Type == "text" && strings.HasPrefix(k.Text, compose.Billing) }
+	if !slices.ContainsFunc(blocks, isBilling) {
+		return blocks
+	}
+	var kept content
+	for _, k := range blocks {
+		if isBilling(k) {
+			k.Text = compose.WithoutBilling(k.Text)
+		}
+		if k.Type != "text" || k.Text != "" {
+			kept = append(kept, k)
+		}
+	}
+	return kept
+}
+
+// other deals with a block that is neither text nor a medium: it leaves it out, or returns the client's error.
+func (b *builder) other(place string, k *block, table kinds.Table, expected []string) error {
+	switch kind := table[k.Type]; {
+	case kind.Decision == kinds.Dropped, k.Type == "compaction":
+		b.drop(place)
+		return nil
+	case kind.Decision == kinds.Refused:
+		return openai.BadRequest(place, openai.CodeUnsupportedValue,
+			"%s: Blocks of the type '%s' are not supported by the provider of this model: %s.", place, k.Type, kind.Note)
+	}
+	return unknownTag(place, k.Type, expected...)
+}
+
+// told returns what the model is told of a block that only Anthropic has.
+func (b *builder) told(k *block) string {
+	name := k.Tool.named()
+	switch k.Type {
+	case "tool_reference":
+		return "The tool " + k.ToolName + " is loaded and can be used."
+	case "browser_state":
+		text, err := json.Marshal(struct {
+			Tabs    jsontext.Value `json:"tabs,omitzero"`
+			Changes jsontext.Value `json:"state_changes,omitzero"`
+		}{k.Tabs, k.StateChanges})
+		if err != nil { // it was read
+			return ""
+		}
+		return "State of the browser: " + string(text)
+	case "tool_removal":
+		return "The tool " + name + " can no longer be used."
+	default:
+		if k.Tool.Definition != nil && !slices.ContainsFunc(slices.Concat(b.Tools, b.added), k.Tool.isDefinedBy) {
+			b.added = append(b.added, k.Tool.Definition)
+		}
+		return "The tool " + name + " can be used now."
+	}
+}
+
+// named returns the name of a tool or of a server with tools.
+func (c *toolChange) named() string {
+	name := c.Name
+	if c.Definition != nil {
+		name = nameOf(c.Definition)
+	}
+	if c.ServerName != "" {
+		name = strings.TrimSpace(name + " of the MCP server " + c.ServerName)
+	}
+	return name
+}
+
+func (c *toolChange) isDefinedBy(t jsontext.Value) bool { return nameOf(t) == nameOf(c.Definition) }
+
+func nameOf(definition jsontext.Value) string {
+	var t tool
+	if json.Unmarshal(definition, &t) != nil {
+		return ""
+	}
+	return t.Name
+}
+
+// compacted writes the summary of the last compaction that can be read as a message of the user, and takes what stands
+// before it out of its message. It returns the index of the first message that is left.
+func (b *builder) compacted() int {
+	for i, m := range slices.Backward(b.Messages) {
+		for n, k := range slices.Backward(m.Content) {
+			var summary string
+			if k.Type != "compaction" || json.Unmarshal(k.Content, &summary) != nil || summary == "" {
+				continue
+			}
+			b.open("user", fmt.Sprintf("messages.%d", i))
+			b.String("content", "Summary of the conversation so far:\n\n"+summary)
+			b.End("}")
+			if n+1 == len(m.Content) {
+				return i + 1
+			}
+			b.Messages[i].Content = m.Content[n+1:]
+			return i
+		}
+	}
+	return 0
+}
+
+// userAfter reports whether the user speaks after the i-th message.
+func (b *builder) userAfter(i int) bool {
+	return slices.ContainsFunc(b.Messages[i+1:], func(m message) bool { return m.Role == "user" })
+}
+
+// orEmpty puts an empty text into the open list if nothing is in it.
+func (b *builder) orEmpty() {
+	if b.Dst[len(b.Dst)-1] == '[' {
+		b.textPart(&block{})
+	}
+}

@@ -1,0 +1,138 @@
+package responses
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/forms"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+)
+
+// nativeBody returns a client's request for a vendor that has the API itself: with the vendor's name of the model, and
+// without what the gateway added to answers of other vendors and this one would refuse.
+func nativeBody(r *openai.NativeRequest, t provider.Target, vendor string) []byte {
+	body, form := r.WithModel(t.Model), forms.Of(vendor)
+	if !bytes.Contains(body, []byte(`"call_id"`)) && !bytes.Contains(body, []byte(`"id"`)) {
+		return body
+	}
+	from, to := -1, -1
+	jsonwalk.Object(body, jsonwalk.Between(body, 0), func(name, nameEnd, start int) int {
+		end := jsonwalk.Value(body, start)
+		if string(body[name:nameEnd]) == `"input"` && body[start] == '[' {
+			from, to = start, end
+		}
+		return end
+	})
+	if from < 0 {
+		return body
+	}
+	list := returnedItems(body[from:to], form)
+	if list == nil {
+		return body
+	}
+	return slices.Concat(body[:from], list, body[to:])
+}
+
+// returnedItems returns the items as a vendor takes them, or nil if it takes them as they are.
+func returnedItems(list []byte, form forms.Vendor) []byte {
+	var kept []jsontext.Value // from the first item on that changes
+	changed, n := false, 0
+	jsonwalk.Array(list, 0, func(start int) int {
+		end := jsonwalk.Value(list, start)
+		raw := jsontext.Value(list[start:end:end])
+		item, keep := raw, true
+		if raw[0] == '{' {
+			item, keep = returnedItem(raw, form)
+		}
+		if !changed && (!keep || &item[0] != &raw[0]) {
+			changed, kept = true, slices.Clone(schema.Elements(list)[:n])
+		}
+		if changed && keep {
+			kept = append(kept, item)
+		}
+		n++
+		return end
+	})
+	if !changed {
+		return nil
+	}
+	return schema.AppendArray(nil, kept)
+}
+
+// returnedItem returns an item as a vendor takes it, and whether it does. Reasoning that is not encrypted is what the
+// gateway made of another vendor's.
+func returnedItem(raw jsontext.Value, form forms.Vendor) (jsontext.Value, bool) {
+	var typ, id, callID, encrypted jsontext.Value
+	jsonwalk.Object(raw, 0, func(name, nameEnd, start int) int {
+		end := jsonwalk.Value(raw, start)
+		switch value := raw[start:end:end]; string(raw[name+1 : nameEnd-1]) {
+		case "type":
+			typ = value
+		case "id":
+			id = value
+		case "call_id":
+			callID = value
+		case "encrypted_content":
+			encrypted = value
+		}
+		return end
+	})
+	if string(typ) == `"reasoning"` && form.OwnReasoning && encrypted.Kind() != '"' && (id == nil || isOurs(id)) {
+		return nil, false
+	}
+	plainCall, plain := plainID(callID, form), id
+	switch string(typ) {
+	case `"item_reference"`:
+	case `"local_shell_call_output"`: // its id is that of the call
+		plain = plainID(id, form)
+	default:
+		if id.Kind() == '"' && (isOurs(id) || !bytes.Equal(plainID(id, form), id)) {
+			plain = nil
+		}
+	}
+	if bytes.Equal(plainCall, callID) && bytes.Equal(plain, id) {
+		return raw, true
+	}
+	ms := slices.DeleteFunc(schema.Members(raw), func(m schema.Member) bool { return m.Name == "id" && plain == nil })
+	for i := range ms {
+		switch ms[i].Name {
+		case "call_id":
+			ms[i].Value = plainCall
+		case "id":
+			ms[i].Value = plain
+		}
+	}
+	return schema.AppendObject(nil, ms), true
+}
+
+// plainID returns an id, as JSON, as the vendor takes it. What is no string stays.
+func plainID(id jsontext.Value, form forms.Vendor) jsontext.Value {
+	if id.Kind() != '"' {
+		return id
+	}
+	full := openai.Unquote(id)
+	if fit := form.Item.Fit(full); fit != full {
+		return openai.AppendString(nil, fit)
+	}
+	return id
+}
+
+// isOurs reports whether the id of an item, as JSON, is one that the gateway made: it ends with the number of the item
+// in its answer. Vendors' own ids have one underscore.
+func isOurs(id jsontext.Value) bool {
+	s := string(bytes.Trim(id, `"`))
+	first, last := strings.IndexByte(s, '_'), strings.LastIndexByte(s, '_')
+	number := s[last+1:]
+	if first < 0 || first == last || number == "" || strings.Trim(number, "0123456789") != "" {
+		return false
+	}
+	prefix := s[:first+1]
+	return slices.Contains(prefixes[:], prefix) ||
+		slices.ContainsFunc(clientTools, func(t *clientTool) bool { return t.prefix == prefix })
+}
