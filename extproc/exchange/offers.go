@@ -85,8 +85,8 @@ func (x *Exchange) guardTools(ctx context.Context, work *guard.Work, r inbound.R
 	if l == nil {
 		return "", nil
 	}
-	return set.Tools(ctx, work, slices.DeleteFunc(slices.Clone(l.Tools), func(t offered.Tool) bool { return !isDeclared(&t) }),
-		findings)
+	declared := slices.DeleteFunc(slices.Clone(l.Tools), func(t offered.Tool) bool { return !isDeclared(&t) })
+	return set.Tools(ctx, work, declared, findings)
 }
 
 // isDeclared reports whether a guardrail judges a tool as the client declares it.

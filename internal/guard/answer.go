@@ -53,8 +53,8 @@ type place struct {
 // NewAnswer returns the guard of an answer; nil where there is nothing to do. Set may be nil. Judge is called if a
 // rule has a checker judge answers.
 func NewAnswer(set *Set, masks *Masks, streamed bool, judge Judge) *Answer {
-	a := &Answer{Findings: Findings{}, Work: NewWork(), masks: masks, checks: newChecks(set, streamed, judge), lanes: map[int]*lane{},
-		blocked: map[int]bool{}, streamed: streamed}
+	a := &Answer{Findings: Findings{}, Work: NewWork(), masks: masks, checks: newChecks(set, streamed, judge),
+		lanes: map[int]*lane{}, blocked: map[int]bool{}, streamed: streamed}
 	switch {
 	case set == nil || !set.finds():
 	case set.strictIn(configv1.GuardSide_ANSWERS) || a.checks != nil:

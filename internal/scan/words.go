@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Words are words that are found in any case, between borders of words. They are immutable. They take about twice the memory of their texts.
+// Words are words that are found in any case, between borders of words. They are immutable. They take about twice the
+// memory of their texts.
 type Words struct {
 	list  []string   // in one case, sorted, without duplicates
 	first [256]block // of the words that begin with a byte

@@ -35,7 +35,8 @@ func native(t *testing.T, vendor, path, items string) string {
 // A session goes on at a vendor with the API: what the gateway added to ids of other vendors' answers does not go out,
 // and what a vendor would refuse of them does not either.
 func TestItemsOfOtherVendorsGoToAVendorWithTheAPI(t *testing.T) {
-	carrying := chattest.Carrier().Carry("fc1", []byte(`{"google":{"thought_signature":"`+strings.Repeat("abcdefgh", 40)+`"}}`))
+	carrying := chattest.Carrier().Carry("fc1",
+		[]byte(`{"google":{"thought_signature":"`+strings.Repeat("abcdefgh", 40)+`"}}`))
 	require.NotEqual(t, "fc1", carrying)
 	call := func(id string) string {
 		return `{"type":"function_call","call_id":"` + id + `","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"` + id + `","output":"x"}`
