@@ -68,13 +68,16 @@ func inheritHash(o, stored configv1.Object) error {
 func inheritTime(o, stored configv1.Object) {
 	m := o.ProtoReflect()
 	fd := m.Descriptor().Fields().ByName(createdAt)
+	_, isAccount := o.(*configv1.Account)
 	switch {
 	case fd == nil:
 	case stored != nil && stored.ProtoReflect().Has(fd):
 		m.Set(fd, stored.ProtoReflect().Get(fd))
+	case stored != nil && isAccount: // only a new holder changes the time
+		m.Clear(fd)
 	case !m.Has(fd):
 		exact := time.Second
-		if _, ok := o.(*configv1.Account); ok { // sessions tell one account from the next of its name by it
+		if isAccount { // sessions tell one account from the next of its name by it
 			exact = time.Microsecond
 		}
 		now := timestamppb.New(time.Now().Truncate(exact))

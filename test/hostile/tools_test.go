@@ -23,8 +23,8 @@ type seeing struct {
 	last string     // the body, without escapes
 }
 
-// chatAnswer is an answer in OpenAI's dialect. In others it cannot be read, which is of no matter here.
-const chatAnswer = `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,` +
+// greeting is an answer in OpenAI's dialect. In others it cannot be read, which is of no matter here.
+const greeting = `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,` +
 	`"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 
@@ -42,7 +42,7 @@ func startSeeing(t *testing.T) *seeing {
 			s.last = string(body)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, chatAnswer)
+		_, _ = io.WriteString(w, greeting)
 	}))
 	t.Cleanup(server.Close)
 	s.url = server.URL
