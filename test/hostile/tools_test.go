@@ -58,8 +58,8 @@ func (s *seeing) take() string {
 	return body
 }
 
-// A probe is a request and what the vendor must not get of it.
-type probe struct{ path, body, never string }
+// A toolProbe is a request and what the vendor must not get of it.
+type toolProbe struct{ path, body, never string }
 
 const (
 	chatPath = "/v1/chat/completions"
@@ -67,32 +67,32 @@ const (
 	drop     = `{"type":"function","function":{"name":"drop_it","parameters":{"type":"object"}}}`
 )
 
-func chatWith(model, members string) probe {
-	return probe{chatPath, strings.Replace(fmt.Sprintf(chatBody, members), "comp/m", model, 1), "drop_it"}
+func chatWith(model, members string) toolProbe {
+	return toolProbe{chatPath, strings.Replace(fmt.Sprintf(chatBody, members), "comp/m", model, 1), "drop_it"}
 }
 
-func responsesWith(model, members string) probe {
-	return probe{"/v1/responses", `{"model":"` + model + `","store":false,"input":"hi",` + members + `}`, "drop_it"}
+func responsesWith(model, members string) toolProbe {
+	return toolProbe{"/v1/responses", `{"model":"` + model + `","store":false,"input":"hi",` + members + `}`, "drop_it"}
 }
 
-func messagesWith(model, members string) probe {
-	return probe{"/v1/messages",
+func messagesWith(model, members string) toolProbe {
+	return toolProbe{"/v1/messages",
 		`{"model":"` + model + `","max_tokens":9,"messages":[{"role":"user","content":"hi"}],` + members + `}`, "drop_it"}
 }
 
-func geminiWith(model, members string) probe {
-	return probe{"/v1beta/models/" + model + ":generateContent",
+func geminiWith(model, members string) toolProbe {
+	return toolProbe{"/v1beta/models/" + model + ":generateContent",
 		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],` + members + `}`, "drop_it"}
 }
 
-func (p probe) but(never string) probe {
+func (p toolProbe) but(never string) toolProbe {
 	p.never = never
 	return p
 }
 
-// hidden are tools in the shapes in which rules about tools have missed them, and their neighbours.
-func hidden() []probe {
-	all := []probe{
+// hiddenOfTools are tools in the shapes in which rules about tools have missed them, and their neighbours.
+func hiddenOfTools() []toolProbe {
+	all := []toolProbe{
 		chatWith("comp/m", `"tools":[`+drop+`]`),
 		chatWith("comp/m", `"to\u006fls":[`+drop+`]`),
 		chatWith("comp/m", `"Tools":[`+drop+`]`),
@@ -151,8 +151,8 @@ func hidden() []probe {
 }
 
 // dear are what costs more than a budget's key may ask for without a price.
-func dear() []probe {
-	return []probe{
+func dear() []toolProbe {
+	return []toolProbe{
 		geminiWith("gem/m", `"tools":[{"googleSearch":{}}]`).but("oogle"),
 		geminiWith("gem/m", `"tools":{"googleSearch":{}}`).but("oogle"),
 		geminiWith("gem/m", `"tools":[{"type":"function","googleSearch":{}}]`).but("oogle"),
@@ -182,16 +182,16 @@ func dear() []probe {
 }
 
 // others are members by which a key for one model could reach another.
-func others() []probe {
-	var all []probe
+func others() []toolProbe {
+	var all []toolProbe
 	for _, member := range []string{`"models":["dear"],"route":"fallback"`, `"mod\u0065ls":["dear"]`, `"Models":["dear"]`,
 		`"plugins":[{"id":"fusion","models":["dear"]}]`, `"preset":"dear"`, `"provider":{"order":["dear"]}`,
 		`"fallbacks":[{"model":"dear"}]`, `"extra_body":{"models":["dear"]}`, `"extra_body":{"model":"dear"}`,
 		`"assistant_id":"dear"`, `"never_heard_of":{"dear":1}`} {
 		all = append(all, chatWith("or/cheap", member), responsesWith("or/cheap", member),
 			messagesWith("or/cheap", member),
-			probe{"/v1/completions", `{"model":"or/cheap","prompt":"x",` + member + `}`, ""},
-			probe{"/v1/embeddings", `{"model":"or/cheap","input":"x",` + member + `}`, ""})
+			toolProbe{"/v1/completions", `{"model":"or/cheap","prompt":"x",` + member + `}`, ""},
+			toolProbe{"/v1/embeddings", `{"model":"or/cheap","input":"x",` + member + `}`, ""})
 	}
 	all = append(all, responsesWith("evil/m", `"tools":[{"type":"image_generation","model":"dear"}]`),
 		messagesWith("ant/m", `"\u006dodel":"dear"`), messagesWith("ant/m", `"m\u006fdels":["dear"]`),
@@ -203,7 +203,7 @@ func others() []probe {
 }
 
 // TestNoSecondReadingOfARequest: tools, prices and models are what the vendor gets, in whatever shape a client writes
-// them. A probe either does not reach the vendor, or without what it hides.
+// them. A toolProbe either does not reach the vendor, or without what it hides.
 func TestNoSecondReadingOfARequest(t *testing.T) {
 	vendor, g := startSeeing(t), harness.Run(t, t.TempDir())
 	provider := func(name, kind, path string) *configv1.Provider {
@@ -227,7 +227,7 @@ func TestNoSecondReadingOfARequest(t *testing.T) {
 	bound, budget := create("--models", "or/cheap,evil/m,ant/m,gem/m"), create("--budget-usd-month", "0.5")
 	free := create()
 
-	send := func(t *testing.T, key string, p probe) (status int, got string) {
+	send := func(t *testing.T, key string, p toolProbe) (status int, got string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+p.path, strings.NewReader(p.body))
 		require.NoError(t, err)
@@ -244,13 +244,13 @@ func TestNoSecondReadingOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		key    string
-		probes []probe
-		passes []probe // requests that the rule lets pass
+		probes []toolProbe
+		passes []toolProbe // requests that the rule lets pass
 	}{
-		{"guardrail", guarded, hidden(), harmless()},
-		{"policy", decided, hidden(), harmless()},
+		{"guardrail", guarded, hiddenOfTools(), harmless()},
+		{"policy", decided, hiddenOfTools(), harmless()},
 		{"budget", budget, dear(), append(harmless(), messagesWith("ant/m", `"speed":"standard"`))},
-		{"models", bound, others(), []probe{chatWith("or/cheap", `"temperature":1,"metadata":{"model":"dear"}`),
+		{"models", bound, others(), []toolProbe{chatWith("or/cheap", `"temperature":1,"metadata":{"model":"dear"}`),
 			messagesWith("ant/m", `"metadata":{"user_id":"u"}`)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -271,8 +271,8 @@ func TestNoSecondReadingOfARequest(t *testing.T) {
 }
 
 // harmless are requests that no rule refuses.
-func harmless() []probe {
-	return []probe{
+func harmless() []toolProbe {
+	return []toolProbe{
 		chatWith("comp/m", `"tools":[{"type":"function","function":{"name":"get_x"}}],"temperature":0.5`),
 		chatWith("ant/claude-sonnet-4-5", `"tools":[{"type":"function","function":{"name":"get_x"}}]`),
 		chatWith("ant/claude-3-5-sonnet-latest", `"response_format":{"type":"json_schema","json_schema":{"name":"a",`+
