@@ -169,6 +169,7 @@ func TestAProxyStatesItsClientInOneWay(t *testing.T) {
 		`Subject="O=a";Subject="b";URI=` + team, `Subject="O=a"b";URI=` + team, `Subject="URI=` + team,
 		"Subject=O=a,URI=" + team, `URI=a\b`, `URI=a"b`, "URI=a b", "URI=", "=", ";", "URI", " URI=" + team,
 		"URI=" + team + ", ", `Cert="x"`, `Cert="%zz"`, "Cert=" + other + "x",
+		`Cert="";URI=` + team + ";URI=" + admin, `Cert="";URI=` + team, // no certificate, and two names
 	} {
 		got, err := clientcert.NewReader().Of(stated+","+by, []string{proxy})
 		require.Error(t, err, stated)
