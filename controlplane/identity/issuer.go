@@ -151,7 +151,8 @@ func (i *issuer) exchange(ctx context.Context, client *oauth2.Config, grant stri
 	return got, i.addUserInfo(ctx, tokens, got)
 }
 
-// addUserInfo adds the claims that only the endpoint userinfo has.
+// addUserInfo adds the claims that only the endpoint userinfo has. Whether an address is verified is said of the address
+// beside it: where there are two, it is not said of both.
 func (i *issuer) addUserInfo(ctx context.Context, tokens *oauth2.Token, got said) error {
 	if i.UserInfoEndpoint() == "" {
 		return nil
@@ -166,6 +167,12 @@ func (i *issuer) addUserInfo(ctx context.Context, tokens *oauth2.Token, got said
 	more := map[string]any{}
 	if err := info.Claims(&more); err != nil {
 		return err
+	}
+	const address, verified = "email", "email_verified"
+	if theirs, there := more[address].(string); got.all[address] == nil && there {
+		delete(got.all, verified)
+	} else if ours, _ := got.all[address].(string); ours != theirs {
+		delete(more, verified)
 	}
 	for name, value := range more {
 		if _, signed := got.all[name]; !signed {
