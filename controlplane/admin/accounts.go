@@ -188,14 +188,15 @@ func asAccount(o configv1.Object) *configv1.Account {
 }
 
 // noteTenant notes in an account whose people made it or gave its password. With rights outside that tenant, the
-// account needs a password that they do not know.
+// account needs a password that they do not know. If it has none, it stays one that people of a tenant have made,
+// however they widen it.
 func (p *plan) noteTenant(o, stored configv1.Object) error {
 	a, was, by := asAccount(o), asAccount(stored), p.caller.authority()
 	if a == nil {
 		return nil
 	}
 	switch given := a.GetPassword() != ""; {
-	case by == accounts.Tenant && (was == nil || given):
+	case by == accounts.Tenant && (was == nil || given || was.GetTenant() != "" && a.GetPasswordHash() == ""):
 		a.Tenant = p.caller.Tenant.String()
 	case by == accounts.Operator && given, accounts.NewHolder(was, a):
 		a.Tenant = ""

@@ -97,10 +97,12 @@ func (d *directory) rename(a *configv1.Account) ([]configv1.Object, error) {
 	if name == a.GetName() {
 		return nil, nil
 	}
-	was := d.accounts[a.GetName()]
+	was, there := d.accounts[a.GetName()], d.accounts[name]
 	switch {
 	case !d.mayTake(name):
 		return nil, errTaken
+	case accounts.Find(there, a.GetIdentity()).Rest(there).GetDisabled():
+		return nil, taken("The account with this userName is disabled here. An owner of the gateway can enable or delete it.")
 	case was.GetPasswordHash() != "":
 		return nil, bad("mutability", "The account has a password, with which it cannot be renamed. An owner can delete it.")
 	}
