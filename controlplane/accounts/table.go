@@ -82,8 +82,12 @@ type Write struct {
 // Refused returns why the authority may not make the change, and the field; empty if it may.
 func (w Write) Refused() (field, why string) {
 	if w.By == Directory || w.By == SignIn {
-		if f := Find(w.Was, w.Now.GetIdentity()); f == Others || f == SignedIn && w.By == SignIn {
+		f := Find(w.Was, w.Now.GetIdentity())
+		if f == Others || f == SignedIn && w.By == SignIn {
 			return "name", fmt.Sprintf("the account %s is not of this identity provider", w.Now.GetName())
+		}
+		if field := w.lifted(f); field != "" {
+			return field, w.By.String() + " cannot end the " + field + " of an account"
 		}
 	}
 	if w.Was == nil && w.Now.GetName() == root {
@@ -108,6 +112,21 @@ func (w Write) Refused() (field, why string) {
 		return field, "nobody sets the " + field + " of an account"
 	}
 	return "", ""
+}
+
+// lifted returns the field of what stays whoever takes an account over, if the change drops it: the account was found
+// otherwise a moment ago.
+func (w Write) lifted(f Finding) string {
+	if f == Theirs || !NewHolder(w.Was, w.Now) {
+		return ""
+	}
+	switch rest := f.Rest(w.Was); {
+	case rest.GetDisabled() && !w.Now.GetDisabled():
+		return "disabled"
+	case w.By == SignIn && rest.GetProvisioning() != nil && w.Now.GetProvisioning() == nil:
+		return "provisioning"
+	}
+	return ""
 }
 
 // String returns what the authority is called.

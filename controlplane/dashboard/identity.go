@@ -119,11 +119,13 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 			return account, err
 		}
 		account.PasswordHash = "" // left out, it stays, unless the account has a new holder
+		givesWay := accounts.Find(stored, person.Identity) == accounts.GivesWay
 		switch {
 		case stored == nil:
 			_, err = api.Create(ctx, account)
-		case accounts.Find(stored, person.Identity) == accounts.GivesWay:
-			// Nothing of it is kept, so that it was changed meanwhile keeps nobody out.
+		case givesWay:
+			// Nothing of it is kept, so that it was changed meanwhile keeps nobody out. If it does not give way any more,
+			// the table refuses the change.
 			_, err = api.Put(ctx, account, 0)
 		case revision == 0:
 			continue
@@ -133,8 +135,8 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 		if err == nil {
 			return v.written(ctx, account)
 		}
-		if e, ok := errors.AsType[*openai.Error](err); !ok ||
-			e.Status != http.StatusPreconditionFailed && e.Code != openai.CodeAlreadyExists {
+		if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusPreconditionFailed &&
+			e.Code != openai.CodeAlreadyExists && (!givesWay || e.Status != http.StatusForbidden) {
 			return nil, err
 		}
 	}
