@@ -18,11 +18,13 @@ import (
 )
 
 const (
-	// maxTenantKeys and maxOwnKeys are how many keys a tenant's people can make in the tenant, and a member alone.
+	// maxTenantKeys is how many keys an organization can have if its people make them, in all its projects: who may make
+	// projects and their admins has no more room by that. A member alone can make maxOwnKeys.
 	maxTenantKeys = 10_000
 	maxOwnKeys    = 50
-	// maxTenantProjects is how many projects a tenant's people can make.
+	// maxTenantProjects and maxTenantAccounts are the same for projects and accounts.
 	maxTenantProjects = 1000
+	maxTenantAccounts = 10_000
 )
 
 // A Tenant is an organization, or a project of one, to which a principal is restricted. The zero value restricts
@@ -241,11 +243,13 @@ func (p *plan) mayTouchKey(object, stored *configv1.Key) error {
 	_, keys := p.server.config.Plane.Keys()
 	all, own := 0, 0
 	for _, o := range keys {
-		if k, ok := o.(*configv1.Key); ok && c.Tenant.Has(k.GetOrganization(), k.GetProject()) {
-			all++
-			if k.GetOwner() == c.Name {
-				own++
-			}
+		k, ok := o.(*configv1.Key)
+		if !ok || k.GetOrganization() != c.Tenant.Organization {
+			continue
+		}
+		all++
+		if c.sees(k) && k.GetOwner() == c.Name {
+			own++
 		}
 	}
 	if all >= maxTenantKeys || c.OwnKeys && own >= maxOwnKeys {
@@ -271,16 +275,21 @@ func (p *plan) mayTouchProject(object, stored configv1.Object) error {
 	case was != nil:
 		return nil
 	}
-	n := 0
-	for _, e := range p.before.Entries {
-		if _, ok := e.Object.(*configv1.Project); ok && p.caller.sees(e.Object) {
-			n++
-		}
-	}
-	if n >= maxTenantProjects {
+	if p.inOrganization(configv1.KindOf(now)) >= maxTenantProjects {
 		return tooMany("projects")
 	}
 	return nil
+}
+
+// inOrganization returns how many objects of a kind are of the caller's organization, or of a project of it.
+func (p *plan) inOrganization(kind configv1.Kind) (n int) {
+	all := Principal{Tenant: Tenant{Organization: p.caller.Tenant.Organization}}
+	for _, e := range p.before.Entries {
+		if e.Kind.Name == kind.Name && e.Object != nil && all.sees(e.Object) {
+			n++
+		}
+	}
+	return n
 }
 
 // mayTouchAccount decides on an account, which must have no rights outside the tenant.
@@ -300,6 +309,9 @@ func (p *plan) mayTouchAccount(object, stored configv1.Object) error {
 				Message: fmt.Sprintf("You have insufficient permissions for this operation: the account %s has rights outside %s.",
 					a.GetName(), p.caller.Tenant)}
 		}
+	}
+	if object != nil && stored == nil && p.inOrganization(configv1.KindOf(object)) >= maxTenantAccounts {
+		return tooMany("accounts")
 	}
 	return nil
 }
