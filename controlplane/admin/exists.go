@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -88,6 +89,47 @@ func (s *server) checkEmpty(ctx context.Context, of ref) error {
 	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
 		Message: fmt.Sprintf(
 			"%s %s still has keys, such as %s. Without it, no limits and budgets would apply to them. Revoke the keys or move them first.", of.kind.Name, of.name, keys[0].Name)}
+}
+
+// checkLeft refuses to delete an organization or a project within which an object still gives rights, or has jobs
+// reported: another one of the same name would have them.
+func (p *plan) checkLeft() error {
+	for _, c := range p.writes {
+		switch c.Kind.New().(type) {
+		case *configv1.Organization, *configv1.Project:
+		default:
+			continue
+		}
+		if c.Object != nil {
+			continue
+		}
+		organization, project := splitProject(c.Name)
+		for _, o := range p.objects(p.writes) {
+			if reachesInto(o, Tenant{organization, project}) {
+				return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
+					Message: fmt.Sprintf("%s still reaches into %s %s, and into another one that has its name later. Change or delete it first.",
+						configv1.Label(o), c.Kind.Name, c.Name)}
+			}
+		}
+	}
+	return nil
+}
+
+// reachesInto reports whether an object gives somebody rights within a tenant, or tells somebody of its jobs.
+func reachesInto(o configv1.Object, t Tenant) bool {
+	switch o := o.(type) {
+	case *configv1.Account:
+		return slices.ContainsFunc(o.GetMemberships(), Principal{Tenant: t}.hasMembership)
+	case *configv1.AdminToken:
+		return t.Has(o.GetOrganization(), o.GetProject())
+	case *configv1.IdentityProvider:
+		return slices.ContainsFunc(o.GetRoles(), func(r *configv1.GroupRole) bool {
+			return t.Has(r.GetOrganization(), r.GetProject())
+		})
+	case *configv1.Webhook:
+		return t.Has(o.GetOrganization(), o.GetProject())
+	}
+	return false
 }
 
 // createTenants plans to make the organization and the project of a key where they are missing, without limits.

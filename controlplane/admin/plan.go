@@ -189,7 +189,7 @@ func (p *plan) checkSet() error {
 	}
 	errs = append(errs, p.checkTenants()...)
 	if len(errs) == 0 {
-		return p.checkOwners()
+		return errors.Join(p.checkLeft(), p.checkOwners())
 	}
 	if slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil }) {
 		return errs
