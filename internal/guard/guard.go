@@ -316,25 +316,33 @@ func apart(all []span) []span {
 
 // add adds what is found in a text.
 func (f *finder) add(ctx context.Context, w *scan.Work, all []span, text string, r *rule) ([]span, error) {
-	found := func(from, to int) { all = append(all, span{from, to, r, f.label}) }
+	var spent error // by what was found
+	found := func(from, to int) {
+		if spent == nil {
+			spent = w.Spend(ctx, stepsPerFinding)
+		}
+		if spent == nil {
+			all = append(all, span{from, to, r, f.label})
+		}
+	}
 	switch {
 	case f.patterns != nil:
 		err := f.patterns.Find(ctx, w, text, found)
-		return all, err
+		return all, cmp.Or(err, spent)
 	case f.words != nil:
 		err := f.words.Find(ctx, w, text, found)
-		return all, err
+		return all, cmp.Or(err, spent)
 	}
 	if err := w.Spend(ctx, 1+len(text)/2); err != nil {
 		return all, err
 	}
 	if f.literal != "" {
-		for i := nextLiteral(text, f.literal, 0); i >= 0; i = nextLiteral(text, f.literal, i+len(f.literal)) {
+		for i := nextLiteral(text, f.literal, 0); i >= 0 && spent == nil; i = nextLiteral(text, f.literal, i+len(f.literal)) {
 			found(i, i+len(f.literal))
 		}
-		return all, nil
+		return all, spent
 	}
-	for i := f.next(text, 0); i >= 0; {
+	for i := f.next(text, 0); i >= 0 && spent == nil; {
 		length := 0
 		if at := f.pattern.FindStringIndex(text[i:]); at != nil {
 			length = at[1]
@@ -347,7 +355,7 @@ func (f *finder) add(ctx context.Context, w *scan.Work, all []span, text string,
 		}
 		i = f.next(text, i+max(length, 1))
 	}
-	return all, nil
+	return all, spent
 }
 
 // A Finding is a rule that has found something. Its values are bounded by the configuration.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"github.com/modelgate/modelgate/internal/scan"
 )
 
 // Masks are the placeholders of one exchange, and what they stand for. Equal texts have the same placeholder.
@@ -22,22 +24,22 @@ const maxPlaceholder = 300
 // maxLabel is the longest label of a placeholder, in bytes.
 const maxLabel = 200
 
-// take notes what looks like a placeholder already in a body, once.
+// take notes what looks like a placeholder already in a body, once. Each byte of the body is in one of these at most.
 func (m *Masks) take(body []byte) {
 	if m.taken != nil {
 		return
 	}
 	m.taken = map[string]bool{}
-	for {
-		i := bytes.IndexByte(body, '[')
-		if i < 0 {
-			return
-		}
+	for i := bytes.IndexByte(body, '['); i >= 0; i = bytes.IndexByte(body, '[') {
 		body = body[i:]
-		if end := bytes.IndexByte(body[:min(len(body), maxPlaceholder)], ']'); end > 1 && isDigit(body[end-1]) {
+		end := 1
+		for end < min(len(body), maxPlaceholder) && scan.IsWord(body[end]) {
+			end++
+		}
+		if end < len(body) && body[end] == ']' && isDigit(body[end-1]) {
 			m.taken[string(body[:end+1])] = true
 		}
-		body = body[1:]
+		body = body[end:]
 	}
 }
 
