@@ -77,7 +77,7 @@ const maxNested = 8
 func (l *List) nested(at string, read func()) {
 	if l.depth == maxNested {
 		l.unread(at)
-		l.Models = append(l.Models, Model{Member: at})
+		l.model(Model{Member: at})
 		return
 	}
 	l.depth++
@@ -85,8 +85,12 @@ func (l *List) nested(at string, read func()) {
 	l.depth--
 }
 
-// maxTools bounds what is read of a request. Beyond it everything is one unknown tool.
-const maxTools = 20_000
+// maxTools and maxModels bound what is read of a request. Beyond them everything is one unknown tool, at an unknown
+// price, and one unknown model.
+const (
+	maxTools  = 20_000
+	maxModels = 1_000
+)
 
 // maxFees bounds the fees. Vendors have about ten.
 const maxFees = 64
@@ -107,9 +111,9 @@ func (m meaning) isPlain(value []byte) bool {
 	case 0:
 		return true
 	case isOwn:
-		return value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && bytes.LastIndexByte(value, ':') < 0
+		return value[0] == '"' && !bytes.ContainsAny(value, `\:@`)
 	case hasItems:
-		return value[0] != '[' || !bytes.Contains(value, []byte("tools")) && !bytes.Contains(value, []byte(`\u00`))
+		return value[0] != '[' || !bytes.Contains(value, []byte(`"tools"`)) && !bytes.Contains(value, []byte(`\u00`))
 	}
 	return m.does&ifObject != 0 && value[0] != '{'
 }
@@ -281,6 +285,11 @@ func (l *List) member(within, name string, raw []byte) {
 	if m.does&isInner != 0 {
 		l.inner(at, v)
 	}
+	if m.does&isTemplate != 0 {
+		before := len(l.Models)
+		l.inner(at, v)
+		l.Models = l.Models[:before]
+	}
 	if m.does&hasItems != 0 {
 		l.items(at, v)
 	}
@@ -304,7 +313,7 @@ func (l *List) acts(at string, m meaning, v gjson.Result) {
 	case m.class == "models":
 		l.models(at, v)
 	default:
-		l.Models = append(l.Models, Model{Member: at})
+		l.model(Model{Member: at})
 		l.deep(at, v)
 	}
 }
@@ -331,7 +340,7 @@ func (l *List) unknown(at, name string, v gjson.Result) {
 		l.fee("unknown:"+at, at)
 	}
 	if ok || v.Type == gjson.String || v.Type == gjson.JSON {
-		l.Models = append(l.Models, Model{Member: at})
+		l.model(Model{Member: at})
 	}
 }
 
@@ -344,15 +353,21 @@ func (l *List) own(at string, v gjson.Result) {
 	if at == "model" || strings.HasSuffix(at, "equest.model") { // Gemini's count has the request as a member
 		l.Model = v.Str
 	} else {
-		l.Models = append(l.Models, Model{v.Str, at})
+		l.model(Model{v.Str, at})
 	}
 	l.suffix(at, v.Str)
 }
 
+// suffix reads what OpenRouter has behind a model: variants, of which one searches the web, and a preset.
 func (l *List) suffix(at, model string) {
-	if strings.HasSuffix(strings.ToLower(model), ":online") {
+	model = strings.ToLower(model)
+	if strings.HasSuffix(model, ":online") || strings.Contains(model, ":online:") || strings.Contains(model, ":online@") {
 		l.add(Tool{Kind: Switch, Name: classSearch, Class: classSearch, Member: at})
 		l.fee(classSearch, at)
+	}
+	if strings.Contains(model, "@preset") {
+		l.add(Tool{Kind: Switch, Name: "preset", Class: classStored, Member: at})
+		l.fee(classStored, at)
 	}
 }
 
@@ -364,14 +379,24 @@ func (l *List) models(at string, v gjson.Result) {
 	case v.IsArray():
 		v.ForEach(func(_, one gjson.Result) bool {
 			l.nested(at, func() { l.models(at, one) })
-			return true
+			return len(l.Models) <= maxModels
 		})
 	case v.Type == gjson.String:
-		l.Models = append(l.Models, Model{v.Str, at})
+		l.model(Model{v.Str, at})
 		l.suffix(at, v.Str)
 	}
 	if len(l.Models) == before {
-		l.Models = append(l.Models, Model{Member: at})
+		l.model(Model{Member: at})
+	}
+}
+
+func (l *List) model(m Model) {
+	switch {
+	case len(l.Models) < maxModels:
+		l.Models = append(l.Models, m)
+	case len(l.Models) == maxModels:
+		l.Models = append(l.Models, Model{Member: m.Member})
+		l.unread(m.Member)
 	}
 }
 
@@ -403,13 +428,14 @@ func (l *List) inner(at string, v gjson.Result) {
 	}
 }
 
-// items reads the tools that items of a conversation bring with them, as OpenAI's results of a search for tools do.
+// items reads the tools that items or messages of a conversation bring with them, as OpenAI's results of a search for
+// tools and Kimi's messages of the system do.
 func (l *List) items(at string, v gjson.Result) {
 	if !v.IsArray() {
 		return
 	}
 	v.ForEach(func(_, item gjson.Result) bool {
-		if tools := item.Get("tools"); tools.Exists() && item.Get("type").Str != "mcp_list_tools" {
+		if tools := item.Get("tools"); tools.Exists() && (at != "input" || item.Get("type").Str != "mcp_list_tools") {
 			l.list(at+"[].tools", tools, false)
 		}
 		return true
@@ -422,6 +448,7 @@ func (l *List) add(t Tool) {
 		l.Tools = append(l.Tools, t)
 	case len(l.Tools) == maxTools:
 		l.Tools = append(l.Tools, Tool{Kind: Unknown, Name: "unknown:tools", Member: t.Member})
+		l.fee("unknown:"+t.Member, t.Member)
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	isTier                   // it is the service tier
 	isSpeed                  // it buys speed or a place, at another price
 	isInner                  // its members are those of a request
+	isTemplate               // likewise, but the template of a prompt reads them, which reaches no other model
 )
 
 type meaning struct {
@@ -42,7 +43,7 @@ func table() map[string]meaning {
 	}
 	add(hasTools, "tools", `tools`)
 	add(hasFunctions, "tools", `functions`)
-	add(hasItems, "", `input`)
+	add(hasItems, "", `input messages`)
 	add(runs, classSearch, `web_search_options search_parameters enable_search web_search enable_web_search
 		web_search_enabled search_options forced_search`)
 	add(runs, "code_interpreter", `enable_code_interpreter code_interpreter`)
@@ -52,9 +53,9 @@ func table() map[string]meaning {
 	add(runs, "connectors", `connectors`)         // Cohere's of the first version
 	add(runs, "", `cachedContent cached_content`) // which has tools, and no other price
 	// What the vendor stores may have tools, and models.
-	add(runs|names, "stored", `prompt`)
-	add(ifObject, "stored", `prompt`)
-	add(runs|names, "stored", `preset presets agent agent_id agents assistant assistant_id bot_id workflow workflow_id
+	add(runs|names, classStored, `prompt`)
+	add(ifObject, classStored, `prompt`)
+	add(runs|names, classStored, `preset presets agent agent_id agents assistant assistant_id bot_id workflow workflow_id
 		prompt_id compound_custom`)
 	add(runs|names, "plugins", `plugins`)
 	add(isDear|names, "models", `models fallbacks fallback_models fallback_model model_list context_window_fallbacks
@@ -65,7 +66,9 @@ func table() map[string]meaning {
 	add(isTier, "", `service_tier serviceTier`)
 	add(isSpeed, "", `speed performanceConfig performance_config inference_geo`)
 	add(isInner, "", `extra_body extraBody additionalModelRequestFields google generateContentRequest
-		generate_content_request toolConfig tool_config generationConfig generation_config inferenceConfig`)
+		generate_content_request toolConfig tool_config generationConfig generation_config inferenceConfig parameters
+		options`)
+	add(isTemplate, "", `chat_template_kwargs`) // vLLM has them in place of the request's own
 	return t
 }
 
@@ -112,7 +115,7 @@ const plain = `
 	min_p top_a typical_p repetition_penalty min_tokens ignore_eos stop_token_ids skip_special_tokens
 	spaces_between_special_tokens include_stop_str_in_output length_penalty early_stopping use_beam_search
 	bad_words allowed_token_ids logits_processors guided_json guided_regex guided_choice guided_grammar
-	guided_decoding_backend guided_whitespace_pattern structured_outputs chat_template chat_template_kwargs
+	guided_decoding_backend guided_whitespace_pattern structured_outputs chat_template
 	add_generation_prompt continue_final_message add_special_tokens mm_processor_kwargs cache_salt priority request_id
 	return_token_ids return_tokens_as_token_ids prompt_logprobs truncate_prompt_tokens thinking_token_budget
 	mirostat mirostat_tau mirostat_eta mirostat_lr mirostat_ent tfs_z typical dynatemp_range dynatemp_exponent

@@ -34,6 +34,7 @@ var vendorTools = map[string]bool{
 const (
 	classSearch = "web_search"
 	classMCP    = "mcp"
+	classStored = "stored" // by the vendor
 )
 
 // classes are the common names of tools that vendors call differently.
@@ -235,7 +236,7 @@ func (l *List) deep(at string, v gjson.Result) {
 		} else {
 			l.nested(at, func() { l.deep(at, of) })
 		}
-		return true
+		return len(l.Models) <= maxModels
 	})
 }
 
