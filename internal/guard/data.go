@@ -18,6 +18,9 @@ const (
 	minSecret = 40
 	// maxDigits is how many digits follow one another in base64 at most: numbers that people write have more.
 	maxDigits = 11
+	// oftenControl is how many bytes of a text there are for a control character, at least. Data that are no text have
+	// one in ten.
+	oftenControl = 50
 )
 
 // hasSecretForm reports whether a string has the form of data that only a vendor can read.
@@ -98,7 +101,8 @@ func isTextual(media string) bool {
 	return false
 }
 
-// textOf returns the text that data are, if they are one: UTF-8 without control characters, or UTF-16.
+// textOf returns the text that data are, if they are one: UTF-8, UTF-16, or what has few control characters, in an
+// encoding of bytes.
 func textOf(b []byte, textual bool) (string, bool) {
 	if order := utf16Order(b); order != nil {
 		units := make([]uint16, 0, len(b)/2)
@@ -110,16 +114,19 @@ func textOf(b []byte, textual bool) (string, bool) {
 	if textual {
 		return string(b), true
 	}
-	if !utf8.Valid(b) {
-		return "", false
+	control := 0
+	for _, c := range b {
+		if c < ' ' && strings.IndexByte("\n\r\t\f", c) < 0 {
+			control++
+		}
 	}
-	return string(b), !bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\n\r\t\f", r) })
+	return string(b), control <= len(b)/oftenControl || utf8.Valid(b)
 }
 
 // utf16Order returns the order of bytes of a text in UTF-16, or nil.
 func utf16Order(b []byte) binary.ByteOrder {
 	head := b[:min(len(b), 64)]
-	if len(head) < 4 || len(b)%2 == 1 {
+	if len(head) < 4 {
 		return nil
 	}
 	var zeros [2]int
@@ -179,7 +186,9 @@ func (w *walk) data(ctx context.Context, text, media string, at spot) (string, b
 		if changed {
 			return head + base64.StdEncoding.EncodeToString([]byte(out)), true, err
 		}
-		return text, false, err
+		if err != nil || utf8.ValidString(inner) { // otherwise it may be no text
+			return text, false, err
+		}
 	}
 	if !binary && (at.name != "embedding" || len(b)%4 != 0) {
 		if out, changed, err := w.judge(ctx, text, inText, at); changed || err != nil {

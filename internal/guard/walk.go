@@ -259,10 +259,13 @@ func (d *document) number(ctx context.Context, raw []byte, end int, at spot) err
 	text := string(raw)
 	if bytes.ContainsAny(raw, ".eE") { // 4.1e15 is written in another way, and a measure is no number of anything
 		f, _ := strconv.ParseFloat(text, 64) // infinite, if it is out of range
-		if math.Trunc(f) != f || math.Abs(f) > 1e20 {
+		if whole, _, _ := bytes.Cut(raw, []byte(".")); math.Trunc(f) == f && math.Abs(f) <= 1e20 {
+			text = strconv.FormatFloat(f, 'f', -1, 64)
+		} else if whole, _, _ = bytes.Cut(bytes.ToLower(whole), []byte("e")); len(whole) > maxDigits {
+			text = string(whole)
+		} else {
 			return nil
 		}
-		text = strconv.FormatFloat(f, 'f', -1, 64)
 	}
 	out, changed, err := d.judgeOnly(ctx, text, kind, at)
 	return d.set(out, changed, err, len(raw), end)
