@@ -17,6 +17,8 @@ const (
 	AttentionStore              = "store" // that ext_proc services share: a Redis
 	AttentionAuditSink          = "audit_sink"
 	AttentionApprovals          = "approvals"
+	AttentionKeysOfLeaver       = "keys_of_leaver"
+	AttentionTokensOfLeaver     = "tokens_of_leaver"
 )
 
 // Severities of what needs attention. An error harms requests now; a warning is going to, or may.
@@ -28,7 +30,7 @@ const (
 // An Attention is something that a person must look at.
 type Attention struct {
 	// Kind is provider_failing, provider_cooling, credential_rejected, checker_away, budget, key_expires, object_error,
-	// data_plane, ledger, spool, store, audit_sink or approvals.
+	// data_plane, ledger, spool, store, audit_sink, approvals, keys_of_leaver or tokens_of_leaver.
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
 	// Object is what it is about, as Provider openai, by its kind and name. It is empty where there is no such object.

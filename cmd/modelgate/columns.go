@@ -45,14 +45,14 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 			return []string{strings.Join(targets, ",")}
 		}
 	case *configv1.Key:
-		return []string{"LABEL", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "EXPIRES"}, func(o configv1.Object) []string {
+		return []string{"LABEL", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES"}, func(o configv1.Object) []string {
 			k := o.(*configv1.Key)
 			models := "all"
 			if len(k.GetModels()) > 0 {
 				models = strings.Join(k.GetModels(), ",")
 			}
 			return []string{k.GetDisplayName(), "..." + k.GetHint(), k.GetOrganization(), k.GetProject(), models,
-				whenever(k.GetExpiresAt())}
+				k.GetOwner(), whenever(k.GetExpiresAt())}
 		}
 	case *configv1.Organization, *configv1.Project:
 		return []string{"LABEL", "LIMITS", "BUDGETS"}, func(o configv1.Object) []string {
@@ -68,10 +68,10 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 			return []string{a.GetDisplayName(), strings.ToLower(a.GetRole().String())}
 		}
 	case *configv1.AdminToken:
-		return []string{"LABEL", "HINT", "SCOPES", "EXPIRES"}, func(o configv1.Object) []string {
+		return []string{"LABEL", "HINT", "SCOPES", "OWNER", "EXPIRES"}, func(o configv1.Object) []string {
 			t := o.(*configv1.AdminToken)
 			return []string{t.GetDisplayName(), "..." + t.GetHint(), strings.Join(t.GetScopes(), ","),
-				whenever(t.GetExpiresAt())}
+				t.GetOwner(), whenever(t.GetExpiresAt())}
 		}
 	case *configv1.RateLimit:
 		return []string{"DOMAIN", "DESCRIPTORS"}, func(o configv1.Object) []string {

@@ -268,8 +268,7 @@ func (p *plan) tokensOf(account string) []*configv1.AdminToken {
 }
 
 // succeed plans what a new holder of an account does to what an earlier one has left: its tokens are deleted, and the
-// changes that it has asked for end. If the account is new, the tokens of an earlier one of its name stay, and are
-// nobody's. The tokens of an account that is renamed go with it.
+// changes that it has asked for end. The tokens of an account that is renamed go with it.
 func (p *plan) succeed(o, stored configv1.Object) error {
 	a, was := asAccount(o), asAccount(stored)
 	if a == nil || !accounts.NewHolder(was, a) {
@@ -277,15 +276,10 @@ func (p *plan) succeed(o, stored configv1.Object) error {
 	}
 	p.holders = append(p.holders, a.GetName())
 	for _, t := range p.tokensOf(a.GetName()) {
-		err := notForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
-		switch {
-		case p.caller.authority() == accounts.Tenant:
-		case was != nil:
-			err = p.remove(ref{configv1.KindOf(t), t.GetName()})
-		default:
-			err = p.giveToken(t, "")
+		if p.caller.authority() == accounts.Tenant {
+			return notForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
 		}
-		if err != nil {
+		if err := p.remove(ref{configv1.KindOf(t), t.GetName()}); err != nil {
 			return err
 		}
 	}

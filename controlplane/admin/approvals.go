@@ -219,12 +219,12 @@ func (p *plan) fits(w *waiting, asker []ref) error {
 		gone := true
 		switch o := p.stored(of.kind, of.name).(type) {
 		case *configv1.Account:
-			gone = o.Barred()
+			gone = !mayAsk(o, w)
 		case *configv1.AdminToken:
 			gone = o.GetExpiresAt() != nil && !o.GetExpiresAt().AsTime().After(time.Now())
 		}
 		if gone {
-			return void("%s %s, which asked for this change, does not exist any more or is disabled. Reject the change.",
+			return void("%s %s, which asked for this change, does not exist any more, is disabled, or has lost the right to make it. Reject the change.",
 				of.kind.Name, of.name)
 		}
 	}

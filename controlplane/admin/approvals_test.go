@@ -327,7 +327,7 @@ func TestAChangeOfSomebodyWhoIsGoneIsNotApproved(t *testing.T) {
 	requireError(t, s.approve(t, "bob", org), 409, "approval_void", "Account olga")
 	requireError(t, s.approve(t, "bob", key), 409, "approval_void", "Account olga")
 	require.Equal(t, 204, s.do(t, "DELETE", "/admin/v1/accounts/olga", "").status)
-	requireError(t, s.approve(t, "bob", key), 409, "approval_void", "Account olga")
+	requireError(t, s.approve(t, "bob", key), 404, "not_found", "does not wait")
 }
 
 func TestANewKeyWorksOnceItIsApproved(t *testing.T) {

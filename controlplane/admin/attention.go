@@ -38,7 +38,9 @@ func mayKnow(ctx context.Context, a adminapi.Attention) bool {
 		return ok && (needs(ctx, ReadScope(k)) == nil || k.Name == "Provider")
 	case a.Kind == adminapi.AttentionApprovals:
 		return needs(ctx, AdminsRead) == nil
-	case a.Kind == adminapi.AttentionKeyExpires:
+	case a.Kind == adminapi.AttentionTokensOfLeaver:
+		return needs(ctx, AdminsRead) == nil
+	case a.Kind == adminapi.AttentionKeyExpires, a.Kind == adminapi.AttentionKeysOfLeaver:
 		return needs(ctx, KeysRead) == nil
 	}
 	return true
@@ -67,6 +69,7 @@ func (s *server) facts(ctx context.Context) (attention.Facts, error) {
 			f.Objects = append(f.Objects, attention.ObjectError{Kind: kindOfKeys, Name: name, Error: e})
 		}
 	}
+	left := newLeft(keys, f.Now)
 	for _, kind := range configv1.Kinds() {
 		if kind.Name == kindOfKeys {
 			continue // of which there are many
@@ -75,12 +78,14 @@ func (s *server) facts(ctx context.Context) (attention.Facts, error) {
 		if err != nil {
 			return f, err
 		}
+		left.add(entries)
 		for _, e := range entries {
 			if status := s.item(ctx, e).Status; status.Error != "" {
 				f.Objects = append(f.Objects, attention.ObjectError{Kind: kind.Name, Name: e.Name, Error: status.Error})
 			}
 		}
 	}
+	f.Leavers = left.leavers()
 	slices.SortFunc(f.Objects, func(a, b attention.ObjectError) int {
 		return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name)
 	})

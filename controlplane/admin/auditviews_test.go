@@ -29,6 +29,7 @@ func auditedTenants(t *testing.T) (b *bench, ask asker, moved string) {
 		require.Equal(t, status, a.status, a.body)
 		return a.body
 	}
+	b.people(t, adminOf("own", "other"))
 	operator(201, "POST", "providers", `{"name":"p-other","vendor":"echo"}`)
 	operator(200, "PUT", "organizations/own", `{"name":"own","display_name":"mine"}`)
 	a := ask(member("own", "", configv1.Role_ADMIN), "POST", "/admin/v1/keys", `{"display_name":"k1","organization":"own","project":"a"}`)

@@ -148,7 +148,7 @@ func (s *server) ofToken(ctx context.Context, token string) (Principal, error) {
 	for _, scope := range stored.GetScopes() {
 		p.Scopes = append(p.Scopes, Scope(scope))
 	}
-	return p, nil
+	return s.asMaker(ctx, p)
 }
 
 // addressOf returns the address that a request came from. Headers that proxies write are not believed.

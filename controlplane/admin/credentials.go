@@ -34,7 +34,7 @@ func inheritHash(o, stored configv1.Object) error {
 		if !ok {
 			missing = "create a key with POST /admin/v1/keys or modelgate key create"
 		}
-		o.Hash, o.Hint, o.Owner = was.GetHash(), was.GetHint(), was.GetOwner()
+		o.Hash, o.Hint, o.Owner, o.Left = was.GetHash(), was.GetHint(), was.GetOwner(), was.GetLeft()
 		if o.GetRetired() != nil { // left out, it is not good any more
 			o.Retired = was.GetRetired()
 		}

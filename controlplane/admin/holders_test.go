@@ -99,6 +99,7 @@ func TestADirectoryTakesOverWhatATenantHasMade(t *testing.T) {
 		b.setOwner(t, token.ID, name)
 
 		var id string
+		var theirs adminapi.NewToken
 		switch how {
 		case "create":
 			id = c.make(t, "Users", `{"userName":"`+name+`","active":true}`)
@@ -108,13 +109,16 @@ func TestADirectoryTakesOverWhatATenantHasMade(t *testing.T) {
 				patch(`{"op":"replace","path":"userName","value":"`+strings.ToUpper(name)+`"}`)).status)
 		default:
 			id = c.make(t, "Users", `{"userName":"before"}`)
-			theirs := b.makeToken(t, `{"display_name":"y","scopes":["config:read"]}`)
+			theirs = b.makeToken(t, `{"display_name":"y","scopes":["config:read"]}`)
 			b.setOwner(t, theirs.ID, "before")
 			require.Equal(t, 200, c.do(t, "PUT", "Users/"+id, `{"userName":"`+name+`"}`).status)
 			require.Contains(t, b.do(t, "GET", "/admin/v1/admintokens/"+theirs.ID, "").body, `"owner":"`+name+`"`)
-			require.Equal(t, 200, b.do(t, "GET", "/admin/v1/providers", "", as(theirs.Token)).status)
+			require.Equal(t, 401, b.do(t, "GET", "/admin/v1/providers", "", as(theirs.Token)).status, "its maker has no role")
 		}
 		c.make(t, "Groups", `{"displayName":"ops`+strings.Repeat(" ", i)+`","externalId":"id-of-admins","members":[{"value":"`+id+`"}]}`)
+		if how == "PUT" {
+			require.Equal(t, 200, b.do(t, "GET", "/admin/v1/providers", "", as(theirs.Token)).status)
+		}
 		a := b.account(t, name)
 		require.Equal(t, configv1.Role_ADMIN, a.GetRole(), how)
 		require.Empty(t, a.GetPasswordHash(), how)
@@ -233,11 +237,14 @@ func TestAnAccountOfADeletedName(t *testing.T) {
 	require.Equal(t, 204, s.do(t, "DELETE", "/admin/v1/accounts/gone", "").status)
 
 	made := `{"name":"gone","password":"` + goodPassword + `","memberships":[{"organization":"acme","role":"VIEWER"}]}`
+	require.Equal(t, 404, s.do(t, "GET", "/admin/v1/admintokens/"+token.ID, "").status, "the token has gone with it")
+	older := s.makeToken(t, `{"display_name":"of an older version","scopes":["config:read"]}`)
+	s.setOwner(t, older.ID, "gone")
+	require.Equal(t, 401, s.do(t, "GET", "/admin/v1/providers", "", as(older.Token)).status)
 	require.Equal(t, 403, s.ask(t, "tenant", "POST", "/accounts", made).status, "there are tokens under the name")
 	c := s.provisioned(t, "corp", issuer)
 	c.make(t, "Users", `{"userName":"gone"}`)
-	require.Equal(t, 200, s.do(t, "GET", "/admin/v1/providers", "", as(token.Token)).status, "the token goes on")
-	require.NotContains(t, s.do(t, "GET", "/admin/v1/admintokens/"+token.ID, "").body, "gone", "and is nobody's")
+	require.Equal(t, 404, s.do(t, "GET", "/admin/v1/admintokens/"+older.ID, "").status, "it is not the next one's")
 	waiting := gjson.Get(s.do(t, "GET", "/admin/v1/approvals", "").body, "items").Raw
 	require.Equal(t, "[]", waiting, "the change does not wait")
 	require.Equal(t, 403, s.do(t, "PUT", "/admin/v1/accounts/root", `{"name":"root","role":"VIEWER"}`).status)

@@ -48,6 +48,9 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 		}
 		c.refs = append(c.refs, c.reads...)
 	}
+	if asked.Owner != "" {
+		c.reads = append(c.reads, ref{configv1.KindOf((*configv1.Account)(nil)), asked.Owner})
+	}
 	return s.make(w, r, c, asked, adminapi.NewKey{ID: asked.Name, Key: key.Reveal()})
 }
 

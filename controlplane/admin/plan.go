@@ -32,7 +32,8 @@ type plan struct {
 	tokens map[string][]*configv1.AdminToken
 	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.
 	following bool
-	revision  int64 // of the configuration after it, once it is carried out
+	demands   []configstore.Also // what must be so when it is carried out
+	revision  int64              // of the configuration after it, once it is carried out
 }
 
 // put plans to store an object as an operator wrote it.
@@ -61,6 +62,7 @@ func (p *plan) put(written configv1.Object) error {
 	if err := p.server.checkVariables(object, stored); err != nil {
 		return err
 	}
+	p.enables(object, stored)
 	p.server.reuse(object, stored)
 	usePassword(object, stored)
 	if err := p.noteTenant(object, stored); err != nil {
@@ -172,8 +174,14 @@ func (p *plan) stored(kind configv1.Kind, name string) configv1.Object {
 
 // check returns what is wrong between objects after the plan that was not wrong before: what others broke does not
 // keep anyone from working.
-func (p *plan) check() error {
+func (p *plan) check(ctx context.Context) error {
 	if err := p.followGroups(); err != nil {
+		return err
+	}
+	if err := p.followPeople(ctx); err != nil {
+		return err
+	}
+	if err := p.checkKeyOwners(); err != nil {
 		return err
 	}
 	return p.checkSet()

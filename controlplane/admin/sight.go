@@ -179,6 +179,7 @@ func looksOfTraffic() map[string]look {
 func looksOfPeople() map[string]look {
 	return map[string]look{
 		"Key.*":                        {unseen, "what clients may use; its hash cannot be written"},
+		"Departure.*":                  {unseen, "who had the key; it cannot be written"},
 		"RetiredKey.*":                 {unseen, "likewise"},
 		"Organization.*":               {unseen, "what keys share"},
 		"Project.*":                    {unseen, "what keys share"},

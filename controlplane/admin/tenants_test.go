@@ -112,6 +112,7 @@ func byMembers(status int) map[string]int {
 func TestWhatTenantsPeopleMayChange(t *testing.T) {
 	b, ask := tenanted(t)
 	mine, others := b.key(t, "own", "a"), b.key(t, "other", "a")
+	b.people(t, adminOf("own"), memberOf("member", "own"))
 	roles := map[string]admin.Principal{
 		"admin": member("own", "", configv1.Role_ADMIN), "member": member("own", "", configv1.Role_MEMBER),
 		"viewer":        member("own", "", configv1.Role_VIEWER),
@@ -208,6 +209,7 @@ func TestMembersChangeOnlyTheirOwnKeys(t *testing.T) {
 	ann := member("own", "a", configv1.Role_MEMBER)
 	bob := ann
 	ann.Name, bob.Name = "ann", "bob"
+	b.people(t, memberOf("ann", "own"))
 	made := ask(ann, "POST", "/admin/v1/keys", `{"display_name":"ann's","organization":"own","project":"a"}`)
 	require.Equal(t, 201, made.status, made.body)
 	id := gjson.Get(made.body, "id").Str

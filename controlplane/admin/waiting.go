@@ -178,7 +178,7 @@ func (s *server) beside(ctx context.Context, c change, p *plan) (also configstor
 		}
 		taken := w.taken()
 		also.If, also.With = append(also.If, taken.If...), append(also.With, taken.Now...)
-		entries = append(entries, w.entry(ctx, actionWithdraw, w.says()+", whose account has a new holder"))
+		entries = append(entries, w.entry(ctx, actionWithdraw, w.says()+", whose account is deleted or has a new holder"))
 		return true
 	})
 	room := newRoom(all, p.caller)

@@ -79,7 +79,7 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if err := decide(p); err != nil {
 		return nil, err
 	}
-	if err := p.check(); err != nil {
+	if err := p.check(reading); err != nil {
 		return nil, err
 	}
 	if c.approves == nil {
@@ -116,7 +116,7 @@ func (s *server) commit(ctx context.Context, c change, p *plan, entries []admina
 			return err
 		}
 		also.With = append(also.With, versions...)
-		return s.carryOut(ctx, c, p, also, beside)
+		return s.carryOut(ctx, c, p, append(p.demands, also, beside)...)
 	})
 	if errors.Is(err, rpctypes.ErrNoSpace) && len(p.writes) > 0 && p.onlyDeletes() {
 		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
@@ -168,7 +168,7 @@ func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, e
 	}
 	snapshot.Entries = append(snapshot.Entries, entries...)
 	if c.alone() {
-		return snapshot, s.readEach(ctx, snapshot, c.reads)
+		return snapshot, s.readEach(ctx, snapshot, append(c.reads, ownersOf(entries)...))
 	}
 	return snapshot, nil
 }

@@ -48,6 +48,8 @@ type Facts struct {
 	Sinks []adminapi.AuditSinkStatus
 	// Waiting is when each change was asked for that waits for approval, the oldest first.
 	Waiting []time.Time
+	// Leavers are people who have left, or have lost rights, with what they have made.
+	Leavers []Leaver
 	// Ledger is why usage is not known; empty where it is.
 	Ledger string
 }
@@ -79,7 +81,7 @@ type ObjectError struct{ Kind, Name, Error string }
 // Of returns what needs attention, the worst first.
 func Of(f Facts) []adminapi.Attention {
 	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), rejected(f), unjudged(f), plane(f), objects(f),
-		budgets(f), keys(f), approvals(f))
+		budgets(f), keys(f), approvals(f), leavers(f))
 	slices.SortStableFunc(all, func(a, b adminapi.Attention) int { return cmp.Compare(a.Severity, b.Severity) })
 	return all
 }

@@ -115,6 +115,14 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 			return nil, err
 		}
 		account, err := person.Account(stored)
+		if less := person.Without(stored); err != nil && less != nil && revision != 0 {
+			less.PasswordHash = "" // left out, it stays
+			if _, failed := api.Put(ctx, less, revision); failed != nil {
+				v.config.Log.Warn("dashboard: the account of a person without groups keeps its rights",
+					zap.String("account", person.Name), zap.Error(failed))
+			}
+			return nil, err
+		}
 		if err != nil || stored != nil && proto.Equal(account, stored) {
 			return account, err
 		}

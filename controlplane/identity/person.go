@@ -60,6 +60,19 @@ func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
 		Identity: &configv1.Identity{Issuer: p.GetIssuer(), Subject: got.subject}}, nil
 }
 
+// Without returns the stored account of a person to whom the provider gives no right any more, as it is to be stored: with
+// no role, and with the memberships that groups do not give. It is nil if the sign-in changes no right.
+func (p *Person) Without(stored *configv1.Account) *configv1.Account {
+	if accounts.Find(stored, p.Identity) != accounts.Theirs || stored.GetProvisioning() != nil ||
+		p.Role != configv1.Role_ROLE_UNSPECIFIED || len(p.memberships(stored)) > 0 ||
+		stored.GetRole() == configv1.Role_ROLE_UNSPECIFIED && len(stored.GetMemberships()) == 0 {
+		return nil
+	}
+	account := proto.CloneOf(stored)
+	account.Role, account.Memberships = configv1.Role_ROLE_UNSPECIFIED, nil
+	return account
+}
+
 // Account returns the account of a person as it is to be stored: what the stored one, which may be nil, leaves them,
 // with the person's role. The role of an account that is provisioned stays, and so do memberships, which are enough
 // without a role. An account of somebody else who has the same name is not taken over, unless people of a tenant have

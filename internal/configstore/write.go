@@ -41,6 +41,14 @@ type Also struct {
 	With []clientv3.Op
 }
 
+// Unchanged demands that an object is as it was read.
+func Unchanged(e Entry) Also { return Also{If: unchanged(keyOf(e.Kind, e.Name), e.Revision)} }
+
+// NoKeySince demands that no key was changed after a revision.
+func NoKeySince(revision int64) Also {
+	return Also{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keyVersionKey), "<", revision+1)}}
+}
+
 // together returns several as one.
 func together(also []Also) (all Also) {
 	for _, a := range also {

@@ -134,6 +134,56 @@ func (Unit) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{1}
 }
 
+// KeysOfLeavers is what becomes of a key whose owner leaves.
+type KeysOfLeavers int32
+
+const (
+	KeysOfLeavers_KEYS_OF_LEAVERS_UNSPECIFIED KeysOfLeavers = 0
+	KeysOfLeavers_DISABLE                     KeysOfLeavers = 1 // it is disabled, until the owner is back or somebody enables it
+	KeysOfLeavers_KEEP                        KeysOfLeavers = 2 // it goes on; what needs attention names it
+)
+
+// Enum value maps for KeysOfLeavers.
+var (
+	KeysOfLeavers_name = map[int32]string{
+		0: "KEYS_OF_LEAVERS_UNSPECIFIED",
+		1: "DISABLE",
+		2: "KEEP",
+	}
+	KeysOfLeavers_value = map[string]int32{
+		"KEYS_OF_LEAVERS_UNSPECIFIED": 0,
+		"DISABLE":                     1,
+		"KEEP":                        2,
+	}
+)
+
+func (x KeysOfLeavers) Enum() *KeysOfLeavers {
+	p := new(KeysOfLeavers)
+	*p = x
+	return p
+}
+
+func (x KeysOfLeavers) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (KeysOfLeavers) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[2].Descriptor()
+}
+
+func (KeysOfLeavers) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[2]
+}
+
+func (x KeysOfLeavers) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use KeysOfLeavers.Descriptor instead.
+func (KeysOfLeavers) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
+}
+
 // Role is a set of permissions.
 type Role int32
 
@@ -180,11 +230,11 @@ func (x Role) String() string {
 }
 
 func (Role) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[2].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[3].Descriptor()
 }
 
 func (Role) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[2]
+	return &file_api_config_v1_config_proto_enumTypes[3]
 }
 
 func (x Role) Number() protoreflect.EnumNumber {
@@ -193,7 +243,7 @@ func (x Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Role.Descriptor instead.
 func (Role) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
 }
 
 // Approvers may approve changes, except their own.
@@ -230,11 +280,11 @@ func (x Approvers) String() string {
 }
 
 func (Approvers) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[3].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[4].Descriptor()
 }
 
 func (Approvers) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[3]
+	return &file_api_config_v1_config_proto_enumTypes[4]
 }
 
 func (x Approvers) Number() protoreflect.EnumNumber {
@@ -243,7 +293,7 @@ func (x Approvers) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Approvers.Descriptor instead.
 func (Approvers) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 type Sampling int32
@@ -282,11 +332,11 @@ func (x Sampling) String() string {
 }
 
 func (Sampling) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[4].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[5].Descriptor()
 }
 
 func (Sampling) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[4]
+	return &file_api_config_v1_config_proto_enumTypes[5]
 }
 
 func (x Sampling) Number() protoreflect.EnumNumber {
@@ -295,7 +345,7 @@ func (x Sampling) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Sampling.Descriptor instead.
 func (Sampling) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
 }
 
 type Thinking int32
@@ -340,11 +390,11 @@ func (x Thinking) String() string {
 }
 
 func (Thinking) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[5].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[6].Descriptor()
 }
 
 func (Thinking) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[5]
+	return &file_api_config_v1_config_proto_enumTypes[6]
 }
 
 func (x Thinking) Number() protoreflect.EnumNumber {
@@ -353,7 +403,7 @@ func (x Thinking) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Thinking.Descriptor instead.
 func (Thinking) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 // AlertCondition is what an AlertRule looks at.
@@ -420,11 +470,11 @@ func (x AlertCondition) String() string {
 }
 
 func (AlertCondition) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[6].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[7].Descriptor()
 }
 
 func (AlertCondition) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[6]
+	return &file_api_config_v1_config_proto_enumTypes[7]
 }
 
 func (x AlertCondition) Number() protoreflect.EnumNumber {
@@ -433,7 +483,7 @@ func (x AlertCondition) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AlertCondition.Descriptor instead.
 func (AlertCondition) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 // SmtpTls is how a connection to an SMTP server is encrypted.
@@ -473,11 +523,11 @@ func (x SmtpTls) String() string {
 }
 
 func (SmtpTls) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[7].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[8].Descriptor()
 }
 
 func (SmtpTls) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[7]
+	return &file_api_config_v1_config_proto_enumTypes[8]
 }
 
 func (x SmtpTls) Number() protoreflect.EnumNumber {
@@ -486,7 +536,7 @@ func (x SmtpTls) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SmtpTls.Descriptor instead.
 func (SmtpTls) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 // GuardMode is what happens to what a rule finds.
@@ -526,11 +576,11 @@ func (x GuardMode) String() string {
 }
 
 func (GuardMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[8].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[9].Descriptor()
 }
 
 func (GuardMode) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[8]
+	return &file_api_config_v1_config_proto_enumTypes[9]
 }
 
 func (x GuardMode) Number() protoreflect.EnumNumber {
@@ -539,7 +589,7 @@ func (x GuardMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GuardMode.Descriptor instead.
 func (GuardMode) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 // GuardSide is a side of an exchange.
@@ -576,11 +626,11 @@ func (x GuardSide) String() string {
 }
 
 func (GuardSide) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[9].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[10].Descriptor()
 }
 
 func (GuardSide) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[9]
+	return &file_api_config_v1_config_proto_enumTypes[10]
 }
 
 func (x GuardSide) Number() protoreflect.EnumNumber {
@@ -589,7 +639,7 @@ func (x GuardSide) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GuardSide.Descriptor instead.
 func (GuardSide) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 // SensitiveData is a kind of data whose form is known.
@@ -662,11 +712,11 @@ func (x SensitiveData) String() string {
 }
 
 func (SensitiveData) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[10].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[11].Descriptor()
 }
 
 func (SensitiveData) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[10]
+	return &file_api_config_v1_config_proto_enumTypes[11]
 }
 
 func (x SensitiveData) Number() protoreflect.EnumNumber {
@@ -675,7 +725,7 @@ func (x SensitiveData) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SensitiveData.Descriptor instead.
 func (SensitiveData) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 // CheckerType is how a Checker is called.
@@ -727,11 +777,11 @@ func (x CheckerType) String() string {
 }
 
 func (CheckerType) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[11].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[12].Descriptor()
 }
 
 func (CheckerType) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[11]
+	return &file_api_config_v1_config_proto_enumTypes[12]
 }
 
 func (x CheckerType) Number() protoreflect.EnumNumber {
@@ -740,7 +790,7 @@ func (x CheckerType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CheckerType.Descriptor instead.
 func (CheckerType) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 // A Provider is an account with a model vendor, or an endpoint that uses a vendor's dialect.
@@ -1804,7 +1854,9 @@ type Key struct {
 	// Which bodies of its requests are kept. Default: as the project says, or else the organization.
 	Bodies *Bodies `protobuf:"bytes,17,opt,name=bodies,proto3" json:"bodies,omitempty"`
 	// Account that made the key. A MEMBER of a tenant manages only their own keys. Never written by hand.
-	Owner         string `protobuf:"bytes,18,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,18,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The owner who has left, or has lost the right to have the key. Never written by hand.
+	Left          *Departure `protobuf:"bytes,19,opt,name=left,proto3" json:"left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1965,6 +2017,68 @@ func (x *Key) GetOwner() string {
 	return ""
 }
 
+func (x *Key) GetLeft() *Departure {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+// A Departure is what a key says of an owner who has left. What became of the key shows in its other fields: it is
+// disabled, it has another owner, or neither.
+type Departure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Account that was the owner.
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Departure) Reset() {
+	*x = Departure{}
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Departure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Departure) ProtoMessage() {}
+
+func (x *Departure) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Departure.ProtoReflect.Descriptor instead.
+func (*Departure) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Departure) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Departure) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // A RetiredKey was replaced by a rotation.
 type RetiredKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1979,7 +2093,7 @@ type RetiredKey struct {
 
 func (x *RetiredKey) Reset() {
 	*x = RetiredKey{}
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2105,7 @@ func (x *RetiredKey) String() string {
 func (*RetiredKey) ProtoMessage() {}
 
 func (x *RetiredKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2118,7 @@ func (x *RetiredKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetiredKey.ProtoReflect.Descriptor instead.
 func (*RetiredKey) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RetiredKey) GetHash() []byte {
@@ -2045,7 +2159,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2171,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2184,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Limit) GetDomain() string {
@@ -2114,7 +2228,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2240,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2253,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Budget) GetUnit() Unit {
@@ -2171,14 +2285,18 @@ type Organization struct {
 	// Quotas of files, uploads, batches and fine-tuning jobs. A quota of 0 has its default.
 	Quotas *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	// Which bodies of its requests are kept. Default: none.
-	Bodies        *Bodies `protobuf:"bytes,8,opt,name=bodies,proto3" json:"bodies,omitempty"`
+	Bodies *Bodies `protobuf:"bytes,8,opt,name=bodies,proto3" json:"bodies,omitempty"`
+	// What becomes of a key whose owner leaves, or loses the right to have it. Default: DISABLE.
+	KeysOfLeavers KeysOfLeavers `protobuf:"varint,9,opt,name=keys_of_leavers,json=keysOfLeavers,proto3,enum=modelgate.config.v1.KeysOfLeavers" json:"keys_of_leavers,omitempty"`
+	// Account that gets such a key instead, if it may have it. The key goes on.
+	Successor     string `protobuf:"bytes,10,opt,name=successor,proto3" json:"successor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Organization) Reset() {
 	*x = Organization{}
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2308,7 @@ func (x *Organization) String() string {
 func (*Organization) ProtoMessage() {}
 
 func (x *Organization) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2321,7 @@ func (x *Organization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Organization.ProtoReflect.Descriptor instead.
 func (*Organization) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Organization) GetName() string {
@@ -2262,6 +2380,20 @@ func (x *Organization) GetBodies() *Bodies {
 	return nil
 }
 
+func (x *Organization) GetKeysOfLeavers() KeysOfLeavers {
+	if x != nil {
+		return x.KeysOfLeavers
+	}
+	return KeysOfLeavers_KEYS_OF_LEAVERS_UNSPECIFIED
+}
+
+func (x *Organization) GetSuccessor() string {
+	if x != nil {
+		return x.Successor
+	}
+	return ""
+}
+
 // A Project has limits and budgets that the keys of a part of an organization share.
 type Project struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2283,7 +2415,7 @@ type Project struct {
 
 func (x *Project) Reset() {
 	*x = Project{}
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2427,7 @@ func (x *Project) String() string {
 func (*Project) ProtoMessage() {}
 
 func (x *Project) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2440,7 @@ func (x *Project) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Project.ProtoReflect.Descriptor instead.
 func (*Project) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Project) GetName() string {
@@ -2391,7 +2523,7 @@ type Bodies struct {
 
 func (x *Bodies) Reset() {
 	*x = Bodies{}
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2535,7 @@ func (x *Bodies) String() string {
 func (*Bodies) ProtoMessage() {}
 
 func (x *Bodies) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2548,7 @@ func (x *Bodies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bodies.ProtoReflect.Descriptor instead.
 func (*Bodies) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Bodies) GetShare() float64 {
@@ -2474,7 +2606,7 @@ type Redaction struct {
 
 func (x *Redaction) Reset() {
 	*x = Redaction{}
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2618,7 @@ func (x *Redaction) String() string {
 func (*Redaction) ProtoMessage() {}
 
 func (x *Redaction) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2631,7 @@ func (x *Redaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redaction.ProtoReflect.Descriptor instead.
 func (*Redaction) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Redaction) GetName() string {
@@ -2557,7 +2689,7 @@ type Quotas struct {
 
 func (x *Quotas) Reset() {
 	*x = Quotas{}
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2701,7 @@ func (x *Quotas) String() string {
 func (*Quotas) ProtoMessage() {}
 
 func (x *Quotas) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2714,7 @@ func (x *Quotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
 func (*Quotas) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Quotas) GetOpenBatches() uint64 {
@@ -2712,7 +2844,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2856,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2869,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RateLimit) GetName() string {
@@ -2787,7 +2919,7 @@ type RateLimitDescriptor struct {
 
 func (x *RateLimitDescriptor) Reset() {
 	*x = RateLimitDescriptor{}
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2931,7 @@ func (x *RateLimitDescriptor) String() string {
 func (*RateLimitDescriptor) ProtoMessage() {}
 
 func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2944,7 @@ func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitDescriptor.ProtoReflect.Descriptor instead.
 func (*RateLimitDescriptor) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RateLimitDescriptor) GetKey() string {
@@ -2861,7 +2993,7 @@ type RateLimitPolicy struct {
 
 func (x *RateLimitPolicy) Reset() {
 	*x = RateLimitPolicy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3005,7 @@ func (x *RateLimitPolicy) String() string {
 func (*RateLimitPolicy) ProtoMessage() {}
 
 func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3018,7 @@ func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitPolicy.ProtoReflect.Descriptor instead.
 func (*RateLimitPolicy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RateLimitPolicy) GetUnit() Unit {
@@ -2935,7 +3067,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3079,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3092,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Account) GetName() string {
@@ -3074,7 +3206,7 @@ type Provisioning struct {
 
 func (x *Provisioning) Reset() {
 	*x = Provisioning{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3086,7 +3218,7 @@ func (x *Provisioning) String() string {
 func (*Provisioning) ProtoMessage() {}
 
 func (x *Provisioning) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3099,7 +3231,7 @@ func (x *Provisioning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Provisioning.ProtoReflect.Descriptor instead.
 func (*Provisioning) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Provisioning) GetProvider() string {
@@ -3161,7 +3293,7 @@ type IdentityGroup struct {
 
 func (x *IdentityGroup) Reset() {
 	*x = IdentityGroup{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3305,7 @@ func (x *IdentityGroup) String() string {
 func (*IdentityGroup) ProtoMessage() {}
 
 func (x *IdentityGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3318,7 @@ func (x *IdentityGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdentityGroup.ProtoReflect.Descriptor instead.
 func (*IdentityGroup) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IdentityGroup) GetName() string {
@@ -3238,7 +3370,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3382,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3395,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Membership) GetOrganization() string {
@@ -3299,7 +3431,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3443,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3456,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Identity) GetIssuer() string {
@@ -3380,7 +3512,7 @@ type IdentityProvider struct {
 
 func (x *IdentityProvider) Reset() {
 	*x = IdentityProvider{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3524,7 @@ func (x *IdentityProvider) String() string {
 func (*IdentityProvider) ProtoMessage() {}
 
 func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3537,7 @@ func (x *IdentityProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdentityProvider.ProtoReflect.Descriptor instead.
 func (*IdentityProvider) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *IdentityProvider) GetName() string {
@@ -3528,7 +3660,7 @@ type GroupRole struct {
 
 func (x *GroupRole) Reset() {
 	*x = GroupRole{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +3672,7 @@ func (x *GroupRole) String() string {
 func (*GroupRole) ProtoMessage() {}
 
 func (x *GroupRole) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +3685,7 @@ func (x *GroupRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRole.ProtoReflect.Descriptor instead.
 func (*GroupRole) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GroupRole) GetGroup() string {
@@ -3602,7 +3734,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3614,7 +3746,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3627,7 +3759,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Retention) GetName() string {
@@ -3691,7 +3823,7 @@ type AdminToken struct {
 
 func (x *AdminToken) Reset() {
 	*x = AdminToken{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +3835,7 @@ func (x *AdminToken) String() string {
 func (*AdminToken) ProtoMessage() {}
 
 func (x *AdminToken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +3848,7 @@ func (x *AdminToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
 func (*AdminToken) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AdminToken) GetName() string {
@@ -3822,7 +3954,7 @@ type ApprovalRule struct {
 
 func (x *ApprovalRule) Reset() {
 	*x = ApprovalRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +3966,7 @@ func (x *ApprovalRule) String() string {
 func (*ApprovalRule) ProtoMessage() {}
 
 func (x *ApprovalRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +3979,7 @@ func (x *ApprovalRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRule.ProtoReflect.Descriptor instead.
 func (*ApprovalRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ApprovalRule) GetName() string {
@@ -3940,7 +4072,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3952,7 +4084,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3965,7 +4097,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Gateway) GetName() string {
@@ -4050,7 +4182,7 @@ type Cors struct {
 
 func (x *Cors) Reset() {
 	*x = Cors{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4194,7 @@ func (x *Cors) String() string {
 func (*Cors) ProtoMessage() {}
 
 func (x *Cors) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4207,7 @@ func (x *Cors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cors.ProtoReflect.Descriptor instead.
 func (*Cors) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Cors) GetOrigins() []string {
@@ -4121,7 +4253,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4133,7 +4265,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4146,7 +4278,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -4187,7 +4319,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4199,7 +4331,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[37]
+	mi := &file_api_config_v1_config_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4212,7 +4344,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Certificate) GetName() string {
@@ -4264,7 +4396,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4276,7 +4408,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[38]
+	mi := &file_api_config_v1_config_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4289,7 +4421,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{38}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Route) GetName() string {
@@ -4342,7 +4474,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4354,7 +4486,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[39]
+	mi := &file_api_config_v1_config_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4367,7 +4499,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{39}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Catalog) GetName() string {
@@ -4407,7 +4539,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4419,7 +4551,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[40]
+	mi := &file_api_config_v1_config_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4432,7 +4564,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{40}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -4510,7 +4642,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4522,7 +4654,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[41]
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4535,7 +4667,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{41}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -4703,7 +4835,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4715,7 +4847,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4728,7 +4860,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Price) GetInput() string {
@@ -4840,7 +4972,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4852,7 +4984,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4865,7 +4997,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -4929,7 +5061,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4941,7 +5073,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4954,7 +5086,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -4986,7 +5118,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5130,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5143,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -5076,7 +5208,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5088,7 +5220,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5101,7 +5233,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *JobService) GetName() string {
@@ -5150,7 +5282,7 @@ type StoredResponses struct {
 
 func (x *StoredResponses) Reset() {
 	*x = StoredResponses{}
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5162,7 +5294,7 @@ func (x *StoredResponses) String() string {
 func (*StoredResponses) ProtoMessage() {}
 
 func (x *StoredResponses) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5175,7 +5307,7 @@ func (x *StoredResponses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
 func (*StoredResponses) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StoredResponses) GetRetention() *durationpb.Duration {
@@ -5201,7 +5333,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5345,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5358,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -5277,7 +5409,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5289,7 +5421,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5302,7 +5434,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Webhook) GetName() string {
@@ -5383,7 +5515,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5395,7 +5527,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5408,7 +5540,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AlertRule) GetName() string {
@@ -5505,7 +5637,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5517,7 +5649,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5530,7 +5662,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -5586,7 +5718,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5598,7 +5730,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5611,7 +5743,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -5632,7 +5764,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5644,7 +5776,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5657,7 +5789,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -5686,7 +5818,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5698,7 +5830,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5711,7 +5843,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -5777,7 +5909,7 @@ type AuditSink struct {
 
 func (x *AuditSink) Reset() {
 	*x = AuditSink{}
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5789,7 +5921,7 @@ func (x *AuditSink) String() string {
 func (*AuditSink) ProtoMessage() {}
 
 func (x *AuditSink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5802,7 +5934,7 @@ func (x *AuditSink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSink.ProtoReflect.Descriptor instead.
 func (*AuditSink) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditSink) GetName() string {
@@ -5872,7 +6004,7 @@ type AuditWebhook struct {
 
 func (x *AuditWebhook) Reset() {
 	*x = AuditWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5884,7 +6016,7 @@ func (x *AuditWebhook) String() string {
 func (*AuditWebhook) ProtoMessage() {}
 
 func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5897,7 +6029,7 @@ func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWebhook.ProtoReflect.Descriptor instead.
 func (*AuditWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AuditWebhook) GetUrl() string {
@@ -5922,7 +6054,7 @@ type AuditSyslog struct {
 
 func (x *AuditSyslog) Reset() {
 	*x = AuditSyslog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5934,7 +6066,7 @@ func (x *AuditSyslog) String() string {
 func (*AuditSyslog) ProtoMessage() {}
 
 func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5947,7 +6079,7 @@ func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSyslog.ProtoReflect.Descriptor instead.
 func (*AuditSyslog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AuditSyslog) GetAddress() string {
@@ -5982,7 +6114,7 @@ type AuditOtlp struct {
 
 func (x *AuditOtlp) Reset() {
 	*x = AuditOtlp{}
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5994,7 +6126,7 @@ func (x *AuditOtlp) String() string {
 func (*AuditOtlp) ProtoMessage() {}
 
 func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6007,7 +6139,7 @@ func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditOtlp.ProtoReflect.Descriptor instead.
 func (*AuditOtlp) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AuditOtlp) GetEndpoint() string {
@@ -6028,7 +6160,7 @@ type AuditFile struct {
 
 func (x *AuditFile) Reset() {
 	*x = AuditFile{}
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6040,7 +6172,7 @@ func (x *AuditFile) String() string {
 func (*AuditFile) ProtoMessage() {}
 
 func (x *AuditFile) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6053,7 +6185,7 @@ func (x *AuditFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFile.ProtoReflect.Descriptor instead.
 func (*AuditFile) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AuditFile) GetPath() string {
@@ -6075,7 +6207,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6087,7 +6219,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6100,7 +6232,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Listing) GetName() string {
@@ -6130,7 +6262,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6142,7 +6274,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6155,7 +6287,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListedModel) GetId() string {
@@ -6207,7 +6339,7 @@ type Guardrail struct {
 
 func (x *Guardrail) Reset() {
 	*x = Guardrail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6219,7 +6351,7 @@ func (x *Guardrail) String() string {
 func (*Guardrail) ProtoMessage() {}
 
 func (x *Guardrail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6232,7 +6364,7 @@ func (x *Guardrail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
 func (*Guardrail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Guardrail) GetName() string {
@@ -6340,7 +6472,7 @@ type GuardRule struct {
 
 func (x *GuardRule) Reset() {
 	*x = GuardRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6352,7 +6484,7 @@ func (x *GuardRule) String() string {
 func (*GuardRule) ProtoMessage() {}
 
 func (x *GuardRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6365,7 +6497,7 @@ func (x *GuardRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
 func (*GuardRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GuardRule) GetName() string {
@@ -6487,7 +6619,7 @@ type TokenIssuer struct {
 
 func (x *TokenIssuer) Reset() {
 	*x = TokenIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6499,7 +6631,7 @@ func (x *TokenIssuer) String() string {
 func (*TokenIssuer) ProtoMessage() {}
 
 func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6512,7 +6644,7 @@ func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
 func (*TokenIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TokenIssuer) GetName() string {
@@ -6592,7 +6724,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6604,7 +6736,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6617,7 +6749,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *TokenBinding) GetKey() string {
@@ -6659,7 +6791,7 @@ type CertificateIssuer struct {
 
 func (x *CertificateIssuer) Reset() {
 	*x = CertificateIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6671,7 +6803,7 @@ func (x *CertificateIssuer) String() string {
 func (*CertificateIssuer) ProtoMessage() {}
 
 func (x *CertificateIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6684,7 +6816,7 @@ func (x *CertificateIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateIssuer.ProtoReflect.Descriptor instead.
 func (*CertificateIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CertificateIssuer) GetName() string {
@@ -6757,7 +6889,7 @@ type CertificateBinding struct {
 
 func (x *CertificateBinding) Reset() {
 	*x = CertificateBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6769,7 +6901,7 @@ func (x *CertificateBinding) String() string {
 func (*CertificateBinding) ProtoMessage() {}
 
 func (x *CertificateBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6782,7 +6914,7 @@ func (x *CertificateBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateBinding.ProtoReflect.Descriptor instead.
 func (*CertificateBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CertificateBinding) GetKey() string {
@@ -6816,7 +6948,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6828,7 +6960,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6841,7 +6973,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Policy) GetName() string {
@@ -6909,7 +7041,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[69]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6921,7 +7053,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[69]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6934,7 +7066,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{69}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PolicyRule) GetName() string {
@@ -7014,7 +7146,7 @@ type ResponseCache struct {
 
 func (x *ResponseCache) Reset() {
 	*x = ResponseCache{}
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7026,7 +7158,7 @@ func (x *ResponseCache) String() string {
 func (*ResponseCache) ProtoMessage() {}
 
 func (x *ResponseCache) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7039,7 +7171,7 @@ func (x *ResponseCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseCache.ProtoReflect.Descriptor instead.
 func (*ResponseCache) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ResponseCache) GetName() string {
@@ -7162,7 +7294,7 @@ type SimilarAnswers struct {
 
 func (x *SimilarAnswers) Reset() {
 	*x = SimilarAnswers{}
-	mi := &file_api_config_v1_config_proto_msgTypes[71]
+	mi := &file_api_config_v1_config_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7174,7 +7306,7 @@ func (x *SimilarAnswers) String() string {
 func (*SimilarAnswers) ProtoMessage() {}
 
 func (x *SimilarAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[71]
+	mi := &file_api_config_v1_config_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7187,7 +7319,7 @@ func (x *SimilarAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimilarAnswers.ProtoReflect.Descriptor instead.
 func (*SimilarAnswers) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{71}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SimilarAnswers) GetUrl() string {
@@ -7259,7 +7391,7 @@ type Checker struct {
 
 func (x *Checker) Reset() {
 	*x = Checker{}
-	mi := &file_api_config_v1_config_proto_msgTypes[72]
+	mi := &file_api_config_v1_config_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7271,7 +7403,7 @@ func (x *Checker) String() string {
 func (*Checker) ProtoMessage() {}
 
 func (x *Checker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[72]
+	mi := &file_api_config_v1_config_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7284,7 +7416,7 @@ func (x *Checker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checker.ProtoReflect.Descriptor instead.
 func (*Checker) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{72}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Checker) GetName() string {
@@ -7438,7 +7570,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\rR\bpriority\"M\n" +
 	"\x05Retry\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\rR\vmaxAttempts\x12!\n" +
-	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xfa\x05\n" +
+	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xae\x06\n" +
 	"\x03Key\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
@@ -7460,10 +7592,14 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bmetadata\x18\x0f \x03(\v2&.modelgate.config.v1.Key.MetadataEntryR\bmetadata\x129\n" +
 	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyR\aretired\x123\n" +
 	"\x06bodies\x18\x11 \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12\x14\n" +
-	"\x05owner\x18\x12 \x01(\tR\x05owner\x1a;\n" +
+	"\x05owner\x18\x12 \x01(\tR\x05owner\x122\n" +
+	"\x04left\x18\x13 \x01(\v2\x1e.modelgate.config.v1.DepartureR\x04left\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
+	"\tDeparture\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"o\n" +
 	"\n" +
 	"RetiredKey\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x12\n" +
@@ -7477,7 +7613,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05model\x18\x04 \x01(\tR\x05model\"I\n" +
 	"\x06Budget\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12\x10\n" +
-	"\x03usd\x18\x02 \x01(\tR\x03usd\"\xf1\x02\n" +
+	"\x03usd\x18\x02 \x01(\tR\x03usd\"\xdb\x03\n" +
 	"\fOrganization\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
@@ -7487,7 +7623,10 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
 	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
-	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\"\xec\x02\n" +
+	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12J\n" +
+	"\x0fkeys_of_leavers\x18\t \x01(\x0e2\".modelgate.config.v1.KeysOfLeaversR\rkeysOfLeavers\x12\x1c\n" +
+	"\tsuccessor\x18\n" +
+	" \x01(\tR\tsuccessor\"\xec\x02\n" +
 	"\aProject\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
@@ -7977,7 +8116,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06MINUTE\x10\x02\x12\b\n" +
 	"\x04HOUR\x10\x03\x12\a\n" +
 	"\x03DAY\x10\x04\x12\t\n" +
-	"\x05MONTH\x10\x05*e\n" +
+	"\x05MONTH\x10\x05*G\n" +
+	"\rKeysOfLeavers\x12\x1f\n" +
+	"\x1bKEYS_OF_LEAVERS_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aDISABLE\x10\x01\x12\b\n" +
+	"\x04KEEP\x10\x02*e\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -8085,217 +8228,222 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 12)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
-	(Role)(0),                     // 2: modelgate.config.v1.Role
-	(Approvers)(0),                // 3: modelgate.config.v1.Approvers
-	(Sampling)(0),                 // 4: modelgate.config.v1.Sampling
-	(Thinking)(0),                 // 5: modelgate.config.v1.Thinking
-	(AlertCondition)(0),           // 6: modelgate.config.v1.AlertCondition
-	(SmtpTls)(0),                  // 7: modelgate.config.v1.SmtpTls
-	(GuardMode)(0),                // 8: modelgate.config.v1.GuardMode
-	(GuardSide)(0),                // 9: modelgate.config.v1.GuardSide
-	(SensitiveData)(0),            // 10: modelgate.config.v1.SensitiveData
-	(CheckerType)(0),              // 11: modelgate.config.v1.CheckerType
-	(*Provider)(nil),              // 12: modelgate.config.v1.Provider
-	(*Concurrency)(nil),           // 13: modelgate.config.v1.Concurrency
-	(*Credential)(nil),            // 14: modelgate.config.v1.Credential
-	(*VaultSecret)(nil),           // 15: modelgate.config.v1.VaultSecret
-	(*ManagedSecret)(nil),         // 16: modelgate.config.v1.ManagedSecret
-	(*WorkloadIdentity)(nil),      // 17: modelgate.config.v1.WorkloadIdentity
-	(*Timeouts)(nil),              // 18: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 19: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 20: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 21: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 22: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 23: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 24: modelgate.config.v1.Key
-	(*RetiredKey)(nil),            // 25: modelgate.config.v1.RetiredKey
-	(*Limit)(nil),                 // 26: modelgate.config.v1.Limit
-	(*Budget)(nil),                // 27: modelgate.config.v1.Budget
-	(*Organization)(nil),          // 28: modelgate.config.v1.Organization
-	(*Project)(nil),               // 29: modelgate.config.v1.Project
-	(*Bodies)(nil),                // 30: modelgate.config.v1.Bodies
-	(*Redaction)(nil),             // 31: modelgate.config.v1.Redaction
-	(*Quotas)(nil),                // 32: modelgate.config.v1.Quotas
-	(*RateLimit)(nil),             // 33: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 34: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 35: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 36: modelgate.config.v1.Account
-	(*Provisioning)(nil),          // 37: modelgate.config.v1.Provisioning
-	(*IdentityGroup)(nil),         // 38: modelgate.config.v1.IdentityGroup
-	(*Membership)(nil),            // 39: modelgate.config.v1.Membership
-	(*Identity)(nil),              // 40: modelgate.config.v1.Identity
-	(*IdentityProvider)(nil),      // 41: modelgate.config.v1.IdentityProvider
-	(*GroupRole)(nil),             // 42: modelgate.config.v1.GroupRole
-	(*Retention)(nil),             // 43: modelgate.config.v1.Retention
-	(*AdminToken)(nil),            // 44: modelgate.config.v1.AdminToken
-	(*ApprovalRule)(nil),          // 45: modelgate.config.v1.ApprovalRule
-	(*Gateway)(nil),               // 46: modelgate.config.v1.Gateway
-	(*Cors)(nil),                  // 47: modelgate.config.v1.Cors
-	(*AddressLimit)(nil),          // 48: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 49: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 50: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 51: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 52: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 53: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 54: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 55: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 56: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 57: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 58: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 59: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 60: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 61: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 62: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 63: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 64: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 65: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 66: modelgate.config.v1.AlertEmail
-	(*AuditSink)(nil),             // 67: modelgate.config.v1.AuditSink
-	(*AuditWebhook)(nil),          // 68: modelgate.config.v1.AuditWebhook
-	(*AuditSyslog)(nil),           // 69: modelgate.config.v1.AuditSyslog
-	(*AuditOtlp)(nil),             // 70: modelgate.config.v1.AuditOtlp
-	(*AuditFile)(nil),             // 71: modelgate.config.v1.AuditFile
-	(*Listing)(nil),               // 72: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 73: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 74: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 75: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 76: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 77: modelgate.config.v1.TokenBinding
-	(*CertificateIssuer)(nil),     // 78: modelgate.config.v1.CertificateIssuer
-	(*CertificateBinding)(nil),    // 79: modelgate.config.v1.CertificateBinding
-	(*Policy)(nil),                // 80: modelgate.config.v1.Policy
-	(*PolicyRule)(nil),            // 81: modelgate.config.v1.PolicyRule
-	(*ResponseCache)(nil),         // 82: modelgate.config.v1.ResponseCache
-	(*SimilarAnswers)(nil),        // 83: modelgate.config.v1.SimilarAnswers
-	(*Checker)(nil),               // 84: modelgate.config.v1.Checker
-	nil,                           // 85: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 86: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 87: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 88: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 89: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 90: google.protobuf.Timestamp
+	(KeysOfLeavers)(0),            // 2: modelgate.config.v1.KeysOfLeavers
+	(Role)(0),                     // 3: modelgate.config.v1.Role
+	(Approvers)(0),                // 4: modelgate.config.v1.Approvers
+	(Sampling)(0),                 // 5: modelgate.config.v1.Sampling
+	(Thinking)(0),                 // 6: modelgate.config.v1.Thinking
+	(AlertCondition)(0),           // 7: modelgate.config.v1.AlertCondition
+	(SmtpTls)(0),                  // 8: modelgate.config.v1.SmtpTls
+	(GuardMode)(0),                // 9: modelgate.config.v1.GuardMode
+	(GuardSide)(0),                // 10: modelgate.config.v1.GuardSide
+	(SensitiveData)(0),            // 11: modelgate.config.v1.SensitiveData
+	(CheckerType)(0),              // 12: modelgate.config.v1.CheckerType
+	(*Provider)(nil),              // 13: modelgate.config.v1.Provider
+	(*Concurrency)(nil),           // 14: modelgate.config.v1.Concurrency
+	(*Credential)(nil),            // 15: modelgate.config.v1.Credential
+	(*VaultSecret)(nil),           // 16: modelgate.config.v1.VaultSecret
+	(*ManagedSecret)(nil),         // 17: modelgate.config.v1.ManagedSecret
+	(*WorkloadIdentity)(nil),      // 18: modelgate.config.v1.WorkloadIdentity
+	(*Timeouts)(nil),              // 19: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 20: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 21: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 22: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 23: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 24: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 25: modelgate.config.v1.Key
+	(*Departure)(nil),             // 26: modelgate.config.v1.Departure
+	(*RetiredKey)(nil),            // 27: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 28: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 29: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 30: modelgate.config.v1.Organization
+	(*Project)(nil),               // 31: modelgate.config.v1.Project
+	(*Bodies)(nil),                // 32: modelgate.config.v1.Bodies
+	(*Redaction)(nil),             // 33: modelgate.config.v1.Redaction
+	(*Quotas)(nil),                // 34: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 35: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 36: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 37: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 38: modelgate.config.v1.Account
+	(*Provisioning)(nil),          // 39: modelgate.config.v1.Provisioning
+	(*IdentityGroup)(nil),         // 40: modelgate.config.v1.IdentityGroup
+	(*Membership)(nil),            // 41: modelgate.config.v1.Membership
+	(*Identity)(nil),              // 42: modelgate.config.v1.Identity
+	(*IdentityProvider)(nil),      // 43: modelgate.config.v1.IdentityProvider
+	(*GroupRole)(nil),             // 44: modelgate.config.v1.GroupRole
+	(*Retention)(nil),             // 45: modelgate.config.v1.Retention
+	(*AdminToken)(nil),            // 46: modelgate.config.v1.AdminToken
+	(*ApprovalRule)(nil),          // 47: modelgate.config.v1.ApprovalRule
+	(*Gateway)(nil),               // 48: modelgate.config.v1.Gateway
+	(*Cors)(nil),                  // 49: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 50: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 51: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 52: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 53: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 54: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 55: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 56: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 57: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 58: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 59: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 60: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 61: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 62: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 63: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 64: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 65: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 66: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 67: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 68: modelgate.config.v1.AlertEmail
+	(*AuditSink)(nil),             // 69: modelgate.config.v1.AuditSink
+	(*AuditWebhook)(nil),          // 70: modelgate.config.v1.AuditWebhook
+	(*AuditSyslog)(nil),           // 71: modelgate.config.v1.AuditSyslog
+	(*AuditOtlp)(nil),             // 72: modelgate.config.v1.AuditOtlp
+	(*AuditFile)(nil),             // 73: modelgate.config.v1.AuditFile
+	(*Listing)(nil),               // 74: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 75: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 76: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 77: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 78: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 79: modelgate.config.v1.TokenBinding
+	(*CertificateIssuer)(nil),     // 80: modelgate.config.v1.CertificateIssuer
+	(*CertificateBinding)(nil),    // 81: modelgate.config.v1.CertificateBinding
+	(*Policy)(nil),                // 82: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 83: modelgate.config.v1.PolicyRule
+	(*ResponseCache)(nil),         // 84: modelgate.config.v1.ResponseCache
+	(*SimilarAnswers)(nil),        // 85: modelgate.config.v1.SimilarAnswers
+	(*Checker)(nil),               // 86: modelgate.config.v1.Checker
+	nil,                           // 87: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 88: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 89: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 90: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 91: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 92: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	14,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	85,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	18,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	19,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	15,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	87,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	19,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	20,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	13,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	89,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	15,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
-	16,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
-	17,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
-	89,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	89,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	89,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	22,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	23,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	18,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	90,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	21,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	90,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	90,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	26,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
-	27,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	86,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
-	25,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	30,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
-	90,  // 25: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
-	1,   // 26: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
-	1,   // 27: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
-	26,  // 28: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
-	27,  // 29: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	90,  // 30: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	32,  // 31: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
-	30,  // 32: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
-	26,  // 33: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	27,  // 34: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	90,  // 35: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	32,  // 36: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
-	30,  // 37: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
-	31,  // 38: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	89,  // 39: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
-	34,  // 40: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	35,  // 41: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	34,  // 42: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	1,   // 43: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
-	2,   // 44: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	90,  // 45: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	40,  // 46: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
-	37,  // 47: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
-	39,  // 48: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
-	90,  // 49: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
-	2,   // 50: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
-	14,  // 51: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
-	42,  // 52: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
-	2,   // 53: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	89,  // 54: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
-	2,   // 55: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	89,  // 56: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
-	89,  // 57: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
-	89,  // 58: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
-	89,  // 59: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
-	90,  // 60: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	90,  // 61: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	3,   // 62: modelgate.config.v1.ApprovalRule.approvers:type_name -> modelgate.config.v1.Approvers
-	89,  // 63: modelgate.config.v1.ApprovalRule.expires_after:type_name -> google.protobuf.Duration
-	48,  // 64: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	47,  // 65: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	89,  // 66: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
-	14,  // 67: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	52,  // 68: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	53,  // 69: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	54,  // 70: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	4,   // 71: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	5,   // 72: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	87,  // 73: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	57,  // 74: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	55,  // 75: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	56,  // 76: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	60,  // 77: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	59,  // 78: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	89,  // 79: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	14,  // 80: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	6,   // 81: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	89,  // 82: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	89,  // 83: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	64,  // 84: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	65,  // 85: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	66,  // 86: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	14,  // 87: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	7,   // 88: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	68,  // 89: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
-	69,  // 90: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
-	70,  // 91: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
-	71,  // 92: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
-	14,  // 93: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
-	73,  // 94: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	75,  // 95: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	8,   // 96: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	9,   // 97: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	10,  // 98: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	77,  // 99: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	88,  // 100: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	79,  // 101: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
-	81,  // 102: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	89,  // 103: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
-	83,  // 104: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
-	14,  // 105: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
-	89,  // 106: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
-	11,  // 107: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
-	14,  // 108: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
-	89,  // 109: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
-	110, // [110:110] is the sub-list for method output_type
-	110, // [110:110] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	14,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
+	91,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	16,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
+	17,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
+	18,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
+	91,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	91,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	91,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	23,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	24,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	19,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	92,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	22,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	92,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	92,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	28,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	29,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	88,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	27,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	32,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
+	26,  // 25: modelgate.config.v1.Key.left:type_name -> modelgate.config.v1.Departure
+	92,  // 26: modelgate.config.v1.Departure.at:type_name -> google.protobuf.Timestamp
+	92,  // 27: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,   // 28: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
+	1,   // 29: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
+	28,  // 30: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	29,  // 31: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	92,  // 32: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	34,  // 33: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	32,  // 34: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
+	2,   // 35: modelgate.config.v1.Organization.keys_of_leavers:type_name -> modelgate.config.v1.KeysOfLeavers
+	28,  // 36: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	29,  // 37: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	92,  // 38: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	34,  // 39: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	32,  // 40: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
+	33,  // 41: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
+	91,  // 42: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	36,  // 43: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	37,  // 44: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	36,  // 45: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	1,   // 46: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
+	3,   // 47: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
+	92,  // 48: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	42,  // 49: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
+	39,  // 50: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
+	41,  // 51: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
+	92,  // 52: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	3,   // 53: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
+	15,  // 54: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
+	44,  // 55: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
+	3,   // 56: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
+	91,  // 57: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	3,   // 58: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
+	91,  // 59: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	91,  // 60: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	91,  // 61: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	91,  // 62: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	92,  // 63: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	92,  // 64: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	4,   // 65: modelgate.config.v1.ApprovalRule.approvers:type_name -> modelgate.config.v1.Approvers
+	91,  // 66: modelgate.config.v1.ApprovalRule.expires_after:type_name -> google.protobuf.Duration
+	50,  // 67: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	49,  // 68: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	91,  // 69: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	15,  // 70: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	54,  // 71: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	55,  // 72: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	56,  // 73: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	5,   // 74: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	6,   // 75: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	89,  // 76: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	59,  // 77: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	57,  // 78: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	58,  // 79: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	62,  // 80: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	61,  // 81: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	91,  // 82: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	15,  // 83: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	7,   // 84: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	91,  // 85: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	91,  // 86: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	66,  // 87: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	67,  // 88: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	68,  // 89: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	15,  // 90: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	8,   // 91: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	70,  // 92: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
+	71,  // 93: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
+	72,  // 94: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
+	73,  // 95: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
+	15,  // 96: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
+	75,  // 97: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	77,  // 98: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	9,   // 99: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	10,  // 100: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	11,  // 101: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	79,  // 102: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	90,  // 103: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	81,  // 104: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
+	83,  // 105: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	91,  // 106: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	85,  // 107: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
+	15,  // 108: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
+	91,  // 109: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
+	12,  // 110: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	15,  // 111: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	91,  // 112: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	113, // [113:113] is the sub-list for method output_type
+	113, // [113:113] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -8313,16 +8461,16 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_SecretManager)(nil),
 		(*Credential_WorkloadIdentity)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[38].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[41].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[50].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[39].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[42].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      12,
-			NumMessages:   77,
+			NumEnums:      13,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -35,7 +35,8 @@ func (v *validator) account(a *Account) {
 		v.fail("name", "must be in lower case: %s", name)
 	}
 	v.text("display_name", a.GetDisplayName())
-	if a.GetRole() != Role_ROLE_UNSPECIFIED || len(a.GetMemberships()) == 0 && a.GetProvisioning() == nil {
+	if a.GetRole() != Role_ROLE_UNSPECIFIED || len(a.GetMemberships()) == 0 && a.GetProvisioning() == nil &&
+		a.GetIdentity() == nil { // groups may give a person of an issuer no rights
 		v.role("role", a.GetRole())
 	}
 	v.provisioning(a)

@@ -66,6 +66,14 @@ func (v *validator) organization(o *Organization) {
 	v.quotas(o.GetQuotas())
 	v.bodies(o.GetBodies())
 	v.time("created_at", o.GetCreatedAt())
+	if _, ok := KeysOfLeavers_name[int32(o.GetKeysOfLeavers())]; !ok {
+		v.fail("keys_of_leavers", "must be DISABLE or KEEP")
+	}
+	if o.GetSuccessor() != "" {
+		if name, err := AccountName(o.GetSuccessor()); err != nil || name != o.GetSuccessor() {
+			v.fail("successor", "must be the name of an account")
+		}
+	}
 }
 
 func (v *validator) project(p *Project) {

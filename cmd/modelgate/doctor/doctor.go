@@ -72,6 +72,7 @@ func checks() []check {
 		{"quotas", checkQuotas},
 		{"alerts", checkReceivers},
 		{"sign-in", checkSignIn},
+		{"leavers", checkLeavers},
 	}
 }
 

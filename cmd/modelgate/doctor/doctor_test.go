@@ -228,6 +228,12 @@ func TestDoctorFinds(t *testing.T) {
 			"1 keys have expired: key_a", "revoke"},
 		{"keys that are disabled", func(p *patient) { p.key().Disabled = true }, "keys", Note, "1 keys are disabled: key_a",
 			"enable"},
+		{"keys of somebody who has left", func(p *patient) {
+			p.attention = []adminapi.Attention{{Kind: adminapi.AttentionKeysOfLeaver, Message: "pat has left."}}
+		}, "leavers", Warning, "pat has left.", "enable"},
+		{"tokens of somebody who has left", func(p *patient) {
+			p.attention = []adminapi.Attention{{Kind: adminapi.AttentionTokensOfLeaver, Message: "pat has left."}}
+		}, "leavers", Warning, "pat has left.", "token"},
 		{"keys that nobody uses", func(p *patient) {
 			p.key().CreatedAt, p.used["key_a"] = timestamppb.New(examinedAt.Add(-31*24*time.Hour)), adminapi.Consumption{}
 		}, "unused keys", Note, "never used", "revoke"},

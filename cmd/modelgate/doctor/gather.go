@@ -69,6 +69,8 @@ type patient struct {
 	quotas []adminapi.TenantQuotas
 	health []adminapi.ProviderHealth
 	told   []adminapi.AlertReceiverStatus // of alerts
+
+	attention []adminapi.Attention
 }
 
 // Options say what is examined.
@@ -181,6 +183,9 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 	}
 	if all, err := client.Alerts(ctx); err == nil { // else it has none, or the token may not see them
 		p.told = all.Receivers
+	}
+	if all, err := client.Attention(ctx); err == nil {
+		p.attention = all.Items
 	}
 	_, p.ledger = client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(p.now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),

@@ -1,0 +1,321 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
+	"github.com/modelgate/modelgate/internal/configstore"
+)
+
+func accountKind() configv1.Kind { return configv1.KindOf((*configv1.Account)(nil)) }
+
+// asMaker returns the principal of a token with the scopes that its maker has now. A token that nobody is known to have
+// made has its own.
+func (s *server) asMaker(ctx context.Context, token Principal) (Principal, error) {
+	if token.Maker == "" {
+		return token, nil
+	}
+	entry, err := s.config.Store.Get(ctx, accountKind(), token.Maker)
+	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+		return Principal{}, err
+	}
+	maker := asAccount(entry.Object)
+	if token.Scopes = ofMaker(token.Tenant, token.Scopes, maker); len(token.Scopes) > 0 {
+		return token, nil
+	}
+	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
+		Code: openai.CodeInvalidAdminToken, Message: fmt.Sprintf(
+			"The token has ended with the account that made it: %s. Ask for a token that somebody else makes.",
+			goneWhy(token.Maker, maker))}
+}
+
+// ofMaker returns those of a token's scopes that its maker, who may be nil, can give in the tenant of the token.
+func ofMaker(tenant Tenant, scopes []Scope, maker *configv1.Account) (left []Scope) {
+	if maker == nil || maker.Barred() {
+		return nil
+	}
+	all := []Principal{{Scopes: ScopesOfAccount(maker)}}
+	for _, m := range maker.GetMemberships() {
+		// a member has only their own keys, and a token has none
+		if m.GetRole() != configv1.Role_MEMBER && !tenant.IsAll() &&
+			(Tenant{m.GetOrganization(), m.GetProject()}).Has(tenant.Organization, tenant.Project) {
+			all = append(all, Principal{Scopes: TenantScopesOf(m.GetRole())})
+		}
+	}
+	for _, scope := range scopes {
+		if slices.ContainsFunc(all, func(p Principal) bool { return p.MayGive(scope) }) {
+			left = append(left, scope)
+		}
+	}
+	if slices.Contains(scopes, Everything) && !slices.Contains(left, Everything) {
+		for _, p := range all { // what is left of everything
+			left = append(left, slices.DeleteFunc(p.Scopes, func(s Scope) bool { return s == BodiesRead })...)
+		}
+	}
+	return left
+}
+
+// goneWhy says why somebody has no rights, or fewer than before.
+func goneWhy(name string, a *configv1.Account) string {
+	switch {
+	case a == nil:
+		return "the account " + name + " does not exist any more"
+	case a.Barred():
+		return "the account " + name + " is disabled, or has no role any more"
+	}
+	return "the account " + name + " does not have these rights any more"
+}
+
+// moves returns what a plan does to accounts.
+func (p *plan) moves() (all []accounts.Move) {
+	renamed := map[string]bool{}
+	for _, c := range p.writes {
+		a := asAccount(c.Object)
+		if a == nil {
+			continue
+		}
+		stored := asAccount(p.stored(c.Kind, c.Name))
+		if was := p.origin(a, stored); was != nil && was.GetName() != a.GetName() {
+			renamed[was.GetName()] = true
+			all = append(all, accounts.Move{Was: was, Now: a})
+			if stored == nil {
+				continue
+			}
+		}
+		all = append(all, accounts.Move{Was: stored, Now: a})
+	}
+	for _, c := range p.writes {
+		was := asAccount(p.stored(c.Kind, c.Name))
+		if c.Kind.Name == accountKind().Name && c.Object == nil && was != nil && !renamed[c.Name] {
+			all = append(all, accounts.Move{Was: was})
+		}
+	}
+	return slices.DeleteFunc(all, func(m accounts.Move) bool { return !m.Concerns() || m.Was == nil && !p.hasKeys(m.Now) })
+}
+
+// hasKeys reports whether there are keys of an earlier account of a name.
+func (p *plan) hasKeys(a *configv1.Account) bool {
+	_, keys := p.server.config.Plane.Keys()
+	for _, o := range keys {
+		if k := asKey(o); k.GetOwner() == a.GetName() {
+			return true
+		}
+	}
+	return false
+}
+
+// followPeople has the keys and tokens of people follow from their accounts, whoever changed these.
+func (p *plan) followPeople(ctx context.Context) error {
+	moves := p.moves()
+	if len(moves) == 0 {
+		return nil
+	}
+	keys, err := p.server.config.Store.List(ctx, configv1.KeyKind())
+	if err != nil {
+		return err
+	}
+	owned := map[string][]configstore.Entry{}
+	for _, e := range keys {
+		if owner := asKey(e.Object).GetOwner(); owner != "" {
+			owned[owner] = append(owned[owner], e)
+		}
+	}
+	p.demands = append(p.demands, configstore.NoKeySince(p.before.Revision))
+	for _, m := range moves {
+		before := m.Was.GetName()
+		if m.Was == nil {
+			before = m.Now.GetName()
+		}
+		var said []string
+		for _, e := range owned[before] {
+			what, err := p.followKey(m, e)
+			if err != nil {
+				return err
+			}
+			if what != "" {
+				said = append(said, what)
+			}
+		}
+		ended, err := p.endTokens(m)
+		if err != nil {
+			return err
+		}
+		if said = append(said, ended...); len(said) > 0 {
+			p.say(before, m.Now.GetName(), "keys and tokens of "+before+": "+strings.Join(said, ", ")+"\n")
+		}
+	}
+	return nil
+}
+
+// followKey plans what a move makes of a key, and says what it is.
+func (p *plan) followKey(m accounts.Move, e configstore.Entry) (string, error) {
+	if p.before.Find(e.Kind, e.Name) == nil {
+		p.before.Entries = append(p.before.Entries, e)
+	}
+	was := asKey(p.entry(e.Kind, e.Name).Object)
+	if was == nil {
+		return "", nil // the plan deletes it
+	}
+	of, _ := p.found(configv1.KindOf((*configv1.Organization)(nil)), was.GetOrganization()).(*configv1.Organization)
+	successor := asAccount(p.found(accountKind(), of.GetSuccessor()))
+	now := m.Key(was, of, successor, time.Now().Truncate(time.Second))
+	if now == nil {
+		return "", nil
+	}
+	what := "the key " + now.GetName() + " goes on"
+	switch {
+	case now.GetDisabled() && !was.GetDisabled():
+		what = "the key " + now.GetName() + " is disabled"
+	case was.GetDisabled() && !now.GetDisabled():
+		what = "the key " + now.GetName() + " is enabled again"
+	case now.GetOwner() != was.GetOwner():
+		what += ", and is of " + whose(now.GetOwner())
+	}
+	return what, p.follow(e.Kind, e.Name, now, asKey(p.stored(e.Kind, e.Name)))
+}
+
+func whose(owner string) string {
+	if owner == "" {
+		return "nobody"
+	}
+	return owner
+}
+
+// found returns an object as it is after the plan; nil if there is none.
+func (p *plan) found(kind configv1.Kind, name string) configv1.Object {
+	if e := p.entry(kind, name); e != nil {
+		return e.Object
+	}
+	return nil
+}
+
+// endTokens plans to delete the tokens that somebody has made who has gone for good, and says which tokens lose rights.
+func (p *plan) endTokens(m accounts.Move) (said []string, err error) {
+	if m.Was == nil {
+		return nil, nil
+	}
+	gone := m.Another()
+	if gone {
+		p.holders = append(p.holders, m.Was.GetName())
+	}
+	for _, t := range p.tokensOf(m.Was.GetName()) {
+		tenant, scopes := Tenant{t.GetOrganization(), t.GetProject()}, scopesOf(t)
+		switch {
+		case gone:
+			err = p.follow(configv1.KindOf(t), t.GetName(), nil, t)
+			said = append(said, "the token "+t.GetName()+" is deleted")
+		case len(ofMaker(tenant, scopes, m.Now)) == 0:
+			said = append(said, "the token "+t.GetName()+" is refused")
+		case !slices.Equal(ofMaker(tenant, scopes, m.Now), scopes):
+			said = append(said, "the token "+t.GetName()+" has fewer scopes")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return said, nil
+}
+
+func scopesOf(t *configv1.AdminToken) (scopes []Scope) {
+	for _, s := range t.GetScopes() {
+		scopes = append(scopes, Scope(s))
+	}
+	return scopes
+}
+
+// follow plans a change that follows from another. Whoever may make that one makes this one. An object of nil is
+// deleted.
+func (p *plan) follow(kind configv1.Kind, name string, object, stored configv1.Object) error {
+	change := adminapi.Change{Kind: kind.Name, Name: name, Action: adminapi.Updated}
+	var shown configv1.Object
+	if object == nil {
+		change.Action = adminapi.Deleted
+	} else {
+		shown = redacted(object)
+	}
+	var err error
+	if change.Diff, err = diffObjects(stored, shown); err != nil {
+		return err
+	}
+	c := configstore.Change{Kind: kind, Name: name, Object: object}
+	if i, ok := p.written[configstore.Ref{Kind: kind.Name, Name: name}]; ok {
+		p.writes[i] = c
+	} else {
+		p.write(c)
+	}
+	for i := range p.changes {
+		if p.changes[i].Kind == kind.Name && p.changes[i].Name == name {
+			p.changes[i] = change
+			return nil
+		}
+	}
+	p.change(change)
+	return nil
+}
+
+// say has the audit log say something of the change of an account, which may be renamed.
+func (p *plan) say(before, now, what string) {
+	for i := range p.changes {
+		if c := &p.changes[i]; c.Kind == accountKind().Name && (c.Name == before || c.Name == now) {
+			c.Diff = what + c.Diff
+			return
+		}
+	}
+}
+
+// enables decides about the owner of a key that is enabled or disabled.
+func (p *plan) enables(object, stored configv1.Object) {
+	if k, was := asKey(object), asKey(stored); k != nil && was != nil {
+		accounts.Enabled(k, was, asAccount(p.stored(accountKind(), was.GetOwner())), p.caller.owner())
+	}
+}
+
+// ownersOf returns the accounts that own keys.
+func ownersOf(keys []configstore.Entry) (refs []ref) {
+	for _, e := range keys {
+		if owner := asKey(e.Object).GetOwner(); owner != "" {
+			refs = append(refs, ref{accountKind(), owner})
+		}
+	}
+	return refs
+}
+
+// checkKeyOwners refuses a new key, or one that is enabled, whose owner has lost the right to have it meanwhile.
+func (p *plan) checkKeyOwners() error {
+	for _, c := range p.writes {
+		k := asKey(c.Object)
+		if k.GetOwner() == "" || p.stored(c.Kind, c.Name) != nil {
+			continue
+		}
+		owner := p.before.Find(accountKind(), k.GetOwner())
+		if owner == nil || !accounts.MayOwn(asAccount(owner.Object), k) {
+			return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+				Code: openai.CodeInsufficientPermissions, Message: fmt.Sprintf(
+					"The key would be of %s, who cannot have it: the account is deleted or disabled, or has no right to make keys there.",
+					k.GetOwner())}
+		}
+		p.demands = append(p.demands, configstore.Unchanged(*owner))
+	}
+	return nil
+}
+
+// mayAsk reports whether somebody still has the right to make a change that they asked for.
+func mayAsk(a *configv1.Account, w *waiting) bool {
+	tenants := []string{""}
+	for _, m := range a.GetMemberships() {
+		tenants = append(tenants, Tenant{m.GetOrganization(), m.GetProject()}.String())
+	}
+	return !a.Barred() && slices.ContainsFunc(tenants, func(tenant string) bool {
+		p := PrincipalOfAccount(a, tenant, "")
+		return p.May(WriteScope(w.kind())) && p.sees(w.object)
+	})
+}
