@@ -155,6 +155,12 @@ func (v *visitor) commandLine(name string) string {
 	if v.withPassword(name) != http.StatusSeeOther {
 		return ""
 	}
+	return v.terminal()
+}
+
+// terminal returns the token of a command line that whoever is signed in lets in.
+func (v *visitor) terminal() string {
+	v.t.Helper()
 	verifier := oauth2.GenerateVerifier()
 	asked := url.Values{"port": {"23456"}, "state": {"s"}, "challenge": {oauth2.S256ChallengeFromVerifier(verifier)}}
 	v.page(adminapi.PathTerminal+"?"+asked.Encode(), nil)
