@@ -45,7 +45,8 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 			return []string{strings.Join(targets, ",")}
 		}
 	case *configv1.Key:
-		return []string{"LABEL", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES"}, func(o configv1.Object) []string {
+		names = []string{"LABEL", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES"}
+		return names, func(o configv1.Object) []string {
 			k := o.(*configv1.Key)
 			models := "all"
 			if len(k.GetModels()) > 0 {

@@ -1,5 +1,6 @@
-// Package accounts says who may set what of an account, in one table, and what is left of an account that somebody
-// else takes over. The admin API asks it at every write, and sign-in and SCIM before they write. It knows no store.
+// Package accounts says who may set what of an account, in one table, what is left of an account that somebody else
+// takes over, and what becomes of keys whose owner leaves. The admin API asks it at every write, and sign-in and SCIM
+// before they write. It knows no store.
 //
 // Where another authority takes an account over, nothing may stay that it has not given: whoever prepared the account
 // may know its password. Start from [Finding.Rest], never from a copy of the account that is stored.

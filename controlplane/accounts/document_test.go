@@ -38,7 +38,8 @@ Whoever takes an account over gets nothing that they were not given. The passwor
 transaction, and the audit log says what was lost. Memberships and the role are those that the provider's groups give.
 Only an account that operators have prepared keeps its memberships. A disabled account stays disabled, unless people of a
 tenant have made it.
-Keys of the gateway stay: they are the tenant's, not the person's.
+Keys of the gateway stay, and go to the new holder with the name: most often it is the same person. If it is somebody
+else for certain, because the identity has another subject or issuer, they end [as if the first had left](#leaving).
 
 A person of the company always gets in: an account that people of a tenant have made under the name does not keep them
 out. Operators' accounts are not taken over, since a name at a provider must not undo what operators have decided. An
@@ -63,7 +64,45 @@ lower case. A name with anything but ASCII is refused, because Unicode makes one
 only if they are equal byte by byte. Issuers are compared without the case of the host and without a slash at the end;
 subjects are compared byte by byte. No account is called ` + "`root`" + `, which is the name of the root token.
 
-After an account was deleted, an account of the same name is another one: sessions of the first do not come back, its
-tokens go on as nobody's, and the changes that it has asked for end. People of a tenant cannot take a name under which
-there are tokens.
+After an account was deleted, an account of the same name is another one: nothing of the first comes back.
+
+## Leaving
+
+Keys and tokens end with the person who made them. It does not matter who changes the account, and how: the dashboard, the
+API, ` + "`config apply`" + `, a directory (` + "`active`" + `, ` + "`DELETE`" + `, groups, the mapping of groups), or a sign-in with fewer
+groups. What follows is part of the same transaction.
+
+| what a person has made | disabled, or without the right to it | deleted, or somebody else has the account | back, as the same account | renamed by a directory |
+|---|---|---|---|---|
+| keys (` + "`owner`" + `) | disabled, kept or handed over | likewise, and have no owner | enabled again, if this has disabled them | go along |
+| admin tokens (` + "`owner`" + `), also for SCIM | have the scopes that the person has, or are refused | deleted | have their scopes again | go along |
+| sessions, command lines | end | end | do not come back | end |
+| keys of the playground | as other keys | as other keys | as other keys, within their hour | go along |
+| changes that wait for approval | cannot be approved | end | can be approved again | end |
+| changes that the person has approved | stay | stay | | |
+| batches, background responses | what is left of them fails with 401, as the key does | likewise | new requests work | go on |
+| fine-tuning jobs, files, stored responses | are the tenant's, and stay | likewise | | |
+| sinks, webhooks, rules, providers | are the gateway's, and stay | likewise | | |
+
+A person has the right to a key with a role that may change keys, or with a membership in its organization or project as
+MEMBER or ADMIN. A token never has more rights than the account that made it has when it is used. Links for the first
+sign-in and the root token are nobody's: whoever has had the data folder has had both.
+
+An organization says what becomes of its keys:
+
+` + "```yaml" + `
+kind: Organization
+name: acme
+keys_of_leavers: KEEP               # default: DISABLE
+successor: ann@acme.example         # gets them instead, if she may have them; they go on
+` + "```" + `
+
+By default they are disabled: nobody sees who has a copy of a key, and a key of somebody who has left is most often in
+their hands alone. To keep a service from stopping, make its key with an admin token of a program or with the root token:
+it has no owner, and ends with nobody. Or name a successor. A key without an organization is disabled.
+
+[What needs attention](dashboard.md#what-needs-attention), ` + "`modelgate status`, `modelgate doctor`" + ` and the audit log say who
+has left, since when, and which keys and tokens that concerns. Keys that were left behind before this version work as
+before, and are named there. To undo it, enable the key (` + "`modelgate key enable ID`" + `): it is then of whoever enables
+it. A member can do it only with their own. If etcd is full, an account can be deleted, but its keys stay as they are.
 `

@@ -39,16 +39,20 @@ func (m Move) Concerns() bool {
 // account, and a first sign-in is mostly that of the person for whom the account was made.
 func (m Move) Another() bool {
 	a, b := m.Was.GetIdentity(), m.Now.GetIdentity()
-	return m.Now == nil || a != nil && NewHolder(m.Was, m.Now) && (b == nil || !configv1.SameIssuer(a.GetIssuer(), b.GetIssuer()) ||
-		a.GetSubject() != "" && b.GetSubject() != "")
+	if m.Now == nil || a == nil || !NewHolder(m.Was, m.Now) {
+		return m.Now == nil
+	}
+	return b == nil || !configv1.SameIssuer(a.GetIssuer(), b.GetIssuer()) ||
+		a.GetSubject() != "" && b.GetSubject() != ""
 }
 
 // Key returns what a move makes of a key that is, or was, of the account; nil: it stays as it is. Of is the key's
 // organization, which may be nil, and successor the account that it names.
 //
-// A key of somebody who leaves is disabled, kept or handed over. One that was disabled so comes back with its owner. An
-// account of the same name that is made later is not its owner.
-func (m Move) Key(k *configv1.Key, of *configv1.Organization, successor *configv1.Account, at time.Time) *configv1.Key {
+// A key of somebody who leaves is disabled, kept or handed over. One that was disabled so comes back with its owner.
+// An account of the same name that is made later is not its owner.
+func (m Move) Key(k *configv1.Key, of *configv1.Organization, successor *configv1.Account,
+	at time.Time) *configv1.Key {
 	now := proto.CloneOf(k)
 	switch {
 	case m.Was == nil: // somebody else had the name

@@ -18,8 +18,8 @@ import (
 
 func accountKind() configv1.Kind { return configv1.KindOf((*configv1.Account)(nil)) }
 
-// asMaker returns the principal of a token with the scopes that its maker has now. A token that nobody is known to have
-// made has its own.
+// asMaker returns the principal of a token with the scopes that its maker has now. A token has its own if it is not
+// known who made it.
 func (s *server) asMaker(ctx context.Context, token Principal) (Principal, error) {
 	if token.Maker == "" {
 		return token, nil
@@ -99,7 +99,9 @@ func (p *plan) moves() (all []accounts.Move) {
 			all = append(all, accounts.Move{Was: was})
 		}
 	}
-	return slices.DeleteFunc(all, func(m accounts.Move) bool { return !m.Concerns() || m.Was == nil && !p.hasKeys(m.Now) })
+	return slices.DeleteFunc(all, func(m accounts.Move) bool {
+		return !m.Concerns() || m.Was == nil && !p.hasKeys(m.Now)
+	})
 }
 
 // hasKeys reports whether there are keys of an earlier account of a name.
@@ -171,6 +173,9 @@ func (p *plan) followKey(m accounts.Move, e configstore.Entry) (string, error) {
 	if now == nil {
 		return "", nil
 	}
+	if p.full {
+		return "the key " + now.GetName() + " is left as it is, because etcd is full", nil
+	}
 	what := "the key " + now.GetName() + " goes on"
 	switch {
 	case now.GetDisabled() && !was.GetDisabled():
@@ -198,7 +203,7 @@ func (p *plan) found(kind configv1.Kind, name string) configv1.Object {
 	return nil
 }
 
-// endTokens plans to delete the tokens that somebody has made who has gone for good, and says which tokens lose rights.
+// endTokens plans to delete the tokens of somebody who has gone for good, and says which tokens lose rights.
 func (p *plan) endTokens(m accounts.Move) (said []string, err error) {
 	if m.Was == nil {
 		return nil, nil
@@ -247,10 +252,12 @@ func (p *plan) follow(kind configv1.Kind, name string, object, stored configv1.O
 		return err
 	}
 	c := configstore.Change{Kind: kind, Name: name, Object: object}
-	if i, ok := p.written[configstore.Ref{Kind: kind.Name, Name: name}]; ok {
+	of := configstore.Ref{Kind: kind.Name, Name: name}
+	if i, ok := p.written[of]; ok {
 		p.writes[i] = c
 	} else {
 		p.write(c)
+		p.followed = append(p.followed, of)
 	}
 	for i := range p.changes {
 		if p.changes[i].Kind == kind.Name && p.changes[i].Name == name {

@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/etcdtest"
 )
 
 func within(name string, role configv1.Role, organizations ...string) *configv1.Account {
@@ -205,12 +206,17 @@ func TestKeysOfLeaversAreKeptOrHandedOver(t *testing.T) {
 
 func TestWhatComesBackWithSomebody(t *testing.T) {
 	l := newLeaver(t, "")
+	require.Equal(t, 200, l.active(t, "false").status)
+	require.Equal(t, 201, l.do(t, "PUT", "/admin/v1/approvalrules/all", `{"name":"all","keys":true}`).status)
+	require.Equal(t, 200, l.active(t, "true").status)
+	require.False(t, l.stored(t, l.key).GetDisabled(), "it was approved before")
+	require.Equal(t, 204, l.do(t, "DELETE", "/admin/v1/approvalrules/all", "").status)
 	byHand := l.make(t, l.name)
 	require.Equal(t, 200, l.do(t, "PUT", "/admin/v1/keys/"+byHand,
 		`{"name":"`+byHand+`","display_name":"k","organization":"own","disabled":true}`).status)
 	require.Equal(t, 200, l.active(t, "false").status)
-	require.Equal(t, 403, l.ask(admin.Principal{Name: l.name, Role: "operator", Scopes: admin.ScopesOf(configv1.Role_OPERATOR)},
-		"POST", "/admin/v1/keys", `{"display_name":"k","organization":"own"}`).status, "a request that was under way")
+	before := admin.Principal{Name: l.name, Role: "operator", Scopes: admin.ScopesOf(configv1.Role_OPERATOR)}
+	require.Equal(t, 403, l.ask(before, "POST", "/admin/v1/keys", `{"display_name":"k","organization":"own"}`).status, "a request that was under way")
 	require.Equal(t, 200, l.active(t, "true").status)
 	require.False(t, l.stored(t, l.key).GetDisabled())
 	require.Nil(t, l.stored(t, l.key).GetLeft())
@@ -258,4 +264,21 @@ func TestAChangeOfSomebodyWhoIsDemotedIsNotApproved(t *testing.T) {
 	require.Equal(t, 200, s.do(t, "PUT", "/admin/v1/accounts/max",
 		`{"name":"max","memberships":[{"organization":"acme","role":"VIEWER"}]}`).status)
 	requireError(t, s.approve(t, "bob", id), 409, "approval_void", "has lost the right")
+}
+
+func TestSomebodyCanBeDeletedWhereEtcdIsFull(t *testing.T) {
+	b := newBenchOn(t, etcdtest.WithQuota(t, 4<<20))
+	b.people(t, &configv1.Account{Name: "ann", Role: configv1.Role_OPERATOR})
+	k := &configv1.Key{Name: "key_a", DisplayName: "k", Owner: "ann", Hash: make([]byte, 32)}
+	_, err := b.store.Put(t.Context(), k, 0)
+	require.NoError(t, err)
+	b.fill(t)
+	require.Equal(t, 204, b.do(t, "DELETE", "/admin/v1/accounts/ann", "").status)
+	e, err := b.store.Get(t.Context(), configv1.KeyKind(), "key_a")
+	require.NoError(t, err)
+	require.False(t, e.Object.(*configv1.Key).GetDisabled(), "what needs attention names it")
+	for _, e := range b.ledger.entries {
+		require.Contains(t, e.Diff, "the key key_a is left as it is, because etcd is full")
+	}
+	require.Len(t, b.ledger.entries, 1)
 }

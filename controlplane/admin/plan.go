@@ -27,7 +27,10 @@ type plan struct {
 	given   map[configstore.Ref]bool // what changes are of
 	written map[configstore.Ref]int  // where in writes
 	held    []held                   // what waits for approval, and is not in writes
-	holders []string                 // accounts that have a new holder
+	holders []string                 // accounts that are deleted or have a new holder
+	// followed are what nobody has changed, and what changes for a change of an account.
+	followed []configstore.Ref
+	full     bool // as in change
 	// tokens are those that were stored, by the account that has made them; nil: not looked yet.
 	tokens map[string][]*configv1.AdminToken
 	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.

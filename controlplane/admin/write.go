@@ -33,6 +33,8 @@ type change struct {
 	reads  []ref  // what else has to be known of a change of one key alone
 	// approves is the change that waits and is approved; nil: the change is the caller's own.
 	approves *waiting
+	// full means that etcd takes nothing but deletions: what follows from them in keys is left out.
+	full bool
 }
 
 // alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
@@ -75,7 +77,7 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 		return nil, err
 	}
 	caller, _ := PrincipalOf(ctx)
-	p := &plan{server: s, caller: caller, before: before}
+	p := &plan{server: s, caller: caller, before: before, full: c.full}
 	if err := decide(p); err != nil {
 		return nil, err
 	}
@@ -104,7 +106,12 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if c.approves != nil {
 		c.approves.sign(entries)
 	}
-	return p, s.commit(ctx, c, p, entries, beside)
+	err = s.commit(ctx, c, p, entries, beside)
+	if errors.Is(err, rpctypes.ErrNoSpace) && len(p.followed) > 0 && !c.full {
+		c.full = true // whoever leaves can be deleted in any case
+		return s.try(ctx, c, decide)
+	}
+	return p, err
 }
 
 // commit carries out a plan together with its entries of the audit log and what is written beside.

@@ -60,8 +60,8 @@ func personOf(p *configv1.IdentityProvider, got said) (*Person, error) {
 		Identity: &configv1.Identity{Issuer: p.GetIssuer(), Subject: got.subject}}, nil
 }
 
-// Without returns the stored account of a person to whom the provider gives no right any more, as it is to be stored: with
-// no role, and with the memberships that groups do not give. It is nil if the sign-in changes no right.
+// Without returns the stored account of a person to whom the provider gives no rights any more, as it is to be stored:
+// without any. It is nil if the person has rights, or had none.
 func (p *Person) Without(stored *configv1.Account) *configv1.Account {
 	if accounts.Find(stored, p.Identity) != accounts.Theirs || stored.GetProvisioning() != nil ||
 		p.Role != configv1.Role_ROLE_UNSPECIFIED || len(p.memberships(stored)) > 0 ||

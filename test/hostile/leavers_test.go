@@ -56,7 +56,8 @@ func (p *person) owner() any {
 // doctor returns what the command line finds.
 func (c *company) doctor() string {
 	c.t.Helper()
-	out, err := exec.CommandContext(c.t.Context(), harness.Binary(c.t), "doctor", "--data", c.Dir, "--all", "-o", "json").Output()
+	out, err := exec.CommandContext(c.t.Context(), harness.Binary(c.t), "doctor", "--data", c.Dir, "--all",
+		"-o", "json").Output()
 	if _, exited := errors.AsType[*exec.ExitError](err); !exited {
 		require.NoError(c.t, err)
 	}
@@ -184,7 +185,8 @@ func TestKeysEndWithWhoMadeThem(t *testing.T) {
 		kept.isAnswered(200)
 		harness.Eventually(t, "what needs attention", func() error { // it is some seconds old
 			_, attentive := c.api("GET", "/admin/v1/attention", c.root(), "")
-			for _, said := range []string{"Keys that still work: " + kept.id, "Keys that heir@acme.example has now: " + handed.id} {
+			for _, said := range []string{"Keys that still work: " + kept.id,
+				"Keys that heir@acme.example has now: " + handed.id} {
 				if !strings.Contains(fmt.Sprint(attentive), said) {
 					return errors.New("does not say: " + said)
 				}
