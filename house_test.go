@@ -63,6 +63,7 @@ var table = []rule{
 	{"envoy/...", []string{"envoy", "api/config/..."}, nil},
 
 	{"internal/jsonwalk", none, none},
+	{"internal/reported", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/chat", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/pipeline", []string{"api/openai", "internal/chat", "internal/provider"}, none},
 	{"internal/inbound", []string{"api/openai", "internal/chat", "internal/provider"}, none},
@@ -81,21 +82,21 @@ var table = []rule{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/fit", "internal/provider/forms",
 		"internal/provider/turns", "internal/provider/schema",
 		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat", "api/...",
-		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
+		"internal/sse", "internal/eventstream", "internal/usage", "internal/reported", "internal/secret",
 	}, nil},
 	{"internal/provider/dialects/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/fit", "internal/provider/forms",
 		"internal/provider/turns", "internal/provider/schema",
 		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat",
 		"internal/inbound/openai", "internal/jsonwalk", "internal/pipeline", "api/...",
-		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
+		"internal/sse", "internal/eventstream", "internal/usage", "internal/reported", "internal/secret",
 	}, nil},
 	{"internal/provider/*", []string{
 		"internal/provider", "internal/provider/dialects/openaicompat", "internal/provider/fit",
 		"internal/provider/forms", "internal/provider/turns", "internal/jsonwalk",
 		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning",
 		"internal/chat", "api/...",
-		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
+		"internal/sse", "internal/eventstream", "internal/usage", "internal/reported", "internal/secret",
 	}, nil},
 
 	{"internal/memo", none, none},

@@ -20,6 +20,39 @@ type Usage struct {
 
 	Searches      int64 // web searches of the vendor
 	SearchesKnown bool  // the vendor reports Searches, which may be 0
+	Units         int64 // search units of a rerank
+	ComputeUnits  int64
+
+	// LongestPrompt is the longest prompt if the usage is of several requests of the vendor. It decides which prices
+	// hold, if they depend on the length. 0: there was one request.
+	LongestPrompt int64
+	// Speed is the speed at which the vendor served, such as "fast". Empty: it is not reported.
+	Speed string
+}
+
+// counts returns all counts.
+func (u *Usage) counts() [13]*int64 {
+	return [...]*int64{&u.PromptTokens, &u.CompletionTokens, &u.TotalTokens, &u.CachedTokens, &u.CacheWriteTokens,
+		&u.HourWriteTokens, &u.PromptAudio, &u.ReasoningTokens, &u.CompletionAudio, &u.Searches, &u.Units,
+		&u.ComputeUnits, &u.LongestPrompt}
+}
+
+// Add adds the counts of another usage.
+func (u *Usage) Add(v *Usage) {
+	from := v.counts()
+	for i, n := range u.counts() {
+		*n = Count(*n + *from[i])
+	}
+	u.WritesSplit, u.SearchesKnown = u.WritesSplit || v.WritesSplit, u.SearchesKnown || v.SearchesKnown
+}
+
+// Largest sets each count to the greater one of two usages.
+func (u *Usage) Largest(v *Usage) {
+	from := v.counts()
+	for i, n := range u.counts() {
+		*n = max(*n, *from[i])
+	}
+	u.WritesSplit, u.SearchesKnown = u.WritesSplit || v.WritesSplit, u.SearchesKnown || v.SearchesKnown
 }
 
 // MaxTokens bounds a provider's counts, so that sums cannot overflow.

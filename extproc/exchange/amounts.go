@@ -84,8 +84,7 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 			continue
 		}
 		if _, ok := rates.In(s.Tier); !ok {
-			return openai.BadRequest(s.TierParam, openai.CodeUnsupportedParameter,
-				"The service tier has no price for this model, and your key has a budget. Leave '%s' out.", s.TierParam)
+			return unpricedTier(s.TierParam)
 		}
 		for _, of := range s.Tools {
 			if _, ok := rates.Calls(of.Tool, 1); !ok && of.Tool != metering.SearchUnit {
@@ -95,4 +94,10 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 		}
 	}
 	return nil
+}
+
+// unpricedTier is the error of a request for a service tier that has no price.
+func unpricedTier(member string) *openai.Error {
+	return openai.BadRequest(member, openai.CodeUnsupportedParameter,
+		"The service tier has no price for this model, and your key has a budget. Leave '%s' out.", member)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // offers are what a request has the vendor do, read from the client's request and from that of the first attempt. A
@@ -101,6 +102,7 @@ type judge struct {
 	known    *offered.Cover // by policies; nil: none has asked
 	planned  bool           // the first attempt is on its way
 	fees     []offered.Fee  // of the first attempt
+	tier     string         // likewise
 }
 
 // judgeOf returns what judges the attempts of a request; nil if nothing has to.
@@ -136,7 +138,7 @@ func (j *judge) Judge(t routing.Target, body []byte) error {
 	}
 	j.x.offers.isJudged, j.x.offers.sent = true, out
 	if out != nil {
-		j.fees = out.Fees
+		j.fees, j.tier = out.Fees, out.Tier
 	}
 	return nil
 }
@@ -261,6 +263,10 @@ func (j *judge) prices(out *offered.List) error {
 			return openai.BadRequest(f.Member, openai.CodeUnsupportedParameter,
 				"What '%s' has the provider do has no price for this model, and your key has a budget.", f.Member)
 		}
+	}
+	if asked := j.x.offers.client; !reported.IsUsual(out.Tier) && out.Tier != j.tier &&
+		(asked == nil || out.Tier != asked.Tier) {
+		return unpricedTier(out.TierMember)
 	}
 	return nil
 }

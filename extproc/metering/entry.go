@@ -21,7 +21,7 @@ type Price struct {
 // SetCost sets the cost of the usage, in the service tier that was given, or else requested. A tier without a price
 // costs as no tier. The version of the price shows which price was used.
 func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
-	tier := cmp.Or(given, s.RequestedTier())
+	tier := s.tier(given, r.Usage.Speed)
 	rates, known := p.Rates.In(tier)
 	r.Cost, r.Priced = rates.Cost(usage.Used{Usage: r.Usage, Images: r.Images})
 	r.PriceVersion = p.Version

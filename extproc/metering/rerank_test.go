@@ -27,7 +27,7 @@ func TestARerankCostsItsSearchUnits(t *testing.T) {
 		{1, units, openai.Usage{PromptTokens: 5}, 2_000_000},
 		{100, units, openai.Usage{PromptTokens: 5}, 2_000_000},
 		{101, units, openai.Usage{PromptTokens: 5}, 4_000_000},
-		{1, units, openai.Usage{Searches: 3, SearchesKnown: true}, 6_000_000},
+		{1, units, openai.Usage{Units: 3}, 6_000_000},
 		{101, tokens, openai.Usage{PromptTokens: 1000}, 100_000},
 	} {
 		body := []byte(`{"model":"m","query":"q","documents":["d"` + strings.Repeat(`,"d"`, c.documents-1) + `]}`)

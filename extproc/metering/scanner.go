@@ -3,29 +3,28 @@ package metering
 import (
 	"bytes"
 	"strings"
+
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // A member is a member that a scanner looks for: a string or an object.
 type member uint8
 
 const (
-	memberType          member = iota // "type"
-	memberError                       // "error"
-	memberUsage                       // "usage"
-	memberResponseUsage               // "usage" of "response"
-	memberMessageUsage                // "usage" of "message", Anthropic's
-	memberUsageMetadata               // "usageMetadata", Gemini's
-	memberTier                        // "service_tier", also of "response"
-	memberItem                        // "type" of "item" or of an element of "output"
-	memberModel                       // "model", also of "response", "message" or "session", or "modelVersion"
-	memberStatus                      // "status" of "response"
-	memberTranscriber                 // "model" of "transcription" of a session
-	memberRole                        // "role" of "item"
+	memberType        member = iota // "type"
+	memberError                     // "error"
+	memberUsage                     // usage, where a vendor has it: see isUsage
+	memberTier                      // "service_tier", also of "response"
+	memberItem                      // "type" of "item" or of an element of "output"
+	memberModel                     // "model", also of "response", "message" or "session", or "modelVersion"
+	memberStatus                    // "status" of "response"
+	memberTranscriber               // "model" of "transcription" of a session
+	memberRole                      // "role" of "item"
 	members
 )
 
 const (
-	maxMember = 4 << 10 // longer values are skipped
+	maxMember = 4 << 10 // longer values are skipped, but for usage
 	maxLevel  = 5       // the deepest level of these members
 	maxName   = 16      // longer names are cut
 )
@@ -39,6 +38,7 @@ type scanner struct {
 	depth int  // open objects and arrays
 	found [members]string
 	tally Tally
+	usage *found // nil: none was found
 
 	fed, here int64 // bytes of the pieces before, and of what was read
 	delta     int64 // length of the string "delta"; -1: it has none, or not all of it was read
@@ -52,6 +52,12 @@ type scanner struct {
 	keeping bool
 	keepAt  int // the depth at which it ends
 	keepFor member
+}
+
+// found is usage that is read, and what was reported so far.
+type found struct {
+	reader reported.Reader
+	all    reported.Usage
 }
 
 func (s *scanner) feed(piece []byte) {
@@ -148,8 +154,14 @@ func (s *scanner) opened(c byte) {
 	if sought == members {
 		return
 	}
-	s.keepFor = sought
-	s.keeping, s.keepAt, s.keep = true, s.depth, append(s.keep[:0], c)
+	if s.keepFor = sought; sought == memberUsage {
+		if s.usage == nil {
+			s.usage = &found{}
+		}
+		s.usage.reader = reported.Reader{}
+	}
+	s.keeping, s.keepAt, s.keep = true, s.depth, s.keep[:0]
+	s.hold(c)
 }
 
 // sought returns the member that begins here, by its name and level, or members if it is none of them.
@@ -163,19 +175,13 @@ func (s *scanner) sought(name string) member {
 		return memberType
 	case s.depth == 1 && name == "error":
 		return memberError
-	case s.depth == 1 && name == "usage":
+	case s.isUsage(name, within):
 		return memberUsage
-	case s.depth == 1 && name == "usageMetadata":
-		return memberUsageMetadata
 	case s.depth == 1 && (name == "model" || name == "modelVersion"), s.depth == 2 &&
 		(within == "response" || within == "message" || within == "session") && name == "model":
 		return memberModel
 	case s.depth == 1 && name == "service_tier", s.depth == 2 && within == "response" && name == "service_tier":
 		return memberTier
-	case s.depth == 2 && within == "response" && name == "usage":
-		return memberResponseUsage
-	case s.depth == 2 && within == "message" && name == "usage":
-		return memberMessageUsage
 	case s.depth == 2 && within == "item" && name == "role":
 		return memberRole
 	case s.depth == 2 && within == "response" && name == "status":
@@ -188,12 +194,34 @@ func (s *scanner) sought(name string) member {
 	return members
 }
 
+// isUsage reports whether a member is where a vendor reports usage: Moonshot in a choice, Cohere in "meta" or in
+// "delta", Groq in "x_groq", Bedrock behind the end of another vendor's stream.
+func (s *scanner) isUsage(name, within string) bool {
+	usage := name == "usage" || name == "usageMetadata" || name == "usage_metadata"
+	switch s.depth {
+	case 1:
+		return usage || name == "meta" && s.usage == nil || name == "amazon-bedrock-invocationMetrics"[:maxName]
+	case 2:
+		switch within {
+		case "response", "message", "delta", "x_groq", "result":
+			return usage
+		}
+	case 3:
+		return usage && within == "choices" && !s.level[2].object
+	}
+	return false
+}
+
 // isTranscription reports whether a member of a session sets how audio is transcribed, in any version of the API.
 func isTranscription(name string) bool {
 	return name == "transcription" || name == "input_audio_transcription"[:maxName]
 }
 
 func (s *scanner) hold(c byte) {
+	if s.keepFor == memberUsage {
+		s.usage.reader.Byte(c)
+		return
+	}
 	if s.keep = append(s.keep, c); len(s.keep) > maxMember {
 		s.keeping, s.keep = false, nil
 		if s.keepFor == memberError {
@@ -208,7 +236,12 @@ func (s *scanner) closed() {
 		s.delta, s.deltaFrom = s.here-s.deltaFrom-1, 0
 	}
 	if s.keeping && s.depth == s.keepAt {
-		s.keeping, s.found[s.keepFor] = false, string(s.keep)
+		if s.keeping = false; s.keepFor == memberUsage {
+			later := s.usage.reader.Usage()
+			s.usage.all.Later(&later)
+			return
+		}
+		s.found[s.keepFor] = string(s.keep)
 		if s.keepFor == memberItem {
 			s.tally.item(strings.Trim(string(s.keep), `"`))
 		}

@@ -3,8 +3,6 @@ package metering
 import (
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
@@ -221,7 +219,7 @@ func (w *SessionWatch) event(typ string) (c Charge, billed bool) {
 	case "response.done":
 		return w.done(), true
 	case "conversation.item.input_audio_transcription.completed":
-		return Charge{Used: realtimeUsage(w.scan.found[memberUsage]), Transcription: true, Model: w.transcriber}, true
+		return Charge{Used: w.scan.reported(), Transcription: true, Model: w.transcriber}, true
 	default:
 		w.delta(typ)
 	}
@@ -248,7 +246,7 @@ func (w *SessionWatch) delta(typ string) {
 // done reads the end of a response. If it does not report usage that can be read, the usage is estimated. A response
 // that has failed before any output costs nothing.
 func (w *SessionWatch) done() Charge {
-	c := Charge{Used: realtimeUsage(w.scan.found[memberResponseUsage]), Failed: w.scan.found[memberStatus] == `"failed"`}
+	c := Charge{Used: w.scan.reported(), Failed: w.scan.found[memberStatus] == `"failed"`}
 	if c.Used.IsZero() && (w.text > 0 || w.audio > 0 || w.open > 0 && !c.Failed) {
 		c.Used, c.Estimated = w.estimate(1), true
 		w.unknown = w.unknown || !w.told
@@ -262,24 +260,4 @@ func (w *SessionWatch) done() Charge {
 		w.context, w.added = c.Used.TotalTokens, 0
 	}
 	return c
-}
-
-// realtimeUsage reads the usage of a response. PromptAudio is the audio that was not cached: cached audio has the
-// price of cached text, and every token has one price.
-func realtimeUsage(text string) openai.Usage {
-	if text == "" {
-		return openai.Usage{}
-	}
-	root := gjson.Parse(text)
-	count := func(path string) int64 { return openai.Count(root.Get(path).Int()) }
-	u := openai.Usage{
-		PromptTokens:     count("input_tokens"),
-		CompletionTokens: count("output_tokens"),
-		TotalTokens:      count("total_tokens"),
-		CachedTokens:     count("input_token_details.cached_tokens"),
-		CompletionAudio:  count("output_token_details.audio_tokens"),
-	}
-	u.PromptAudio = max(0, count("input_token_details.audio_tokens")-
-		count("input_token_details.cached_tokens_details.audio_tokens"))
-	return u
 }

@@ -1,9 +1,12 @@
 package metering
 
 import (
+	"cmp"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/offered"
+	"github.com/modelgate/modelgate/internal/reported"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -12,6 +15,7 @@ import (
 type Surcharges struct {
 	Tier      string
 	TierParam string // the member that requests it
+	BySpeed   bool   // that member buys speed or a place, and is not the service tier of the vendor
 	Tools     []Surcharge
 	Calls     int64 // of each tool, at most, if the request has a limit
 }
@@ -25,6 +29,21 @@ func (s *Surcharges) RequestedTier() string {
 		return ""
 	}
 	return s.Tier
+}
+
+// tier returns the service tier whose price holds, from what the answer says. An answer that names its speed is priced
+// by it. One that only names the vendor's tier does not say that a speed was refused.
+func (s *Surcharges) tier(given, speed string) string {
+	asked := s.RequestedTier()
+	switch {
+	case !reported.IsUsual(speed):
+		return speed
+	case speed == "" && s != nil && s.BySpeed && reported.IsUsual(given):
+		return asked
+	case speed != "" && given == "":
+		return speed
+	}
+	return cmp.Or(given, asked)
 }
 
 // Cost returns the cost of the tools with a price.
@@ -43,6 +62,9 @@ func (s *Surcharges) Cost(rates *usage.Rates) (all usage.Nano) {
 // documents is one. Vendors that bill tokens have no price for it.
 const SearchUnit = "search_unit"
 
+// ComputeUnit is the tool that prices the compute units that a vendor reports beside tokens.
+const ComputeUnit = "compute_unit"
+
 const perUnit = 100
 
 // rankingOf returns the surcharges of a rerank.
@@ -57,7 +79,7 @@ func surchargesOf(offers *offered.List, calls int64) *Surcharges {
 	if offers == nil || offers.Tier == "" && len(offers.Fees) == 0 {
 		return nil
 	}
-	s := &Surcharges{Tier: offers.Tier, TierParam: offers.TierMember, Calls: max(1, calls)}
+	s := &Surcharges{Tier: offers.Tier, TierParam: offers.TierMember, BySpeed: offers.BySpeed, Calls: max(1, calls)}
 	for _, f := range offers.Fees {
 		s.Tools = append(s.Tools, Surcharge{f.Tool, f.Member})
 	}

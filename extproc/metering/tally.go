@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -34,11 +35,11 @@ func (t *Tally) add(other *Tally) {
 }
 
 // of returns how often a requested tool was run, and whether that is known.
-func (t *Tally) of(s Surcharge, searches int64, told bool) (n int64, known bool) {
-	i := slices.Index(reportedTools[:], s.Tool)
+func (t *Tally) of(s Surcharge, u *openai.Usage) (n int64, known bool) {
+	i, searches, told := slices.Index(reportedTools[:], s.Tool), u.Searches, u.SearchesKnown
 	switch {
 	case s.Tool == SearchUnit:
-		return searches, told
+		return u.Units, u.Units > 0
 	case i < 0:
 		return 0, false
 	case i == 0 && told:
@@ -55,23 +56,29 @@ func (s *Surcharges) fees(rates *usage.Rates, r *Record, t *Tally) (all usage.Na
 		asked = s.Tools
 	}
 	for _, of := range asked {
-		n, known := t.of(of, r.Usage.Searches, r.Usage.SearchesKnown)
+		n, known := t.of(of, &r.Usage)
 		if !known {
 			n = s.Calls
 		}
 		cost, _ := rates.Calls(of.Tool, n)
 		all = all.Plus(cost)
 	}
-	ranked := slices.ContainsFunc(asked, func(of Surcharge) bool { return of.Tool == SearchUnit })
-	for i, tool := range reportedTools {
-		n := t.calls[i]
-		if i == 0 && !ranked {
-			n = max(n, r.Usage.Searches)
-		}
+	more := func(tool string, n int64) {
 		if n > 0 && !slices.ContainsFunc(asked, func(of Surcharge) bool { return of.Tool == tool }) {
-			cost, _ := rates.Calls(tool, n)
-			all = all.Plus(cost)
+			cost, known := rates.Calls(tool, n)
+			if all = all.Plus(cost); !known && tool == ComputeUnit {
+				r.PriceVersion += "/unpriced:" + tool
+			}
 		}
 	}
+	for i, tool := range reportedTools {
+		n := t.calls[i]
+		if i == 0 {
+			n = max(n, r.Usage.Searches)
+		}
+		more(tool, n)
+	}
+	more(SearchUnit, r.Usage.Units)
+	more(ComputeUnit, r.Usage.ComputeUnits)
 	return all
 }

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/usage"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // A Watch reads an answer that passes in pieces, which are cut anywhere. It stores only what is recorded.
@@ -53,7 +51,7 @@ func (w *DocumentWatch) End() (rest []byte, complete, failed bool) {
 
 // Report implements Watch.
 func (w *DocumentWatch) Report() Report {
-	return Report{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally, w.scan.tally.items > 0}
+	return Report{w.scan.reported(), w.scan.model(), w.scan.tier(), w.scan.tally, w.scan.tally.items > 0}
 }
 
 // A SilentWatch reads an event stream and never changes it.
@@ -78,7 +76,7 @@ type EventWatch struct {
 	known   bool   // streams of this kind have an end mark
 	ended   bool
 	failed  bool
-	report  Report // the greatest value of each count
+	report  Report // but for the usage
 	partial []byte // the beginning of an incomplete event
 	events  int    // events with data that ended in the last piece
 }
@@ -159,13 +157,12 @@ func (w *EventWatch) event() {
 	w.ended = w.ended || ends[typ]
 	w.failed = w.failed || typ == "error" || typ == "response.failed" || w.scan.found[memberError] != ""
 	w.report.Said = w.report.Said || w.scan.level[1].object && w.scan.found[memberError] == "" && !announcements[typ]
-	w.report.Used = maxUsage(w.report.Used, w.scan.usage())
 	w.report.Model = cmp.Or(w.scan.model(), w.report.Model)
 	w.report.Tier = cmp.Or(w.scan.tier(), w.report.Tier)
 	if typ == "response.output_item.done" {
 		w.report.Tally.add(&w.scan.tally)
 	}
-	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
+	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0], usage: w.scan.usage}
 }
 
 // End implements Watch.
@@ -175,79 +172,25 @@ func (w *EventWatch) End() (rest []byte, complete, failed bool) {
 }
 
 // Report implements Watch.
-func (w *EventWatch) Report() Report { return w.report }
+func (w *EventWatch) Report() Report {
+	w.report.Used = w.scan.reported()
+	return w.report
+}
 
-// usage returns the usage in the found members.
-func (s *scanner) usage() (u openai.Usage) {
-	for _, m := range [...]member{memberUsage, memberResponseUsage, memberMessageUsage, memberUsageMetadata} {
-		if text := s.found[m]; text != "" {
-			u = maxUsage(u, readUsage(text))
-		}
+// reported returns the usage that was found.
+func (s *scanner) reported() openai.Usage {
+	if s.usage == nil {
+		return openai.Usage{}
 	}
-	return u
+	return s.usage.all.OpenAI()
 }
 
 func (s *scanner) model() string { return strings.Trim(s.found[memberModel], `"`) }
 
-func (s *scanner) tier() string { return strings.Trim(s.found[memberTier], `"`) }
-
-// maxUsage returns the greater of each count: events report a part of a usage, or repeat earlier counts.
-func maxUsage(a, b openai.Usage) openai.Usage {
-	sum, other := usage.Used{Usage: a}, usage.Used{Usage: b}
-	for k := range usage.Kinds {
-		*sum.At(k) = max(*sum.At(k), *other.At(k))
+// tier returns the service tier that was given. Some vendors report it with the usage.
+func (s *scanner) tier() string {
+	if name := strings.Trim(s.found[memberTier], `"`); name != "" || s.usage == nil {
+		return reported.TierName(name)
 	}
-	sum.TotalTokens, sum.HourWriteTokens = max(a.TotalTokens, b.TotalTokens), max(a.HourWriteTokens, b.HourWriteTokens)
-	sum.Searches, sum.SearchesKnown = max(a.Searches, b.Searches), a.SearchesKnown || b.SearchesKnown
-	sum.WritesSplit = a.WritesSplit || b.WritesSplit
-	return sum.Usage
-}
-
-// readUsage reads a usage object of any operation.
-func readUsage(text string) openai.Usage {
-	if text == "" {
-		return openai.Usage{}
-	}
-	root := gjson.Parse(text)
-	count := func(paths ...string) int64 {
-		for _, p := range paths {
-			if n := root.Get(p); n.Exists() {
-				return openai.Count(n.Int())
-			}
-		}
-		return 0
-	}
-	if root.Get("promptTokenCount").Exists() { // Gemini counts thoughts separately
-		return openai.Usage{
-			PromptTokens:     count("promptTokenCount") + count("toolUsePromptTokenCount"),
-			CompletionTokens: count("candidatesTokenCount") + count("thoughtsTokenCount"),
-			TotalTokens:      count("totalTokenCount"),
-			CachedTokens:     count("cachedContentTokenCount"),
-			ReasoningTokens:  count("thoughtsTokenCount"),
-		}
-	}
-	searches := count("server_tool_use.web_search_requests")
-	// Anthropic and Bedrock count the cached part of the prompt separately.
-	read, written := count("cache_read_input_tokens", "cacheReadInputTokens"), count("cache_creation_input_tokens",
-		"cacheWriteInputTokens")
-	if read+written > 0 {
-		hour := count("cache_creation.ephemeral_1h_input_tokens", `cacheDetails.#(ttl=="1h").inputTokens`)
-		brief := count("cache_creation.ephemeral_5m_input_tokens", `cacheDetails.#(ttl=="5m").inputTokens`)
-		return openai.Usage{
-			PromptTokens: count("input_tokens", "inputTokens") + read + written, CompletionTokens: count("output_tokens",
-				"outputTokens"),
-			CachedTokens: read, CacheWriteTokens: written, HourWriteTokens: hour, WritesSplit: hour+brief > 0,
-			Searches: searches, SearchesKnown: searches > 0,
-		}
-	}
-	return openai.Usage{
-		PromptTokens:     count("input_tokens", "prompt_tokens", "inputTokens"),
-		CompletionTokens: count("output_tokens", "completion_tokens", "outputTokens"),
-		TotalTokens:      count("total_tokens", "totalTokens"),
-		CachedTokens:     count("input_tokens_details.cached_tokens", "prompt_tokens_details.cached_tokens"),
-		PromptAudio:      count("input_token_details.audio_tokens", "input_tokens_details.audio_tokens"),
-		ReasoningTokens:  count("output_tokens_details.reasoning_tokens", "completion_tokens_details.reasoning_tokens"),
-		CompletionAudio:  count("output_tokens_details.audio_tokens"),
-		Searches:         searches, SearchesKnown: searches > 0,
-	}
+	return s.usage.all.Tier()
 }

@@ -23,7 +23,7 @@ func TestWatches(t *testing.T) {
 			openai.Usage{PromptTokens: 3, CompletionTokens: 5, TotalTokens: 8, CachedTokens: 1, ReasoningTokens: 2}, true,
 			false},
 		{"an image that is large", `{"data":[{"b64_json":"` + long + `"}],"usage":{"input_tokens":3,"output_tokens":5}}`,
-			false, openai.Usage{PromptTokens: 3, CompletionTokens: 5}, true, false},
+			false, openai.Usage{PromptTokens: 3, CompletionTokens: 5, TotalTokens: 8}, true, false},
 		{"a transcription",
 			`{"text":"\"usage\":{}","usage":{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":0,"audio_tokens":14},"output_tokens":4,"total_tokens":18}}`, false,
 			openai.Usage{PromptTokens: 14, CompletionTokens: 4, TotalTokens: 18, PromptAudio: 14}, true, false},
@@ -41,7 +41,7 @@ func TestWatches(t *testing.T) {
 				"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"" + long +
 				"\"}\n\n" +
 				"event: response.completed\r\ndata:{\"type\":\"response.completed\",\"response\":{\"output\":[[{}]],\"usage\":{\"input_tokens\":3,\"output_tokens\":5}}}\r\n\r\n", true,
-			openai.Usage{PromptTokens: 3, CompletionTokens: 5}, true, false},
+			openai.Usage{PromptTokens: 3, CompletionTokens: 5, TotalTokens: 8}, true, false},
 		{"without its end", "data: {\"type\":\"response.created\",\"response\":{}}\n\n", true, openai.Usage{}, false, false},
 		{"cut within its end", "data: {\"type\":\"response.created\",\"response\":{}}\n\ndata: {\"response\":{\"id\":", true,
 			openai.Usage{}, false, false},
@@ -53,7 +53,7 @@ func TestWatches(t *testing.T) {
 		{"with an error of a server in between", "data: {\"error\":{\"message\":\"" + strings.Repeat("x", 5000) + "\"}}\n\n",
 			true, openai.Usage{}, true, true},
 		{"of an image",
-			": hi\n\ndata: {\"type\":\"image_generation.partial_image\"}\n\ndata: {\"usage\":{\"input_tokens\":1,\"output_tokens\":2},\"type\":\"image_generation.completed\"}", true, openai.Usage{PromptTokens: 1, CompletionTokens: 2}, true, false},
+			": hi\n\ndata: {\"type\":\"image_generation.partial_image\"}\n\ndata: {\"usage\":{\"input_tokens\":1,\"output_tokens\":2},\"type\":\"image_generation.completed\"}", true, openai.Usage{PromptTokens: 1, CompletionTokens: 2, TotalTokens: 3}, true, false},
 		{"of something else", "data: [1,{\"type\":2}]\n\ndata: [DONE]\n\n", true, openai.Usage{}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/jsonwalk"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // A Kind is what a tool is.
@@ -62,6 +63,7 @@ type List struct {
 	Model      string // the request's own
 	Tier       string // the service tier; empty: none is asked for
 	TierMember string
+	BySpeed    bool // the tier is a speed, or a place, that another member buys
 	// Answers and Output are how many answers, and of how many tokens each, members within other members ask for, such as
 	// generationConfig in a chat completion. 0: none does.
 	Answers, Output int64
@@ -277,10 +279,18 @@ func (l *List) member(within, name string, raw []byte) {
 		l.acts(at, m, v)
 	}
 	if m.does&isTier != 0 {
-		l.tier(at, v)
+		if v.IsObject() { // Bedrock's
+			v = v.Get("type")
+		}
+		l.tier(at, v, v.Str, false)
 	}
-	if m.does&isSpeed != 0 && v.Type != gjson.Number && !slices.Contains(usualSpeeds, speedOf(v)) {
-		l.fee(at, at)
+	if m.does&isSpeed != 0 && v.Type != gjson.Number {
+		if v.IsObject() {
+			v = v.Get("latency")
+		}
+		if speed := strings.ToLower(v.Str); v.Type != gjson.String || !reported.IsUsual(speed) {
+			l.tier(at, v, speed, true)
+		}
 	}
 	if m.does&isInner != 0 {
 		l.inner(at, v)
@@ -400,23 +410,15 @@ func (l *List) model(m Model) {
 	}
 }
 
-// tier reads a service tier. Bedrock's is an object.
-func (l *List) tier(at string, v gjson.Result) {
-	if v.IsObject() {
-		v = v.Get("type")
-	}
-	if v.Type != gjson.String || l.Tier != "" && l.Tier != v.Str {
+// tier takes in a service tier. One tier besides the usual one has a price. Two at once have none.
+func (l *List) tier(at string, v gjson.Result, name string, speed bool) {
+	switch {
+	case v.Type != gjson.String, !reported.IsUsual(name) && !reported.IsUsual(l.Tier) && l.Tier != name:
 		l.fee("unknown:"+at, at)
-		return
+	case l.Tier != "" && reported.IsUsual(name):
+	default:
+		l.Tier, l.TierMember, l.BySpeed = name, at, speed
 	}
-	l.Tier, l.TierMember = v.Str, at
-}
-
-func speedOf(v gjson.Result) string {
-	if v.IsObject() {
-		v = v.Get("latency")
-	}
-	return strings.ToLower(v.String())
 }
 
 // inner reads an object whose members are those of a request, such as extra_body.

@@ -128,19 +128,29 @@ func TestWhatHasAPriceOfItsOwn(t *testing.T) {
 		`{"tools":{"googleSearch":{}}}`:                                                            {{Tool: "web_search", Member: "tools"}},
 		`{"Service_Tier":"priority"}`:                                                              {{Tool: "unknown:Service_Tier", Member: "Service_Tier"}},
 		`{"service_tier":["priority"]}`:                                                            {{Tool: "unknown:service_tier", Member: "service_tier"}},
-		`{"speed":"fast"}`:                                                                         {{Tool: "speed", Member: "speed"}},
-		`{"speed":1.5}`:                                                                            nil,
-		`{"speed":"standard","inference_geo":"global"}`:                                            nil,
-		`{"inference_geo":"us"}`:                                                                   {{Tool: "inference_geo", Member: "inference_geo"}},
-		`{"performanceConfig":{"latency":"optimized"}}`:                                            {{Tool: "performanceConfig", Member: "performanceConfig"}},
-		`{"models":["b"]}`:                                                                         {{Tool: "models", Member: "models"}},
-		`{"model":"b:online"}`:                                                                     {{Tool: "web_search", Member: "model"}},
+		`{"speed":["fast"]}`:                                                                       {{Tool: "unknown:speed", Member: "speed"}},
+		`{"speed":"fast","inference_geo":"us"}`:                                                    {{Tool: "unknown:inference_geo", Member: "inference_geo"}},
+		`{"speed":"fast","service_tier":"priority"}`:                                               {{Tool: "unknown:service_tier", Member: "service_tier"}},
+		`{"speed":1.5}`: nil,
+		`{"speed":"standard","inference_geo":"global"}`: nil,
+		`{"models":["b"]}`:     {{Tool: "models", Member: "models"}},
+		`{"model":"b:online"}`: {{Tool: "web_search", Member: "model"}},
 	} {
 		require.Equal(t, want, read(body).Fees, body)
 	}
 	for _, body := range []string{`{"service_tier":"flex"}`, `{"serviceTier":"flex"}`, `{"servic\u0065_tier":"flex"}`,
 		`{"serviceTier":{"type":"flex"}}`} {
 		require.Equal(t, "flex", read(body).Tier, body)
+	}
+	for body, want := range map[string]string{
+		`{"speed":"fast"}`: "fast", `{"speed":"Fast"}`: "fast", `{"sp\u0065ed":"fast","service_tier":"auto"}`: "fast",
+		`{"service_tier":"standard_only","speed":"fast"}`: "fast", `{"extra_body":{"speed":"fast"}}`: "fast",
+		`{"inference_geo":"us"}`: "us", `{"performanceConfig":{"latency":"optimized"}}`: "optimized",
+	} {
+		l := read(body)
+		require.Equal(t, want, l.Tier, body)
+		require.True(t, l.BySpeed, body)
+		require.Empty(t, l.Fees, body)
 	}
 }
 

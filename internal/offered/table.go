@@ -13,7 +13,7 @@ const (
 	ifObject                 // it does so only if it is an object
 	isOwn                    // it is the request's model
 	isTier                   // it is the service tier
-	isSpeed                  // it buys speed or a place, at another price
+	isSpeed                  // it buys speed or a place, at the price of a service tier of its value's name
 	isInner                  // its members are those of a request
 	isTemplate               // likewise, but the template of a prompt reads them, which reaches no other model
 )
@@ -22,9 +22,6 @@ type meaning struct {
 	does  int
 	class string // of what it runs
 }
-
-// usualSpeeds are the values of members that buy speed or a place, and cost nothing more.
-var usualSpeeds = []string{"", "standard", "normal", "default", "global", "none"}
 
 // members are the members of requests, by their names in all dialects. Of OpenAI's dialect they include the extensions
 // of vendors.

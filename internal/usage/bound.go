@@ -13,8 +13,8 @@ const (
 	// margin is how far a vendor's count may be above what is known of its model: catalogs are behind, and a vendor
 	// that runs tools itself counts the prompt again for each.
 	margin = 8
-	// maxSearches bounds the searches of one answer.
-	maxSearches = 1000
+	// maxCalls bounds the searches of one answer, and other units that are billed by the piece.
+	maxCalls = 1000
 )
 
 // Bound bounds the usage that a vendor reports to what the model can do, for a number of answers. It reports whether
@@ -34,8 +34,10 @@ func Bound(u *openai.Usage, can *configv1.Capabilities, answers int64) (doubtful
 			doubtful = true
 		}
 	}
-	if u.Searches < 0 || u.Searches > maxSearches {
-		u.Searches, doubtful = min(max(u.Searches, 0), maxSearches), true
+	for _, n := range [...]*int64{&u.Searches, &u.Units, &u.ComputeUnits} {
+		if most := maxCalls * answers; *n < 0 || *n > most {
+			*n, doubtful = min(max(*n, 0), most), true
+		}
 	}
 	if doubtful {
 		for _, part := range [...]*int64{&u.CachedTokens, &u.CacheWriteTokens, &u.HourWriteTokens, &u.PromptAudio} {

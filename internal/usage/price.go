@@ -7,6 +7,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // Rates are a price in computable form. A price with an invalid decimal has no Rates: validation refuses it before it
@@ -112,8 +113,7 @@ func (r *Rates) In(tier string) (*Rates, bool) {
 	if r == nil {
 		return nil, true
 	}
-	switch tier {
-	case "", "auto", "default", "standard", "standard_only", "on_demand":
+	if reported.IsUsual(tier) {
 		return r, true
 	}
 	if in := r.services[tier]; in != nil {
@@ -185,7 +185,7 @@ func (r *Rates) factorOf(u Used) uint64 {
 // addTo adds the parts of a cost, in the order of the names in [Rates.Lines].
 func (r *Rates) addTo(s *sum, u Used) {
 	prompt, answer := openai.Count(u.PromptTokens), openai.Count(u.CompletionTokens)
-	t := r.tier(prompt)
+	t := r.tier(cmp.Or(openai.Count(u.LongestPrompt), prompt))
 	prompt -= s.add(u.CachedTokens, prompt, t.cached)
 	hour := s.add(min(u.HourWriteTokens, u.CacheWriteTokens), prompt, t.hour)
 	prompt -= hour

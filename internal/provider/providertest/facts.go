@@ -235,10 +235,10 @@ func (f *answerFacts) usageOpenAI(places ...gjson.Result) {
 		if u.Get("prompt_tokens").Exists() {
 			f.prompt = u.Get("prompt_tokens").Int()
 			f.completion = u.Get("completion_tokens").Int()
-			// Vendors that do not count reasoning among the answer's tokens say so by their total.
-			if total := u.Get("total_tokens").Int(); total == f.prompt+f.completion+u.Get(
-				"completion_tokens_details.reasoning_tokens").Int() {
-				f.completion = total - f.prompt
+			// Vendors that do not count reasoning among the answer's tokens say so by their total, or by the reasoning.
+			reasoning := u.Get("completion_tokens_details.reasoning_tokens").Int()
+			if u.Get("total_tokens").Int() == f.prompt+f.completion+reasoning || reasoning > f.completion {
+				f.completion += reasoning
 			}
 		}
 	}

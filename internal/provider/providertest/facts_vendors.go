@@ -80,6 +80,22 @@ func (f *answerFacts) readMessages(rec *recording, events []gjson.Result) {
 		f.prompt = usage["input_tokens"] + usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
 		f.completion = n
 	}
+	f.iterations(events)
+}
+
+// iterations adds the requests before the last, such as compactions, but for those that were refused.
+func (f *answerFacts) iterations(events []gjson.Result) {
+	var prompt, completion int64
+	for _, e := range events {
+		for _, i := range append(e.Get("usage.iterations").Array(), e.Get("message.usage.iterations").Array()...) {
+			if out := i.Get("output_tokens").Int(); out > 0 {
+				prompt += i.Get("input_tokens").Int() + i.Get("cache_read_input_tokens").Int() +
+					i.Get("cache_creation_input_tokens").Int()
+				completion += out
+			}
+		}
+	}
+	f.prompt, f.completion = max(f.prompt, prompt), max(f.completion, completion)
 }
 
 func textBlock(block gjson.Result) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // An answer reads the answer to one request. It is immutable.
@@ -44,9 +45,9 @@ type completion struct {
 			Content []contentBlock `json:"content"`
 		} `json:"message"`
 	} `json:"output"`
-	StopReason  string      `json:"stopReason"`
-	Usage       usage       `json:"usage"`
-	ServiceTier serviceTier `json:"serviceTier"`
+	StopReason  string         `json:"stopReason"`
+	Usage       reported.Usage `json:"usage"`
+	ServiceTier serviceTier    `json:"serviceTier"`
 }
 
 type serviceTier struct {
@@ -104,7 +105,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	if err != nil {
 		return err
 	}
-	answer := chat.Answer{ID: a.id(asked.Created, body), Usage: c.Usage.openai(),
+	answer := chat.Answer{ID: a.id(asked.Created, body), Usage: c.Usage.OpenAI(),
 		ServiceTier: clientTier(c.ServiceTier.Type)}
 	answer.Choices = []chat.Choice{{
 		Text: g.content(), Reasoning: g.reasoning.String(), ThinkingBlocks: thinkingBlocks(g.thoughts.all),

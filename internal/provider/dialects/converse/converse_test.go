@@ -11,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/chat/chattest"
@@ -153,27 +152,6 @@ func TestWhoMadeAModel(t *testing.T) {
 	require.Equal(t, families["anthropic"], familyOf("arn:aws:bedrock:us-east-1:1:application-inference-profile/abc",
 		adaptive))
 	require.Equal(t, other, familyOf("arn:aws:bedrock:us-east-1:1:application-inference-profile/abc", nil))
-}
-
-func TestTheUsageCountsCachedTokensOnce(t *testing.T) {
-	var u usage
-	require.NoError(t,
-		json.Unmarshal(
-			[]byte(`{"inputTokens":11,"outputTokens":264,"totalTokens":1303,"cacheReadInputTokens":0,"cacheWriteInputTokens":1028,"cacheWriteInputTokenCount":1028}`), &u))
-	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 264, TotalTokens: 1303, CacheWriteTokens: 1028},
-		u.openai())
-	require.Equal(t, openai.Usage{PromptTokens: 7, CompletionTokens: 3, TotalTokens: 10, CachedTokens: 4},
-		usage{InputTokens: 3, OutputTokens: 3, CacheReadInputTokenCount: 4}.openai())
-	u = usage{}
-	require.NoError(t,
-		json.Unmarshal(
-			[]byte(`{"inputTokens":11,"outputTokens":2,"cacheWriteInputTokens":1028,"cacheDetails":[{"ttl":"1h","inputTokens":1000},{"ttl":"5m","inputTokens":28}]}`), &u))
-	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 2, TotalTokens: 1041, CacheWriteTokens: 1028,
-		HourWriteTokens: 1000, WritesSplit: true}, u.openai())
-	u = usage{}
-	require.NoError(t,
-		json.Unmarshal([]byte(`{"inputTokens":-1,"outputTokens":"3","totalTokens":null,"cacheReadInputTokens":4.0}`), &u))
-	require.Equal(t, openai.Usage{PromptTokens: 4, CompletionTokens: 3, TotalTokens: 7, CachedTokens: 4}, u.openai())
 }
 
 func TestTheIdOfAnAnswer(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/eventstream"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // An event is the payload of one frame, all kinds in one. Its padding, "p", is of no use.
@@ -20,9 +21,9 @@ type event struct {
 		ToolUse *toolUse       `json:"toolUse"`
 		Others  jsontext.Value `json:",embed"`
 	} `json:"start"`
-	Delta      delta  `json:"delta"`
-	StopReason string `json:"stopReason"`
-	Usage      usage  `json:"usage"`
+	Delta      delta          `json:"delta"`
+	StopReason string         `json:"stopReason"`
+	Usage      reported.Usage `json:"usage"`
 
 	ServiceTier serviceTier `json:"serviceTier"`
 }
@@ -140,7 +141,7 @@ func (s *stream) frame(f eventstream.Frame, out chat.Sink) error {
 	}
 	switch {
 	case string(typ) == "metadata":
-		if u := e.Usage.openai(); !u.IsZero() { // another may tell how long it took alone
+		if u := e.Usage.OpenAI(); !u.IsZero() { // another may tell how long it took alone
 			s.counted = true
 			out.Put(chat.Usage(u))
 		}

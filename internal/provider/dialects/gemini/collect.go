@@ -17,6 +17,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // A collector adds up an answer of one piece or of many. With a sink it tells each piece as it comes, and
@@ -30,6 +31,7 @@ type collector struct {
 
 	id      string
 	choices []choice
+	told    reported.Usage
 	usage   openai.Usage
 	tier    string
 	blocked *promptFeedback // why the prompt was refused
@@ -131,12 +133,13 @@ func digest(parts ...string) string {
 }
 
 // count takes in a count, which is of everything so far. One without numbers says nothing.
-func (c *collector) count(u *usage) {
-	c.tier = cmp.Or(u.tier(), c.tier)
+func (c *collector) count(u *reported.Usage) {
+	c.told.Later(u)
+	c.tier = cmp.Or(u.Tier(), c.tier)
 	if c.out != nil {
 		c.out.Put(chat.Tier(c.tier))
 	}
-	if counted := u.openai(); !counted.IsZero() {
+	if counted := c.told.OpenAI(); !counted.IsZero() {
 		c.usage = counted
 		if c.out != nil {
 			c.out.Put(chat.Usage(counted))

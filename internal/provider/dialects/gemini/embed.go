@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 type embedding struct{ vendor string }
@@ -115,7 +116,8 @@ func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 		return readError(e).decode(0, nil)
 	}
 	var vectors []jsontext.Value
-	usage := openai.Usage{PromptTokens: openai.Count(root.Get("usageMetadata.promptTokenCount").Int())}
+	told := reported.Read([]byte(root.Get("usageMetadata").Raw))
+	usage := told.OpenAI()
 	list := root.Get(a.Vectors)
 	if !list.Exists() {
 		list = root.Get("embedding") // what there is for one text

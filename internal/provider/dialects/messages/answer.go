@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // defaultRefusal is what the client reads where the vendor gives no explanation.
@@ -33,7 +34,7 @@ type message struct {
 	Content     []jsontext.Value `json:"content"`
 	StopReason  string           `json:"stop_reason"`
 	StopDetails stopDetails      `json:"stop_details"`
-	Usage       usage            `json:"usage"`
+	Usage       reported.Usage   `json:"usage"`
 	Error       jsontext.Value   `json:"error"`
 }
 
@@ -93,7 +94,7 @@ func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 		}
 	}
-	u := m.Usage.openai()
+	u := m.Usage.OpenAI()
 	p.tell(&m, u, out)
 	return nil
 }
@@ -170,7 +171,7 @@ func (p *answerParts) tell(m *message, u openai.Usage, out chat.Sink) {
 		choice.Annotations = slices.Concat([]byte("["), p.annotations, []byte("]"))
 	}
 	answer := chat.Answer{
-		ID: answerID(m.ID), Choices: []chat.Choice{choice}, Usage: u, ServiceTier: serviceTiers[m.Usage.ServiceTier],
+		ID: answerID(m.ID), Choices: []chat.Choice{choice}, Usage: u, ServiceTier: m.Usage.Tier(),
 	}
 	answer.Emit(out)
 }
@@ -183,9 +184,6 @@ func answerID(id string) string {
 	}
 	return id
 }
-
-// serviceTiers are OpenAI's names of the tiers that answered. There is none for batches.
-var serviceTiers = map[string]string{"standard": "default", "priority": "priority"}
 
 // finishReason maps the vendor's stop reasons, unknown ones too, to OpenAI's. calls says whether the client got any
 // tool call: an answer that was cut within one is still cut.

@@ -38,40 +38,6 @@ func TestPitfall9StopReasons(t *testing.T) {
 	}
 }
 
-func TestPitfall39And40Usage(t *testing.T) {
-	start := usage{InputTokens: 3, CacheReadInputTokens: 1000, CacheCreationInputTokens: 20, OutputTokens: 1}
-	for name, c := range map[string]struct {
-		later usage
-		want  openai.Usage
-	}{
-		"only the output is repeated": {usage{OutputTokens: 50}, openai.Usage{PromptTokens: 1023, CompletionTokens: 50,
-			TotalTokens: 1073, CachedTokens: 1000, CacheWriteTokens: 20}},
-		"everything is repeated": {usage{InputTokens: 3, CacheReadInputTokens: 1000, CacheCreationInputTokens: 20,
-			OutputTokens: 50}, openai.Usage{PromptTokens: 1023, CompletionTokens: 50, TotalTokens: 1073, CachedTokens: 1000,
-			CacheWriteTokens: 20}},
-		"the input grew": {usage{InputTokens: 900, OutputTokens: 50},
-			openai.Usage{PromptTokens: 1920, CompletionTokens: 50, TotalTokens: 1970, CachedTokens: 1000,
-				CacheWriteTokens: 20}},
-		"nothing is said": {usage{}, openai.Usage{PromptTokens: 1023, CompletionTokens: 1, TotalTokens: 1024,
-			CachedTokens: 1000, CacheWriteTokens: 20}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			u := start
-			u.merge(c.later)
-			require.Equal(t, c.want, u.openai())
-		})
-	}
-	split := start
-	split.merge(usage{CacheCreation: written{Brief: 5, Hour: 15}})
-	require.Equal(t, int64(15), split.openai().HourWriteTokens)
-	require.True(t, split.openai().WritesSplit)
-	var thought usage
-	thought.OutputTokensDetails.ThinkingTokens = 7
-	u := usage{OutputTokens: 9}
-	u.merge(thought)
-	require.Equal(t, int64(7), u.openai().ReasoningTokens, "pitfall 41")
-}
-
 func TestDecode(t *testing.T) {
 	message := func(content, stop string) string {
 		return `{"type":"message","id":"msg_1","content":[` + content + `],"stop_reason":"` + stop +

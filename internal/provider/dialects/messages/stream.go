@@ -14,17 +14,18 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/reported"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
 // An event is one event of a stream, all kinds in one.
 type event struct {
-	Type         string       `json:"type"`
-	Index        int          `json:"index"`
-	Message      message      `json:"message"`
-	ContentBlock contentBlock `json:"content_block"`
-	Delta        delta        `json:"delta"`
-	Usage        usage        `json:"usage"`
+	Type         string         `json:"type"`
+	Index        int            `json:"index"`
+	Message      message        `json:"message"`
+	ContentBlock contentBlock   `json:"content_block"`
+	Delta        delta          `json:"delta"`
+	Usage        reported.Usage `json:"usage"`
 }
 
 type delta struct {
@@ -77,7 +78,7 @@ type Stream struct {
 	signed      []Thought // all thoughts
 	annotations []byte    // with commas between them
 
-	usage   usage
+	usage   reported.Usage
 	stop    string
 	details stopDetails
 
@@ -158,7 +159,7 @@ func (s *Stream) Event(data []byte, out chat.Sink) error {
 		if e.Delta.StopReason != "" { // a later event may tell the usage alone
 			s.stop, s.details = e.Delta.StopReason, e.Delta.StopDetails
 		}
-		s.count(e.Usage, out)
+		s.count(&e.Usage, out)
 	default:
 		s.finish(out)
 	}
@@ -202,7 +203,7 @@ func (s *Stream) start(e *event, out chat.Sink) error {
 	s.begun, s.id = true, e.Message.ID
 	out.Put(chat.Begin(answerID(e.Message.ID)))
 	out.Put(chat.Role(0))
-	s.count(e.Message.Usage, out)
+	s.count(&e.Message.Usage, out)
 	if again {
 		return nil
 	}
@@ -230,10 +231,10 @@ func (s *Stream) given(blocks []jsontext.Value, out chat.Sink) error {
 }
 
 // count keeps the usage up to date, so that an answer that is cut off is accounted for with what is known.
-func (s *Stream) count(u usage, out chat.Sink) {
-	s.usage.merge(u)
-	out.Put(chat.Usage(s.usage.openai()))
-	out.Put(chat.Tier(serviceTiers[u.ServiceTier]))
+func (s *Stream) count(u *reported.Usage, out chat.Sink) {
+	s.usage.Later(u)
+	out.Put(chat.Usage(s.usage.OpenAI()))
+	out.Put(chat.Tier(u.Tier()))
 }
 
 // startBlock begins a block, in place of one that is open under its index.

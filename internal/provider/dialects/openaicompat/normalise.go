@@ -47,8 +47,9 @@ func (n *normaliser) appendAnswer(dst []byte, model string, created int64) ([]by
 		i++
 	}
 	dst = append(dst, ']')
-	if u := n.reported(); u != nil {
-		dst = appendUsage(append(dst, `,"usage":`...), u)
+	if told := n.reported(); told != nil {
+		u := readUsage(told)
+		dst = appendUsage(append(dst, `,"usage":`...), told, &u)
 	}
 	return append(n.appendOthers(dst), '}'), nil
 }

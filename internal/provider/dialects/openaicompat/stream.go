@@ -8,6 +8,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/reported"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
@@ -25,6 +26,7 @@ type stream struct {
 	id        string // JSON
 	head      []byte // how every chunk begins, up to its choices
 	scratch   []byte
+	told      reported.Usage
 	last      []byte // the latest chunk that reported usage, kept for a client that asked for it
 	found     []byte // the latest chunk that told what a search has found
 	annotated bool
@@ -134,12 +136,14 @@ func (s *stream) event(e sse.Event, out chat.Sink) error {
 	return nil
 }
 
-// report notes the usage that a chunk reports. Vendors that report more than once count up: the last report counts.
+// report notes the usage that a chunk reports. Vendors that report more than once count up.
 func (s *stream) report(usage, data []byte, out chat.Sink) {
-	u := readUsage(usage)
-	if u.IsZero() {
+	later := reported.Read(usage)
+	if later.OpenAI().IsZero() {
 		return
 	}
+	s.told.Later(&later)
+	u := s.told.OpenAI()
 	out.Put(chat.Event{Kind: chat.KindUsage, Covered: true, Usage: &u})
 	if s.asked.IncludeUsage && !s.asReceived {
 		s.last = append(s.last[:0], data...)
@@ -327,8 +331,8 @@ func (s *stream) finish(out chat.Sink) {
 	if r.read(s.last, "delta") {
 		dst := append(append(s.scratch[:0], s.head...), `],"usage":`...)
 		at := len(dst)
-		dst = appendUsage(dst, r.reported())
-		u := readUsage(r.reported())
+		u := s.told.OpenAI()
+		dst = appendUsage(dst, r.reported(), &u)
 		out.Put(chat.Event{Kind: chat.KindUsage, Covered: true, Usage: &u, JSON: dst[at:]})
 		s.put(append(r.appendOthers(dst, r.citations, r.results, r.groq), '}'), out)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // A Dialect is a vendor's form.
@@ -101,7 +102,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	n := int64(said.Tokens)
-	u := openai.Usage{PromptTokens: n, TotalTokens: n, Searches: int64(said.Units), SearchesKnown: said.Units > 0}
+	u := openai.Usage{PromptTokens: n, TotalTokens: n, Units: int64(said.Units)}
 	chat.EmitRendered(a.request.AppendReranked(nil, said.ID, asked.Model, ranked, int64(said.Units), u), u, out)
 	return nil
 }
@@ -132,23 +133,17 @@ func (a *answer) ranked(results []Result) ([]openai.Ranked, error) {
 // Cohere reads an answer in Cohere's form, with the usage of vendors that bill tokens.
 func Cohere(body []byte) (Answer, error) {
 	var v struct {
-		ID      string   `json:"id"`
-		Results []Result `json:"results"`
-		Usage   struct {
-			PromptTokens provider.Count `json:"prompt_tokens"`
-			TotalTokens  provider.Count `json:"total_tokens"`
-		} `json:"usage"`
-		Meta struct {
-			BilledUnits struct {
-				SearchUnits provider.Count `json:"search_units"`
-			} `json:"billed_units"`
-		} `json:"meta"`
+		ID      string         `json:"id"`
+		Results []Result       `json:"results"`
+		Usage   reported.Usage `json:"usage"`
+		Meta    reported.Usage `json:"meta"`
 	}
 	err := json.Unmarshal(body, &v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if err == nil && v.Results == nil {
 		err = fmt.Errorf("it has no results")
 	}
-	return Answer{v.ID, v.Results, v.Meta.BilledUnits.SearchUnits, max(v.Usage.PromptTokens, v.Usage.TotalTokens)}, err
+	units := provider.Count(v.Meta.OpenAI().Units)
+	return Answer{v.ID, v.Results, units, provider.Count(v.Usage.OpenAI().TotalTokens)}, err
 }
 
 // At returns a Path that is always the same.

@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // answer implements provider.Answer.
@@ -24,7 +25,7 @@ type chatResponse struct {
 	ID           string          `json:"id"`
 	Message      responseMessage `json:"message"`
 	FinishReason string          `json:"finish_reason"`
-	Usage        usage           `json:"usage"`
+	Usage        reported.Usage  `json:"usage"`
 	Logprobs     []logprobs      `json:"logprobs"`
 	Error        jsontext.Value  `json:"error"`
 }
@@ -91,7 +92,7 @@ func (a answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	if len(r.Message.ToolCalls) > provider.MaxOpen {
 		return provider.ErrTooManyOpen
 	}
-	u := r.Usage.openai()
+	u := r.Usage.OpenAI()
 	r.ID = provider.ID(r.ID)
 	answer := chat.Answer{ID: r.ID, Usage: u, Choices: []chat.Choice{r.choice(a.names)}}
 	if answer.ID == "" {

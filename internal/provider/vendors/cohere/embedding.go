@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // maxTexts is how many texts the vendor takes in one request.
@@ -96,12 +97,8 @@ func (v *vectors) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // Decode implements provider.Answer.
 func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var r struct {
-		Embeddings vectors `json:"embeddings"`
-		Meta       struct {
-			BilledUnits struct {
-				InputTokens provider.Count `json:"input_tokens"`
-			} `json:"billed_units"`
-		} `json:"meta"`
+		Embeddings vectors        `json:"embeddings"`
+		Meta       reported.Usage `json:"meta"`
 	}
 	if readError(body).message != "" {
 		return inBand(body)
@@ -114,8 +111,7 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 		if vectors == nil {
 			continue
 		}
-		n := int64(r.Meta.BilledUnits.InputTokens)
-		u := openai.Usage{PromptTokens: n, TotalTokens: n}
+		u := r.Meta.OpenAI()
 		rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)
 		if err != nil {
 			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
@@ -33,7 +34,7 @@ type event struct {
 		} `json:"message"`
 		FinishReason string         `json:"finish_reason"`
 		Error        jsontext.Value `json:"error"`
-		Usage        usage          `json:"usage"`
+		Usage        reported.Usage `json:"usage"`
 	} `json:"delta"`
 	Logprobs *logprobs `json:"logprobs"`
 }
@@ -264,7 +265,7 @@ func (s *stream) endCall(at int, out chat.Sink) {
 
 // end completes the answer, or fails where the vendor says that it did.
 func (s *stream) end(e *event, out chat.Sink) error {
-	u := e.Delta.Usage.openai()
+	u := e.Delta.Usage.OpenAI()
 	if !u.IsZero() {
 		out.Put(chat.Usage(u))
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/forms"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // lenient reads a vendor's JSON, which need not be as strict as what clients send.
@@ -39,7 +39,7 @@ type response struct {
 	ID      string         `json:"id"`
 	Object  string         `json:"object"`
 	Choices choices        `json:"choices"`
-	Usage   *usage         `json:"usage"`
+	Usage   reported.Usage `json:"usage"`
 	Error   jsontext.Value `json:"error"`
 	Message jsontext.Value `json:"message"` // of an error
 	Detail  jsontext.Value `json:"detail"`  // likewise
@@ -189,7 +189,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 		return fmt.Errorf("%w: it has no choices", provider.ErrNotAnAnswer)
 	}
 	r.ID = provider.ID(r.ID)
-	answer := chat.Answer{ID: cmp.Or(r.ID, newID()), Usage: r.Usage.openai()}
+	answer := chat.Answer{ID: cmp.Or(r.ID, newID()), Usage: r.Usage.OpenAI()}
 	for i := range r.Choices {
 		c, err := a.choice(&r.Choices[i], r.ID)
 		if err != nil {
@@ -269,34 +269,4 @@ func newID() string { return "chatcmpl-" + rand.Text() }
 // madeID is the id of a tool call that has none.
 func madeID(answer string, choice, index int) string {
 	return forms.Of(name).Call.Fit(answer + " " + strconv.Itoa(choice) + " " + strconv.Itoa(index))
-}
-
-// usage is what the vendor counts, with the names under which it did so over time.
-type usage struct {
-	Prompt             provider.Count `json:"prompt_tokens"`
-	Completion         provider.Count `json:"completion_tokens"`
-	Total              provider.Count `json:"total_tokens"`
-	PromptDetails      promptDetails  `json:"prompt_tokens_details"`
-	PromptTokenDetails promptDetails  `json:"prompt_token_details"`
-	Cached             provider.Count `json:"num_cached_tokens"`
-	CompletionDetails  struct {
-		Reasoning provider.Count `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-}
-
-type promptDetails struct {
-	Cached provider.Count `json:"cached_tokens"`
-	Audio  provider.Count `json:"audio_tokens"`
-}
-
-func (u *usage) openai() openai.Usage {
-	if u == nil {
-		return openai.Usage{}
-	}
-	return openai.Usage{
-		PromptTokens: int64(u.Prompt), CompletionTokens: int64(u.Completion), TotalTokens: int64(u.Total),
-		CachedTokens:    int64(max(u.PromptDetails.Cached, u.PromptTokenDetails.Cached, u.Cached)),
-		PromptAudio:     int64(max(u.PromptDetails.Audio, u.PromptTokenDetails.Audio)),
-		ReasoningTokens: int64(u.CompletionDetails.Reasoning),
-	}
 }

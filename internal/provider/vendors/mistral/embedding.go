@@ -79,7 +79,7 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 		}
 		vectors[i] = d.Embedding
 	}
-	u := r.Usage.openai()
+	u := r.Usage.OpenAI()
 	rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)
 	if err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)

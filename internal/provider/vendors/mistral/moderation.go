@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/reported"
 )
 
 // moderationCodec implements provider.ModerationCodec: https://docs.mistral.ai/capabilities/guardrailing. The vendor
@@ -40,9 +41,7 @@ func (moderationAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) err
 		Results []moderation `json:"results"`
 	}
 	var told struct {
-		Usage struct {
-			PromptTokens provider.Count `json:"prompt_tokens"`
-		} `json:"usage"`
+		Usage reported.Usage `json:"usage"`
 	}
 	err := json.Unmarshal(body, &v, json.Deterministic(true))
 	if err == nil {
@@ -64,8 +63,7 @@ func (moderationAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) err
 	if err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	n := int64(told.Usage.PromptTokens)
-	chat.EmitRendered(rendered, openai.Usage{PromptTokens: n, TotalTokens: n}, out)
+	chat.EmitRendered(rendered, told.Usage.OpenAI(), out)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/reported"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
@@ -21,6 +22,7 @@ type stream struct {
 	chunk   response // the one that is being read, kept so that none is allocated
 	id      string
 	choices []choiceState
+	usage   reported.Usage
 	done    bool
 }
 
@@ -90,10 +92,9 @@ func (s *stream) take(e sse.Event, out chat.Sink) error {
 	if e.Name == "error" || r.isError() {
 		return inBand(e.Data)
 	}
-	if r.Usage != nil {
-		if u := r.Usage.openai(); !u.IsZero() {
-			out.Put(chat.Usage(u))
-		}
+	s.usage.Later(&r.Usage)
+	if u := r.Usage.OpenAI(); !u.IsZero() {
+		out.Put(chat.Usage(s.usage.OpenAI()))
 	}
 	for i := range r.Choices {
 		if s.id == "" {

@@ -1,0 +1,208 @@
+package reported
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// A Usage is what an answer reports, in a vendor's counts. The zero value reports nothing.
+type Usage struct {
+	n         [fields]int64
+	given     uint32       // the counts that are reported, also those that are 0
+	inclusive bool         // input includes what was cached
+	several   openai.Usage // the sum of iterations
+	tier      string
+	speed     string
+}
+
+const (
+	ofPrompt = 1<<prompt | 1<<input | 1<<part | 1<<other | 1<<read | 1<<partWrite | 1<<write | 1<<brief | 1<<hour |
+		1<<audio | 1<<heard | 1<<tools | 1<<billedIn
+	ofAnswer = 1<<completion | 1<<output | 1<<reasoning | 1<<thoughts | 1<<said | 1<<billedOut
+	ofAll    = ofPrompt | ofAnswer
+	writes   = 1<<partWrite | 1<<write
+	splits   = 1<<brief | 1<<hour
+)
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (u *Usage) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	if err == nil {
+		*u = Read(v)
+	}
+	return err
+}
+
+// set takes in a count. A vendor may have several names for one.
+func (u *Usage) set(f field, n int64) {
+	u.n[f], u.given = max(u.n[f], n), u.given|1<<f
+}
+
+// add takes in a part of a count.
+func (u *Usage) add(f field, n int64) {
+	u.n[f], u.given = openai.Count(u.n[f]+n), u.given|1<<f
+}
+
+func (u *Usage) named(f field, name []byte) {
+	to := &u.tier
+	if f == speed {
+		to = &u.speed
+	}
+	switch string(name) { // the usual ones are not copied
+	case "standard":
+		*to = "standard"
+	case "default":
+		*to = "default"
+	case "priority":
+		*to = "priority"
+	case "fast":
+		*to = "fast"
+	default:
+		*to = string(name)
+	}
+}
+
+// iterate adds an iteration. One without output was refused, and a fallback has answered: it is not billed.
+func (u *Usage) iterate(by openai.Usage) {
+	if by.CompletionTokens == 0 {
+		return
+	}
+	s := &u.several
+	longest := max(s.LongestPrompt, by.PromptTokens)
+	s.Add(&by)
+	s.LongestPrompt = longest
+}
+
+// Later takes in a later report of the same answer. Counts are of the whole answer so far, so each that is reported
+// replaces the one before, also if it is 0. A report with a sum replaces all, because vendors leave out what is 0. A
+// report in which the whole prompt, or the whole answer, has no tokens says nothing of it.
+func (u *Usage) Later(l *Usage) {
+	if l.n[total] > 0 {
+		for f := range fields {
+			if ofAll&(1<<f) != 0 {
+				u.n[f] = 0
+			}
+		}
+		u.given &^= ofAll
+	}
+	for _, side := range [...]uint32{ofPrompt, ofAnswer, 1 << searches, 1 << units, 1 << compute} {
+		if l.given&side == 0 || side&ofAll != 0 && l.sum(side) == 0 {
+			continue
+		}
+		if side == ofPrompt {
+			u.rewrite(l)
+		}
+		if side&ofAll != 0 {
+			u.n[total] = 0 // it was of the counts before
+		}
+		for f := range fields {
+			if l.given&side&(1<<f) != 0 {
+				u.n[f] = l.n[f]
+			}
+		}
+		u.given |= l.given & side
+	}
+	if l.n[total] > 0 {
+		u.n[total], u.given = l.n[total], u.given|1<<total
+	}
+	u.inclusive = u.inclusive || l.inclusive
+	if !l.several.IsZero() {
+		u.several = l.several
+	}
+	if l.tier != "" {
+		u.tier = l.tier
+	}
+	if l.speed != "" {
+		u.speed = l.speed
+	}
+}
+
+// rewrite drops what was reported of writes to a cache and does not agree with a later report.
+func (u *Usage) rewrite(l *Usage) {
+	switch {
+	case l.given&writes != 0 && l.given&splits == 0:
+		if u.n[brief]+u.n[hour] > max(l.n[write], l.n[partWrite]) {
+			u.n[brief], u.n[hour] = 0, 0
+		}
+	case l.given&splits != 0 && l.given&writes == 0:
+		u.n[write], u.n[partWrite] = 0, 0
+	}
+}
+
+func (u *Usage) sum(of uint32) (all int64) {
+	for f := range fields {
+		if of&(1<<f) != 0 {
+			all += u.n[f]
+		}
+	}
+	return all
+}
+
+// OpenAI returns the usage as OpenAI counts it.
+func (u *Usage) OpenAI() openai.Usage {
+	out := openai.Usage{
+		CompletionTokens: u.n[completion] + u.n[thoughts], ReasoningTokens: max(u.n[reasoning], u.n[thoughts]),
+		CompletionAudio: u.n[said], PromptAudio: max(0, u.n[audio]-u.n[heard]), TotalTokens: u.n[total],
+		CachedTokens:     max(u.n[part], u.n[other], u.n[read]),
+		CacheWriteTokens: max(u.n[partWrite], u.n[write], u.n[brief]+u.n[hour]),
+		HourWriteTokens:  u.n[hour], WritesSplit: u.n[brief]+u.n[hour] > 0,
+		Searches: u.n[searches], Units: u.n[units], ComputeUnits: u.n[compute],
+	}
+	if out.CompletionTokens == 0 {
+		out.CompletionTokens = u.n[output]
+	}
+	apart := u.prompt(&out)
+	if out.PromptTokens+out.CompletionTokens == 0 {
+		out.PromptTokens, out.CompletionTokens = u.n[billedIn], u.n[billedOut]
+	}
+	if out.PromptTokens+out.CompletionTokens == 0 { // of an embedding or a rerank
+		out.PromptTokens = u.n[total]
+	}
+	// Some vendors count the reasoning apart: only the total includes it, or not even that.
+	more := out.ReasoningTokens > out.CompletionTokens
+	if r := out.ReasoningTokens; more || r > 0 && out.TotalTokens == out.PromptTokens+out.CompletionTokens+r {
+		out.CompletionTokens += r
+	}
+	if sum := out.PromptTokens + out.CompletionTokens; out.TotalTokens == 0 || apart || more {
+		out.TotalTokens = max(out.TotalTokens, sum)
+	}
+	if !u.several.IsZero() {
+		if out.Largest(&u.several); out.LongestPrompt == out.PromptTokens {
+			out.LongestPrompt = 0
+		}
+	}
+	if out.PromptTokens+out.CompletionTokens > 0 {
+		out.Speed = u.speed
+		out.SearchesKnown = u.n[searches] > 0 || apart && u.given&(1<<searches) != 0
+	}
+	return out
+}
+
+// prompt sets the tokens of the prompt. It reports whether the vendor counts what was cached apart.
+func (u *Usage) prompt(out *openai.Usage) (apart bool) {
+	cached := u.n[read] + max(u.n[write], u.n[brief]+u.n[hour])
+	if whole := u.n[prompt]; whole > 0 || u.n[input]+cached == 0 {
+		out.PromptTokens = whole + u.n[tools]
+		if apart = u.n[read]+u.n[write] > whole; apart { // parts that are more than the whole are none of it
+			out.PromptTokens += cached
+		}
+		return apart
+	}
+	out.PromptTokens = u.n[input]
+	if apart = !u.inclusive || u.n[read]+u.n[write] > u.n[input]; apart {
+		out.PromptTokens += cached
+	}
+	return apart
+}
+
+// Tier returns OpenAI's name of the service tier that was given, or "".
+func (u *Usage) Tier() string { return TierName(u.tier) }
+
+// TierName returns OpenAI's name of a vendor's service tier.
+func TierName(vendors string) string {
+	if name, ok := tiers[vendors]; ok {
+		return name
+	}
+	return vendors
+}
