@@ -16,6 +16,9 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
+// maxSaid is how many keys and tokens the audit log names in the entry of an account.
+const maxSaid = 100
+
 func accountKind() configv1.Kind { return configv1.KindOf((*configv1.Account)(nil)) }
 
 // asMaker returns the principal of a token with the scopes that its maker has now. A token has its own if it is not
@@ -152,6 +155,9 @@ func (p *plan) followPeople(ctx context.Context) error {
 			return err
 		}
 		if said = append(said, ended...); len(said) > 0 {
+			if more := len(said) - maxSaid; more > 0 { // each key has its own entry
+				said = append(said[:maxSaid], fmt.Sprintf("and %d more", more))
+			}
 			p.say(before, m.Now.GetName(), "keys and tokens of "+before+": "+strings.Join(said, ", ")+"\n")
 		}
 	}
