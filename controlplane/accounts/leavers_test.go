@@ -27,13 +27,19 @@ func TestWhatBecomesOfAKey(t *testing.T) {
 		disabled bool
 		owner    string
 	}{
-		"nothing changes":      {someone(nil), false, "ann"},
-		"deleted":              {nil, true, ""},
-		"disabled":             {someone(func(a *configv1.Account) { a.Disabled = true }), true, "ann"},
-		"inactive":             {someone(func(a *configv1.Account) { a.Provisioning = &configv1.Provisioning{Inactive: true} }), true, "ann"},
-		"a viewer":             {someone(func(a *configv1.Account) { a.Memberships[0].Role = configv1.Role_VIEWER }), true, "ann"},
-		"an auditor":           {someone(func(a *configv1.Account) { a.Memberships, a.Role = nil, configv1.Role_AUDITOR }), true, "ann"},
-		"an operator":          {someone(func(a *configv1.Account) { a.Memberships, a.Role = nil, configv1.Role_OPERATOR }), false, "ann"},
+		"nothing changes": {someone(nil), false, "ann"},
+		"deleted":         {nil, true, ""},
+		"disabled":        {someone(func(a *configv1.Account) { a.Disabled = true }), true, "ann"},
+		"inactive": {someone(func(a *configv1.Account) {
+			a.Provisioning = &configv1.Provisioning{Inactive: true}
+		}), true, "ann"},
+		"a viewer": {someone(func(a *configv1.Account) { a.Memberships[0].Role = configv1.Role_VIEWER }), true, "ann"},
+		"an auditor": {someone(func(a *configv1.Account) {
+			a.Memberships, a.Role = nil, configv1.Role_AUDITOR
+		}), true, "ann"},
+		"an operator": {someone(func(a *configv1.Account) {
+			a.Memberships, a.Role = nil, configv1.Role_OPERATOR
+		}), false, "ann"},
 		"elsewhere":            {someone(func(a *configv1.Account) { a.Memberships[0].Organization = "beta" }), true, "ann"},
 		"of the project":       {someone(func(a *configv1.Account) { a.Memberships[0].Project = "web" }), false, "ann"},
 		"of another project":   {someone(func(a *configv1.Account) { a.Memberships[0].Project = "app" }), true, "ann"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -91,7 +90,7 @@ func (h held) reason() string {
 func (s *server) reasons(ctx context.Context, c change, p *plan) (map[configstore.Ref][]approval.Reason, error) {
 	byKind := map[string][]configstore.Change{}
 	for _, w := range p.writes {
-		if w.Object != nil && !slices.Contains(p.followed, configstore.Ref{Kind: w.Kind.Name, Name: w.Name}) {
+		if w.Object != nil && !p.followed[configstore.Ref{Kind: w.Kind.Name, Name: w.Name}] {
 			byKind[w.Kind.Name] = append(byKind[w.Kind.Name], w)
 		}
 	}

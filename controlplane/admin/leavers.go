@@ -263,9 +263,15 @@ func (p *plan) follow(kind configv1.Kind, name string, object, stored configv1.O
 		p.writes[i] = c
 	} else {
 		p.write(c)
-		p.followed = append(p.followed, of)
+		if p.followed == nil {
+			p.followed = map[configstore.Ref]bool{}
+		}
+		p.followed[of] = true
 	}
 	for i := range p.changes {
+		if !p.planned(kind, name) {
+			break
+		}
 		if p.changes[i].Kind == kind.Name && p.changes[i].Name == name {
 			p.changes[i] = change
 			return nil
@@ -302,7 +308,7 @@ func ownersOf(keys []configstore.Entry) (refs []ref) {
 	return refs
 }
 
-// checkKeyOwners refuses a new key, or one that is enabled, whose owner has lost the right to have it meanwhile.
+// checkKeyOwners refuses a new key whose owner has lost the right to have it meanwhile.
 func (p *plan) checkKeyOwners() error {
 	for _, c := range p.writes {
 		k := asKey(c.Object)

@@ -29,7 +29,7 @@ type plan struct {
 	held    []held                   // what waits for approval, and is not in writes
 	holders []string                 // accounts that are deleted or have a new holder
 	// followed are what nobody has changed, and what changes for a change of an account.
-	followed []configstore.Ref
+	followed map[configstore.Ref]bool
 	full     bool // as in change
 	// tokens are those that were stored, by the account that has made them; nil: not looked yet.
 	tokens map[string][]*configv1.AdminToken
