@@ -17,7 +17,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -87,22 +86,22 @@ type server struct {
 	root      [sha256.Size]byte
 	guesses   *guesses
 	keys      keyIndex
-	turn      *semaphore.Weighted // of one: whoever writes
+	turn      *turns.Turns // of one: whoever writes
 	attentive shared[[]adminapi.Attention]
 	budgeted  shared[[]adminapi.BudgetUse]
-	exports   *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
-	sums      *semaphore.Weighted // likewise, whoever has findings summed up
-	trials    *turns.Turns        // of those who try policies
-	streams   *semaphore.Weighted // of maxStreams: whoever has the request log exported
+	exports   *turns.Turns // of those who have a table made: it is whole in memory
+	sums      *turns.Turns // of those who have findings summed up
+	trials    *turns.Turns // of those who try policies
+	streams   *turns.Turns // of maxStreams: whoever has the request log exported; nobody waits
 }
 
 // New returns the handler of every path below /admin/v1/ and /scim/v2/, and of OpenAI's below /v1/organization/. A
 // request whose context has a [Principal] is that principal's; any other needs a bearer token.
 func New(c Config) http.Handler {
 	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
-		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1),
-		sums: semaphore.NewWeighted(1), trials: turns.New(maxTrials, maxTrialQueue),
-		streams: semaphore.NewWeighted(maxStreams)}
+		turn: turns.New(1, maxWriteQueue), exports: turns.New(maxReads, maxReadQueue),
+		sums: turns.New(maxReads, maxReadQueue), trials: turns.New(maxTrials, maxTrialQueue),
+		streams: turns.New(maxStreams, 0)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))

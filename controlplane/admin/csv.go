@@ -10,9 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -31,15 +29,10 @@ type object struct {
 	text json.RawMessage
 }
 
-// export waits until no other table is being made, and returns what is to be called when this one has been answered
+// export waits until few other tables are being made, and returns what is to be called when this one has been answered
 // with.
 func (s *server) export(ctx context.Context) (leave func(), err error) {
-	if s.exports.Acquire(ctx, 1) != nil {
-		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code:    openai.CodeRateLimitExceeded,
-			Message: "Too many exports are running. Try again when they are complete.", RetryAfter: 10 * time.Second}
-	}
-	return func() { s.exports.Release(1) }, nil
+	return takeTurn(ctx, s.exports, "exports are running")
 }
 
 // add adds a row of cells.

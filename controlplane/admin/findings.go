@@ -2,24 +2,21 @@ package admin
 
 import (
 	"net/http"
-	"time"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// findings sums up what rules of guardrails and policies have found, for one caller at a time: it reads many requests.
+// findings sums up what rules of guardrails and policies have found, for few callers at a time: it reads many requests.
 func (s *server) findings(w http.ResponseWriter, r *http.Request) error {
 	asked, err := s.searchOf(r)
 	if err != nil {
 		return err
 	}
-	if s.sums.Acquire(r.Context(), 1) != nil {
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code:    openai.CodeRateLimitExceeded,
-			Message: "Findings are being summed up for others. Please retry.", RetryAfter: 10 * time.Second}
+	leave, err := takeTurn(r.Context(), s.sums, "findings are summed up")
+	if err != nil {
+		return err
 	}
-	defer s.sums.Release(1)
+	defer leave()
 	sums, err := s.config.Ledger.Findings(r.Context(), asked)
 	if err != nil {
 		return ledgerError(err)

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -51,12 +50,11 @@ func streamOf(r *http.Request) (string, error) {
 // nobody takes a part for the whole.
 func (s *server) stream(w http.ResponseWriter, r *http.Request, form string, asked adminapi.ListOptions,
 	page adminapi.Page[adminapi.Exchange]) error {
-	if !s.streams.TryAcquire(1) {
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code:    openai.CodeRateLimitExceeded,
-			Message: "Too many exports are running. Try again when they are complete.", RetryAfter: 10 * time.Second}
+	leave, err := takeTurn(r.Context(), s.streams, "exports are running")
+	if err != nil {
+		return err
 	}
-	defer s.streams.Release(1)
+	defer leave()
 	write, media := linesTo(w), "application/jsonl; charset=utf-8"
 	if form == formCSV {
 		write, media = tableTo(w), "text/csv; charset=utf-8"

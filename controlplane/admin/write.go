@@ -40,9 +40,9 @@ type change struct {
 // alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
 func (c change) alone() bool { return len(c.refs) == 1 && c.refs[0].ofKey() }
 
-// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns; where one of
-// another process came between, the plan is made anew after a pause by lot, which keeps two from meeting again and
-// again.
+// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns, those of an
+// organization among themselves, so that nobody keeps operators from revoking a key; where one of another process came
+// between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
 func (s *server) write(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
 	timeout := requestTimeout
 	if c.many {
@@ -50,10 +50,11 @@ func (s *server) write(ctx context.Context, c change, decide func(*plan) error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := s.turn.Acquire(ctx, 1); err != nil {
+	leave, err := takeTurn(ctx, s.turn, "changes wait")
+	if err != nil {
 		return nil, err
 	}
-	defer s.turn.Release(1)
+	defer leave()
 	const attempts = 10
 	for n := 1; ; n++ {
 		p, err := s.try(ctx, c, decide)

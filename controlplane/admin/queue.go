@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
+	"github.com/modelgate/modelgate/internal/turns"
+)
+
+const (
+	// maxWriteQueue is how many writes of one owner wait. They are made one at a time.
+	maxWriteQueue = 100
+	// maxReads is how many tables are made, and findings summed up, at once, and maxReadQueue how many of one owner wait.
+	maxReads, maxReadQueue = 2, 4
+)
+
+// queue returns with whom the principal takes turns: the others of an organization, of a directory, of those who sign
+// in, or else the operators. Nobody waits behind more than one piece of work of each other queue.
+func (p Principal) queue() string {
+	switch {
+	case p.As == accounts.SignIn:
+		return "sign-in"
+	case p.Provider != "":
+		return "scim/" + p.Provider
+	}
+	return p.Tenant.Organization
+}
+
+// takeTurn waits for the caller's turn, and returns what ends it. What is said of the work if too much of it waits.
+func takeTurn(ctx context.Context, of *turns.Turns, what string) (leave func(), err error) {
+	p, _ := PrincipalOf(ctx)
+	var turn turns.Turn
+	err = turn.Take(ctx, of, p.queue())
+	if errors.Is(err, turns.ErrMany) || errors.Is(err, context.DeadlineExceeded) {
+		err = &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+			Code:    openai.CodeRateLimitExceeded,
+			Message: "Too many " + what + " at the same time. Try again when they are complete.", RetryAfter: 10 * time.Second}
+	}
+	return turn.Release, err
+}

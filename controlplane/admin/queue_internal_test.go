@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
+	"github.com/modelgate/modelgate/internal/turns"
+)
+
+func as(ctx context.Context, organization, project string) context.Context {
+	return WithPrincipal(ctx, Principal{Tenant: Tenant{organization, project}})
+}
+
+// TestOperatorsWaitBehindOneWriteOfATenant has people of an organization and its projects ask for as many writes as may
+// wait, and then an operator and another organization for one.
+func TestOperatorsWaitBehindOneWriteOfATenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := turns.New(1, maxWriteQueue)
+		leave, err := takeTurn(as(t.Context(), "acme", ""), all, "changes wait")
+		require.NoError(t, err)
+		var order []string
+		ask := func(ctx context.Context, who string) {
+			leave, err := takeTurn(ctx, all, "changes wait")
+			require.NoError(t, err)
+			order = append(order, who) // only who has the turn does so
+			leave()
+		}
+		for n := range maxWriteQueue {
+			go ask(as(t.Context(), "acme", []string{"", "web", "app"}[n%3]), "acme")
+			synctest.Wait()
+		}
+		_, err = takeTurn(as(t.Context(), "acme", ""), all, "changes wait")
+		require.ErrorContains(t, err, "Too many changes wait")
+		require.Equal(t, 429, err.(*openai.Error).Status)
+		go ask(as(t.Context(), "", ""), "operator")
+		synctest.Wait()
+		go ask(as(t.Context(), "beta", ""), "beta")
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		require.Equal(t, []string{"acme", "operator", "beta"}, order[:3])
+		require.Len(t, order, maxWriteQueue+2)
+	})
+}
+
+func TestATenantDoesNotTakeAllExports(t *testing.T) {
+	for _, all := range []*turns.Turns{turns.New(maxStreams, 0), turns.New(maxReads, 0)} {
+		var err error
+		taken := 0
+		for ; err == nil; taken++ {
+			_, err = takeTurn(as(t.Context(), "acme", ""), all, "exports are running")
+		}
+		require.ErrorContains(t, err, "Too many exports are running")
+		require.LessOrEqual(t, taken, maxStreams)
+		_, err = takeTurn(as(t.Context(), "", ""), all, "exports are running")
+		require.NoError(t, err)
+	}
+}
+
+func TestWhoTakesTurnsWithWhom(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range []Principal{{}, {Tenant: Tenant{"acme", ""}}, {Tenant: Tenant{"beta", "web"}}, {Provider: "corp"},
+		{Provider: "other"}, {As: accounts.SignIn}} {
+		require.False(t, seen[p.queue()], p.queue())
+		seen[p.queue()] = true
+	}
+	require.Equal(t, Principal{Tenant: Tenant{"acme", ""}}.queue(), Principal{Tenant: Tenant{"acme", "web"}}.queue())
+}
