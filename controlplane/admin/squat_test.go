@@ -25,7 +25,8 @@ func TestAnAccountThatATenantWidensGivesWay(t *testing.T) {
 	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/accounts/operators", inOwn("operators", "")).status)
 	require.Equal(t, 200, ask(ofAll, "PUT", "/admin/v1/accounts/operators",
 		`{"name":"operators","memberships":[{"organization":"own","role":"VIEWER"}]}`).status)
-	require.Equal(t, accounts.Others, accounts.Find(b.account(t, "operators"), person), "it is not the tenant's to give away")
+	require.Equal(t, accounts.Others, accounts.Find(b.account(t, "operators"), person),
+		"it is not the tenant's to give away")
 }
 
 // TestARenameOntoADisabledAccount has a directory rename somebody to an account that operators have disabled.

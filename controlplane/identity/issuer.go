@@ -151,8 +151,8 @@ func (i *issuer) exchange(ctx context.Context, client *oauth2.Config, grant stri
 	return got, i.addUserInfo(ctx, tokens, got)
 }
 
-// addUserInfo adds the claims that only the endpoint userinfo has. Whether an address is verified is said of the address
-// beside it: where there are two, it is not said of both.
+// addUserInfo adds the claims that only the endpoint userinfo has. Whether an address is verified is said of the
+// address beside it: if there are two, it is not said of both.
 func (i *issuer) addUserInfo(ctx context.Context, tokens *oauth2.Token, got said) error {
 	if i.UserInfoEndpoint() == "" {
 		return nil

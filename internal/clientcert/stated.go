@@ -19,7 +19,8 @@ func (r *Reader) stated(header string) (Names, error) {
 		key, value, left, ok := cutPair(rest)
 		isName := key == "uri" || key == "dns"
 		switch {
-		case !ok, isName && value[0] == '"', key == "cert" && strings.Trim(value, `"`) == "", !isName && name != "", !isName && seen[key] != "" && key != "by":
+		case !ok, isName && value[0] == '"', !isName && name != "", !isName && seen[key] != "" && key != "by",
+			key == "cert" && strings.Trim(value, `"`) == "":
 			return Names{}, errAmbiguous
 		case isName && name != "" && seen["cert"] == "":
 			return Names{}, errAmbiguous
