@@ -91,13 +91,23 @@ func checkOnceInForm(body []byte, boundary, name string) error {
 	return err
 }
 
-// Field returns the value of a form's only field with a name, or "" if there is none, or more than one.
-func (r *NativeRequest) Field(name string) string {
-	start, end, err := findField(r.body, r.boundary, name)
-	if err != nil {
-		return ""
+// Fields calls each with the fields of a form, in order. Files come without their content.
+func (r *NativeRequest) Fields(each func(name string, value []byte)) {
+	mark := []byte("--" + r.boundary)
+	d, err := nextDelimiter(r.body, mark, 0)
+	for err == nil && d != nil && !d.last { // the form was checked
+		var next *delimiter
+		if next, err = nextDelimiter(r.body, mark, d.after); next == nil {
+			return
+		}
+		part := r.body[d.after:max(d.after, next.before)]
+		if h, value, ok := partHeader(part); ok && h.file {
+			each(h.name, nil)
+		} else if ok {
+			each(h.name, part[value:])
+		}
+		d = next
 	}
-	return string(r.body[start:end])
 }
 
 // WithModel returns the body with another model and every other byte unchanged. The result may be the client's own

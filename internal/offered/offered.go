@@ -140,21 +140,29 @@ func Read(body []byte) *List {
 	return l.orNil()
 }
 
-// A Form is a request that is no JSON.
-type Form interface{ Field(name string) string }
+// A Form is a request that is no JSON. Files come without their content.
+type Form interface {
+	Fields(each func(name string, value []byte))
+}
 
-// formMembers are the fields of a form that are looked for, because each search reads the whole form.
-var formMembers = [...]string{"service_tier", "models", "fallbacks", "preset", "plugins", "route", "provider",
-	"extra_body"}
-
-// ReadForm is Read for a form.
+// ReadForm is Read for a form. A vendor may read a field with brackets as a member of a member.
 func ReadForm(f Form) *List {
 	l := &List{}
-	for _, name := range formMembers {
-		if v := f.Field(name); v != "" {
-			l.Add(name, openai.AppendString(nil, v))
+	f.Fields(func(name string, text []byte) {
+		value := openai.AppendString(nil, string(text))
+		if v := gjson.ParseBytes(text); gjson.ValidBytes(text) && (v.Type == gjson.Number || v.IsBool()) {
+			value = text
 		}
-	}
+		of, _, within := strings.Cut(name, "[")
+		m, known := members[of]
+		switch {
+		case known && m.does == 0:
+		case within || text == nil || m.does&allInner != 0: // of which nothing is known here
+			l.unknown(name, of, gjson.Result{Type: gjson.JSON})
+		default:
+			l.Add(name, value)
+		}
+	})
 	return l.orNil()
 }
 

@@ -18,6 +18,9 @@ const (
 	isTemplate               // likewise, but the template of a prompt reads them, which reaches no other model
 )
 
+// allInner are the members that have members of a request.
+const allInner = isInner | isTemplate
+
 type meaning struct {
 	does  int
 	class string // of what it runs
@@ -107,7 +110,7 @@ const plain = `
 
 	size quality style background output_compression partial_images input_fidelity mask image aspect_ratio resolution
 	negative_prompt guidance_scale steps num_inference_steps width height voice language timestamp_granularities
-	chunking_strategy known_speaker_names known_speaker_references sample_rate stream_format
+	file file_url file_id url diarize context_bias chunking_strategy known_speaker_names known_speaker_references sample_rate stream_format
 
 	min_p top_a typical_p repetition_penalty min_tokens ignore_eos stop_token_ids skip_special_tokens
 	spaces_between_special_tokens include_stop_str_in_output length_penalty early_stopping use_beam_search

@@ -184,6 +184,9 @@ func (l *List) part(at, typ, key string, of, whole gjson.Result, namespace strin
 	if isVendors {
 		known = false
 	}
+	if isVendors && toolMembers[key] { // OpenRouter's tools have their settings in parameters
+		l.deep(at+"[]."+key, of)
+	}
 	switch {
 	case of.Type == gjson.Null:
 	case key == "function":
