@@ -45,17 +45,28 @@ type Demand struct {
 func DemandOf(op *inbound.Operation, r inbound.Request, body []byte, offers *offered.List) Demand {
 	d := Demand{Output: -1, Answers: 1, Input: textTokens(body)}
 	get := func(name string) gjson.Result { return gjson.GetBytes(body, name) }
-	switch known, ok := r.Encoder.(interface{ Get(string) jsontext.Value }); {
+	user := ""
+	known, ok := r.Encoder.(interface{ Get(string) jsontext.Value })
+	_, indexed := r.Encoder.(offered.Indexed)
+	switch {
 	case ok:
 		get = func(name string) gjson.Result { return gjson.ParseBytes(known.Get(name)) }
+		if indexed {
+			user = offered.UserIn(func(name string) []byte { return known.Get(name) })
+		} else {
+			user = offered.UserOf(body)
+		}
 	case !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")): // a form: of its text there is little
 		d.Input = 0
 		if form, ok := r.Encoder.(interface{ Field(string) string }); ok {
 			get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
+			user = form.Field("user")
 		}
+	default:
+		user = offered.UserOf(body)
 	}
 	d.HourCache = AsksHourCache(body)
-	d.User = userOf(get("user").Str)
+	d.User = userOf(user)
 	if d.Surcharges = surchargesOf(offers, count(get("max_tool_calls"))); op.Name == "rerank" {
 		d.Surcharges = rankingOf(get("documents"))
 	}
@@ -88,7 +99,7 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte, offers *off
 func count(v gjson.Result) int64 { return min(max(v.Int(), 0), math.MaxInt32) }
 
 // UserOf returns the user that the body of a request names, at most maxUser bytes of it.
-func UserOf(body []byte) string { return userOf(gjson.GetBytes(body, "user").Str) }
+func UserOf(body []byte) string { return userOf(offered.UserOf(body)) }
 
 // userOf returns the stored form of a user's name.
 func userOf(name string) string {

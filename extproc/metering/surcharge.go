@@ -2,6 +2,7 @@ package metering
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -38,8 +39,8 @@ func (s *Surcharges) tier(given, speed string) string {
 	switch {
 	case !reported.IsUsual(speed):
 		return speed
-	case speed == "" && s != nil && s.BySpeed && reported.IsUsual(given):
-		return asked
+	case s != nil && s.BySpeed && reported.IsUsual(given) && (speed == "" || !strings.HasSuffix(s.TierParam, "speed")):
+		return asked // nothing says that it was refused
 	case speed != "" && given == "":
 		return speed
 	}

@@ -11,7 +11,6 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -113,8 +112,9 @@ func (f *Facts) Read(body []byte, offers *offered.List) {
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		return
 	}
-	said := gjson.GetManyBytes(body, "user", "metadata.user_id")
-	f.User = cmp.Or(f.User, said[0].Str, said[1].Str)
+	if f.User == "" {
+		f.User = offered.UserOf(body)
+	}
 	f.Tools = append(f.Tools, offers.Names()...)
 }
 

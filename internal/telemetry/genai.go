@@ -68,10 +68,12 @@ func ProviderName(vendor string) string {
 // own.
 func OperationName(operation string) string {
 	switch operation {
-	case "chat/completions", "responses", "messages":
+	case "chat/completions", "responses", "messages", "generateContent", "streamGenerateContent":
 		return "chat"
 	case "completions":
 		return "text_completion"
+	case "embedContent", "batchEmbedContents":
+		return "embeddings"
 	}
 	return operation
 }

@@ -111,7 +111,7 @@ type reservedAmounts struct {
 // Table prints it for a person.
 func (x *Explanation) Table(w io.Writer) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "POST /v1/%s for model %q\n", x.Operation, x.Model)
+	fmt.Fprintf(b, "POST %s for model %q\n", pathOf(x.Operation, x.Model), x.Model)
 	if x.Refused != nil {
 		fmt.Fprintf(b, "\nIt would be REFUSED with status %d:\n  %s\n", x.Refused.Status, x.Refused.Body)
 	}

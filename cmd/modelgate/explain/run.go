@@ -1,10 +1,13 @@
 package explain
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +54,7 @@ type Explainer struct {
 
 // Explain returns what would become of a request. Body is its JSON.
 func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) (*Explanation, error) {
+	operation, body = ofGemini(operation, body)
 	x := &Explanation{Operation: operation, Model: gjson.GetBytes(body, "model").Str, Targets: []*explainedTarget{},
 		Limits: []explainedLimit{}, Unknown: e.unknown}
 	asked := e.open
@@ -122,7 +126,7 @@ func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operat
 func (e *Explainer) cache(key *configv1.Key, model, operation string, body []byte) string {
 	c := e.caches.For(respcache.Client{Key: key.GetName(), Organization: key.GetOrganization(),
 		Project: key.GetProject()}, model)
-	op := dialects.Find("/v1/"+operation, "")
+	op := dialects.Find(pathOf(operation, model), "")
 	if c == nil || op == nil || !exchange.MayBeKept(op) {
 		return ""
 	}
@@ -154,6 +158,30 @@ func renamed(body []byte, model string) []byte {
 	return slices.Concat(body[:at.Index], openai.AppendString(nil, model), body[at.Index+len(at.Raw):])
 }
 
+// ofGemini splits an operation that is a path of Gemini's, such as models/gemini-3:generateContent. The body gets the
+// name of the model, which other operations have there.
+func ofGemini(operation string, body []byte) (string, []byte) {
+	path, method, ok := strings.Cut(operation, ":")
+	_, model, named := strings.Cut(path, "models/")
+	if !ok || !named || gjson.GetBytes(body, "model").Exists() || !gjson.ParseBytes(body).IsObject() {
+		return cmp.Or(method, operation), body
+	}
+	at := bytes.IndexByte(body, '{') + 1
+	more := append(openai.AppendString([]byte(`"model":`), model), ',')
+	if gjson.GetBytes(body, "@this|@keys|#").Int() == 0 {
+		more = more[:len(more)-1]
+	}
+	return method, slices.Concat(body[:at], more, body[at:])
+}
+
+// pathOf returns the path of an operation. Gemini's have the model in it.
+func pathOf(operation, model string) string {
+	if gemini := "/v1beta/models/" + url.PathEscape(model) + ":" + operation; dialects.Find(gemini, "") != nil {
+		return gemini
+	}
+	return "/v1/" + operation
+}
+
 // ask has a request decided for a key, with counters that have counted what is used already.
 func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *configv1.Key, operation string, body []byte,
 	used map[string]int64) (exchange.Reply, *probe) {
@@ -174,7 +202,7 @@ func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *confi
 	}
 	x := exchange.New(env, &own)
 	reply := x.RequestHeaders(ctx, exchange.Headers{
-		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: "/v1/" + operation},
+		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: pathOf(operation, gjson.GetBytes(body, "model").Str)},
 		{Name: "content-type", Value: "application/json"}, {Name: "authorization", Value: "Bearer " + secret},
 		{Name: envoy.HeaderAddress, Value: e.address},
 	}, len(body) == 0)

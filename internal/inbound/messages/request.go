@@ -240,8 +240,5 @@ func (r *request) isNative(v *provider.Provider, t provider.Target) bool {
 
 // Get returns a member as a chat completion has it, for the estimate of what the request will use.
 func (r *request) Get(name string) jsontext.Value {
-	if name == "user" {
-		name = "metadata.user_id"
-	}
 	return jsontext.Value(gjson.GetBytes(r.sent.Body, name).Raw)
 }
