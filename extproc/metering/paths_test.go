@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/gemini"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -39,7 +40,7 @@ func recorded(t *testing.T, vendor string) map[string][]byte {
 	t.Helper()
 	root := filepath.Join("..", "..", "..", "shared", "fixtures", vendor)
 	if _, err := os.Stat(root); err != nil {
-		t.Skip("there are no recorded answers beside this repository")
+		testenv.Missing(t, "recorded answers beside this repository", "")
 	}
 	all := map[string][]byte{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -56,8 +57,8 @@ func recorded(t *testing.T, vendor string) map[string][]byte {
 	return all
 }
 
-// TestAnAnswerCostsTheSameOnEveryPath: translated, native for clients of the vendor's dialect, and through a Route, cut
-// anywhere.
+// TestAnAnswerCostsTheSameOnEveryPath: translated, native for clients of the vendor's dialect, and through a Route,
+// cut anywhere.
 func TestAnAnswerCostsTheSameOnEveryPath(t *testing.T) {
 	for vendor, answers := range map[string][]provider.Answer{
 		"anthropic": {&messages.Answer{}, &messages.NativeAnswer{}},

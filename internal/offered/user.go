@@ -7,7 +7,8 @@ import (
 )
 
 // UserOf returns the user that a request names, in any dialect: "user", or else "safety_identifier", which replaced it
-// in OpenAI's, or else "user_id" of "metadata". Policies, limits and the ledger all mean this one. The body was checked.
+// in OpenAI's, or else "user_id" of "metadata". Policies, limits and the ledger all mean this one. The body was
+// checked.
 func UserOf(body []byte) string {
 	at := begin(body)
 	if at < 0 {

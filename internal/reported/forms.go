@@ -113,16 +113,14 @@ var forms = map[string]field{
 	"tokens.input_tokens": prompt, "tokens.output_tokens": completion, "tokens.reasoning_tokens": reasoning,
 	"billed_units.input_tokens": billedIn, "billed_units.output_tokens": billedOut,
 	"billed_units.search_units": units,
-
-	// Ollama
-	"prompt_eval_count": prompt, "eval_count": completion,
 }
 
 // lists are the members whose elements count a kind each.
 var lists = map[string]bool{"promptTokensDetails": true, "toolUsePromptTokensDetails": true,
 	"candidatesTokensDetails": true, "responseTokensDetails": true, "cacheDetails": true}
 
-// iterations are the requests that an answer has taken, such as compactions. The counts beside them are the last one's.
+// iterations are the requests that an answer has taken, such as compactions. The counts beside them are the last
+// one's.
 const iterations = "iterations"
 
 // inclusive are the beginnings of members that only vendors have whose input includes what was cached.

@@ -170,8 +170,6 @@ var forms = []struct {
 	{"Cohere, of embeddings", `{"api_version":{"version":"2"},"billed_units":{"input_tokens":6}}`,
 		openai.Usage{PromptTokens: 6, TotalTokens: 6}},
 	{"Cohere, of a rerank", `{"api_version":{"version":"2"},"billed_units":{"search_units":2}}`, openai.Usage{Units: 2}},
-	{"Ollama", `{"prompt_eval_count":26,"eval_count":298,"eval_duration":4799921000}`,
-		openai.Usage{PromptTokens: 26, CompletionTokens: 298, TotalTokens: 324}},
 }
 
 var newLines = regexp.MustCompile(`\n\s*`)

@@ -202,7 +202,8 @@ func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *confi
 	}
 	x := exchange.New(env, &own)
 	reply := x.RequestHeaders(ctx, exchange.Headers{
-		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: pathOf(operation, gjson.GetBytes(body, "model").Str)},
+		{Name: ":method", Value: http.MethodPost},
+		{Name: ":path", Value: pathOf(operation, gjson.GetBytes(body, "model").Str)},
 		{Name: "content-type", Value: "application/json"}, {Name: "authorization", Value: "Bearer " + secret},
 		{Name: envoy.HeaderAddress, Value: e.address},
 	}, len(body) == 0)
