@@ -65,6 +65,8 @@ only if they are equal byte by byte. Issuers are compared without the case of th
 subjects are compared byte by byte. No account is called ` + "`root`" + `, which is the name of the root token.
 
 After an account was deleted, an account of the same name is another one: nothing of the first comes back.
+People of a tenant cannot delete an account that has an identity and is disabled, because the next sign-in would make
+one that is not.
 
 ## Leaving
 

@@ -6,7 +6,8 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// findings sums up what rules of guardrails and policies have found, for few callers at a time: it reads many requests.
+// findings sums up what rules of guardrails and policies have found, for few callers at a time, because it reads many
+// requests.
 func (s *server) findings(w http.ResponseWriter, r *http.Request) error {
 	asked, err := s.searchOf(r)
 	if err != nil {

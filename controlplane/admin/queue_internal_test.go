@@ -16,8 +16,8 @@ func as(ctx context.Context, organization, project string) context.Context {
 	return WithPrincipal(ctx, Principal{Tenant: Tenant{organization, project}})
 }
 
-// TestOperatorsWaitBehindOneWriteOfATenant has people of an organization and its projects ask for as many writes as may
-// wait, and then an operator and another organization for one.
+// TestOperatorsWaitBehindOneWriteOfATenant has people of an organization and its projects ask for as many writes as
+// may wait, and then an operator and another organization for one.
 func TestOperatorsWaitBehindOneWriteOfATenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := turns.New(1, maxWriteQueue)

@@ -49,3 +49,22 @@ func TestARenameOntoADisabledAccount(t *testing.T) {
 		require.Equal(t, status == 409, b.account(t, name).GetDisabled(), name)
 	}
 }
+
+// TestATenantDoesNotDeleteWhatOperatorsHaveDisabled tries to have somebody sign in again whom an operator keeps out.
+func TestATenantDoesNotDeleteWhatOperatorsHaveDisabled(t *testing.T) {
+	b, ask := tenanted(t)
+	p := member("own", "", configv1.Role_ADMIN)
+	for name, c := range map[string]struct {
+		more   string
+		status int
+	}{
+		"bound":    {`"disabled":true,"identity":{"issuer":"` + issuer + `","subject":"7"},`, 403},
+		"prepared": {`"disabled":true,"identity":{"issuer":"` + issuer + `"},`, 403},
+		"local":    {`"disabled":true,` + own12, 204},
+		"enabled":  {`"identity":{"issuer":"` + issuer + `","subject":"8"},`, 204},
+	} {
+		require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/accounts/"+name, inOwn(name, c.more)).status)
+		a := ask(p, "DELETE", "/admin/v1/accounts/"+name, "")
+		require.Equal(t, c.status, a.status, name+a.body)
+	}
+}

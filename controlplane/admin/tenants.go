@@ -310,6 +310,9 @@ func (p *plan) mayTouchAccount(object, stored configv1.Object) error {
 					a.GetName(), p.caller.Tenant)}
 		}
 	}
+	if was := asAccount(stored); object == nil && was.GetDisabled() && was.GetIdentity() != nil {
+		return operatorsOnly("disabled", p.caller.Tenant) // the next sign-in would make an account that is not
+	}
 	if object != nil && stored == nil && p.inOrganization(configv1.KindOf(object)) >= maxTenantAccounts {
 		return tooMany("accounts")
 	}
