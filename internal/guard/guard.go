@@ -337,8 +337,9 @@ func (f *finder) add(ctx context.Context, w *scan.Work, all []span, text string,
 		return all, err
 	}
 	if f.literal != "" {
-		for i := nextLiteral(text, f.literal, 0); i >= 0 && spent == nil; i = nextLiteral(text, f.literal, i+len(f.literal)) {
+		for i := nextLiteral(text, f.literal, 0); i >= 0 && spent == nil; {
 			found(i, i+len(f.literal))
+			i = nextLiteral(text, f.literal, i+len(f.literal))
 		}
 		return all, spent
 	}

@@ -13,9 +13,11 @@ import (
 
 // TestManyModelsAreOneUnknown: what is beyond the bounds is unknown, also its price, and takes no memory.
 func TestManyModelsAreOneUnknown(t *testing.T) {
-	for open, one := range map[string]string{`"models":`: `"a"`, `"plugins":[[[[[[[[`: `0`, `"fallbacks":`: `{"model":"a"}`,
-		`"plugins":`: `{"model":"a"}`, `"tools":[{"type":"x","a":`: `[{"model":"a"}]`} {
-		closing := strings.Repeat("]", strings.Count(open, "[")-strings.Count(open, "{")) + strings.Repeat("}]", strings.Count(open, "{"))
+	for open, one := range map[string]string{`"models":`: `"a"`, `"plugins":[[[[[[[[`: `0`,
+		`"fallbacks":`: `{"model":"a"}`,
+		`"plugins":`:   `{"model":"a"}`, `"tools":[{"type":"x","a":`: `[{"model":"a"}]`} {
+		objects := strings.Count(open, "{")
+		closing := strings.Repeat("]", strings.Count(open, "[")-objects) + strings.Repeat("}]", objects)
 		body := `{` + open + `[` + strings.Repeat(one+",", 200_000) + one + `]` + closing + `}`
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

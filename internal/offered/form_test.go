@@ -30,8 +30,9 @@ func TestFormsAreReadAsJSONIs(t *testing.T) {
 	numbers := offered.ReadForm(form{{"unheard_of", "1"}, {"another", "true"}})
 	require.Empty(t, numbers.Models)
 	require.Len(t, numbers.Tools, 2)
-	for _, name := range []string{"models", "models[]", "Models", "model[]", "Model", "mode%6c", `mod\el`, "fallback_model", "preset",
-		"agent_id", "extra_body", "extra_body[model]", "provider[order]", "unheard_of", "chat_template_kwargs[tools]"} {
+	for _, name := range []string{"models", "models[]", "Models", "model[]", "Model", "mode%6c", `mod\el`,
+		"fallback_model", "preset", "agent_id", "extra_body", "extra_body[model]", "provider[order]", "unheard_of",
+		"chat_template_kwargs[tools]"} {
 		for _, value := range []string{"dear", ""} {
 			l := offered.ReadForm(append(usual, [2]string{name, value}))
 			require.NotNil(t, l, name)
@@ -48,5 +49,7 @@ func TestSettingsOfToolsNameModels(t *testing.T) {
 		require.NotEmpty(t, l.Models, member)
 		require.Equal(t, "dear", l.Models[0].Name, member)
 	}
+	require.NotEmpty(t, read(`{"web_search_options":{"model":"dear"}}`).Models)
+	require.Empty(t, read(`{"web_search_options":{"search_context_size":"low"}}`).Models)
 	require.Empty(t, read(`{"tools":[{"type":"function","function":{"name":"f","parameters":{"properties":{"model":{}}}}}]}`).Models)
 }

@@ -328,6 +328,9 @@ func (l *List) acts(at string, m meaning, v gjson.Result) {
 	}
 	switch {
 	case m.does&names == 0:
+		if m.does&runs != 0 {
+			l.deep(at, v)
+		}
 	case m.class == "models":
 		l.models(at, v)
 	default:

@@ -101,6 +101,12 @@ func hiddenOfTools() []toolProbe {
 		chatWith("evil/m", `"tools":[{"type":"custom","custom":{"name":"drop_it"},"name":"get_x"}]`),
 		chatWith("evil/m", `"functions":[{"name":"drop_it","parameters":{}}]`),
 		chatWith("comp/m", `"extra_body":{"tools":[`+drop+`]}`),
+		chatWith("comp/m", `"chat_template_kwargs":{"tools":[`+drop+`]}`),
+		chatWith("comp/m", `"options":{"tools":[`+drop+`]}`),
+		chatWith("comp/m", `"parameters":{"tools":[`+drop+`]}`),
+		chatWith("comp/m@preset/drop_it", `"n":1`),
+		chatWith("comp/m:online:nitro", `"n":1`).but("online"),
+		{chatPath, `{"model":"comp/m","messages":[{"role":"system","content":"x","tools":[` + drop + `]}]}`, "drop_it"},
 		chatWith("comp/m", `"enable_search":true`).but("enable_search"),
 		chatWith("comp/m", `"plugins":[{"id":"web"}]`).but("plugins"),
 		chatWith("comp/m", `"preset":"p"`).but("preset"),
@@ -177,6 +183,8 @@ func dear() []toolProbe {
 		chatWith("comp/m", `"Service_Tier":"priority"`).but("priority"),
 		chatWith("comp/m", `"extra_body":{"service_tier":"priority"}`).but("priority"),
 		chatWith("comp/m:online", `"n":1`).but("online"),
+		chatWith("comp/m:online:nitro", `"n":1`).but("online"),
+		chatWith("comp/m@preset/p", `"n":1`).but("preset"),
 		chatWith("comp/m", `"preset":"p"`).but("preset"),
 	}
 }
@@ -194,6 +202,7 @@ func others() []toolProbe {
 			toolProbe{"/v1/embeddings", `{"model":"or/cheap","input":"x",` + member + `}`, ""})
 	}
 	all = append(all, responsesWith("evil/m", `"tools":[{"type":"image_generation","model":"dear"}]`),
+		chatWith("or/cheap", `"tools":[{"type":"openrouter:image_generation","parameters":{"model":"dear"}}]`),
 		messagesWith("ant/m", `"\u006dodel":"dear"`), messagesWith("ant/m", `"m\u006fdels":["dear"]`),
 		geminiWith("gem/m", `"model":"models/dear"`))
 	for i := range all {
