@@ -55,8 +55,11 @@ const (
 	MetadataLog = "log"
 	// MetadataRequest identifies the exchange within its ext_proc process.
 	MetadataRequest = "rid"
-	// MetadataDialect is the client's dialect, if that is not OpenAI's.
+	// MetadataDialect is the client's dialect. Envoy writes its own errors in it.
 	MetadataDialect = "dialect"
+	// MetadataRequestID is the x-request-id. The header itself does not go to providers, so Envoy has removed it from the
+	// request when it fails at one.
+	MetadataRequestID = "request_id"
 	// MetadataContentLength is the length of a retry's body.
 	MetadataContentLength = "content_length"
 	// MetadataPlan is the namespace of the priority groups, one for each attempt.

@@ -102,20 +102,29 @@ func inDialects(replies []localReply, others []*inbound.Dialect) *hcmv3.LocalRep
 	return config
 }
 
-// ofDialect matches requests of a dialect: by what the ext_proc service said, or else by the path, which later is the
-// provider's.
+// ofDialect matches requests of a dialect: by what the ext_proc service has said. Only before that, by the path, which
+// later is the provider's.
 func ofDialect(d *inbound.Dialect) *accesslogv3.AccessLogFilter {
-	all := []*accesslogv3.AccessLogFilter{metadata(envoy.MetadataDialect,
-		&matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(d.Name)}}, false)}
+	said := metadata(envoy.MetadataDialect, &matcherv3.ValueMatcher{
+		MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(d.Name)}}, false)
+	return either(said, both(lacks(envoy.MetadataDialect), ofPaths(d)))
+}
+
+// ofPaths matches requests whose path is a dialect's.
+func ofPaths(d *inbound.Dialect) *accesslogv3.AccessLogFilter {
 	if d.Prefix != "" {
-		return either(append(all, ofPath(d.Prefix))...)
+		return ofPath(d.Prefix)
 	}
+	var all []*accesslogv3.AccessLogFilter
 	for _, o := range d.Operations {
 		if slices.ContainsFunc(d.Operations,
 			func(other *inbound.Operation) bool { return strings.HasPrefix(o.Path, other.Path+"/") }) {
 			continue // the other's prefix matches it
 		}
 		all = append(all, ofPath(o.Path))
+	}
+	if len(all) == 1 { // Envoy demands two of them for an either
+		return all[0]
 	}
 	return either(all...)
 }
@@ -134,13 +143,13 @@ func prefixed(s string) *matcherv3.StringMatcher {
 func (r localReply) mapper(d *inbound.Dialect, filter *accesslogv3.AccessLogFilter) *hcmv3.ResponseMapper {
 	body := &structpb.Struct{}
 	err := body.UnmarshalJSON(d.AppendError(nil, &openai.Error{Status: int(r.status), Message: r.message,
-		Type: r.errorType, Code: r.code, RequestID: "%REQ(x-request-id)%"}))
+		Type: r.errorType, Code: r.code, RequestID: "%RESP(x-request-id)%"}))
 	if err != nil {
 		panic(fmt.Sprintf("the local reply %s: %v", r.code, err)) // a dialect writes JSON
 	}
 	m := &hcmv3.ResponseMapper{
 		Filter:       filter,
-		HeadersToAdd: []*corev3.HeaderValueOption{requestID()},
+		HeadersToAdd: requestID(d),
 		// The format sets the content type application/json.
 		BodyFormatOverride: &corev3.SubstitutionFormatString{
 			Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: body},
@@ -158,12 +167,18 @@ func (r localReply) mapper(d *inbound.Dialect, filter *accesslogv3.AccessLogFilt
 	return m
 }
 
-// requestID adds an id to answers to malformed requests, which Envoy gives no id.
-func requestID() *corev3.HeaderValueOption {
-	return &corev3.HeaderValueOption{
-		Header:       &corev3.HeaderValue{Key: "x-request-id", Value: "%UNIQUE_ID%"},
-		AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+// requestID sets the headers with the id of the request. Envoy writes them before the body, which repeats the id. Each
+// value replaces the one before it, but for an empty one: the id that the ext_proc service has logged, else that of the
+// request, else, for a malformed request, which Envoy gives no id, a new one.
+func requestID(d *inbound.Dialect) []*corev3.HeaderValueOption {
+	const request, said = "%REQ(x-request-id)%", "%DYNAMIC_METADATA(" + envoy.Metadata + ":" +
+		envoy.MetadataRequestID + ")%"
+	set := []*corev3.HeaderValueOption{header("x-request-id", "%UNIQUE_ID%"), header("x-request-id", request),
+		header("x-request-id", said)}
+	if d.RequestIDHeader != "" {
+		set = append(set, header(d.RequestIDHeader, request), header(d.RequestIDHeader, said))
 	}
+	return set
 }
 
 // errorBody returns an error in OpenAI's form.

@@ -46,7 +46,7 @@ func (x *Exchange) Drain(answer *Immediate, h Headers) Reply {
 	if x.record.ID == "" { // Envoy's log has to say who ended it
 		x.record.ID = x.env.NewID()
 	}
-	return Reply{Drain: true, Patience: drainTime, ID: x.record.ID}
+	return x.begun(Reply{Drain: true, Patience: drainTime})
 }
 
 // Draining reports whether the rest of the request is for DrainPiece.

@@ -215,6 +215,12 @@ func (x *Exchange) finish() {
 	x.endCached()
 }
 
+// begun adds to the reply to the request's headers what Envoy has to know of the exchange.
+func (x *Exchange) begun(r Reply) Reply {
+	r.ID, r.Dialect, r.RequestID = x.record.ID, x.dialect.Name, x.record.RequestID
+	return r
+}
+
 // reject ends the exchange with an error that the client or a limit of the gateway has caused.
 func (x *Exchange) reject(e *openai.Error, details string) Reply {
 	x.record.Outcome, x.record.Status, x.record.Error = metering.OutcomeRejected, e.Status, e

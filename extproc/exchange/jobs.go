@@ -67,7 +67,7 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	}
 	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
-	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: x.identity()}
+	reply := x.begun(Reply{Plan: x.active, PassRequest: true, ResponseBody: None, Set: x.identity()})
 	// The job service must not answer before Envoy has seen the end of the request, which may come after its last
 	// byte.
 	if length := h.Get("content-length"); length != "" && length != "0" {

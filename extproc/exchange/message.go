@@ -67,8 +67,8 @@ type Reply struct {
 	Log bool
 	// ID, in the reply to request headers, identifies the exchange from now on, also in Envoy's access log.
 	ID string
-	// Dialect, beside ID, is the client's dialect, if it is not OpenAI's. Envoy writes its own errors in it.
-	Dialect string
+	// Dialect and RequestID, beside ID, are the client's dialect and the x-request-id. Envoy's own errors have them.
+	Dialect, RequestID string
 	// Plan, in the reply to a request's body, makes Envoy select the route again. If the body passes, it is in the reply
 	// to the headers.
 	Plan *routing.Plan

@@ -208,11 +208,12 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 			return x.reject(e, "mg_no_room")
 		}
 		x.state, x.pending = awaitBody, next
-		return Reply{ResponseBody: None, ID: x.record.ID}
+		return x.begun(Reply{ResponseBody: None})
 	}
 	reply := x.send(ctx, next)
 	if reply.Immediate == nil {
-		reply.ID, reply.PassRequest, reply.ResponseBody = x.record.ID, true, None
+		reply.PassRequest, reply.ResponseBody = true, None
+		reply = x.begun(reply)
 		x.unread = true
 	}
 	return reply

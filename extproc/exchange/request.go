@@ -155,10 +155,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	if len(x.config.Caches) > 0 {
 		x.cached = &cached{wants: parseCacheControl(h.Get("cache-control"))}
 	}
-	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
-	if !op.Dialect.OpenAIErrors {
-		reply.Dialect = op.Dialect.Name
-	}
+	reply := x.begun(Reply{ResponseBody: Streamed})
 	if op.Streams {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}

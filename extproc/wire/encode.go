@@ -244,7 +244,7 @@ func appendMetadata(b []byte, key, value string) []byte {
 	return end(endObject(b, namespace, fields), metadata)
 }
 
-// appendFacts writes dynamic metadata: the id of the exchange, the value that the route matches, whether the record is
+// appendFacts writes dynamic metadata: the id of the exchange and what errors of Envoy need, the value that the route matches, whether the record is
 // needed, and for a plan the priority group of each attempt.
 func appendFacts(b []byte, r *exchange.Reply) []byte {
 	if r.Plan == nil && r.ID == "" && !r.Log {
@@ -257,6 +257,9 @@ func appendFacts(b []byte, r *exchange.Reply) []byte {
 	}
 	if r.Dialect != "" {
 		b = appendStringField(b, envoy.MetadataDialect, r.Dialect)
+	}
+	if r.RequestID != "" {
+		b = appendStringField(b, envoy.MetadataRequestID, r.RequestID)
 	}
 	if r.Log {
 		b = appendStringField(b, envoy.MetadataLog, "all")
