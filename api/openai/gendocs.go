@@ -44,8 +44,8 @@ JSON.
 [limits.md](limits.md#what-a-client-is-told). OpenAI's SDKs follow these headers. Other 4xx errors are permanent: change
 the request.
 
-**Support.** Every response has an ` + "`x-request-id`" + `. With it, an operator finds the request in the
-[log](observability.md#logs).
+**Support.** Every response has an ` + "`x-request-id`" + `, also one that Envoy makes because a provider did not answer.
+With it, an operator finds the request in the [log](observability.md#logs).
 `
 
 func main() {

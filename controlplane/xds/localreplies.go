@@ -168,8 +168,8 @@ func (r localReply) mapper(d *inbound.Dialect, filter *accesslogv3.AccessLogFilt
 }
 
 // requestID sets the headers with the id of the request. Envoy writes them before the body, which repeats the id. Each
-// value replaces the one before it, but for an empty one: the id that the ext_proc service has logged, else that of the
-// request, else, for a malformed request, which Envoy gives no id, a new one.
+// value replaces the one before it, but for an empty one: the id that the ext_proc service has logged, else that of
+// the request, else, for a malformed request, which Envoy gives no id, a new one.
 func requestID(d *inbound.Dialect) []*corev3.HeaderValueOption {
 	const request, said = "%REQ(x-request-id)%", "%DYNAMIC_METADATA(" + envoy.Metadata + ":" +
 		envoy.MetadataRequestID + ")%"

@@ -244,8 +244,8 @@ func appendMetadata(b []byte, key, value string) []byte {
 	return end(endObject(b, namespace, fields), metadata)
 }
 
-// appendFacts writes dynamic metadata: the id of the exchange and what errors of Envoy need, the value that the route matches, whether the record is
-// needed, and for a plan the priority group of each attempt.
+// appendFacts writes dynamic metadata: the id of the exchange and what errors of Envoy need, the value that the route
+// matches, whether the record is needed, and for a plan the priority group of each attempt.
 func appendFacts(b []byte, r *exchange.Reply) []byte {
 	if r.Plan == nil && r.ID == "" && !r.Log {
 		return b

@@ -152,8 +152,8 @@ func (r *response) appendJSON(dst []byte, status string, failure *openai.Error) 
 	if failure == nil {
 		dst = append(dst, "null"...)
 	} else {
-		dst = openai.AppendString(append(dst, `{"code":"server_error","message":`...), failure.Message)
-		dst = append(dst, '}')
+		dst = openai.AppendString(append(dst, `{"code":`...), codeOf(failure))
+		dst = append(openai.AppendString(append(dst, `,"message":`...), failure.Message), '}')
 	}
 	dst = append(dst, `,"incomplete_details":`...)
 	if reason := r.incomplete(); status == "incomplete" {
@@ -177,6 +177,20 @@ func (r *response) appendJSON(dst []byte, status string, failure *openai.Error) 
 		return append(dst, "null}"...)
 	}
 	return append(appendUsage(dst, r.usage), '}')
+}
+
+// codeOf returns the code of a response that has failed: the error's own. Agents tell by it what they may repeat, and
+// know an overload by OpenAI's own word for it.
+func codeOf(e *openai.Error) string {
+	switch {
+	case e.Code == openai.CodeOverloaded:
+		return openai.CodeServerIsOverloaded
+	case e.Code != "":
+		return e.Code
+	case e.Type == openai.TypeInvalidRequest:
+		return "invalid_prompt"
+	}
+	return "server_error"
 }
 
 // Queued returns the response to a request that is answered later.

@@ -207,7 +207,8 @@ func (c *collector) complete() error {
 			ch.finish = "SAFETY"
 		}
 		empty := len(ch.text) == 0 && len(ch.ids) == 0 && !ch.media
-		failed = failed && empty && (ch.finish == "" || slices.Contains(failures, ch.finish))
+		_, fails := failures[ch.finish]
+		failed = failed && empty && fails
 	}
 	first := &c.choices[0]
 	switch {
@@ -218,15 +219,19 @@ func (c *collector) complete() error {
 	case first.message == "":
 		first.message = "The model's answer could not be used. Send the request again."
 	}
+	first.finish = failures[first.finish]
 	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
 		Code: strings.ToLower(string(first.finish)), Message: first.message}
 }
 
-// failures are the reasons for finishing where the model itself went wrong.
-var failures = []enum{
-	"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER",
-	"MALFORMED_RESPONSE",
-	"MISSING_THOUGHT_SIGNATURE",
+// failures are the reasons for finishing where the model itself went wrong, by how services write them that are asked
+// for enumerations as numbers, if that means the same everywhere.
+var failures = map[enum]enum{
+	"": "", "MALFORMED_FUNCTION_CALL": "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL": "UNEXPECTED_TOOL_CALL",
+	"TOO_MANY_TOOL_CALLS": "TOO_MANY_TOOL_CALLS", "NO_IMAGE": "NO_IMAGE", "IMAGE_OTHER": "IMAGE_OTHER",
+	"MALFORMED_RESPONSE": "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE": "MISSING_THOUGHT_SIGNATURE",
+	"OTHER": "OTHER", "5": "OTHER",
+	"FINISH_REASON_UNSPECIFIED": "FINISH_REASON_UNSPECIFIED", "0": "FINISH_REASON_UNSPECIFIED",
 }
 
 // finishReasons maps the vendor's reasons for finishing. All others, also ones to come, are stop, or calls. The

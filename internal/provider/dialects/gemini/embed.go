@@ -58,9 +58,10 @@ func (e embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provid
 			"The request could not be translated: %v.", err)
 	}
 	return provider.Request{
-		Path: path + ":batchEmbedContents", Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded,
-		Dropped: dropped,
-	}, Embeddings{Vectors: "embeddings", Values: "values", Base64: r.Base64}, nil
+			Path: path + ":batchEmbedContents", Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded,
+			Dropped: dropped,
+		}, Embeddings{Vectors: "embeddings", Values: "values", Base64: r.Base64,
+			Inputs: len(r.Inputs)}, nil
 }
 
 // Texts returns the texts of a request, of which a vendor takes at most limit, and none as tokens.
@@ -104,6 +105,7 @@ type Embeddings struct {
 	Values  string // the path of the vector within that
 	Tokens  string // the path of the number of tokens within that, where it is told
 	Base64  bool
+	Inputs  int // how many vectors there have to be
 }
 
 // Decode implements provider.Answer.
@@ -136,8 +138,8 @@ func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 			usage.PromptTokens = openai.Count(usage.PromptTokens + openai.Count(e.Get(a.Tokens).Int()))
 		}
 	}
-	if len(vectors) == 0 {
-		return fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
+	if err := provider.EnoughVectors(len(vectors), a.Inputs); err != nil {
+		return err
 	}
 	usage.TotalTokens = usage.PromptTokens
 	rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.Base64, usage)

@@ -241,14 +241,17 @@ func TestEmbeddings(t *testing.T) {
 		"numbers": {Dialect{}, `{"model":"m","input":[1,2]}`, `{"model":"m","input":[1,2]}`,
 			`{"data":[{"embedding":[0.5,-1]}],"x":1}`,
 			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]}],"model":"m","usage":{"prompt_tokens":0,"total_tokens":0},"x":1}`},
-		"base64 of a vendor that gives it": {Dialect{}, `{"model":"m","input":"a","encoding_format":"base64"}`,
+		"base64 of a vendor that gives it": {Dialect{AsReceived: true}, `{"model":"m","input":"a","encoding_format":"base64"}`,
 			`{"model":"m","input":"a","encoding_format":"base64"}`, `{"data":[{"embedding":"AAAAPw=="}]}`,
-			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AAAAPw=="}],"model":"m","usage":{"prompt_tokens":0,"total_tokens":0}}`},
-		"base64 of one that does not": {Dialect{FloatsOnly: true}, `{"model":"m","input":"a","encoding_format":"base64"}`,
+			`{"data":[{"embedding":"AAAAPw=="}]}`},
+		"base64 that nobody asked for": {Dialect{}, `{"model":"m","input":"a","encoding_format":"float"}`,
+			`{"model":"m","input":"a"}`, `{"data":[{"embedding":"AAAAPwAAgL8="}]}`,
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]}],"model":"m","usage":{"prompt_tokens":0,"total_tokens":0}}`},
+		"base64 of one that does not": {Dialect{}, `{"model":"m","input":"a","encoding_format":"base64"}`,
 			`{"model":"m","input":"a"}`, `{"data":[{"embedding":[ 0.5, 1e400 ],"index":0}],"usage":{"prompt_tokens":3}}`,
 			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AAAAPwAAgH8="}],"model":"m","usage":{"prompt_tokens":3,"total_tokens":3}}`},
-		"as received": {Dialect{AsReceived: true}, `{"model":"m","input":"a"}`, `{"model":"m","input":"a"}`, `{"data":[]}`,
-			`{"data":[]}`},
+		"as received": {Dialect{AsReceived: true}, `{"model":"m","input":"a"}`, `{"model":"m","input":"a"}`,
+			`{"data":[{}]}`, `{"data":[{}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := openai.ParseEmbeddingRequest([]byte(c.request))
@@ -260,7 +263,7 @@ func TestEmbeddings(t *testing.T) {
 			out, _, err := chattest.Decode(a, []byte(c.in), "m", 1)
 			require.NoError(t, err)
 			require.Equal(t, c.out, string(out))
-			for _, bad := range []string{"", `{}`, `{"data":{}}`, `{"data":null}`} {
+			for _, bad := range []string{"", `{}`, `{"data":{}}`, `{"data":null}`, `{"data":[]}`} {
 				_, _, err = chattest.Decode(a, []byte(bad), "m", 1)
 				require.ErrorIs(t, err, provider.ErrNotAnAnswer)
 			}

@@ -78,8 +78,6 @@ type Dialect struct {
 	// Codes gives OpenAI's codes for the vendor's own codes and types of errors. The status is then that of OpenAI's
 	// code.
 	Codes map[string]string
-	// FloatsOnly is set for a vendor whose embeddings are numbers, whatever encoding_format says.
-	FloatsOnly bool
 }
 
 // AllHints are the parameters on which nothing of an answer depends.

@@ -3,6 +3,7 @@ package openaicompat
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -23,13 +24,14 @@ func (c *embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (
 	error) {
 	changes := newChanges(&r.Object, &c.dialect, t)
 	changes.model(r.Model)
-	if c.dialect.FloatsOnly {
+	if !c.dialect.AsReceived { // few vendors give base64 for all models, and some then give no vectors
 		changes.Remove("encoding_format")
 	}
 	if err := changes.parameters(); err != nil {
 		return provider.Request{}, nil, err
 	}
-	a := &embeddings{answer: c.dialect.answer(nil, r.Model, t, false), base64: r.Base64}
+	a := &embeddings{answer: c.dialect.answer(nil, r.Model, t, false), base64: r.Base64, inputs: len(r.Inputs)}
+	a.asReceived = a.asReceived && (c.dialect.AsReceived || !r.Base64)
 	return changes.request("/embeddings"), a, nil
 }
 
@@ -37,6 +39,7 @@ func (c *embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (
 type embeddings struct {
 	*answer
 	base64 bool // the client wants base64, which not every vendor gives
+	inputs int  // how many vectors there have to be
 }
 
 // Decode implements provider.Answer.
@@ -53,6 +56,11 @@ func (e *embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error 
 	}
 	usage := readUsage(m.usage.value(object))
 	if e.asReceived {
+		vectors := 0
+		eachElement(list, func([]byte) { vectors++ })
+		if err := provider.EnoughVectors(vectors, e.inputs); err != nil {
+			return err
+		}
 		chat.EmitRendered(e.rename(body, object, m.model, asked.Model), usage, out)
 		return nil
 	}
@@ -68,6 +76,9 @@ func (e *embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error 
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	if err := provider.EnoughVectors(i, e.inputs); err != nil {
+		return err
 	}
 	dst = openai.AppendString(append(dst, `],"model":`...), asked.Model)
 	dst = appendCount(dst, `,"usage":{"prompt_tokens":`, usage.PromptTokens)
@@ -97,9 +108,15 @@ func (e *embeddings) appendVector(dst, data []byte, i int) ([]byte, error) {
 	}
 	dst = append(append(dst, `{"object":"embedding","index":`...), index...)
 	dst = append(dst, `,"embedding":`...)
-	if kindOf(vector) == '[' && e.base64 {
+	switch array := kindOf(vector) == '['; {
+	case array && e.base64:
 		dst = appendBase64(dst, vector)
-	} else {
+	case !array && !e.base64:
+		var err error
+		if dst, err = appendNumbers(dst, vector); err != nil {
+			return dst, err
+		}
+	default:
 		dst = append(dst, vector...)
 	}
 	return append(appendOthers(dst, data, "object", "index", "embedding"), '}'), nil
@@ -113,4 +130,24 @@ func appendBase64(dst, vector []byte) []byte {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(f)))
 	})
 	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), raw), '"')
+}
+
+// appendNumbers appends base64 of little-endian float32, in quotes, as an array of numbers.
+func appendNumbers(dst, quoted []byte) ([]byte, error) {
+	raw, err := base64.StdEncoding.AppendDecode(nil, quoted[1:len(quoted)-1])
+	if err != nil || len(raw)%4 != 0 {
+		return dst, errors.New("an embedding is neither numbers nor base64 of them")
+	}
+	dst = append(dst, '[')
+	for i := 0; i < len(raw); i += 4 {
+		f := float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[i:])))
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return dst, errors.New("an embedding has a number that JSON does not have")
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendFloat(dst, f, 'g', -1, 32)
+	}
+	return append(dst, ']'), nil
 }

@@ -47,7 +47,7 @@ func Provider() provider.Provider {
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
 		Chat:              legacy.Functions(openaicompat.New(d)),
-		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
+		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Models:            openaicompat.Models,
 	}
 }

@@ -175,8 +175,8 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 			return fmt.Errorf("%w: an embedding is no array", provider.ErrNotAnAnswer)
 		}
 	}
-	if len(vectors) < a.inputs {
-		return fmt.Errorf("%w: %d embeddings of %d texts", provider.ErrNotAnAnswer, len(vectors), a.inputs)
+	if err := provider.EnoughVectors(len(vectors), a.inputs); err != nil {
+		return err
 	}
 	tokens := int64(max(v.InputTextTokenCount, v.InputTokenCount))
 	u := openai.Usage{PromptTokens: tokens, TotalTokens: tokens}

@@ -70,11 +70,14 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	e.Ignored(e.body.Body, knownInEmbeddings)
 	req, err := request("/embed", &out)
 	req.Dropped = e.Names
-	return req, embeddingAnswer{base64: r.Base64}, err
+	return req, embeddingAnswer{base64: r.Base64, inputs: len(r.Inputs)}, err
 }
 
 // embeddingAnswer implements provider.Answer.
-type embeddingAnswer struct{ base64 bool }
+type embeddingAnswer struct {
+	base64 bool
+	inputs int
+}
 
 // vectors are those of each type that was asked for.
 type vectors struct {
@@ -110,6 +113,9 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 	for _, vectors := range [][]jsontext.Value{e.Float, e.Int8, e.Uint8, e.Binary, e.Ubinary} {
 		if vectors == nil {
 			continue
+		}
+		if err := provider.EnoughVectors(len(vectors), a.inputs); err != nil {
+			return err
 		}
 		u := r.Meta.OpenAI()
 		rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)

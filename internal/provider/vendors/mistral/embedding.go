@@ -46,11 +46,14 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	return provider.Request{
 		Path: "/embeddings", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'),
 		Dropped: e.Names,
-	}, embeddingAnswer{base64: r.Base64}, nil
+	}, embeddingAnswer{base64: r.Base64, inputs: len(r.Inputs)}, nil
 }
 
 // embeddingAnswer implements provider.Answer.
-type embeddingAnswer struct{ base64 bool }
+type embeddingAnswer struct {
+	base64 bool
+	inputs int
+}
 
 // Decode implements provider.Answer.
 func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
@@ -78,6 +81,9 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 			return fmt.Errorf("%w: an embedding is no list of numbers", provider.ErrNotAnAnswer)
 		}
 		vectors[i] = d.Embedding
+	}
+	if err := provider.EnoughVectors(len(vectors), a.inputs); err != nil {
+		return err
 	}
 	u := r.Usage.OpenAI()
 	rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)

@@ -24,7 +24,6 @@ func Provider() provider.Provider {
 		Reasoning:   "reasoning",
 		SystemRole:  true,
 		Rewrite:     logprobs,
-		FloatsOnly:  true,
 	}
 	return provider.Provider{
 		Name:              "together",
