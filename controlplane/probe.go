@@ -74,16 +74,24 @@ func (s *Server) TestProvider(ctx context.Context, p *configv1.Provider) (admina
 	}
 	a := &probe{vendor: s.config.Providers[p.GetVendor()], config: p, credential: secret.New(resolved.GetCredential())}
 	started := time.Now()
-	models, err := a.ask(ctx)
+	api, done, err := a.client()
+	models := 0
+	if err == nil {
+		defer done()
+		models, err = a.ask(ctx, api)
+	}
 	found := adminapi.ProviderTest{OK: err == nil, Status: a.status, LatencyMS: time.Since(started).Milliseconds(),
 		Models: models}
+	if err == nil {
+		found.Operations = a.operations(ctx, api)
+	}
 	switch {
 	case err != nil:
 		found.Message = a.scrubbed(explained(ctx, a.status, err))
 	case a.vendor.Models == nil:
-		found.Message = "It answers and takes the credential. It has no list of models."
+		found.Message = "It answers and takes the credential. It has no list of models." + besides(found.Operations)
 	default:
-		found.Message = fmt.Sprintf("It answers and takes the credential. It lists %d models.", models)
+		found.Message = fmt.Sprintf("It answers and takes the credential. It lists %d models.", models) + besides(found.Operations)
 	}
 	return found, nil
 }
@@ -101,7 +109,7 @@ func explained(ctx context.Context, status int, err error) string {
 	return err.Error()
 }
 
-// A probe asks one provider, once. It is used by one goroutine.
+// A probe asks one provider. It is used by one goroutine.
 type probe struct {
 	vendor     provider.Provider
 	config     *configv1.Provider
@@ -109,21 +117,20 @@ type probe struct {
 	status     int // of the last answer
 }
 
-// ask returns how many models there are.
-func (p *probe) ask(ctx context.Context) (int, error) {
+// client returns a client of the provider's API, and what ends its connections.
+func (p *probe) client() (*provider.Client, func(), error) {
 	endpoint, err := p.vendor.Endpoint(p.config)
 	if err != nil {
-		return 0, fmt.Errorf("endpoint: %w", err)
+		return nil, nil, fmt.Errorf("endpoint: %w", err)
 	}
 	transport, err := transportTo(endpoint, p.config.GetTls())
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	defer transport.CloseIdleConnections()
 	// A redirect would take the credential elsewhere.
 	client := &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	api := &provider.Client{
+	return &provider.Client{
 		Config: p.config, DecodeError: p.vendor.DecodeError,
 		Send: func(r *http.Request) (*http.Response, error) {
 			signed, err := p.sign(r, endpoint)
@@ -136,7 +143,11 @@ func (p *probe) ask(ctx context.Context) (int, error) {
 			}
 			return answer, err
 		},
-	}
+	}, transport.CloseIdleConnections, nil
+}
+
+// ask returns how many models there are.
+func (p *probe) ask(ctx context.Context, api *provider.Client) (int, error) {
 	if p.vendor.Models != nil {
 		models, err := p.vendor.Models(ctx, api)
 		return len(models), err

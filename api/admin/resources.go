@@ -309,7 +309,29 @@ type ProviderTest struct {
 	Status    int    `json:"status,omitempty"`
 	LatencyMS int64  `json:"latency_ms"`
 	Models    int    `json:"models,omitempty"`
+	// Operations are those that the vendor's servers may have. It is empty if the credential does not work, and for
+	// vendors with paths of their own.
+	Operations []OperationTest `json:"operations,omitempty"`
 }
+
+// An OperationTest says whether a provider has an operation.
+type OperationTest struct {
+	Name string `json:"name"`
+	// Configured means that the gateway sends such requests there.
+	Configured bool           `json:"configured"`
+	State      OperationState `json:"state"`
+	Status     int            `json:"status,omitempty"`
+}
+
+// An OperationState is what a server did with an empty request.
+type OperationState string
+
+// The states of operations.
+const (
+	OperationAnswers OperationState = "answers"
+	OperationMissing OperationState = "missing"
+	OperationUnknown OperationState = "unknown"
+)
 
 // A TenantObject is a batch or a fine-tuning job of any tenant, with whose it is.
 type TenantObject struct {

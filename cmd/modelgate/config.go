@@ -109,7 +109,8 @@ func knownVendor(name string) (configv1.Vendor, bool) {
 	if !ok {
 		return configv1.Vendor{Known: slices.Sorted(maps.Keys(all))}, false
 	}
-	return configv1.Vendor{Exchanges: v.Exchange != nil, Endpoint: func(p *configv1.Provider) error {
+	return configv1.Vendor{Exchanges: v.Exchange != nil, Operations: v.Operations(),
+		Endpoint: func(p *configv1.Provider) error {
 		_, err := v.Endpoint(p)
 		return err
 	}}, true

@@ -67,6 +67,7 @@ type commands struct {
 	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
 	Guard        guardCmd        `cmd:"" help:"Try guardrails on examples."`
+	Provider     providerCmd     `cmd:"" help:"Try providers."`
 	Policy       policyCmd       `cmd:"" help:"Try policies on past requests."`
 	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
 	Completion   completionCmd   `cmd:"" help:"Print a shell completion script."`

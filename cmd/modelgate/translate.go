@@ -84,7 +84,7 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 	}
 	target := provider.Target{Config: translate.Complete(p, config), Model: f.Model,
 		Facts: catalog.New(own).Facts(p.Name, f.Model)}
-	return p, target, nil
+	return p.For(config), target, nil
 }
 
 func vendorNames() []string {

@@ -52,6 +52,7 @@ func looksOfHolders() map[string]look {
 		"Provider.allow_unlisted_models":  {unseen, "which models clients may name"},
 		"Provider.full_names_only":        {unseen, "how clients may name models"},
 		"Provider.unsupported_parameters": {unseen, "how requests are translated"},
+		"Provider.operations":             {unseen, "other paths at the same host"},
 		"Provider.disabled":               {unseen, "whether the credential is sent, not where to"},
 		"Provider.region":                 {decides, "part of the vendor's host name"},
 		"Provider.project":                {decides, "which account of the vendor's cloud it is used for"},

@@ -58,7 +58,7 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 		return target{}, err
 	}
 	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout(),
-		place: placeOf(endpoint, p.GetTls()), sessions: vendor.Realtime != nil}
+		place: placeOf(endpoint, p.GetTls()), sessions: vendor.For(p).Realtime != nil}
 	if endpoint.TLS {
 		if t.tls, err = b.clientTLS(endpoint, p.GetTls()); err != nil {
 			return target{}, err

@@ -31,8 +31,8 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential()),
-		waiting: r.GetWaiting()}
+	p := &Provider{Config: r.GetProvider(), Vendor: vendor.For(r.GetProvider()), endpoint: endpoint,
+		credential: secret.New(r.GetCredential()), waiting: r.GetWaiting()}
 	p.nameClusters(r.GetPlace())
 	p.secrets = SecretsOf(strings.TrimSpace(r.GetCredential()))
 	p.quota = quotaOf(p)

@@ -74,7 +74,14 @@ type Provider struct {
 	// connected. Its events are OpenAI's, and pass as they are. An error is an *openai.Error.
 	Realtime func(t Target) (path string, err error)
 	// Native are further operations of OpenAI that the vendor serves under the same paths, such as "/images/generations".
-	Native []string
+	// Optional are those that only some of the vendor's servers have. A provider serves them if its configuration names
+	// them.
+	Native, Optional []string
+	// Locate returns the path of an operation of Native for a target, and whether the target has it. Nil: the path is the
+	// same.
+	Locate func(path string, t Target) (string, bool)
+	// ChatOverResponses means that Chat can use /responses alone.
+	ChatOverResponses bool
 
 	// Models lists the vendor's models.
 	Models Lister
@@ -82,6 +89,18 @@ type Provider struct {
 	FineTuning FineTuner
 	// Batches runs batches with the vendor's own batch API.
 	Batches Batcher
+}
+
+// NativePath returns the path of one of OpenAI's operations for a target, if the vendor serves it under OpenAI's path
+// or one that has another prefix.
+func (p Provider) NativePath(path string, t Target) (string, bool) {
+	if !slices.Contains(p.Native, path) {
+		return "", false
+	}
+	if p.Locate == nil {
+		return path, true
+	}
+	return p.Locate(path, t)
 }
 
 // Streams reports whether an answer with the content type may be a stream of the vendor.

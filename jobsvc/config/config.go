@@ -151,7 +151,7 @@ func (c *Client) providersHandler() xdsclient.Handler[*configv1.Provider] {
 				c.log.Warn("a provider's vendor is not known to this version; it serves no jobs here",
 					zap.String("provider", name), zap.String("vendor", p.GetVendor()))
 			} else if !p.GetDisabled() {
-				c.building.Providers[name] = &Provider{Config: p, Vendor: vendor}
+				c.building.Providers[name] = &Provider{Config: p, Vendor: vendor.For(p)}
 			}
 			return nil
 		},

@@ -120,9 +120,13 @@ func outputOf(object []byte) ([]json.RawMessage, error) {
 func (s *Service) targets(model string) (native, encrypts bool) {
 	c := s.Config()
 	learn := func(p *config.Provider, upstream string) {
-		if p != nil && slices.Contains(p.Vendor.Native, nativePath) {
+		if p == nil {
+			return
+		}
+		at := c.At(p, upstream)
+		if _, ok := p.Vendor.NativePath(nativePath, at); ok {
 			native = true
-			encrypts = encrypts || c.At(p, upstream).Facts.GetCapabilities().GetEncryptedReasoning()
+			encrypts = encrypts || at.Facts.GetCapabilities().GetEncryptedReasoning()
 		}
 	}
 	for _, t := range c.Models[model].GetTargets() {

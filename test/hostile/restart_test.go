@@ -147,6 +147,7 @@ concurrency: {max_requests: 5}
 trace_context: true
 full_names_only: true
 untouched_answers: true
+operations: [chat/completions, embeddings]
 ---
 kind: Certificate
 name: default

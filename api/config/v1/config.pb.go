@@ -839,6 +839,10 @@ type Provider struct {
 	// Its models are found only as "<provider>/<model>". Otherwise a request that names a model without a provider goes
 	// to the only provider that lists it, among those that the key may use.
 	FullNamesOnly bool `protobuf:"varint,19,opt,name=full_names_only,json=fullNamesOnly,proto3" json:"full_names_only,omitempty"`
+	// Operations that the server has, named like their paths after /v1/: chat/completions, completions, embeddings,
+	// rerank, moderations, responses, images/generations and so on. The gateway sends no others there: it translates
+	// them to one that is named, or refuses them. Empty: those of the vendor that docs/providers.md lists.
+	Operations    []string `protobuf:"bytes,20,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1004,6 +1008,13 @@ func (x *Provider) GetFullNamesOnly() bool {
 		return x.FullNamesOnly
 	}
 	return false
+}
+
+func (x *Provider) GetOperations() []string {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
 }
 
 // Concurrency bounds the requests that run at the same time.
@@ -7486,7 +7497,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\a\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\a\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
@@ -7510,7 +7521,10 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0enative_batches\x18\x10 \x01(\bR\rnativeBatches\x12B\n" +
 	"\vconcurrency\x18\x11 \x01(\v2 .modelgate.config.v1.ConcurrencyR\vconcurrency\x12#\n" +
 	"\rtrace_context\x18\x12 \x01(\bR\ftraceContext\x12&\n" +
-	"\x0ffull_names_only\x18\x13 \x01(\bR\rfullNamesOnly\x1a:\n" +
+	"\x0ffull_names_only\x18\x13 \x01(\bR\rfullNamesOnly\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x14 \x03(\tR\n" +
+	"operations\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +

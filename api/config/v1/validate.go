@@ -44,6 +44,8 @@ type Vendor struct {
 	// Exchanges means that credentials are exchanged for others before they are sent. They may be documents of many
 	// lines.
 	Exchanges bool
+	// Operations are the names that a provider's operations may have.
+	Operations []string
 	// Known are the names of all vendors, if the name is unknown. The error suggests one of them.
 	Known []string
 }

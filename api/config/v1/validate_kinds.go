@@ -62,6 +62,13 @@ func (v *validator) provider(p *Provider) {
 		v.required(element("models", i), m)
 	}
 	v.distinct("models", p.GetModels())
+	for i, name := range p.GetOperations() {
+		if known && !slices.Contains(vendor.Operations, name) {
+			v.fail(element("operations", i), "must be one of the vendor's: %s%s", strings.Join(vendor.Operations, ", "),
+				didYouMean(name, vendor.Operations))
+		}
+	}
+	v.distinct("operations", p.GetOperations())
 	v.concurrency(p.GetConcurrency())
 }
 

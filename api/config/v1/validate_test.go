@@ -20,7 +20,8 @@ import (
 
 // knownVendor knows openai, and cloud, which is in regions and exchanges its credentials.
 func knownVendor(name string) (configv1.Vendor, bool) {
-	v := configv1.Vendor{Exchanges: name == "cloud", Endpoint: func(p *configv1.Provider) error {
+	v := configv1.Vendor{Exchanges: name == "cloud", Operations: []string{"chat/completions", "responses"},
+		Endpoint: func(p *configv1.Provider) error {
 		if name == "cloud" && p.GetRegion() == "" {
 			return errors.New("needs a region")
 		}
@@ -70,11 +71,15 @@ func TestValidateProvider(t *testing.T) {
 		"name of 64":        {func(p *configv1.Provider) { p.Name = strings.Repeat("a", 64) }, "name"},
 		"dash at the end":   {func(p *configv1.Provider) { p.Name = "a-" }, "name"},
 		"no vendor":         {func(p *configv1.Provider) { p.Vendor = "" }, "vendor"},
-		"unknown vendor":    {func(p *configv1.Provider) { p.Vendor = "acme" }, "vendor"},
-		"no scheme":         {func(p *configv1.Provider) { p.Endpoint = "example.com" }, "endpoint"},
-		"no host":           {func(p *configv1.Provider) { p.Endpoint = "https:///v1" }, "endpoint"},
-		"with user":         {func(p *configv1.Provider) { p.Endpoint = "https://user:pw@example.com" }, "endpoint"},
-		"with query":        {func(p *configv1.Provider) { p.Endpoint = "https://example.com?key=1" }, "endpoint"},
+		"operations":        {func(p *configv1.Provider) { p.Operations = []string{"responses"} }, ""},
+		"unknown operation": {func(p *configv1.Provider) { p.Operations = []string{"/responses"} }, "operations[0]"},
+		"twice": {func(p *configv1.Provider) { p.Operations = []string{"responses", "responses"} },
+			"operations[1]"},
+		"unknown vendor": {func(p *configv1.Provider) { p.Vendor = "acme" }, "vendor"},
+		"no scheme":      {func(p *configv1.Provider) { p.Endpoint = "example.com" }, "endpoint"},
+		"no host":        {func(p *configv1.Provider) { p.Endpoint = "https:///v1" }, "endpoint"},
+		"with user":      {func(p *configv1.Provider) { p.Endpoint = "https://user:pw@example.com" }, "endpoint"},
+		"with query":     {func(p *configv1.Provider) { p.Endpoint = "https://example.com?key=1" }, "endpoint"},
 		"escaped query": {func(p *configv1.Provider) { p.Endpoint = "http://169.254.169.254/latest/token%3Fx=" },
 			"endpoint"},
 		"escaped fragment": {func(p *configv1.Provider) { p.Endpoint = "https://example.com/v1%23" }, "endpoint"},

@@ -3,7 +3,6 @@ package openai
 import (
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -167,9 +166,10 @@ func (r moderation) Encode(v *provider.Provider, t provider.Target) (provider.Re
 }
 
 func (r *native) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
-	if !slices.Contains(v.Native, r.path) {
+	at, ok := v.NativePath(r.path, t)
+	if !ok {
 		return provider.Request{}, nil, NotServed(t, "/v1"+r.path)
 	}
-	return provider.Request{Path: r.path, Header: http.Header{"Content-Type": {r.contentType}},
+	return provider.Request{Path: at, Header: http.Header{"Content-Type": {r.contentType}},
 		Body: r.WithModel(t.Model)}, nil, nil
 }

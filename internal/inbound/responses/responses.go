@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -99,13 +98,14 @@ func parseCompact(h inbound.Head, data []byte) (inbound.Request, error) {
 
 // Encode implements inbound.Encoder.
 func (c compaction) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
-	if !slices.Contains(v.Native, compact) {
+	at, ok := v.NativePath(compact, t)
+	if !ok {
 		return provider.Request{}, nil, dialect.NotServed(t, "/v1"+compact)
 	}
 	if t.Guarded {
 		return provider.Request{}, nil, notGuarded()
 	}
-	return provider.Request{Path: compact, Header: http.Header{"Content-Type": {jsonType}},
+	return provider.Request{Path: at, Header: http.Header{"Content-Type": {jsonType}},
 		Body: nativeBody(c.NativeRequest, t, v.Name)}, nil, nil
 }
 
@@ -151,11 +151,11 @@ func stateOf(data []byte) inbound.State {
 
 // Encode implements inbound.Encoder.
 func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
-	if slices.Contains(v.Native, path) && (!t.Guarded || v.Chat == nil) {
+	if at, ok := v.NativePath(path, t); ok && (!t.Guarded || v.Chat == nil) {
 		if t.Guarded {
 			return provider.Request{}, nil, notGuarded()
 		}
-		return provider.Request{Path: path, Header: http.Header{"Content-Type": {jsonType}},
+		return provider.Request{Path: at, Header: http.Header{"Content-Type": {jsonType}},
 			Body: nativeBody(r.NativeRequest, t, v.Name)}, nil, nil
 	}
 	if v.Chat == nil {

@@ -28,6 +28,18 @@ over its chat completions. Batches can be run with any vendor. Those with "yes" 
 API of their own, which ` + "`native_batches`" + ` selects. A vendor's page lists its differences from
 OpenAI and the features that it lacks.
 
+` + "`operations`" + ` of a Provider names the operations that its server has, like their paths after
+` + "`/v1/`" + `. An older version of a server may lack some, and another may have more:
+
+    operations: [chat/completions, embeddings, responses]
+
+The gateway sends no others to this provider. ` + "`/v1/responses`" + `, ` + "`/v1/messages`" + ` and Google's
+API are translated to chat completions, completions likewise. Chat completions go over
+` + "`responses`" + ` if only that is named (openai, azure, compatible). What cannot be translated is a
+400 with the code ` + "`unsupported_endpoint`" + `. Without ` + "`operations`" + ` a provider has those of the table.
+Those "on request" it has only if it names them. ` + "`modelgate provider test NAME`" + ` asks the server
+which it has.
+
 Every member of a request that OpenAI defines must have its type and its required members,
 for example ` + "`tools[].function.name`" + `, at every vendor. Some values are refused only by OpenAI
 (` + "`top_p: -1`" + `, ` + "`tool_choice: \"any\"`" + `, a ` + "`response_format`" + ` of the type ` + "`grammar`" + `, a JSON schema
@@ -95,6 +107,9 @@ func writeVendor(b *bytes.Buffer, p provider.Provider) {
 	}
 	for _, path := range p.Native {
 		native = append(native, code(path))
+	}
+	for _, path := range p.Optional {
+		native = append(native, code(path)+" (on request)")
 	}
 	row(b, name, endpoint, code(p.CredentialEnv), own(p.Chat != nil), completions, own(p.Embedding != nil), own(p.Rerank != nil),
 		own(p.FineTuning != nil), batches, own(p.Models != nil), own(p.Realtime != nil),

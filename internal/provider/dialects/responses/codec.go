@@ -8,6 +8,7 @@ package responses
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -34,7 +35,7 @@ type codec struct {
 // Encode implements provider.ChatCodec.
 func (c *codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	path, ok := c.dialect.Path(t)
-	if !ok || !Needed(r, t) {
+	if ok = ok && named(t, provider.OpResponses); !ok || !Needed(r, t) && named(t, provider.OpChat) {
 		return c.inner.Encode(r, t)
 	}
 	chat, err := inOrder(r)
@@ -49,6 +50,12 @@ func (c *codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reque
 	sent := provider.Request{Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
 		Dropped: e.Names, Adjusted: e.Adjusted}
 	return sent, &answer{dialect: &c.dialect, names: &e.names, provider: t.Config.GetName()}, nil
+}
+
+// named reports whether the configuration of a provider names an operation, or names none.
+func named(t provider.Target, operation string) bool {
+	all := t.Config.GetOperations()
+	return len(all) == 0 || slices.Contains(all, operation)
 }
 
 // Needed reports whether a request cannot go over chat completions as it is: it has tools, and the model takes them

@@ -31,11 +31,13 @@ func Provider() provider.Provider {
 		DecodeError: d.DecodeError,
 		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "azure", InBand: d.InBand,
 			Path: locateResponses}),
-		Completion: openaicompat.NewCompletion(d),
-		Embedding:  openaicompat.NewEmbedding(d),
-		Batches:    batches(d),
-		FineTuning: fineTuning(),
-		Realtime:   realtime,
+		Completion:        openaicompat.NewCompletion(d),
+		Embedding:         openaicompat.NewEmbedding(d),
+		Batches:           batches(d),
+		FineTuning:        fineTuning(),
+		Realtime:          realtime,
+		Locate:            locateNative,
+		ChatOverResponses: true,
 		Native: []string{
 			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions",
 			"/audio/translations",
@@ -88,6 +90,14 @@ func locateResponses(t provider.Target) (string, bool) {
 		return path, true
 	}
 	return "/openai" + path, true
+}
+
+// locateNative returns where an operation is that passes as it is, and whether the endpoint has it.
+func locateNative(path string, t provider.Target) (string, bool) {
+	if path == "/responses" {
+		return locateResponses(t)
+	}
+	return locate(path, t), true
 }
 
 // sign sends a key as Azure wants it, and a token of Microsoft Entra, which is a JWT, as bearer.

@@ -5,10 +5,13 @@
 package compatible
 
 import (
+	"slices"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
+	"github.com/modelgate/modelgate/internal/provider/dialects/responses"
 )
 
 const name = "compatible"
@@ -21,14 +24,21 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "api-key", "x-api-key"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
-		Chat:              openaicompat.New(dialect),
+		Chat:              responses.New(openaicompat.New(dialect), responses.Dialect{Vendor: name, Path: overResponses}),
 		Completion:        openaicompat.NewCompletion(dialect),
 		Embedding:         openaicompat.NewEmbedding(dialect),
 		Rerank:            rerank.New(rerank.Dialect{Vendor: name, Path: rerank.At("/rerank"), Body: rerank.BodyOf}),
 		Native: []string{
-			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations", "/audio/speech",
+			"/moderations", "/images/generations", "/images/edits", "/images/variations", "/audio/speech",
 			"/audio/transcriptions", "/audio/translations",
 		},
-		Models: openaicompat.Models,
+		Optional:          []string{"/responses", "/responses/compact"},
+		ChatOverResponses: true,
+		Models:            openaicompat.Models,
 	}
+}
+
+// overResponses returns the path of responses, which only some servers have.
+func overResponses(t provider.Target) (string, bool) {
+	return "/responses", slices.Contains(t.Config.GetOperations(), provider.OpResponses)
 }
