@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// operations asks which operations the server has, of those that the vendor's servers may have. An empty object goes to
-// each. No server can run it, because it has no model and no input, so nothing is generated or charged. A status of
+// operations asks which operations the server has, of those that the vendor's servers may have. An empty object goes
+// to each. No server can run it, because it has no model and no input, so nothing is generated or charged. A status of
 // 404, 405 or 501 means that the operation is missing. After one of 429, 500 and more, or no answer, it is unknown.
 // Vendors with paths of their own are not asked, and nor are operations that take forms.
 func (p *probe) operations(ctx context.Context, api *provider.Client) []adminapi.OperationTest {

@@ -12,8 +12,8 @@ import (
 
 func TestAProbeSaysWhichOperationsAServerHas(t *testing.T) {
 	statuses := map[string]int{"/v1/chat/completions": 400, "/v1/completions": 422, "/v1/embeddings": 405,
-		"/v1/rerank": 404, "/v1/moderations": 501, "/v1/images/generations": 500, "/v1/audio/speech": 429, "/v1/responses": 400,
-		"/v1/responses/compact": 404}
+		"/v1/rerank": 404, "/v1/moderations": 501, "/v1/images/generations": 500, "/v1/audio/speech": 429,
+		"/v1/responses": 400, "/v1/responses/compact": 404}
 	for _, named := range [][]string{nil, {"responses", "embeddings"}} {
 		s, p := probing(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/models" {

@@ -111,9 +111,9 @@ func knownVendor(name string) (configv1.Vendor, bool) {
 	}
 	return configv1.Vendor{Exchanges: v.Exchange != nil, Operations: v.Operations(),
 		Endpoint: func(p *configv1.Provider) error {
-		_, err := v.Endpoint(p)
-		return err
-	}}, true
+			_, err := v.Endpoint(p)
+			return err
+		}}, true
 }
 
 type configValidateCmd struct{ fileFlags }

@@ -22,11 +22,11 @@ import (
 func knownVendor(name string) (configv1.Vendor, bool) {
 	v := configv1.Vendor{Exchanges: name == "cloud", Operations: []string{"chat/completions", "responses"},
 		Endpoint: func(p *configv1.Provider) error {
-		if name == "cloud" && p.GetRegion() == "" {
-			return errors.New("needs a region")
-		}
-		return nil
-	}}
+			if name == "cloud" && p.GetRegion() == "" {
+				return errors.New("needs a region")
+			}
+			return nil
+		}}
 	return v, name == "openai" || name == "cloud"
 }
 
