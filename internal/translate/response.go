@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -58,6 +59,11 @@ func (x *Exchange) respond(from Response, pieces [][]byte) Response {
 		return failed(x.Request.operation.Dialect, x.Provider.DecodeError(from.Status, from.Header, whole))
 	case len(whole) == 0:
 		return failed(x.Request.operation.Dialect, provider.ErrNotAnAnswer)
+	case x.Answer == nil: // the vendor's answer passes
+		if from.Header.Get("Content-Type") == "" && x.Request.Stream {
+			return streamed(whole)
+		}
+		return succeeded(cmp.Or(from.Header.Get("Content-Type"), "application/json"), whole)
 	case !x.Request.Stream:
 		body, err := x.pipeline(x.Request.operation.Document).Whole(context.Background(), whole)
 		if err != nil {
@@ -94,7 +100,11 @@ func (x *Exchange) stream(pieces [][]byte) Response {
 			break
 		}
 	}
-	reply := succeeded("text/event-stream; charset=utf-8", out)
+	return streamed(out)
+}
+
+func streamed(body []byte) Response {
+	reply := succeeded("text/event-stream; charset=utf-8", body)
 	reply.Header.Del("Content-Length")
 	reply.Header.Set("Cache-Control", "no-cache")
 	return reply
