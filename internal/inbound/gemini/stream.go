@@ -130,7 +130,7 @@ func (w *stream) piece(c *choice, e *chat.Event) {
 		case "images":
 			w.begin()
 			w.buf = appendImages(w.buf, e.JSON)
-			w.finish(e.Choice)
+			w.finish(e.Choice, nil)
 		case "annotations":
 			c.annotations = append(c.annotations[:0], e.JSON...)
 		}
@@ -151,7 +151,7 @@ func (w *stream) text(open string, e *chat.Event) {
 		w.buf = openai.AppendString(w.buf, e.Text)
 	}
 	w.buf = append(w.buf, '}')
-	w.finish(e.Choice)
+	w.finish(e.Choice, e.Logprobs)
 }
 
 // open and close write what stands around a chunk.
@@ -171,8 +171,12 @@ func (w *stream) begin() {
 	w.buf = append(w.buf, `{"candidates":[{"content":{"parts":[`...)
 }
 
-func (w *stream) finish(index int) {
-	w.buf = strconv.AppendInt(append(w.buf, `],"role":"model"},"index":`...), int64(index), 10)
+func (w *stream) finish(index int, logprobs []byte) {
+	w.buf = append(w.buf, `],"role":"model"}`...)
+	if logprobs != nil {
+		w.buf = appendLogprobs(w.buf, logprobs)
+	}
+	w.buf = strconv.AppendInt(append(w.buf, `,"index":`...), int64(index), 10)
 	w.buf = appendTail(append(w.buf, "}]"...), w.asked.Model, w.id)
 	w.close()
 }

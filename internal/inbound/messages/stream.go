@@ -137,6 +137,10 @@ func appendUsage(dst []byte, u openai.Usage, tier string) []byte {
 		dst = append(strconv.AppendInt(append(dst, `,"ephemeral_1h_input_tokens":`...), u.HourWriteTokens, 10), '}')
 	}
 	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), u.CompletionTokens, 10)
+	if u.ReasoningTokens > 0 {
+		dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.ReasoningTokens, 10)
+		dst = append(dst, '}')
+	}
 	if u.SearchesKnown && u.Searches > 0 {
 		dst = strconv.AppendInt(append(dst, `,"server_tool_use":{"web_search_requests":`...), u.Searches, 10)
 		dst = append(dst, '}')

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -77,6 +78,7 @@ var prefixes = [...]string{
 // An output is an item of the answer.
 type output struct {
 	kind        itemKind
+	status      string // once it is complete
 	index       int
 	id          string
 	callID      string // of a call
@@ -138,6 +140,14 @@ func (r *response) status() string {
 	return "completed"
 }
 
+// ends returns the status of an item when the response is complete: only the last one can be cut.
+func (r *response) ends(o *output) string {
+	if len(r.items) > 0 && r.items[len(r.items)-1] == o {
+		return r.status()
+	}
+	return "completed"
+}
+
 // incomplete returns the reason why the answer is incomplete, or "".
 func (r *response) incomplete() string {
 	return map[string]string{"length": "max_output_tokens", "content_filter": "content_filter"}[r.finished]
@@ -168,7 +178,7 @@ func (r *response) appendJSON(dst []byte, status string, failure *openai.Error) 
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = o.appendJSON(dst, status)
+			dst = o.appendJSON(dst, cmp.Or(o.status, status))
 		}
 	}
 	dst = r.appendEcho(append(dst, ']'))
@@ -381,6 +391,9 @@ func (d *document) render() []byte {
 		if o.text = []byte(c.Calls[i].Arguments); o.kind == customItem {
 			o.text = []byte(customInput(o.text))
 		}
+	}
+	for _, o := range r.items {
+		o.status = r.ends(o)
 	}
 	return r.appendJSON(nil, r.status(), nil)
 }

@@ -123,7 +123,7 @@ func (w *stream) piece(kind itemKind, e *chat.Event) {
 	}
 	w.begin("")
 	if w.open == nil || w.open.kind != kind {
-		w.close()
+		w.close("completed")
 		o := w.add(kind)
 		w.open = o
 		w.item("response.output_item.added", "in_progress", o)
@@ -141,8 +141,8 @@ func (w *stream) piece(kind itemKind, e *chat.Event) {
 	w.buf = append(w.buf, "}\n\n"...)
 }
 
-// close completes the open item.
-func (w *stream) close() {
+// close completes the open item, with a status.
+func (w *stream) close(status string) {
 	o := w.open
 	if o == nil {
 		return
@@ -163,7 +163,13 @@ func (w *stream) close() {
 	w.of(n.part+".done", o)
 	w.buf = append(append(w.buf, n.index...), `,"part":`...)
 	w.buf = append(o.appendPart(w.buf, true), "}\n\n"...)
-	w.item("response.output_item.done", "completed", o)
+	w.done(o, status)
+}
+
+// done completes an item. Its status stays, whatever becomes of the response.
+func (w *stream) done(o *output, status string) {
+	o.status = status
+	w.item("response.output_item.done", status, o)
 }
 
 // annotate adds the annotations of a text, which come when it is complete.
@@ -185,7 +191,7 @@ func (w *stream) call(e *chat.Event) {
 	if e.Call < len(w.calls) {
 		return
 	}
-	w.close()
+	w.close("completed")
 	o := w.addCall(e.ID, e.Name)
 	w.calls = append(w.calls, o)
 	w.item("response.output_item.added", "in_progress", o)
@@ -206,10 +212,10 @@ func (w *stream) arguments(e *chat.Event) {
 	w.buf = append(openai.AppendString(append(w.buf, `,"delta":`...), text), "}\n\n"...)
 }
 
-func (w *stream) endCall(o *output) {
+func (w *stream) endCall(o *output, status string) {
 	switch o.kind {
 	case clientItem: // it has no events of its own
-		w.item("response.output_item.done", "completed", o)
+		w.done(o, status)
 		return
 	case customItem:
 		o.text = []byte(customInput(o.text))
@@ -223,17 +229,17 @@ func (w *stream) endCall(o *output) {
 		w.buf = openai.AppendString(append(w.buf, `,"arguments":`...), string(o.text))
 	}
 	w.buf = append(w.buf, "}\n\n"...)
-	w.item("response.output_item.done", "completed", o)
+	w.done(o, status)
 }
 
 // end completes the response.
 func (w *stream) end() {
 	w.begin("")
-	w.close()
-	for _, o := range w.calls {
-		w.endCall(o)
-	}
 	status := w.status()
+	w.close(w.ends(w.open))
+	for _, o := range w.calls {
+		w.endCall(o, w.ends(o))
+	}
 	w.event("response." + status)
 	w.buf = append(w.appendJSON(append(w.buf, `,"response":`...), status, nil), "}\n\n"...)
 }
