@@ -137,5 +137,20 @@ func (n *normaliser) tellChoice(c *choice, index int, out chat.Sink) {
 		reason = settle(reason, len(calls) > 0, c.said.functionCall != nil)
 	}
 	c.tell(n.shape, index, calls, out)
+	n.tellLists(&c.said, index, out)
 	out.Put(covered(chat.Finish(index, reason)))
+}
+
+// tellLists reports the lists that a stream would give whole at its end, and what a search has found.
+func (n *normaliser) tellLists(s *said, index int, out chat.Sink) {
+	if s.listed {
+		eachMember(s.data, func(name, value []byte) {
+			if string(name) != "tool_calls" && isHeld(value) {
+				out.Put(covered(chat.Member(index, string(name), value)))
+			}
+		})
+	}
+	if n.found != nil && !s.annotated {
+		out.Put(covered(chat.Member(index, "annotations", n.found)))
+	}
 }
