@@ -64,7 +64,8 @@ func found(objects []gjson.Result, path string) []string {
 var answer = []chat.Event{
 	{Kind: chat.KindBegin, ID: "a"},
 	{Kind: chat.KindReasoning, Text: "hm"},
-	{Kind: chat.KindText, Text: "hello", Logprobs: []byte(`{"content":[{"token":"hello","logprob":-0.5,"top_logprobs":[]}]}`)},
+	{Kind: chat.KindText, Text: "hello",
+		Logprobs: []byte(`{"content":[{"token":"hello","logprob":-0.5,"top_logprobs":[]}]}`)},
 	{Kind: chat.KindFinish, Text: "length"},
 	{Kind: chat.KindUsage, Usage: &openai.Usage{PromptTokens: 3, CompletionTokens: 9, ReasoningTokens: 4, TotalTokens: 12}},
 	{Kind: chat.KindEnd},

@@ -1,9 +1,11 @@
 package gemini
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -13,16 +15,9 @@ import (
 // conversation appends the messages of a request.
 func (b *builder) conversation() error {
 	if s := b.SystemInstruction; s != nil && len(s.Parts) > 0 {
-		b.message("system", "systemInstruction")
-		text := ""
-		for i := range s.Parts {
-			if s.Parts[i].Text == nil {
-				return unknownPart(fmt.Sprintf("systemInstruction.parts[%d]", i), &s.Parts[i], "text")
-			}
-			text += *s.Parts[i].Text
+		if err := b.system(s.Parts); err != nil {
+			return err
 		}
-		b.String("content", text)
-		b.End("}")
 	}
 	for i := range b.Contents {
 		c := &b.Contents[i]
@@ -40,6 +35,27 @@ func (b *builder) conversation() error {
 			return err
 		}
 	}
+	return nil
+}
+
+// system appends the system's message. Several parts stay apart, so that none runs on into the next.
+func (b *builder) system(parts []part) error {
+	b.message("system", "systemInstruction")
+	for i := range parts {
+		if parts[i].Text == nil {
+			return unknownPart(fmt.Sprintf("systemInstruction.parts[%d]", i), &parts[i], "text")
+		}
+	}
+	if len(parts) == 1 {
+		b.String("content", *parts[0].Text)
+		b.End("}")
+		return nil
+	}
+	b.Member("content", "[")
+	for i := range parts {
+		b.textPart(*parts[i].Text)
+	}
+	b.End("]}")
 	return nil
 }
 
@@ -157,6 +173,34 @@ func standard(data string) string {
 // sounds are the formats of OpenAI's input_audio.
 var sounds = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 
+// texts are the types of documents that are text, besides text/*.
+var texts = []string{"application/json", "application/xml", "application/yaml", "application/x-yaml",
+	"application/javascript", "application/x-javascript", "application/x-typescript", "application/x-python-code"}
+
+// isText reports whether documents of a type are text. It may have parameters, such as a charset.
+func isText(mime string) bool {
+	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
+	mime = strings.TrimSpace(mime)
+	return strings.HasPrefix(mime, "text/") && mime != "text/rtf" || slices.Contains(texts, mime)
+}
+
+// document appends a document of text as a part of text, with its name before it.
+func (b *builder) document(place, data, name string) error {
+	text, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		text, err = base64.RawStdEncoding.DecodeString(data)
+	}
+	if err != nil || !utf8.Valid(text) {
+		return openai.BadRequest(place+".data", openai.CodeInvalidValue, "%s.data: It must be base64 of text in UTF-8.",
+			place)
+	}
+	if name != "" {
+		name += "\n\n"
+	}
+	b.textPart(name + string(text))
+	return nil
+}
+
 // media appends an image, a sound or a document. The URL may have the data.
 func (b *builder) media(place, mime, url, name string) error {
 	_, data, inline := strings.Cut(url, ";base64,")
@@ -170,6 +214,8 @@ func (b *builder) media(place, mime, url, name string) error {
 		b.String("data", data)
 		b.String("format", format)
 		b.End("}}")
+	case isText(mime) && inline:
+		return b.document(place, data, name)
 	case mime == "application/pdf":
 		if name == "" {
 			name = "document.pdf"
@@ -180,7 +226,8 @@ func (b *builder) media(place, mime, url, name string) error {
 		b.End("}}")
 	default:
 		return openai.BadRequest(place+".mimeType", openai.CodeUnsupportedValue,
-			"%s.mimeType: The provider of this model takes images, wav, mp3 and PDF.", place)
+			"%s.mimeType: The provider of this model takes images, wav, mp3, PDF and, as inlineData, text.",
+			place)
 	}
 	return nil
 }

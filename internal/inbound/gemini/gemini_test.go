@@ -41,7 +41,7 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 		"generationConfig":{"temperature":0.5,"topP":0.9,"top_k":40,"maxOutputTokens":100,"stopSequences":["."],"candidateCount":2,"seed":7,"responseMimeType":"application/json","responseSchema":{"type":"STRING"},"thinkingConfig":{"thinkingBudget":9000,"includeThoughts":true},"audioTimestamp":true},
 		"safetySettings":[{"category":"X","threshold":"Y"}],"serviceTier":"flex"}`)
 	require.NoError(t, err)
-	require.Equal(t, `[{"role":"system","content":"Be brief."},`+
+	require.Equal(t, `[{"role":"system","content":[{"type":"text","text":"Be "},{"type":"text","text":"brief."}]},`+
 		`{"role":"user","content":[{"type":"text","text":"Look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,+/8="}},{"type":"file","file":{"filename":"document.pdf","file_data":"https://x.example/a.pdf"}}]},`+
 		`{"role":"assistant","reasoning_content":"hm","content":"I look.","tool_calls":[{"id":"call_3_0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"c9","type":"function","function":{"name":"g","arguments":"{}"}}]},`+
 		`{"role":"tool","tool_call_id":"call_3_0","content":"{\"r\":1}"},{"role":"tool","tool_call_id":"c9","content":"{\"r\":2}"},`+
