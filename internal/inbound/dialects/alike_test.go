@@ -67,7 +67,8 @@ var answer = []chat.Event{
 	{Kind: chat.KindText, Text: "hello",
 		Logprobs: []byte(`{"content":[{"token":"hello","logprob":-0.5,"top_logprobs":[]}]}`)},
 	{Kind: chat.KindFinish, Text: "length"},
-	{Kind: chat.KindUsage, Usage: &openai.Usage{PromptTokens: 3, CompletionTokens: 9, ReasoningTokens: 4, TotalTokens: 12}},
+	{Kind: chat.KindUsage, Usage: &openai.Usage{PromptTokens: 3, CompletionTokens: 9, ReasoningTokens: 4,
+		TotalTokens: 12}},
 	{Kind: chat.KindEnd},
 }
 
