@@ -21,9 +21,12 @@ var ErrNotAnAnswer = errors.New("the provider's answer could not be read")
 // distinctions that matter to clients. Errors of the client stay the client's. Errors about the gateway's credential
 // are hidden. Overload and rate limits have different codes.
 func StatusError(status int, header http.Header, message string) *openai.Error {
+	status, long := said(status, message)
 	e := &openai.Error{Status: status, Message: WithoutKeys(message), Type: openai.TypeServer,
 		RetryAfter: RetryAfter(header)}
 	switch {
+	case long:
+		e.Type, e.Param, e.Code = openai.TypeInvalidRequest, "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusUnauthorized:
 		// The client's key was valid: the provider has refused the gateway's credential.
 		e.Status, e.Code, e.Message = http.StatusBadGateway, openai.CodeUpstreamAuthFailed,

@@ -123,8 +123,6 @@ func (x exception) error(status int, header http.Header) *openai.Error {
 	}
 	e := provider.StatusError(status, header, message)
 	switch {
-	case status == http.StatusBadRequest && isContextLength(lower):
-		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusBadRequest && strings.Contains(lower, "support counting tokens"):
 		e.Code = openai.CodeUnsupportedEndpoint
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token"):
@@ -134,14 +132,4 @@ func (x exception) error(status int, header http.Header) *openai.Error {
 		e.RetryAfter = time.Second // the vendor never says
 	}
 	return e
-}
-
-func isContextLength(lower string) bool {
-	for _, phrase := range []string{"input tokens exceeded", "input is too long", "prompt is too long",
-		"exceed context limit", "maximum context length", "too many input tokens"} {
-		if strings.Contains(lower, phrase) {
-			return true
-		}
-	}
-	return false
 }

@@ -113,20 +113,12 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 		e.RetryAfter = max(0, v.delay)
 	}
 	switch {
-	case status == http.StatusBadRequest && isContextLength(lower):
-		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusForbidden:
 		e.Code = openai.CodePermissionDenied
 	case status == http.StatusTooManyRequests && strings.Contains(strings.ToLower(v.quota), "token"):
 		e.Type = openai.TypeTokens
 	}
 	return e
-}
-
-// isContextLength reports whether the prompt was too long. AI Studio and Vertex AI say so in different words.
-func isContextLength(lower string) bool {
-	return strings.Contains(lower, "input context is too long") || strings.Contains(lower, "token count") &&
-		(strings.Contains(lower, "exceeds the maximum") || strings.Contains(lower, "only supports up to"))
 }
 
 // aboutCredential reports whether an error is about what the gateway signed the request with.

@@ -77,17 +77,12 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 		message = fmt.Sprintf("The provider answered with status %d.", status)
 	}
 	lower := strings.ToLower(message)
-	switch {
-	case v.typ == "authentication_error":
+	if v.typ == "authentication_error" {
 		status = http.StatusUnauthorized
-	case status == http.StatusBadRequest && strings.Contains(lower, "credit balance is too low"):
-		status = http.StatusPaymentRequired
 	}
 	e := provider.StatusError(status, header, message)
 	e.NoRetry = e.NoRetry || header.Get("X-Should-Retry") == "false"
 	switch {
-	case status == http.StatusBadRequest && isContextLength(lower):
-		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusForbidden:
 		e.Code = openai.CodePermissionDenied
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token"):
@@ -101,9 +96,4 @@ func stringOf(r gjson.Result) string {
 		return r.Str
 	}
 	return ""
-}
-
-func isContextLength(lower string) bool {
-	return strings.Contains(lower, "prompt is too long") || strings.Contains(lower, "exceed context limit") ||
-		strings.Contains(lower, "input is too long")
 }

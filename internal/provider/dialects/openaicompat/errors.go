@@ -215,7 +215,7 @@ func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.
 	if v.code != "" {
 		e.Code = v.codeOr(e.Code)
 	}
-	if e.Status == http.StatusBadRequest && v.isTooLong() {
+	if e.Status == http.StatusBadRequest && (v.isTooLong() || provider.IsTooLong(status, v.message)) {
 		e.Code = openai.CodeContextLengthExceeded
 	}
 	return e
@@ -238,14 +238,9 @@ func (v vendorError) meant(status int) int {
 }
 
 // isTooLong reports whether the prompt has more tokens than the model takes: clients shorten it by OpenAI's code for
-// that. Only OpenAI has a code; the others say it by type or in words.
+// that. Only OpenAI has a code. Some vendors say it by type, the others in words: see provider.IsTooLong.
 func (v vendorError) isTooLong() bool {
-	switch v.typ {
-	case "too_many_prompt_tokens", "exceed_context_size_error": // Perplexity, llama.cpp
-		return true
-	}
-	return strings.Contains(v.message, "maximum context length") ||
-		strings.Contains(v.message, "exceeded max context length")
+	return v.typ == "too_many_prompt_tokens" || v.typ == "exceed_context_size_error" // Perplexity, llama.cpp
 }
 
 // codeOr returns the vendor's code. A number repeats the status, and says less than the code that the gateway has for

@@ -67,9 +67,7 @@ func failure(reason, message string) error {
 
 // tooLong reports whether the prompt was too long, and not the answer that was asked for.
 func (v vendorError) tooLong() bool {
-	lower := strings.ToLower(v.message)
-	return v.typ == "TOO_MANY_TOKENS" || strings.HasPrefix(lower, "too many tokens") &&
-		!strings.Contains(lower, "max tokens must")
+	return v.typ == "TOO_MANY_TOKENS" || provider.IsTooLong(http.StatusBadRequest, v.message)
 }
 
 func (v vendorError) render(status int, header http.Header) *openai.Error {

@@ -145,8 +145,7 @@ func (v vendorError) limited() bool {
 }
 
 func (v vendorError) tooLong() bool {
-	lower := strings.ToLower(v.message)
-	return strings.Contains(lower, "too large for model") || strings.Contains(lower, "maximum context length")
+	return provider.IsTooLong(http.StatusBadRequest, v.message)
 }
 
 func (v vendorError) render(status int, header http.Header) *openai.Error {
