@@ -91,6 +91,15 @@ func checkOnceInForm(body []byte, boundary, name string) error {
 	return err
 }
 
+// Field returns the value of a form's only field with a name, or "" if there is none, or more than one.
+func (r *NativeRequest) Field(name string) string {
+	start, end, err := findField(r.body, r.boundary, name)
+	if err != nil {
+		return ""
+	}
+	return string(r.body[start:end])
+}
+
 // Fields calls each with the fields of a form, in order. Files come without their content.
 func (r *NativeRequest) Fields(each func(name string, value []byte)) {
 	mark := []byte("--" + r.boundary)
