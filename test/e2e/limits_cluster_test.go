@@ -16,6 +16,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/redistest"
+	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
@@ -73,6 +74,16 @@ func (c *cluster) startReplica(i int, flags []string) {
 		"warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	harness.Start(c.t, cmd)
+	admin := process.NewAdmin(filepath.Join(c.Dir, "envoy"+n+".sock"))
+	harness.Eventually(c.t, "envoy"+n+" serves", func() error { // otherwise the others may get all connections
+		if err := admin.Ready(c.t.Context()); err != nil {
+			return err
+		}
+		if bound, err := admin.Listeners(c.t.Context()); err != nil || len(bound) == 0 {
+			return fmt.Errorf("it does not listen: %w", err)
+		}
+		return nil
+	})
 }
 
 // limitedKey makes a key with limits and waits until it works.
