@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/internal/redistest"
 	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/redistest"
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
@@ -79,10 +79,11 @@ func (c *cluster) startReplica(i int, flags []string) {
 		if err := admin.Ready(c.t.Context()); err != nil {
 			return err
 		}
-		if bound, err := admin.Listeners(c.t.Context()); err != nil || len(bound) == 0 {
-			return fmt.Errorf("it does not listen: %w", err)
+		bound, err := admin.Listeners(c.t.Context())
+		if err == nil && len(bound) == 0 {
+			return errStill
 		}
-		return nil
+		return err
 	})
 }
 
