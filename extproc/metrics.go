@@ -131,6 +131,7 @@ func (m *metrics) newSeries(k seriesKey) *series {
 		return s
 	}
 	s.attempts, s.cost = m.attempts.WithLabelValues(k.provider), m.cost.WithLabelValues(k.provider, k.operation)
+	m.doubtful.WithLabelValues(k.provider) // so that there is a rate from the first one on
 	for i, f := range usage.Fields {
 		if f.Type != "" {
 			s.tokens[i] = m.tokens.WithLabelValues(k.provider, k.operation, f.Type)

@@ -65,6 +65,9 @@ func New(total int64, r prometheus.Registerer) (*Budget, error) {
 	if r == nil {
 		return b, nil
 	}
+	for _, reason := range []string{reasonShare, reasonTotal} {
+		b.refusals.WithLabelValues(reason) // so that there is a rate from the first one on
+	}
 	for _, c := range []prometheus.Collector{b.refusals,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_jobs_memory_bytes",
 			Help: "Bytes that the job service holds for its tenants."}, func() float64 { return float64(b.Held()) }),

@@ -452,11 +452,13 @@ func systemMessages(t *testing.T) {
 	each(t, everyone(), func(t *testing.T, s speaker) {
 		body := s.ask(t, request).body
 		for _, turn := range append(body.Get(`messages.#(role!="system")#`).Array(), body.Get("contents").Array()...) {
-			require.NotContains(t, turn.Raw, "four", "it is nothing that the user has said")
+			require.NotContains(t, strings.ReplaceAll(turn.Raw, `<system-message>\nfour\n</system-message>`, ""), "four",
+				"it is nothing that the user has said")
 		}
 		if at := map[string]string{"messages": "system.#.text", "google": "systemInstruction.parts.#.text",
 			"converse": "system.#.text"}[s.speaks.name]; at != "" {
-			require.Equal(t, []string{"one", "two", "three", "four"}, texts(body.Get(at).Array()), body.Raw)
+			require.Equal(t, []string{"one", "two", "three"}, texts(body.Get(at).Array()), body.Raw)
+			require.Regexp(t, `(?s)"hi".*four.*"go on"`, body.Raw, "it stays where it was")
 			return
 		}
 		require.Regexp(t, `(?s)one.*two.*three.*four`, body.Get("messages").Raw)
