@@ -75,7 +75,7 @@ func TestAnEqualRequestGetsTheKeptAnswer(t *testing.T) {
 			`{"model":"a/m-1","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`,
 			"text/event-stream", stream, "text/event-stream; charset=utf-8"},
 		"passed": {"/v1/embeddings", `{"model":"a/m-1","input":"hi"}`, "application/json",
-			`{"object":"list","model":"m-1","data":[],"usage":{"prompt_tokens":2,"total_tokens":2}}`, "application/json"},
+			`{"object":"list","model":"m-1","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`, "application/json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := caching(t, everyones())
