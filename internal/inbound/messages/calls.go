@@ -1,10 +1,11 @@
 package messages
 
 import (
+	"strings"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider/forms"
-	"strings"
 )
 
 // call takes in the beginning of a call.
