@@ -44,15 +44,16 @@ func (x *Exchange) offersOf(r inbound.Request, body []byte) *offered.List {
 		return o.client
 	}
 	o.isRead = true
+	plainItems := !x.readsItems()
 	switch of := r.Encoder.(type) {
 	case offered.Indexed:
-		o.client = offered.ReadIndexed(of)
+		o.client = offered.ReadIndexed(of, plainItems)
 	case offered.Form:
 		if o.client = offered.Read(body); mediaType(x.head.ContentType) == contentTypeForm {
 			o.client = offered.ReadForm(of)
 		}
 	default:
-		o.client = offered.Read(body)
+		o.client = offered.ReadUnless(body, plainItems)
 	}
 	if x.operation.Path == "" && len(x.key.Models) > 0 { // the path has the model, and the body may name another
 		if named := gjson.GetBytes(body, "model").String(); named != "" && !sameModel(named, r.Model) {
@@ -60,6 +61,13 @@ func (x *Exchange) offersOf(r inbound.Request, body []byte) *offered.List {
 		}
 	}
 	return o.client
+}
+
+// readsItems reports whether something may ask what items of the conversation bring: expressions, rules about tools,
+// rights, or money.
+func (x *Exchange) readsItems() bool {
+	c := x.config
+	return len(c.Rails)+len(c.Policies)+len(c.Caches)+len(c.RateLimits)+len(x.key.Models) > 0 || x.rulesOfKey().Budget
 }
 
 // namesOthers reports whether a request of a key for some models names others, or may. The answer to an equal request

@@ -122,14 +122,19 @@ func (m meaning) isPlain(value []byte) bool {
 
 // Read returns what a body has the vendor do, or nil if that is nothing. The body was checked: it is valid JSON
 // without duplicate names. A body that is no JSON object has nothing.
-func Read(body []byte) *List {
+func Read(body []byte) *List { return ReadUnless(body, false) }
+
+// ReadUnless is Read. Plain says that nobody asks what items of the conversation bring: then a long conversation is not
+// searched, unless something else is found.
+func ReadUnless(body []byte, plainItems bool) *List {
 	at, plain := begin(body), true
 	if at < 0 {
 		return nil
 	}
 	jsonwalk.Object(body, at, func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(body, start)
-		plain = plain && isPlain(text(body[name:nameEnd]), body[start:end])
+		m, ok := members[string(text(body[name:nameEnd]))] // without a copy
+		plain = plain && ok && (plainItems && m.does == hasItems || m.isPlain(body[start:end]))
 		return end
 	})
 	if plain { // as most are
@@ -171,15 +176,15 @@ type Indexed interface {
 	Member(i int) (name string, value []byte, ok bool)
 }
 
-// ReadIndexed is Read for a body whose members were found before.
-func ReadIndexed(o Indexed) *List {
+// ReadIndexed is ReadUnless for a body whose members were found before.
+func ReadIndexed(o Indexed, plainItems bool) *List {
 	var l *List
 	for i := 0; ; i++ {
 		name, value, ok := o.Member(i)
 		switch {
 		case !ok:
 			return l.orNil()
-		case IsPlain(name, value):
+		case plainItems && members[name].does == hasItems, IsPlain(name, value):
 			continue
 		case l == nil:
 			l = &List{}
