@@ -51,10 +51,26 @@ func Read(object []byte) Usage {
 // Usage returns what was read so far.
 func (r *Reader) Usage() Usage { return r.usage }
 
-// Feed reads a piece.
+// Feed reads a piece. Most of it is within strings and numbers, which are taken as a whole.
 func (r *Reader) Feed(piece []byte) {
-	for _, c := range piece {
-		r.Byte(c)
+	for i := 0; i < len(piece); i++ {
+		from := i
+		switch {
+		case r.text && !r.escaped:
+			for i < len(piece) && piece[i] != '"' && piece[i] != '\\' {
+				i++
+			}
+		case r.scalar:
+			for i < len(piece) && (piece[i] >= '0' && piece[i] <= '9' || piece[i] >= 'a' && piece[i] <= 'z') {
+				i++
+			}
+		}
+		if i > from {
+			r.keep(piece[from:i]...)
+		}
+		if i < len(piece) {
+			r.Byte(piece[i])
+		}
 	}
 }
 
@@ -86,11 +102,11 @@ func (r *Reader) character(c byte) {
 	r.keep(c)
 }
 
-func (r *Reader) keep(c byte) {
+func (r *Reader) keep(part ...byte) {
 	if r.length < maxToken {
-		r.token[r.length] = c
+		copy(r.token[r.length:], part)
 	}
-	r.length++
+	r.length += len(part)
 }
 
 // structure reads a byte outside of strings.
