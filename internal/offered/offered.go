@@ -124,8 +124,8 @@ func (m meaning) isPlain(value []byte) bool {
 // without duplicate names. A body that is no JSON object has nothing.
 func Read(body []byte) *List { return ReadUnless(body, false) }
 
-// ReadUnless is Read. Plain says that nobody asks what items of the conversation bring: then a long conversation is not
-// searched, unless something else is found.
+// ReadUnless is Read. PlainItems says that nobody asks what items of the conversation bring: then a long conversation
+// is not searched, unless something else is found.
 func ReadUnless(body []byte, plainItems bool) *List {
 	at, plain := begin(body), true
 	if at < 0 {
