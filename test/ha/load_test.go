@@ -30,6 +30,7 @@ const (
 
 // A load asks without end. None of its clients asks anything twice; what fails is noted.
 type load struct {
+	mayCut  int // tries of lines that a killed job service had under way, at most; each is charged
 	c       *cluster
 	key, id string          // of its own
 	ctx     context.Context // of the load

@@ -150,6 +150,7 @@ func (c *cluster) jobServiceKilled(t *testing.T, l *load) {
 		m := l.mark()
 		c.jobService.retire(p.at) // it gets no new connections: those that it refused would say nothing of batches
 		p.running.Kill()
+		l.mayCut += batchLines
 		l.pass(t)
 		p.launch(harness.Binary(t))
 		c.jobService.unretire(p.at)
