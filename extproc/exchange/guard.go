@@ -87,14 +87,13 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work,
 		x.record.RefusedBy = "guardrail " + u.Rule
 		return nil, r, u.Refusal()
 	}
-	switch {
-	case err == nil:
-	case set.Strict() || ctx.Err() != nil:
-		return nil, r, err
-	case !errors.Is(err, guard.ErrUnread): // there is no turn
-		set.Fail(x.found)
-		fallthrough
-	default:
+	if err != nil {
+		if set.Strict() || ctx.Err() != nil {
+			return nil, r, err
+		}
+		if !errors.Is(err, guard.ErrUnread) { // there is no turn
+			set.Fail(x.found)
+		}
 		return body, r, nil
 	}
 	for of, n := range looked.Findings {

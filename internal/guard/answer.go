@@ -84,6 +84,13 @@ func (a *Answer) rules() *Set {
 	return a.set
 }
 
+// walkWhole returns a walk of what is judged as a whole, also by rules that only observe.
+func (a *Answer) walkWhole() *walk {
+	w := a.walk(a.masks)
+	w.set = a.rules()
+	return w
+}
+
 // MayWait reports whether Put may wait for checkers.
 func (a *Answer) MayWait() bool { return a.checks != nil }
 
@@ -92,8 +99,7 @@ func (a *Answer) Changes() bool { return a.set != nil || a.checks != nil || !a.m
 
 // Document implements pipeline.Guard. The error says that a rule refuses the answer.
 func (a *Answer) Document(ctx context.Context, body []byte) ([]byte, error) {
-	w := a.walk(a.masks)
-	w.set = a.rules()
+	w := a.walkWhole()
 	out, err := w.document(ctx, body, spot{})
 	switch {
 	case a.Work.failure != nil:
@@ -118,8 +124,7 @@ func Refusal(rule string) *openai.Error {
 
 // text judges data of an event that are no JSON.
 func (a *Answer) text(ctx context.Context, data []byte) ([]byte, error) {
-	w := a.walk(a.masks)
-	w.set = a.rules()
+	w := a.walkWhole()
 	out, _, err := w.judge(ctx, string(data), inText, spot{})
 	switch {
 	case a.Work.failure != nil:
@@ -133,8 +138,7 @@ func (a *Answer) text(ctx context.Context, data []byte) ([]byte, error) {
 
 // Message judges a short text of an answer that stands alone, such as the message of an error.
 func (a *Answer) Message(text string) string {
-	w := a.walk(a.masks)
-	w.set = a.rules()
+	w := a.walkWhole()
 	out, _, err := w.judge(context.Background(), text, inText, spot{})
 	if a.Work.failure != nil {
 		return "Guardrails cannot judge what the provider said."

@@ -87,6 +87,21 @@ func (d *Decoder) Feed(piece []byte) {
 	d.buf = append(d.buf, piece...)
 }
 
+// Each feeds a piece, and calls take with each event that is complete. It stops at the first error, which is that of
+// take, or ErrTooLarge.
+func (d *Decoder) Each(piece []byte, take func(Event) error) error {
+	d.Feed(piece)
+	for {
+		e, ok, err := d.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := take(e); err != nil {
+			return err
+		}
+	}
+}
+
 // Next returns the next complete event. It returns false if it needs another piece.
 func (d *Decoder) Next() (Event, bool, error) {
 	if d.failed {

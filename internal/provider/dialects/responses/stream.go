@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -47,19 +48,11 @@ type openCall struct {
 
 // Decode implements provider.Stream.
 func (s *stream) Decode(piece []byte, out chat.Sink) error {
-	s.events.Feed(piece)
-	for {
-		e, ok, err := s.events.Next()
-		if err != nil {
-			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
-		}
-		if !ok {
-			return nil
-		}
-		if err := s.take(e, out); err != nil {
-			return err
-		}
+	err := s.events.Each(piece, func(e sse.Event) error { return s.take(e, out) })
+	if errors.Is(err, sse.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
+	return err
 }
 
 // Close implements provider.Stream.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -65,19 +66,11 @@ type stream struct {
 
 // Decode implements provider.Stream.
 func (s *stream) Decode(piece []byte, out chat.Sink) error {
-	s.events.Feed(piece)
-	for {
-		e, ok, err := s.events.Next()
-		if err != nil {
-			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
-		}
-		if !ok {
-			return nil
-		}
-		if err := s.take(e, out); err != nil {
-			return err
-		}
+	err := s.events.Each(piece, func(e sse.Event) error { return s.take(e, out) })
+	if errors.Is(err, sse.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
+	return err
 }
 
 // Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
