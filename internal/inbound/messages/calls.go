@@ -76,8 +76,7 @@ func blockID(id string) string {
 	if id == "" || strings.Contains(id, openai.CarriedMark) {
 		return id
 	}
-	form := forms.Form{Chars: forms.Identifier, Min: 1}
-	return form.Fit(id)
+	return forms.Block().Fit(id)
 }
 
 func (w *stream) inputDelta(text string) {

@@ -100,6 +100,9 @@ func Knows(vendor string) bool {
 // Nine is the form of ids of calls for Mistral's models, wherever they run.
 func Nine() Form { return nine }
 
+// Block is the form of ids of blocks that Anthropic's API takes back from a client.
+func Block() Form { return Form{Chars: Identifier, Min: 1} }
+
 // Takes reports whether a string has the form.
 func (f Form) Takes(s string) bool {
 	if len(s) < f.Min || f.Max > 0 && len(s) > f.Max {

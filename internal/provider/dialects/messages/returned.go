@@ -12,9 +12,6 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// plainID is the form of ids that Claude's vendors take back.
-var plainID = forms.Form{Chars: forms.Identifier, Min: 1}
-
 // A nativeMessage is a message of a client's conversation.
 type nativeMessage struct {
 	Role    string                    `json:"role"`
@@ -135,7 +132,7 @@ func returnedBlock(b jsontext.Value, by openai.Carrier) (jsontext.Value, bool) {
 	case "tool_use", "tool_result":
 		for _, name := range []string{"id", "tool_use_id"} {
 			full := root.Get(name)
-			if fit := plainID.Fit(by.Bare(full.Str)); full.Str != "" && fit != full.Str {
+			if fit := forms.Block().Fit(by.Bare(full.Str)); full.Str != "" && fit != full.Str {
 				return bytes.Replace(b, []byte(full.Raw), openai.AppendString(nil, fit), 1), true
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/forms"
 )
 
 // What a vendor of Claude would refuse in a client's own request is replaced; all else stays byte for byte.
@@ -22,7 +23,7 @@ func TestNativeRequestsThatClaudeWouldRefuse(t *testing.T) {
 		"a model that takes it": {&configv1.Capabilities{InlineSystem: &inline}, `{"role":"user","content":"u"}, {"role":"system","content":"r"}`,
 			`{"role":"user","content":"u"}, {"role":"system","content":"r"}`},
 		"an id of another vendor": {nil, `{"role":"assistant","content":[{"type":"tool_use","id":"functions.f:0","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"functions.f:0","content":"x"}]}`,
-			`{"role":"assistant","content":[{"type":"tool_use","id":"` + plainID.Fit("functions.f:0") + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + plainID.Fit("functions.f:0") + `","content":"x"}]}`},
+			`{"role":"assistant","content":[{"type":"tool_use","id":"` + forms.Block().Fit("functions.f:0") + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + forms.Block().Fit("functions.f:0") + `","content":"x"}]}`},
 		"an id in a text": {nil, `{"role":"user","content":"\"tool_use_id\":\"a.b\""}`, `{"role":"user","content":"\"tool_use_id\":\"a.b\""}`},
 	} {
 		t.Run(name, func(t *testing.T) {
