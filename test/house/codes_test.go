@@ -1,4 +1,4 @@
-package modelgate_test
+package house_test
 
 import (
 	"cmp"
