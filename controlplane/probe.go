@@ -59,9 +59,7 @@ func (p *probes) end(name string) {
 // an error of the client.
 func (s *Server) TestProvider(ctx context.Context, p *configv1.Provider) (adminapi.ProviderTest, error) {
 	if !s.probes.begin(p.GetName()) {
-		return adminapi.ProviderTest{}, &openaiapi.Error{Status: http.StatusConflict, Type: openaiapi.TypeInvalidRequest,
-			Code:    openaiapi.CodeTestRunning,
-			Message: "The provider is being tested already. Wait for that to end."}
+		return adminapi.ProviderTest{}, openaiapi.CodeTestRunning.New("The provider is being tested already. Wait for that to end.")
 	}
 	defer s.probes.end(p.GetName())
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -447,7 +447,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	}
 	if l.Error != nil {
 		add(e, "error_type", l.Error.Type)
-		add(e, "error_code", l.Error.Code)
+		add(e, "error_code", string(l.Error.Code))
 	}
 	addKnown(e, "refused_by", l.RefusedBy)
 	addKnown(e, "guards", strings.Join(l.Guards.Texts(), ", "))

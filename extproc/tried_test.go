@@ -137,7 +137,7 @@ func TestRefusedRequestsAreNotedWithinBounds(t *testing.T) {
 		ids[e.GetId()] = true
 		require.Equal(t, "cdef", e.GetKeyHint())
 		require.Equal(t, "unknown key", e.GetRefusedBy())
-		require.Equal(t, openai.CodeInvalidAPIKey, e.GetErrorCode())
+		require.Equal(t, string(openai.CodeInvalidAPIKey), e.GetErrorCode())
 		require.Zero(t, e.GetCostNanoUsd())
 		require.Empty(t, envoy.ProviderOf(e.GetProvider()))
 	}

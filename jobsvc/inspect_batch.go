@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -89,11 +88,9 @@ func find[T any](ctx context.Context, s *store.Store, kind store.Kind[T], what, 
 }
 
 func notFound(message string) error {
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-		Message: message}
+	return openai.CodeNotFound.New("%s", message)
 }
 
 func errNoBlobs() error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeJobsUnavailable,
-		Message: "The control plane cannot read the files of batches. Start it with --blobs, as the job service."}
+	return openai.CodeJobsUnavailable.New("The control plane cannot read the files of batches. Start it with --blobs, as the job service.")
 }

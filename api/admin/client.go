@@ -248,5 +248,5 @@ func ErrorOf(status int, body []byte) error {
 	if err := json.Unmarshal(body, &answer); err != nil || e.Message == "" {
 		e.Message = "The answer is not of the admin API; is this its address?"
 	}
-	return &openai.Error{Status: status, Message: e.Message, Type: e.Type, Param: e.Param, Code: e.Code}
+	return &openai.Error{Status: status, Message: e.Message, Type: e.Type, Param: e.Param, Code: openai.Code(e.Code)}
 }

@@ -59,7 +59,7 @@ func TestClientErrors(t *testing.T) {
 			e, ok := errors.AsType[*openai.Error](err)
 			require.True(t, ok)
 			require.Equal(t, tc.status, e.Status)
-			require.Equal(t, tc.code, e.Code)
+			require.Equal(t, tc.code, string(e.Code))
 			require.Contains(t, e.Message, tc.message)
 		})
 	}

@@ -43,7 +43,7 @@ func checkMembers(body []byte) error {
 		}
 	}
 	if n > maxMembers {
-		return BadRequest("", CodeObjectAboveMaxProperties,
+		return CodeObjectAboveMaxProperties.New(
 			"The JSON body of your request has too many members. Expected at most %d in all objects, but got %d instead.",
 			maxMembers, n)
 	}
@@ -51,18 +51,18 @@ func checkMembers(body []byte) error {
 }
 
 func tooManyOwnMembers() *Error {
-	return BadRequest("", CodeObjectAboveMaxProperties,
+	return CodeObjectAboveMaxProperties.New(
 		"The JSON body of your request has too many members. Expected at most %d besides those of objects in it.",
 		maxOwnMembers)
 }
 
 func tooDeep(param string) *Error {
-	return BadRequest(param, CodeInvalidValue,
+	return CodeInvalidValue.On(param,
 		"Invalid '%s': nested too deep. Expected at most %d objects and arrays within one another.", param, maxDepth)
 }
 
 func tooLong(param string, most int) *Error {
-	return BadRequest(param, CodeArrayAboveMaxLength,
+	return CodeArrayAboveMaxLength.On(param,
 		"Invalid '%s': array too long. Expected an array with maximum length %d, but got a longer one instead.", param, most)
 }
 
@@ -76,11 +76,11 @@ func (o *Object) checkSchemas(names ...string) error {
 	for _, name := range names {
 		schemas := o.Get(name)
 		if len(schemas) > maxSchemas {
-			return BadRequest(name, CodeInvalidJSONSchema,
+			return CodeInvalidJSONSchema.On(name,
 				"Invalid '%s': too long. Expected at most %d bytes, but got %d instead.", name, maxSchemas, len(schemas))
 		}
 		if n := bytes.Count(schemas, mark); n > maxReferences {
-			return BadRequest(name, CodeInvalidJSONSchema,
+			return CodeInvalidJSONSchema.On(name,
 				"Invalid schema in '%s': too many references. Expected at most %d, but got %d instead.", name, maxReferences, n)
 		}
 	}

@@ -79,7 +79,7 @@ func TestTheBoundsOfARequest(t *testing.T) {
 			require.NoError(t, parse[c.operation](c.within))
 			var e *openai.Error
 			require.ErrorAs(t, parse[c.operation](c.beyond), &e)
-			require.Equal(t, []any{400, c.param, c.code}, []any{e.Status, e.Param, e.Code})
+			require.Equal(t, []any{400, c.param, c.code}, []any{e.Status, e.Param, string(e.Code)})
 			require.Regexp(t, `\d{3}`, e.Message, "it says the bound")
 		})
 	}
@@ -112,6 +112,6 @@ func TestASeedIsAnyIntegerOf64Bits(t *testing.T) {
 			`}`))
 		var e *openai.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, [2]string{code, "seed"}, [2]string{e.Code, e.Param})
+		require.Equal(t, [2]string{code, "seed"}, [2]string{string(e.Code), e.Param})
 	}
 }

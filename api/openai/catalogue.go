@@ -4,7 +4,7 @@ package openai
 
 // An Entry explains a code to a developer who receives it.
 type Entry struct {
-	Code   string
+	Code   Code
 	Status []int    // none: it is in an object, and not the code of an answer
 	Types  []string // likewise
 	Means  string
@@ -187,7 +187,7 @@ var theLimits = []Entry{
 }
 
 var theGateway = []Entry{
-	{CodeGatewayUnavailable, []int{502, 503}, ours, "A component of the gateway is not ready or is unreachable.",
+	{CodeGatewayUnavailable, []int{503, 502}, ours, "A component of the gateway is not ready or is unreachable.",
 		"Repeat the request. An operator runs `modelgate doctor`."},
 	{CodeInternalError, []int{500}, ours, "The gateway has a fault.",
 		"Repeat the request once. If it fails again, give an operator the `x-request-id`. The log contains the cause."},
@@ -234,7 +234,7 @@ var theJobs = []Entry{
 	{CodeBatchTooLarge, []int{400}, clients, "The batch has more lines or bytes than the provider's batch API accepts.", "Split the batch."},
 	{CodeChecksumMismatch, []int{400}, clients, "The parts of the upload do not have the checksum that `md5` says.",
 		"Name the parts in their order, or send the wrong one again. The upload is still pending."},
-	{CodeConflict, []int{400, 409}, clients, "Another request changed the object at the same time.",
+	{CodeConflict, []int{409, 400}, clients, "Another request changed the object at the same time.",
 		"Repeat the request. In the dashboard: choose another name."},
 	{CodeEmptyFile, []int{400}, clients, "The file is empty. It may be the input of a batch.",
 		"Send a file with content."},

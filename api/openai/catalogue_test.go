@@ -29,8 +29,8 @@ func TestCatalogueSaysAllOfACode(t *testing.T) {
 		require.True(t, slices.IsSortedFunc(section.Entries,
 			func(a, b openai.Entry) int { return cmp.Compare(a.Code, b.Code) }), section.Title)
 		for _, e := range section.Entries {
-			require.Regexp(t, `^[^|\n]+[.]$`, e.Means, e.Code)
-			require.Regexp(t, `^[^|\n]+[.]$`, e.Do, e.Code)
+			require.Regexp(t, `^[^|\n]+[.]$`, e.Means, string(e.Code))
+			require.Regexp(t, `^[^|\n]+[.]$`, e.Do, string(e.Code))
 		}
 	}
 }

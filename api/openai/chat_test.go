@@ -137,7 +137,7 @@ func TestChatSaysWhichMemberHasTheWrongType(t *testing.T) {
 		require.ErrorAs(t, err, &e, c.body)
 		require.Equal(t, 400, e.Status)
 		require.Equal(t, c.param, e.Param, c.body)
-		require.Equal(t, "invalid_type", e.Code)
+		require.Equal(t, "invalid_type", string(e.Code))
 		require.Equal(t, "Invalid type for '"+c.param+"': got "+c.message+" instead.", e.Message)
 	}
 }
@@ -149,7 +149,7 @@ func TestADeepRequestIsRefusedOrRead(t *testing.T) {
 		_, err := openai.ParseChatRequest([]byte(deep(n)))
 		var e *openai.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, code, e.Code)
+		require.Equal(t, code, string(e.Code))
 	}
 }
 

@@ -94,7 +94,7 @@ func (r *ChatRequest) checkWhole() error {
 	logprobs := r.present("logprobs").Kind()
 	if r.present("top_logprobs") != nil && logprobs != 't' && logprobs != '0' {
 		if err := r.addDeviation("top_logprobs", func() *Error {
-			return BadRequest("top_logprobs", CodeInvalidValue,
+			return CodeInvalidValue.On("top_logprobs",
 				"The 'top_logprobs' parameter is only allowed when 'logprobs' is true.")
 		}); err != nil {
 			return err

@@ -61,12 +61,12 @@ func notJSON(err error) *Error {
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			param := pointerPath(syntactic.JSONPointer)
-			return BadRequest(param, CodeDuplicateParameter,
+			return CodeDuplicateParameter.On(param,
 				"Duplicate member '%s' in the JSON body of your request. Send each member once.", param)
 		}
-		return BadRequest("", CodeInvalidJSON,
+		return CodeInvalidJSON.New(
 			"We could not parse the JSON body of your request: %v at byte %d. Send a JSON object with content-type application/json.", syntactic.Err, syntactic.ByteOffset)
 	}
-	return BadRequest("", CodeInvalidJSON,
+	return CodeInvalidJSON.New(
 		"We could not parse the JSON body of your request. Send a JSON object with content-type application/json.")
 }

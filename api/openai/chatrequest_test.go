@@ -143,7 +143,7 @@ func TestParseChatRequestRefuses(t *testing.T) {
 			require.Equal(t, 400, e.Status)
 			require.Equal(t, openai.TypeInvalidRequest, e.Type)
 			require.Equal(t, c.param, e.Param, e.Message)
-			require.Equal(t, c.code, e.Code, e.Message)
+			require.Equal(t, c.code, string(e.Code), e.Message)
 			require.NotEmpty(t, e.Message)
 		})
 	}

@@ -25,13 +25,13 @@ func integer(low, high int64) check {
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		switch {
 		case err != nil && bytes.ContainsAny(v, ".eE"):
-			return BadRequest(param, CodeInvalidType,
+			return CodeInvalidType.On(param,
 				"Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
 		case err == nil && n < low, err != nil && v[0] == '-':
-			return BadRequest(param, CodeIntegerBelowMinValue,
+			return CodeIntegerBelowMinValue.On(param,
 				"Invalid '%s': integer below minimum value. Expected a value >= %d, but got %s instead.", param, low, v)
 		case err != nil, n > high:
-			return BadRequest(param, CodeIntegerAboveMaxValue,
+			return CodeIntegerAboveMaxValue.On(param,
 				"Invalid '%s': integer above maximum value. Expected a value <= %d, but got %s instead.", param, high, v)
 		}
 		return nil
@@ -57,10 +57,10 @@ func numberError(param string, v jsontext.Value, low, high float64) *Error {
 	case v.Kind() != '0':
 		return WrongType(param, "a decimal", v.Kind())
 	case err == nil && f < low:
-		return BadRequest(param, CodeDecimalBelowMinValue,
+		return CodeDecimalBelowMinValue.On(param,
 			"Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %s instead.", param, low, v)
 	default:
-		return BadRequest(param, CodeDecimalAboveMaxValue,
+		return CodeDecimalAboveMaxValue.On(param,
 			"Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %s instead.", param, high, v)
 	}
 }
@@ -128,17 +128,17 @@ func arrayOf(what string, want jsontext.Kind) check {
 }
 
 func missing(param string) *Error {
-	return BadRequest(param, CodeMissingRequiredParameter, "Missing required parameter: '%s'.", param)
+	return CodeMissingRequiredParameter.On(param, "Missing required parameter: '%s'.", param)
 }
 
 func emptyArray(param string) *Error {
-	return BadRequest(param, CodeEmptyArray,
+	return CodeEmptyArray.On(param,
 		"Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }
 
 // WrongType returns the 400 for a member of the wrong type.
 func WrongType(param, want string, got jsontext.Kind) *Error {
-	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected %s, but got %s instead.", param, want,
+	return CodeInvalidType.On(param, "Invalid type for '%s': expected %s, but got %s instead.", param, want,
 		kindName(got))
 }
 

@@ -49,7 +49,7 @@ func refused(t *testing.T, parse func(body []byte) error, members, param, code s
 	require.ErrorAs(t, err, &e, members)
 	require.Equal(t, 400, e.Status)
 	require.Equal(t, param, e.Param, members)
-	require.Equal(t, code, e.Code, members)
+	require.Equal(t, code, string(e.Code), members)
 }
 
 func TestCompletionRequestIsRefused(t *testing.T) {

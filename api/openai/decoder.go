@@ -29,7 +29,7 @@ func (d *decoder) err() error {
 	}
 	d.at = d.wrong
 	param := pointerPath(dec.StackPointer())
-	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': got %s instead.", param, kindName(d.peek()))
+	return CodeInvalidType.On(param, "Invalid type for '%s': got %s instead.", param, kindName(d.peek()))
 }
 
 // is reports whether the next value has the kind. It steps over any other value, which is wrong unless it is null.

@@ -79,7 +79,7 @@ func unknownWord(param, word string, known []string) *Error {
 	if last := len(known) - 1; last > 0 {
 		supported = "'" + strings.Join(known[:last], "', '") + "', and '" + known[last] + "'"
 	}
-	return BadRequest(param, CodeInvalidValue, "Invalid value: '%s'. Supported values are: %s.", word, supported)
+	return CodeInvalidValue.On(param, "Invalid value: '%s'. Supported values are: %s.", word, supported)
 }
 
 // RejectDeviations returns OpenAI's error for the first deviation that is not one of the vendor's own. The vendor's

@@ -103,7 +103,8 @@ func TestKnownMembersAreChecked(t *testing.T) {
 		_, err := openai.ParseChatRequest([]byte(c.body))
 		var e *openai.Error
 		require.ErrorAs(t, err, &e, c.body)
-		require.Equal(t, []any{400, openai.TypeInvalidRequest, c.param, c.code}, []any{e.Status, e.Type, e.Param, e.Code},
+		require.Equal(t, []any{400, openai.TypeInvalidRequest, c.param, c.code},
+			[]any{e.Status, e.Type, e.Param, string(e.Code)},
 			c.body)
 		if c.text != "" {
 			require.Equal(t, c.text, e.Message)
@@ -149,7 +150,7 @@ func TestWhatOnlyOpenAIRefusesIsJudgedLater(t *testing.T) {
 			for _, judged := range []error{r.RejectDeviations(), r.RejectDeviations("x", key+"x"), r.RejectAll()} {
 				var e *openai.Error
 				require.ErrorAs(t, judged, &e)
-				require.Equal(t, []any{400, c.param, c.code}, []any{e.Status, e.Param, e.Code}, e.Message)
+				require.Equal(t, []any{400, c.param, c.code}, []any{e.Status, e.Param, string(e.Code)}, e.Message)
 			}
 			require.NoError(t, r.RejectDeviations("x", key))
 			require.NoError(t, r.RejectDeviations("*"))
@@ -189,7 +190,7 @@ func TestNewWordsPass(t *testing.T) {
 		require.NoError(t, r.RejectDeviations())
 		var e *openai.Error
 		require.ErrorAs(t, r.RejectAll(), &e, body)
-		require.Equal(t, []any{400, param, "invalid_value"}, []any{e.Status, e.Param, e.Code})
+		require.Equal(t, []any{400, param, "invalid_value"}, []any{e.Status, e.Param, string(e.Code)})
 	}
 }
 

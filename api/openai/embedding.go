@@ -78,7 +78,7 @@ func (r *EmbeddingRequest) checkMember(c *cursor, name string) (err error) {
 	case "encoding_format":
 		format := Unquote(v)
 		if r.Base64 = format == "base64"; !r.Base64 && format != "float" {
-			err = BadRequest(name, CodeInvalidValue, "Invalid value: '%s'. Supported values are: 'float' and 'base64'.", format)
+			err = CodeInvalidValue.On(name, "Invalid value: '%s'. Supported values are: 'float' and 'base64'.", format)
 		}
 	}
 	return err
@@ -136,7 +136,7 @@ func readTokens(param string, c *cursor) ([]int64, error) {
 		}
 		n, err := strconv.ParseInt(string(c.value()), 10, 64)
 		if err != nil {
-			return nil, BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected tokens, which are integers.", param)
+			return nil, CodeInvalidType.On(param, "Invalid type for '%s': expected tokens, which are integers.", param)
 		}
 		tokens = append(tokens, n)
 	}

@@ -27,7 +27,7 @@ type Error struct {
 	Message string
 	Type    string
 	Param   string
-	Code    string
+	Code    Code
 
 	// RetryAfter, if not 0, becomes retry-after and retry-after-ms.
 	RetryAfter time.Duration
@@ -54,7 +54,7 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `,"param":`...)
 	dst = appendNullable(dst, e.Param)
 	dst = append(dst, `,"code":`...)
-	dst = appendNullable(dst, e.Code)
+	dst = appendNullable(dst, string(e.Code))
 	return append(dst, `}}`...)
 }
 
@@ -82,22 +82,35 @@ func (e *Error) Header() http.Header {
 	return h
 }
 
-// BadRequest returns a 400 about the member param of the body, a path such as messages[0].content.
-func BadRequest(param, code, format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: code,
-		Message: fmt.Sprintf(format, args...)}
+// WithStatus returns the error with another status. Few codes have several: the catalogue lists them.
+func (e *Error) WithStatus(status int) *Error {
+	e.Status = status
+	return e
+}
+
+// After returns the error with a time after which a client may try again.
+func (e *Error) After(wait time.Duration) *Error {
+	e.RetryAfter = wait
+	return e
+}
+
+// BadRequest returns a 400 without a code, about the member param of the body, a path such as messages[0].content.
+func BadRequest(param, format string, args ...any) *Error {
+	if len(args) > 0 {
+		format = fmt.Sprintf(format, args...)
+	}
+	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Message: format}
 }
 
 // ModelNotFound returns the 404 for a model that does not exist or that the key may not use, which look the same.
 func ModelNotFound(model string) *Error {
-	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeModelNotFound,
-		Message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model)}
+	return CodeModelNotFound.New("The model `%s` does not exist or you do not have access to it.", model)
 }
 
 // UnknownURL returns the 404 for an unknown path.
 func UnknownURL(method, path string) *Error {
-	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL, Message: "Invalid URL (" +
-		method + " " + path + ")"}
+	return CodeUnknownURL.New("Invalid URL (%s %s)",
+		method, path)
 }
 
 // WrongMethod returns the 405 for a method that a path does not have. The most usual method comes first.
@@ -109,37 +122,36 @@ func WrongMethod(method, path string, allowed ...string) *Error {
 
 // UnsupportedContentType returns the 415 for a body of a type that is not accepted.
 func UnsupportedContentType(got string, accepted ...string) *Error {
-	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedContentType,
-		Message: "Unsupported content type: '" + got + "'. This API method only accepts '" +
-			strings.Join(accepted, "' and '") + "' requests, but you specified the header 'Content-Type: " + got + "'."}
+	return CodeUnsupportedContentType.New("Unsupported content type: '%s'. This API method only accepts '%s' requests, but you specified the header 'Content-Type: %s'.",
+		got, strings.Join(accepted, "' and '"), got)
 }
 
 // UnsupportedContentEncoding returns the 415 for a body with a compression that is not accepted.
 func UnsupportedContentEncoding(got, taken string) *Error {
-	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedContentEncoding,
-		Message: "Unsupported content encoding: '" + got + "'. Send the body " + taken + "."}
+	return CodeUnsupportedContentEncoding.New("Unsupported content encoding: '%s'. Send the body %s.",
+		got, taken)
 }
 
 // NoBody returns the 400 for a request without a body, which must be a JSON object.
 func NoBody(needs string) *Error {
-	return BadRequest("", CodeInvalidJSON, "The request has no body. Send a JSON object%s.", needs)
+	return CodeInvalidJSON.New("The request has no body. Send a JSON object%s.", needs)
 }
 
 // InvalidForm returns the 400 for a form that cannot be read.
 func InvalidForm(why string) *Error {
-	return BadRequest("", CodeInvalidForm, "We could not read the form of your request: %s.", why)
+	return CodeInvalidForm.New("We could not read the form of your request: %s.", why)
 }
 
 // Unsupported returns the 400 for a parameter that the named provider does not support.
 func Unsupported(param, provider string) *Error {
-	return BadRequest(param, CodeUnsupportedParameter,
+	return CodeUnsupportedParameter.On(param,
 		"Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param,
 		provider)
 }
 
 // BadValue returns the 400 for a value that the provider does not support.
 func BadValue(param, format string, args ...any) *Error {
-	return BadRequest(param, CodeUnsupportedValue, format, args...)
+	return CodeUnsupportedValue.On(param, format, args...)
 }
 
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.

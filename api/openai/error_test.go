@@ -40,7 +40,7 @@ func TestError(t *testing.T) {
 }
 
 func TestErrorJSON(t *testing.T) {
-	e := openai.BadRequest("messages[0]", "", "bad \"thing\" \xff")
+	e := openai.BadRequest("messages[0]", "bad \"thing\" \xff")
 	require.JSONEq(t,
 		`{"error":{"message":"bad \"thing\" �","type":"invalid_request_error","param":"messages[0]","code":null}}`,
 		string(e.AppendJSON(nil)))

@@ -143,6 +143,6 @@ func (c *cursor) notEmpty(name string, value []byte) error {
 		return nil
 	}
 	param := c.where(name)
-	return BadRequest(param, CodeEmptyString,
+	return CodeEmptyString.On(param,
 		"Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
 }

@@ -37,7 +37,7 @@ func findField(body []byte, boundary, name string) (start, end int, err error) {
 			return 0, 0, InvalidForm("a part has no content-disposition that can be read")
 		case h.name != name:
 		case found || h.file:
-			return 0, 0, BadRequest(name, CodeDuplicateParameter, "Send '%s' once, as a field and not as a file.", name)
+			return 0, 0, CodeDuplicateParameter.On(name, "Send '%s' once, as a field and not as a file.", name)
 		case h.encoded:
 			return 0, 0, InvalidForm("its '" + name + "' has a content-transfer-encoding that changes it; send it as it is")
 		default:

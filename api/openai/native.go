@@ -73,7 +73,7 @@ func (r *NativeRequest) checkNumber() error {
 	}
 	if len(v) == 0 || len(v) > len("9007199254740991") || v[0] == '0' ||
 		bytes.ContainsFunc(v, func(c rune) bool { return c < '0' || c > '9' }) {
-		return BadRequest("n", CodeInvalidType,
+		return CodeInvalidType.On("n",
 			"Invalid type for 'n': expected a positive integer, written with digits alone.")
 	}
 	return nil

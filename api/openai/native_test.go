@@ -43,7 +43,7 @@ func TestNativeRequestIsRefused(t *testing.T) {
 		_, err := openai.ParseNativeRequest([]byte(body))
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, "%s: %v", body, err)
-		require.Equal(t, code, e.Code, body)
+		require.Equal(t, code, string(e.Code), body)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestFormRequest(t *testing.T) {
 			}
 			e, ok := errors.AsType[*openai.Error](err)
 			require.True(t, ok, "%v", err)
-			require.Equal(t, c.code, e.Code, e.Message)
+			require.Equal(t, c.code, string(e.Code), e.Message)
 		})
 	}
 }

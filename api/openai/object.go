@@ -159,12 +159,12 @@ func invalid(body []byte) error {
 		return errNoObject()
 	}
 	rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")
-	return BadRequest("", CodeInvalidJSON,
+	return CodeInvalidJSON.New(
 		"We could not parse the JSON body of your request: there is more after its end, at byte %d.", len(body)-len(rest))
 }
 
 func errNoObject() error {
-	return BadRequest("", CodeInvalidType, "The JSON body of your request must be an object.")
+	return CodeInvalidType.New("The JSON body of your request must be an object.")
 }
 
 // present returns a member's value, or nil if it is absent or null.
@@ -189,9 +189,9 @@ func (o *Object) checkModel(model string) error {
 func checkModelName(model string) error {
 	switch {
 	case strings.TrimSpace(model) == "":
-		return BadRequest("model", CodeInvalidValue, "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
+		return CodeInvalidValue.On("model", "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
 	case len(model) > maxModelName:
-		return BadRequest("model", CodeStringAboveMaxLength,
+		return CodeStringAboveMaxLength.On("model",
 			"Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(model))
 	}
 	return nil
@@ -217,7 +217,7 @@ func (o *Object) checkStreamOptions(stream bool) error {
 		return nil
 	}
 	return o.addDeviation("stream_options", func() *Error {
-		return BadRequest("stream_options", CodeInvalidValue,
+		return CodeInvalidValue.On("stream_options",
 			"The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	})
 }

@@ -74,7 +74,7 @@ func (r *RerankRequest) checkMember(c *cursor, name string) (err error) {
 		r.Model = Unquote(v)
 	case "query":
 		if r.Query = Unquote(v); r.Query == "" {
-			return BadRequest(name, CodeEmptyString,
+			return CodeEmptyString.On(name,
 				"Invalid 'query': empty string. Expected a string with minimum length 1, but got an empty string instead.")
 		}
 	case "top_n":

@@ -90,7 +90,7 @@ func checkToolChoice(param string, c *cursor) error {
 	case '"':
 		if s := c.str(); string(s) != "none" && string(s) != "auto" && string(s) != "required" {
 			return c.addDeviation(param+":"+string(s), func() *Error {
-				return BadRequest(param, CodeInvalidValue,
+				return CodeInvalidValue.On(param,
 					"Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
 			})
 		}

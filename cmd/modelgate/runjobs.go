@@ -55,8 +55,6 @@ func (g *gateway) jobsGate(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		httpapi.WriteError(w, r, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-			Code:    openai.CodeJobsUnavailable,
-			Message: "The job service, which serves files, batches and fine-tuning, is unavailable."})
+		httpapi.WriteError(w, r, openai.CodeJobsUnavailable.New("The job service, which serves files, batches and fine-tuning, is unavailable."))
 	})
 }

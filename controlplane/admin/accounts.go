@@ -3,7 +3,6 @@ package admin
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -24,10 +23,8 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 	for _, o := range objects {
 		for _, scope := range rightsOf(o) {
 			if !p.caller.MayGive(scope) {
-				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-					Code: openai.CodeInsufficientPermissions,
-					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, which you do not have.",
-						configv1.Label(o), scope)}
+				return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: %s has the scope %s, which you do not have.",
+					configv1.Label(o), scope)
 			}
 		}
 	}
@@ -68,10 +65,8 @@ func isOwn(variable string) bool {
 }
 
 func everythingFor(field, what string) error {
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-		Code: openai.CodeInsufficientPermissions, Param: field,
-		Message: "You have insufficient permissions for this operation: " + what +
-			" takes the scope *. Leave it unchanged, or give the credential again, as value."}
+	return openai.CodeInsufficientPermissions.On(field, "You have insufficient permissions for this operation: %s takes the scope *. Leave it unchanged, or give the credential again, as value.",
+		what)
 }
 
 func endpointOf(o configv1.Object) string {
@@ -169,8 +164,7 @@ func (p *plan) checkOwners() error {
 	if !slices.ContainsFunc(p.objects(nil), isOwner) || slices.ContainsFunc(p.objects(p.writes), isOwner) {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeLastOwner,
-		Message: "This is the last account with the role OWNER that can sign in. Create another one first."}
+	return openai.CodeLastOwner.New("This is the last account with the role OWNER that can sign in. Create another one first.")
 }
 
 // holderOf returns the stored object that an object inherits from. An account that somebody else takes over inherits
@@ -224,9 +218,8 @@ func (p *plan) maySet(o, stored configv1.Object) (lost string, err error) {
 		field, why = "name", "the account is of somebody else"
 	}
 	if why != "" {
-		return "", &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Param: field,
-			Code:    openai.CodeInsufficientPermissions,
-			Message: "You have insufficient permissions for this operation: " + why + "."}
+		return "", openai.CodeInsufficientPermissions.On(field, "You have insufficient permissions for this operation: %s.",
+			why)
 	}
 	if was == nil || !accounts.NewHolder(was, a) {
 		return "", nil

@@ -125,42 +125,30 @@ func clientError(err error) error {
 		return err
 	}
 	if invalid, ok := errors.AsType[configv1.Errors](err); ok {
-		return openai.BadRequest(invalid[0].Field, openai.CodeInvalidObject, "%s", invalid.Error())
+		return openai.CodeInvalidObject.On(invalid[0].Field, "%s", invalid.Error())
 	}
 	switch {
 	case errors.Is(err, configstore.ErrNotFound):
-		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-			Message: err.Error()}
+		return openai.CodeNotFound.New("%s", err.Error())
 	case errors.Is(err, configstore.ErrConflict):
-		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeConflict,
-			Message: "Other clients changed the configuration at the same time. Try again."}
+		return openai.CodeConflict.New("Other clients changed the configuration at the same time. Try again.")
 	case errors.Is(err, configstore.ErrTooLarge), errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeObjectTooLarge, Message: err.Error()}
+		return openai.CodeObjectTooLarge.New("%s", err.Error())
 	case errors.Is(err, configstore.ErrUnfinished):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-			Code: openai.CodeApplyUnfinished, RetryAfter: 10 * time.Second,
-			Message: "The changes are accepted, but etcd has not stored all of them yet. The control planes store the rest as soon as etcd allows. The changes take effect together."}, err)
+		return httpapi.WithCause(openai.CodeApplyUnfinished.New("The changes are accepted, but etcd has not stored all of them yet. The control planes store the rest as soon as etcd allows. The changes take effect together.").After(10*time.Second), err)
 	case errors.Is(err, configstore.ErrRestoring):
-		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeStoreRestoring,
-			RetryAfter: 10 * time.Second,
-			Message:    "A backup is being restored. Changes are refused until the restore is complete."}
+		return openai.CodeStoreRestoring.New("A backup is being restored. Changes are refused until the restore is complete.").After(10 * time.Second)
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer,
-			Code: openai.CodeStoreFull, RetryAfter: 10 * time.Second,
-			Message: "etcd is full: it refuses new data, but you can delete objects. The control plane frees space where it can. Run modelgate doctor to see what else to do."}, err)
+		return httpapi.WithCause(openai.CodeStoreFull.New("etcd is full: it refuses new data, but you can delete objects. The control plane frees space where it can. Run modelgate doctor to see what else to do.").After(10*time.Second), err)
 	}
 	if !fromStore(err) {
 		return err
 	}
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok && refuses(e.Code()) {
-		return httpapi.WithCause(&openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
-			Code:    openai.CodeStoreRefused,
-			Message: "The configuration store refused the request: " + e.Error() + "."}, err)
+		return httpapi.WithCause(openai.CodeStoreRefused.New("The configuration store refused the request: %s.",
+			e.Error()), err)
 	}
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code:    openai.CodeStoreUnavailable,
-		Message: "The configuration store is unreachable. Traffic continues with the last configuration."}, err)
+	return httpapi.WithCause(openai.CodeStoreUnavailable.New("The configuration store is unreachable. Traffic continues with the last configuration."), err)
 }
 
 // refuses reports whether a code of etcd's says that it was reached and would not.
@@ -179,7 +167,7 @@ func fromStore(err error) bool {
 }
 
 func badQuery(err error) error {
-	return openai.BadRequest("", openai.CodeInvalidValue, "The query of the URL is malformed: %v.", err)
+	return openai.CodeInvalidValue.New("The query of the URL is malformed: %v.", err)
 }
 
 var errNoLedger = errors.New("this control plane has no ledger")
@@ -189,11 +177,9 @@ func ledgerError(err error) error {
 	if _, ok := errors.AsType[*openai.Error](err); ok {
 		return err
 	}
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code:    openai.CodeLedgerUnavailable,
-		Message: "The ledger is unreachable. Traffic continues, and usage is not lost."}, err)
+	return httpapi.WithCause(openai.CodeLedgerUnavailable.New("The ledger is unreachable. Traffic continues, and usage is not lost."), err)
 }
 
 func givenTwice(parameter string) error {
-	return openai.BadRequest(parameter, openai.CodeInvalidValue, "The parameter %s may be given only once.", parameter)
+	return openai.CodeInvalidValue.On(parameter, "The parameter %s may be given only once.", parameter)
 }

@@ -24,8 +24,7 @@ type Alerts interface {
 func (s *server) withAlerts(f httpapi.HandlerFunc) httpapi.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.config.Alerts == nil {
-			return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-				Message: "This control plane has no alerts."}
+			return openai.CodeNotFound.New("This control plane has no alerts.")
 		}
 		return f(w, r)
 	}

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -31,9 +30,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(docs) > maxObjects {
-		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeObjectTooLarge,
-			Message: fmt.Sprintf("An apply accepts at most %d objects. This one has %d.", maxObjects, len(docs))}
+		return openai.CodeObjectTooLarge.New("An apply accepts at most %d objects. This one has %d.", maxObjects, len(docs))
 	}
 	if len(docs) == 0 {
 		if err := needs(r.Context(), ConfigWrite); err != nil {

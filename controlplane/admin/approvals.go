@@ -46,8 +46,7 @@ func (p Principal) decides(w *waiting) error {
 	default:
 		return nil
 	}
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-		Code: openai.CodeInsufficientPermissions, Message: message}
+	return openai.CodeInsufficientPermissions.New("%s", message)
 }
 
 // approvals lists the changes that wait.
@@ -232,8 +231,7 @@ func (p *plan) fits(w *waiting, asker []ref) error {
 }
 
 func void(format string, args ...any) error {
-	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeApprovalVoid,
-		Message: fmt.Sprintf(format, args...)}
+	return openai.CodeApprovalVoid.New(format, args...)
 }
 
 // errDecided is the error of whoever decides after somebody else, or err where that is another one.
@@ -251,7 +249,7 @@ func (s *server) reject(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(asked.Reason) > maxReason {
-		return openai.BadRequest("reason", openai.CodeInvalidValue, "The member reason may have at most %d bytes.", maxReason)
+		return openai.CodeInvalidValue.On("reason", "The member reason may have at most %d bytes.", maxReason)
 	}
 	found, err := s.visibleWaiting(r)
 	if err != nil {
@@ -279,9 +277,7 @@ func (s *server) withdraw(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, _ := PrincipalOf(r.Context())
 	if !found.of(p) {
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInsufficientPermissions,
-			Message: "Only who has asked for a change withdraws it. To end the change of somebody else, reject it."}
+		return openai.CodeInsufficientPermissions.New("Only who has asked for a change withdraws it. To end the change of somebody else, reject it.")
 	}
 	if err := s.end(r.Context(), found, found.entry(r.Context(), actionWithdraw, found.says())); err != nil {
 		return errDecided(err)

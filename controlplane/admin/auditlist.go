@@ -26,14 +26,14 @@ func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, own := range []string{filterTenant, filterAs} {
 		if asked.Filters[own] != "" {
-			return openai.BadRequest(own, openai.CodeUnknownParameter, "Unknown parameter: '%s'.", own)
+			return openai.CodeUnknownParameter.On(own, "Unknown parameter: '%s'.", own)
 		}
 	}
 	of := Tenant{asked.Filters["organization"], asked.Filters["project"]}
 	delete(asked.Filters, "organization")
 	delete(asked.Filters, "project")
 	if of.Organization == "" && of.Project != "" {
-		return openai.BadRequest("organization", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("organization",
 			"A project needs its organization: two organizations may have projects of one name.")
 	}
 	if caller, _ := PrincipalOf(r.Context()); !caller.Tenant.IsAll() {
@@ -163,7 +163,7 @@ const maxUnix = 253370764800
 func unixOf(name, value string) (time.Time, error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > maxUnix {
-		return time.Time{}, openai.BadRequest(name, openai.CodeInvalidValue,
+		return time.Time{}, openai.CodeInvalidValue.On(name,
 			"The parameter %s must be a time in Unix seconds.", name)
 	}
 	return time.Unix(n, 0).UTC(), nil

@@ -71,17 +71,14 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // errSignedOut is the error of a command line whose session has ended.
-var errSignedOut = &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-	Code: openai.CodeInvalidAdminToken, Message: "Your sign-in has ended. Sign in again with: modelgate login"}
+var errSignedOut = openai.CodeInvalidAdminToken.New("Your sign-in has ended. Sign in again with: modelgate login")
 
 // principal returns whose token a request has. An address from which too many wrong tokens came has to wait, whatever
 // it sends.
 func (s *server) principal(r *http.Request) (Principal, error) {
 	address := addressOf(r)
 	if wait := s.guesses.wait(address); wait > 0 {
-		return Principal{}, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
-			Message: "Your address sent too many wrong tokens. Wait before you try again."}
+		return Principal{}, openai.CodeTooManyFailedAttempts.New("Your address sent too many wrong tokens. Wait before you try again.").After(wait)
 	}
 	token, given := auth.FromHeader(r.Header.Get("Authorization"))
 	// Hashes have one length, so that the time taken says nothing about the token's.
@@ -102,9 +99,7 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 			return Principal{}, errSignedOut
 		}
 	}
-	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-		Code:    openai.CodeInvalidAdminToken,
-		Message: "Send an admin token in an Authorization header using Bearer auth. One is in the file admin-token of the gateway's data directory."}
+	return Principal{}, openai.CodeInvalidAdminToken.New("Send an admin token in an Authorization header using Bearer auth. One is in the file admin-token of the gateway's data directory.")
 }
 
 // ofBearer returns the principal of a token, or of the session of a command line. The error is ErrNotFound where there

@@ -27,7 +27,7 @@ func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
 	}
 	n, err := strconv.Atoi(values[0])
 	if err != nil || len(values) > 1 || n < 0 || n > int(adminapi.MaxWait/time.Second) {
-		return 0, true, openai.BadRequest("wait", openai.CodeInvalidValue,
+		return 0, true, openai.CodeInvalidValue.On("wait",
 			"The parameter wait must be a number of seconds between 0 and %d. It may be given only once.", int(adminapi.MaxWait/time.Second))
 	}
 	return time.Duration(n) * time.Second, true, nil

@@ -87,7 +87,7 @@ func (s *server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 func (s *server) batchFile(w http.ResponseWriter, r *http.Request) error {
 	id, which := r.PathValue("id"), r.PathValue("which")
 	if which != "input" && which != "output" && which != "error" {
-		return openai.BadRequest("which", openai.CodeInvalidValue, "The file %.64q is unknown. Give input, output or error.",
+		return openai.CodeInvalidValue.On("which", "The file %.64q is unknown. Give input, output or error.",
 			which)
 	}
 	found, err := s.findBatch(r)

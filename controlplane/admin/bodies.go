@@ -59,13 +59,11 @@ func bodyOf(b *ledgerv1.KeptBody) adminapi.Body {
 }
 
 func noBodies() error {
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-		Message: "No bodies of this exchange are kept. They may not have been in the share that is kept, or they have expired."}
+	return openai.CodeNotFound.New("No bodies of this exchange are kept. They may not have been in the share that is kept, or they have expired.")
 }
 
 func bodiesError(err error) error {
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code: openai.CodeBodiesUnavailable, Message: "The kept bodies are unreachable. Try again."}, err)
+	return httpapi.WithCause(openai.CodeBodiesUnavailable.New("The kept bodies are unreachable. Try again."), err)
 }
 
 // deleteBodiesOf erases the bodies of one exchange.
@@ -84,7 +82,7 @@ func (s *server) deleteBodies(w http.ResponseWriter, r *http.Request) error {
 		to := map[string]*string{"key": &q.Key, "organization": &q.Organization, "project": &q.Project}[name]
 		switch {
 		case to == nil:
-			return openai.BadRequest(name, openai.CodeInvalidValue,
+			return openai.CodeInvalidValue.On(name,
 				"The parameter %.64q is unknown. Give key, or organization and project.", name)
 		case len(values) != 1:
 			return givenTwice(name)
@@ -93,10 +91,10 @@ func (s *server) deleteBodies(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case q == (ledger.BodiesQuery{}):
-		return openai.BadRequest("key", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("key",
 			"Say whose bodies are to be deleted: key, or organization, or organization and project.")
 	case q.Project != "" && q.Organization == "":
-		return openai.BadRequest("organization", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("organization",
 			"A project needs its organization: two organizations may have projects of one name.")
 	}
 	return s.erase(w, r, query.Encode(), q)

@@ -22,7 +22,7 @@ func (s *server) eraseUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if asked.User == "" || len(asked.User) > maxUser {
-		return openai.BadRequest("user", openai.CodeInvalidValue, "The member user must be a text of 1 to %d bytes.", maxUser)
+		return openai.CodeInvalidValue.On("user", "The member user must be a text of 1 to %d bytes.", maxUser)
 	}
 	ctx := r.Context()
 	dryRun, err := boolOf(r, "dry_run")

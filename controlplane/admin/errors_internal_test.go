@@ -21,7 +21,7 @@ func TestErrorsOfTheStoreAreToldAsWhatTheyAre(t *testing.T) {
 		status int
 		code   string
 	}{
-		"full":                {rpctypes.ErrNoSpace, http.StatusInsufficientStorage, openai.CodeStoreFull},
+		"full":                {rpctypes.ErrNoSpace, http.StatusInsufficientStorage, string(openai.CodeStoreFull)},
 		"too large for etcd":  {rpctypes.ErrRequestTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
 		"too large an object": {configstore.ErrTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
 		"too many operations": {rpctypes.ErrTooManyOps, http.StatusBadGateway, "store_refused"},
@@ -39,7 +39,7 @@ func TestErrorsOfTheStoreAreToldAsWhatTheyAre(t *testing.T) {
 			told, ok := errors.AsType[*openai.Error](clientError(fmt.Errorf("apply 3 changes: %w", c.err)))
 			require.True(t, ok)
 			require.Equal(t, c.status, told.Status)
-			require.Equal(t, c.code, told.Code)
+			require.Equal(t, c.code, string(told.Code))
 		})
 	}
 }

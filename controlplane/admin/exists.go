@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -86,9 +85,8 @@ func (s *server) checkEmpty(ctx context.Context, of ref) error {
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
-		Message: fmt.Sprintf(
-			"%s %s still has keys, such as %s. Without it, no limits and budgets would apply to them. Revoke the keys or move them first.", of.kind.Name, of.name, keys[0].Name)}
+	return openai.CodeInUse.New(
+		"%s %s still has keys, such as %s. Without it, no limits and budgets would apply to them. Revoke the keys or move them first.", of.kind.Name, of.name, keys[0].Name)
 }
 
 // checkLeft refuses to delete an organization or a project within which an object still gives rights, or has jobs
@@ -106,9 +104,8 @@ func (p *plan) checkLeft() error {
 		organization, project := splitProject(c.Name)
 		for _, o := range p.objects(p.writes) {
 			if reachesInto(o, Tenant{organization, project}) {
-				return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
-					Message: fmt.Sprintf("%s still reaches into %s %s, and into another one that has its name later. Change or delete it first.",
-						configv1.Label(o), c.Kind.Name, c.Name)}
+				return openai.CodeInUse.New("%s still reaches into %s %s, and into another one that has its name later. Change or delete it first.",
+					configv1.Label(o), c.Kind.Name, c.Name)
 			}
 		}
 	}

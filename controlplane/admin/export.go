@@ -82,7 +82,7 @@ func pruneOf(r *http.Request) (string, error) {
 	case values[0] == adminapi.PruneSome, values[0] == adminapi.PruneAll:
 		return values[0], needs(r.Context(), ConfigWrite)
 	}
-	return "", openai.BadRequest("prune", openai.CodeInvalidValue, "The parameter prune must be true, all or false.")
+	return "", openai.CodeInvalidValue.On("prune", "The parameter prune must be true, all or false.")
 }
 
 // prune plans to delete what files describe and the plan does not name.
@@ -118,7 +118,7 @@ func (p *plan) prune(ctx context.Context, how string) error {
 		}
 	}
 	if len(emptied) > 0 {
-		return openai.BadRequest("prune", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("prune",
 			"This would delete every object of the kind %s. If you want that, use prune=all (--yes).",
 			strings.Join(emptied, ", "))
 	}

@@ -89,8 +89,8 @@ func writeVersion(w http.ResponseWriter, of ref, v adminapi.Version) error {
 func versioned(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
 	of, err := objectOf(r, scope)
 	if err == nil && !hasVersions(of.kind) {
-		err = &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-			Message: "No versions of a " + of.kind.Name + " are kept: rights that were taken away must not come back."}
+		err = openai.CodeNotFound.New("No versions of a %s are kept: rights that were taken away must not come back.",
+			of.kind.Name)
 	}
 	return of, err
 }
@@ -102,7 +102,7 @@ func revisionOf(r *http.Request, name string, required bool) (int64, error) {
 	}
 	n, err := strconv.ParseInt(given, 10, 64)
 	if err != nil || n < 1 {
-		return 0, openai.BadRequest(name, openai.CodeInvalidValue, "The parameter %s must be a revision of the history.", name)
+		return 0, openai.CodeInvalidValue.On(name, "The parameter %s must be a revision of the history.", name)
 	}
 	return n, nil
 }
@@ -124,8 +124,7 @@ func (s *server) version(r *http.Request, now epoch, of ref) (adminapi.Version, 
 }
 
 func notKept(of ref, revision int64) error {
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-		Message: fmt.Sprintf("The history has no %s %s at revision %d.", of.kind.Name, of.name, revision)}
+	return openai.CodeNotFound.New("The history has no %s %s at revision %d.", of.kind.Name, of.name, revision)
 }
 
 // rollbackOne makes an object what it was.
@@ -159,7 +158,7 @@ func (s *server) rollbackAll(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if revision < now.began-1 {
-		return openai.BadRequest("revision", openai.CodeInvalidValue, "The history begins at revision %d.", now.began-1)
+		return openai.CodeInvalidValue.On("revision", "The history begins at revision %d.", now.began-1)
 	}
 	at, after, err := s.config.Audit.versions.VersionsSince(r.Context(), now.name, revision)
 	if err != nil {
@@ -177,7 +176,7 @@ func (s *server) rollbackAll(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if !v.Created {
-			return openai.BadRequest("revision", openai.CodeInvalidValue,
+			return openai.CodeInvalidValue.On("revision",
 				"The history does not keep what %s %s was at revision %d. Choose a later revision.", v.Kind, v.Name, revision)
 		}
 		v.Deleted, v.Document = true, nil // there was none

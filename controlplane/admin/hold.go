@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -62,9 +61,8 @@ func (s *server) hold(ctx context.Context, c change, p *plan) error {
 	}
 	if err := p.checkSet(); err != nil {
 		h := p.held[0]
-		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeApprovalNeeded,
-			Message: fmt.Sprintf("%s %s needs a second person's approval (%s), and the rest of the change depends on it: %v. Send it alone first, and the rest when it is approved.",
-				h.Kind.Name, h.Name, strings.Join(h.rules(), ", "), err)}
+		return openai.CodeApprovalNeeded.New("%s %s needs a second person's approval (%s), and the rest of the change depends on it: %v. Send it alone first, and the rest when it is approved.",
+			h.Kind.Name, h.Name, strings.Join(h.rules(), ", "), err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func chosen(k *configv1.Key, now time.Time) error {
 func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 	o.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		if !slices.Contains(fields, fd.Name()) {
-			err = openai.BadRequest(string(fd.Name()), openai.CodeInvalidValue, "The member %s cannot be set. Leave it out.",
+			err = openai.CodeInvalidValue.On(string(fd.Name()), "The member %s cannot be set. Leave it out.",
 				fd.Name())
 		}
 		return err == nil
@@ -83,9 +83,9 @@ func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 func named(displayName string, expires *timestamppb.Timestamp, now time.Time) error {
 	switch {
 	case displayName == "":
-		return openai.BadRequest("display_name", openai.CodeMissing, "The member display_name is required.")
+		return openai.CodeMissing.On("display_name", "The member display_name is required.")
 	case expires != nil && !expires.AsTime().After(now):
-		return openai.BadRequest("expires_at", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("expires_at",
 			"The member expires_at must be in the future.")
 	}
 	return nil
@@ -98,7 +98,7 @@ func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if asked.Grace < 0 || asked.Grace > int64(maxGrace/time.Second) {
-		return openai.BadRequest("grace_seconds", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("grace_seconds",
 			"The parameter grace_seconds must be between 0 and %d.", int64(maxGrace/time.Second))
 	}
 	dryRun, err := boolOf(r, "dry_run")
@@ -146,7 +146,7 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		return openai.BadRequest("", openai.CodeInvalidJSON,
+		return openai.CodeInvalidJSON.New(
 			"The body of your request is not a valid JSON object for this operation: %v.", err)
 	}
 	return nil

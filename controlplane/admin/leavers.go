@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -35,10 +34,9 @@ func (s *server) asMaker(ctx context.Context, token Principal) (Principal, error
 	if token.Scopes = ofMaker(token.Tenant, token.Scopes, maker); len(token.Scopes) > 0 {
 		return token, nil
 	}
-	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-		Code: openai.CodeInvalidAdminToken, Message: fmt.Sprintf(
-			"The token has ended with the account that made it: %s. Ask for a token that somebody else makes.",
-			goneWhy(token.Maker, maker))}
+	return Principal{}, openai.CodeInvalidAdminToken.New(
+		"The token has ended with the account that made it: %s. Ask for a token that somebody else makes.",
+		goneWhy(token.Maker, maker))
 }
 
 // ofMaker returns those of a token's scopes that its maker, who may be nil, can give in the tenant of the token.
@@ -317,10 +315,9 @@ func (p *plan) checkKeyOwners() error {
 		}
 		owner := p.before.Find(accountKind(), k.GetOwner())
 		if owner == nil || !accounts.MayOwn(asAccount(owner.Object), k) {
-			return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-				Code: openai.CodeInsufficientPermissions, Message: fmt.Sprintf(
-					"The key would be of %s, who cannot have it: the account is deleted or disabled, or has no right to make keys there.",
-					k.GetOwner())}
+			return openai.CodeInsufficientPermissions.New(
+				"The key would be of %s, who cannot have it: the account is deleted or disabled, or has no right to make keys there.",
+				k.GetOwner())
 		}
 		p.demands = append(p.demands, configstore.Unchanged(*owner))
 	}

@@ -93,13 +93,13 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 		case "limit":
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > maxPage {
-				return o, openai.BadRequest("limit", openai.CodeInvalidValue,
+				return o, openai.CodeInvalidValue.On("limit",
 					"The parameter limit must be a number between 1 and %d.", maxPage)
 			}
 			o.Limit = n
 		case "disabled":
 			if value != "true" && value != "false" {
-				return o, openai.BadRequest(name, openai.CodeInvalidValue, "The parameter disabled must be true or false.")
+				return o, openai.CodeInvalidValue.On(name, "The parameter disabled must be true or false.")
 			}
 			o.Filters[name] = value
 		case "start", "end":
@@ -112,7 +112,7 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 		}
 	}
 	if strings.ContainsFunc(o.After+o.Query, func(c rune) bool { return c < ' ' }) {
-		return o, openai.BadRequest("", openai.CodeInvalidValue,
+		return o, openai.CodeInvalidValue.New(
 			"The parameters after and q must not contain control characters.")
 	}
 	return o, nil

@@ -21,10 +21,8 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 			return k, nil
 		}
 	}
-	return configv1.Kind{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
-		Code: openai.CodeUnknownKind,
-		Message: "This kind of object does not exist. The kinds are the paths of " + configv1.KindNames() +
-			", in the plural and in lower case."}
+	return configv1.Kind{}, openai.CodeUnknownKind.New("This kind of object does not exist. The kinds are the paths of %s, in the plural and in lower case.",
+		configv1.KindNames())
 }
 
 // objectOf returns the object that a path is about, for a caller who has the scope for it.
@@ -37,9 +35,7 @@ func objectOf(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
 		return ref{}, err
 	}
 	if r.PathValue("name") == "" {
-		return ref{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeUnknownURL,
-			Message: "The path must end with the name of the object."}
+		return ref{}, openai.CodeUnknownURL.New("The path must end with the name of the object.")
 	}
 	return ref{kind, r.PathValue("name")}, nil
 }
@@ -84,9 +80,8 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 			return notForTenant(p.caller.Tenant)
 		}
 		if p.before.Find(kind, of.name) != nil {
-			return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeAlreadyExists,
-				Param:   "name",
-				Message: kind.Name + " " + of.name + " already exists. Replace it with PUT, or choose another name."}
+			return openai.CodeAlreadyExists.On("name", "%s %s already exists. Replace it with PUT, or choose another name.",
+				kind.Name, of.name)
 		}
 		return p.put(object)
 	})
@@ -102,7 +97,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if object.GetName() != of.name {
-		return openai.BadRequest("name", openai.CodeInvalidObject, "The object's name must be the name in the path, %q.",
+		return openai.CodeInvalidObject.On("name", "The object's name must be the name in the path, %q.",
 			of.name)
 	}
 	c := change{refs: []ref{of}}
@@ -189,15 +184,12 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
 
 // precondition checks If-Match and If-None-Match (RFC 9110, section 13.1) against what is stored, which may be nil.
 func precondition(r *http.Request, stored *configstore.Entry) error {
-	failed := &openai.Error{Status: http.StatusPreconditionFailed, Type: openai.TypeInvalidRequest,
-		Code: openai.CodePreconditionFailed}
 	if want := r.Header.Get("If-Match"); want != "" && !matches(want, stored) {
-		failed.Message = "If-Match does not match the object: it was changed or deleted. Read it again."
-		return failed
+		return openai.CodePreconditionFailed.New(
+			"If-Match does not match the object: it was changed or deleted. Read it again.")
 	}
 	if not := r.Header.Get("If-None-Match"); not != "" && matches(not, stored) {
-		failed.Message = "The object already exists, which If-None-Match does not allow."
-		return failed
+		return openai.CodePreconditionFailed.New("The object already exists, which If-None-Match does not allow.")
 	}
 	return nil
 }

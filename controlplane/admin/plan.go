@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -205,8 +204,8 @@ func (p *plan) checkSet() error {
 	if slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil }) {
 		return errs
 	}
-	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
-		Message: "The object is still in use: " + errs.Error()}
+	return openai.CodeInUse.New("The object is still in use: %s",
+		errs.Error())
 }
 
 // objects returns the configuration with the writes laid over it.

@@ -71,9 +71,7 @@ func (s *server) tryInTurn(ctx context.Context, turn *turns.Turn) error {
 	p, _ := PrincipalOf(ctx)
 	err := turn.Take(ctx, s.trials, cmp.Or(p.Tenant.Organization, p.Name))
 	if errors.Is(err, turns.ErrMany) {
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code:    openai.CodeRateLimitExceeded,
-			Message: "Too many trials of policies are running. Try again when they are complete.", RetryAfter: 10 * time.Second}
+		return openai.CodeRateLimitExceeded.New("Too many trials of policies are running. Try again when they are complete.").After(10 * time.Second)
 	}
 	return err
 }
@@ -96,7 +94,7 @@ func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request, piece fun
 	for _, d := range docs {
 		p, ok := d.Object.(*configv1.Policy)
 		if !ok {
-			return nil, openai.BadRequest("", openai.CodeInvalidValue, "Only policies can be tried, not %s.",
+			return nil, openai.CodeInvalidValue.New("Only policies can be tried, not %s.",
 				configv1.Label(d.Object))
 		}
 		if rules += len(p.GetRules()); rules > maxTrialRules {
@@ -132,7 +130,7 @@ func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request, piece fun
 	case rules > maxTrialRules:
 		return nil, tooManyRules()
 	case rules == 0:
-		return nil, openai.BadRequest("", openai.CodeInvalidValue,
+		return nil, openai.CodeInvalidValue.New(
 			"There is no policy to try: send some, or store one that is not disabled.")
 	}
 	slices.SortStableFunc(all, func(a, b *configv1.Policy) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -140,7 +138,7 @@ func (s *server) triedPolicies(w http.ResponseWriter, r *http.Request, piece fun
 }
 
 func tooManyRules() error {
-	return openai.BadRequest("", openai.CodeInvalidValue, "At most %d rules can be tried at once.", maxTrialRules)
+	return openai.CodeInvalidValue.New("At most %d rules can be tried at once.", maxTrialRules)
 }
 
 // judge has a trial judge the requests that are asked for, newest first, until the time is over. It calls piece before

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -36,9 +35,8 @@ func takeTurn(ctx context.Context, of *turns.Turns, what string) (leave func(), 
 	var turn turns.Turn
 	err = turn.Take(ctx, of, p.queue())
 	if errors.Is(err, turns.ErrMany) || errors.Is(err, context.DeadlineExceeded) {
-		err = &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code:    openai.CodeRateLimitExceeded,
-			Message: "Too many " + what + " at the same time. Try again when they are complete.", RetryAfter: 10 * time.Second}
+		err = openai.CodeRateLimitExceeded.New("Too many %s at the same time. Try again when they are complete.",
+			what).After(10 * time.Second)
 	}
 	return turn.Release, err
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -52,7 +51,7 @@ func (s *server) searchOf(r *http.Request) (adminapi.ListOptions, error) {
 		delete(asked.Filters, read)
 	}
 	if asked.Filters["keys"] != "" {
-		return asked, openai.BadRequest("keys", openai.CodeUnknownParameter, "Unknown parameter: 'keys'.")
+		return asked, openai.CodeUnknownParameter.On("keys", "Unknown parameter: 'keys'.")
 	}
 	if len(words) == 0 {
 		return asked, nil
@@ -64,7 +63,7 @@ func (s *server) searchOf(r *http.Request) (adminapi.ListOptions, error) {
 			continue
 		}
 		if ids = append(ids, key.name); len(ids) > maxNamed {
-			return asked, openai.BadRequest("key_name", openai.CodeInvalidValue,
+			return asked, openai.CodeInvalidValue.On("key_name",
 				"More than %d keys match 'key_name'. Give more of the name.", maxNamed)
 		}
 	}
@@ -110,8 +109,7 @@ func (s *server) request(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return ledgerError(err)
 	case !found || !seesTenant(r.Context(), e.Organization, e.Project):
-		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
-			Message: fmt.Sprintf("There is no exchange %q in the request log.", r.PathValue("id"))}
+		return openai.CodeNotFound.New("There is no exchange %q in the request log.", r.PathValue("id"))
 	}
 	e.KeyName = s.keyName(e.Key)
 	if e.Cost, err = s.costOf(r.Context(), &e); err != nil {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -177,9 +176,7 @@ func needs(ctx context.Context, scope Scope) error {
 	if p, _ := PrincipalOf(ctx); p.May(scope) {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-		Code:    openai.CodeInsufficientPermissions,
-		Message: fmt.Sprintf("You have insufficient permissions for this operation. Missing scopes: %s.", scope)}
+	return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation. Missing scopes: %s.", scope)
 }
 
 // needsKind is needs of a scope for objects of a kind.

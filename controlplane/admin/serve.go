@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"net/http"
 	"path"
 	"slices"
@@ -91,8 +90,7 @@ func refused(routes []route) map[string]string {
 func notAllowed(allowed string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
-		httpapi.WriteError(w, r, &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeMethodNotSupported,
-			Message: fmt.Sprintf("Not allowed to %s on %s. Allowed: %s.", r.Method, r.URL.Path, allowed)})
+		httpapi.WriteError(w, r, openai.CodeMethodNotSupported.New("Not allowed to %s on %s. Allowed: %s.", r.Method,
+			r.URL.Path, allowed))
 	})
 }

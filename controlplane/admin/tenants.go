@@ -121,9 +121,7 @@ func (t tenantRule) within(r *http.Request, p Principal) (*http.Request, error) 
 }
 
 func notForTenant(t Tenant) error {
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-		Code:    openai.CodeInsufficientPermissions,
-		Message: fmt.Sprintf("You have insufficient permissions for this operation: your rights are within %s.", t)}
+	return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: your rights are within %s.", t)
 }
 
 // tenantKind reports whether a scope for objects of a kind is of use within a tenant: they can be the tenant's. Its
@@ -227,9 +225,7 @@ func asKey(o configv1.Object) *configv1.Key {
 func (p *plan) mayTouchKey(object, stored *configv1.Key) error {
 	c := p.caller
 	if c.OwnKeys && stored != nil && stored.GetOwner() != c.Name {
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInsufficientPermissions,
-			Message: "You have insufficient permissions for this operation: a member changes only their own keys."}
+		return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: a member changes only their own keys.")
 	}
 	if object == nil {
 		return nil
@@ -304,10 +300,8 @@ func (p *plan) mayTouchAccount(object, stored configv1.Object) error {
 		})
 		if outside || a.GetRole() != configv1.Role_ROLE_UNSPECIFIED || a.GetReadBodies() || a.GetBreakGlass() ||
 			a.GetProvisioning() != nil {
-			return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-				Code: openai.CodeInsufficientPermissions,
-				Message: fmt.Sprintf("You have insufficient permissions for this operation: the account %s has rights outside %s.",
-					a.GetName(), p.caller.Tenant)}
+			return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: the account %s has rights outside %s.",
+				a.GetName(), p.caller.Tenant)
 		}
 	}
 	if was := asAccount(stored); object == nil && was.GetDisabled() && was.GetIdentity() != nil {
@@ -320,16 +314,13 @@ func (p *plan) mayTouchAccount(object, stored configv1.Object) error {
 }
 
 func operatorsOnly(field string, t Tenant) error {
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Param: field,
-		Code: openai.CodeInsufficientPermissions,
-		Message: fmt.Sprintf("You have insufficient permissions for this operation: only an operator of the gateway changes %s; your rights are within %s.",
-			field, t)}
+	return openai.CodeInsufficientPermissions.On(field, "You have insufficient permissions for this operation: only an operator of the gateway changes %s; your rights are within %s.",
+		field, t)
 }
 
 func tooMany(what string) error {
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-		Code:    openai.CodeInsufficientPermissions,
-		Message: "You have as many " + what + " as you may make. Delete one, or ask an operator of the gateway."}
+	return openai.CodeInsufficientPermissions.New("You have as many %s as you may make. Delete one, or ask an operator of the gateway.",
+		what)
 }
 
 // seesTenant reports whether what is of an organization and a project is the caller's to see.

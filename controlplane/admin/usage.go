@@ -133,7 +133,7 @@ func exportOf(r *http.Request) (query url.Values, csv bool, err error) {
 	case len(format) > 1:
 		return nil, false, givenTwice("format")
 	case len(format) == 1 && format[0] != "csv" && format[0] != "json":
-		return nil, false, openai.BadRequest("format", openai.CodeInvalidValue, "The parameter format must be json or csv.")
+		return nil, false, openai.CodeInvalidValue.On("format", "The parameter format must be json or csv.")
 	}
 	media, _, _ := strings.Cut(r.Header.Get("Accept"), ";")
 	media, _, _ = strings.Cut(media, ",")

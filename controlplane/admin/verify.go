@@ -39,7 +39,7 @@ func (s *server) verifyAudit(w http.ResponseWriter, r *http.Request) error {
 	}
 	noted = append(noted, "")
 	if len(noted[0]) > maxText {
-		return openai.BadRequest("head", openai.CodeInvalidValue, "The parameter head must be a hash.")
+		return openai.CodeInvalidValue.On("head", "The parameter head must be a hash.")
 	}
 	leave, err := s.export(r.Context())
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -222,10 +221,9 @@ func (p *plan) asked(h held) (*waiting, error) {
 		return nil, err
 	}
 	if len(document) > maxWaitingBytes {
-		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeObjectTooLarge, Message: fmt.Sprintf(
-				"%s %s waits for approval (%s), for which it may have at most %d bytes. It has %d.", h.Kind.Name, h.Name,
-				strings.Join(h.rules(), ", "), maxWaitingBytes, len(document))}
+		return nil, openai.CodeObjectTooLarge.New(
+			"%s %s waits for approval (%s), for which it may have at most %d bytes. It has %d.", h.Kind.Name, h.Name,
+			strings.Join(h.rules(), ", "), maxWaitingBytes, len(document))
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	w := &waiting{Person: p.caller.person(), ByToken: p.caller.Role == roleToken,
@@ -291,9 +289,7 @@ func (r *room) leave() { r.all, r.own, r.within = r.all+1, r.own+1, r.within+1 }
 func (r *room) enter() error {
 	r.all, r.own, r.within = r.all-1, r.own-1, r.within-1
 	if r.all < 0 || r.own < 0 || r.within < 0 {
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInsufficientPermissions,
-			Message: "Too many changes wait for approval. Have them decided, or withdraw some."}
+		return openai.CodeInsufficientPermissions.New("Too many changes wait for approval. Have them decided, or withdraw some.")
 	}
 	return nil
 }

@@ -217,5 +217,5 @@ func boolOf(r *http.Request, name string) (bool, error) {
 	case values[0] == "true":
 		return true, nil
 	}
-	return false, openai.BadRequest(name, openai.CodeInvalidValue, "The parameter %s must be true or false.", name)
+	return false, openai.CodeInvalidValue.On(name, "The parameter %s must be true or false.", name)
 }

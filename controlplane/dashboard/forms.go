@@ -35,7 +35,7 @@ func pairsOf(text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return pairs, openai.BadRequest("metadata", openai.CodeInvalidValue,
+			return pairs, openai.CodeInvalidValue.On("metadata",
 				"Each line must have the form name=value. %q does not.", line)
 		}
 		if pairs == nil {
@@ -61,7 +61,7 @@ func unitOf(name string) configv1.Unit { return configv1.Unit(configv1.Unit_valu
 func amountOf(text, field string) (uint64, error) {
 	n, err := strconv.ParseUint(strings.NewReplacer(",", "", "_", "", " ", "").Replace(text), 10, 63)
 	if err != nil {
-		return 0, openai.BadRequest(field, openai.CodeInvalidValue, "%q is not a whole number.", text)
+		return 0, openai.CodeInvalidValue.On(field, "%q is not a whole number.", text)
 	}
 	return n, nil
 }
@@ -120,7 +120,7 @@ func timeOf(text string) (*timestamppb.Timestamp, error) {
 			return timestamppb.New(t), nil
 		}
 	}
-	return nil, openai.BadRequest("expires_at", openai.CodeInvalidValue, "%q is not a date and time.", text)
+	return nil, openai.CodeInvalidValue.On("expires_at", "%q is not a date and time.", text)
 }
 
 // A limitRow is a row of the form of limits.

@@ -63,7 +63,7 @@ func (v *visit) planRollback(r *http.Request, given string) (data rollbackData, 
 		return data, err
 	}
 	if data.Revision, err = strconv.ParseInt(given, 10, 64); err != nil {
-		return data, openai.BadRequest("revision", openai.CodeInvalidValue, "Choose a version from the history.")
+		return data, openai.CodeInvalidValue.On("revision", "Choose a version from the history.")
 	}
 	answer, err := v.api.Rollback(r.Context(), data.Kind, data.Name, data.Revision, true)
 	if err != nil {

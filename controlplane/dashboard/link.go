@@ -126,9 +126,7 @@ func (d *Dashboard) makeLink(w http.ResponseWriter, r *http.Request) {
 		given, ok := auth.FromHeader(r.Header.Get("Authorization"))
 		sum, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(d.config.RootToken.Reveal()))
 		if !ok || d.config.RootToken.IsZero() || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
-			return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-				Code:    openai.CodeInvalidAdminToken,
-				Message: "Send the admin token of the gateway's data directory in an Authorization header using Bearer auth."}
+			return openai.CodeInvalidAdminToken.New("Send the admin token of the gateway's data directory in an Authorization header using Bearer auth.")
 		}
 		d.addresses.giveBack(network(address))
 		token, err := d.links.make(r.Context(), false)

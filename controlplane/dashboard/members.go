@@ -22,7 +22,7 @@ func membershipsOf(text string) ([]*configv1.Membership, error) {
 			role = configv1.Role(configv1.Role_value[strings.ToUpper(words[1])])
 		}
 		if role == configv1.Role_ROLE_UNSPECIFIED {
-			return nil, openai.BadRequest("memberships", openai.CodeInvalidValue,
+			return nil, openai.CodeInvalidValue.On("memberships",
 				"Each line of the memberships must be an organization, or organization/project, and a role, such as acme/web MEMBER. %.80q is not.",
 				strings.TrimSpace(line))
 		}

@@ -181,14 +181,14 @@ func (v *visit) writeObject(w http.ResponseWriter, r *http.Request) error {
 func oneObject(text string, kind configv1.Kind, name string) (configv1.Object, error) {
 	docs, err := configv1.ParseYAML("line", []byte(text))
 	if err != nil {
-		return nil, openai.BadRequest("", openai.CodeInvalidObject, "%s", err.Error())
+		return nil, openai.CodeInvalidObject.New("%s", err.Error())
 	}
 	if len(docs) != 1 {
-		return nil, openai.BadRequest("", openai.CodeInvalidObject, "The text must contain one object, not %d.", len(docs))
+		return nil, openai.CodeInvalidObject.New("The text must contain one object, not %d.", len(docs))
 	}
 	o := docs[0].Object
 	if docs[0].Kind.Name != kind.Name || name != "" && o.GetName() != name {
-		return nil, openai.BadRequest("", openai.CodeInvalidObject,
+		return nil, openai.CodeInvalidObject.New(
 			"The object must remain %s. To rename it, create another object and delete this one.", strings.TrimSpace(kind.Name+" "+name))
 	}
 	return o, nil
@@ -228,10 +228,11 @@ func (v *visit) deleteObject(w http.ResponseWriter, r *http.Request) error {
 func (v *visit) create(r *http.Request, o configv1.Object) error {
 	kind := configv1.KindOf(o)
 	if strings.Trim(o.GetName(), "/") != o.GetName() || o.GetName() == "" {
-		return openai.BadRequest("name", openai.CodeMissing, "Give it a name.")
+		return openai.CodeMissing.On("name", "Give it a name.")
 	}
 	if _, err := v.api.Get(r.Context(), kind, o.GetName()); err == nil {
-		return openai.BadRequest("name", openai.CodeConflict, "A %s named %s already exists.", kind.Name, o.GetName())
+		return openai.CodeConflict.On("name", "A %s named %s already exists.", kind.Name,
+			o.GetName()).WithStatus(http.StatusBadRequest)
 	}
 	_, err := v.api.Put(r.Context(), o, 0)
 	return err

@@ -155,8 +155,7 @@ func flush(w http.ResponseWriter, from io.Reader) {
 }
 
 func playgroundError(w http.ResponseWriter, message string) error {
-	e := &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable,
-		Message: message}
+	e := openai.CodeGatewayUnavailable.New("%s", message).WithStatus(http.StatusBadGateway)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
 	_, _ = w.Write(e.AppendJSON(nil)) // the browser has gone away

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"maps"
-	"net/http"
 	"sync"
 	"time"
 
@@ -82,8 +81,8 @@ func (v *visit) withoutPlayKey(ctx context.Context, a adminapi.Approval) error {
 	if err := v.api.Withdraw(ctx, a.ID); err != nil {
 		return err
 	}
-	return &openai.Error{Status: http.StatusForbidden, Code: openai.CodeInsufficientPermissions,
-		Message: "The playground needs a key of its own without a budget, and such keys wait for approval here. " + a.Reason}
+	return openai.CodeInsufficientPermissions.New("The playground needs a key of its own without a budget, and such keys wait for approval here. %s",
+		a.Reason)
 }
 
 // dropPlayKeys deletes the keys that the visitor's playground has used and that have expired.

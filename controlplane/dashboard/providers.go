@@ -166,7 +166,7 @@ func smallNumber(text, field string) (uint32, error) {
 	}
 	n, err := amountOf(text, field)
 	if err == nil && n > 1<<31 {
-		err = openai.BadRequest(field, openai.CodeInvalidValue, "%s is too large.", text)
+		err = openai.CodeInvalidValue.On(field, "%s is too large.", text)
 	}
 	return uint32(n), err
 }

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -137,9 +136,7 @@ func (v *visit) throttled(name string) *openai.Error {
 
 func errTooMany(wait time.Duration) *openai.Error {
 	seconds := (wait + time.Second - 1) / time.Second
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-		Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
-		Message: fmt.Sprintf("Too many attempts. Try again in %d seconds.", seconds)}
+	return openai.CodeTooManyFailedAttempts.New("Too many attempts. Try again in %d seconds.", seconds).After(wait)
 }
 
 // network is what of an address counts as one: of IPv6 a /64.

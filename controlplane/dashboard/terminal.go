@@ -107,7 +107,7 @@ func (d *Dashboard) asked(w http.ResponseWriter, r *http.Request, into any) erro
 		return errTooMany(wait)
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<12)).Decode(into); err != nil {
-		return openai.BadRequest("", openai.CodeInvalidJSON, "The request is not JSON.")
+		return openai.CodeInvalidJSON.New("The request is not JSON.")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (d *Dashboard) beginDevice(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !isChallenge(asked.Challenge) {
-		return openai.BadRequest("challenge", openai.CodeInvalidValue, "challenge: must be a SHA-256 in base64url.")
+		return openai.CodeInvalidValue.On("challenge", "challenge: must be a SHA-256 in base64url.")
 	}
 	userCode := newUserCode()
 	code, err := d.grants.make(r.Context(), grant{Challenge: asked.Challenge}, userCode)
@@ -145,9 +145,7 @@ func (d *Dashboard) redeem(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if found == nil {
-		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInvalidAdminToken,
-			Message: "The code is not valid, was used, or is older than ten minutes. Start modelgate login again."}
+		return openai.CodeInvalidAdminToken.New("The code is not valid, was used, or is older than ten minutes. Start modelgate login again.")
 	}
 	d.addresses.giveBack(network(addressOf(r)))
 	if found.Session.Account == "" {

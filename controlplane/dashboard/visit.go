@@ -40,8 +40,7 @@ type visit struct {
 // Errors that pages answer with.
 var (
 	errNoPage = &openai.Error{Status: http.StatusNotFound, Message: "This page does not exist."}
-	errForm   = &openai.Error{Status: http.StatusForbidden, Code: openai.CodeStaleForm,
-		Message: "The form did not come from this dashboard, or you signed in or out after you opened it. Go back, reload the page and try again."}
+	errForm   = openai.CodeStaleForm.New("The form did not come from this dashboard, or you signed in or out after you opened it. Go back, reload the page and try again.")
 	errUnread = &openai.Error{Status: http.StatusBadRequest,
 		Message: "The form cannot be read. It may be too large."}
 	errNotAllowed = &openai.Error{Status: http.StatusForbidden,

@@ -168,8 +168,7 @@ func (s *Service) Test(ctx context.Context, p *configv1.IdentityProvider) error 
 }
 
 // errStale is the error of an answer that is not of the browser's own flow.
-var errStale = &openai.Error{Status: http.StatusForbidden, Code: openai.CodeStaleForm,
-	Message: "This sign-in did not begin in this browser, it took longer than ten minutes, or it has ended already. Sign in again."}
+var errStale = openai.CodeStaleForm.New("This sign-in did not begin in this browser, it took longer than ten minutes, or it has ended already. Sign in again.")
 
 // reasonPattern is what an error of OAuth looks like. Whatever else a link says is not repeated.
 var reasonPattern = regexp.MustCompile(`^[a-z_]{1,64}$`)

@@ -61,6 +61,6 @@ func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
 }
 
 func errAfter() error {
-	return openai.BadRequest("after", openai.CodeInvalidValue,
+	return openai.CodeInvalidValue.On("after",
 		"Invalid value for 'after': it must be the 'next' of an earlier answer.")
 }

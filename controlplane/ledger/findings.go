@@ -105,7 +105,7 @@ func findingsOf(details, refusedBy, errorCode string) []found {
 		return all
 	}
 	refused := found{by, adminapi.FindingBlock, 1}
-	if errorCode == openai.CodeCheckerUnavailable {
+	if errorCode == string(openai.CodeCheckerUnavailable) {
 		refused.action = adminapi.FindingFailed
 	}
 	if !slices.ContainsFunc(all, func(f found) bool { return f.foundBy == by && f.action == refused.action }) {
@@ -152,7 +152,7 @@ func (l *Ledger) Findings(ctx context.Context, o adminapi.ListOptions) (adminapi
 		items: map[foundKey]*adminapi.Finding{}, buckets: map[int64]*adminapi.FindingBucket{}}
 	t.all = t.only.name == ""
 	if t.action != "" && !slices.Contains(findingActions(), t.action) {
-		return adminapi.Findings{}, openai.BadRequest("action", openai.CodeInvalidValue,
+		return adminapi.Findings{}, openai.CodeInvalidValue.On("action",
 			"Invalid value for 'action': it must be observe, mask, block or failed.")
 	}
 	filters := maps.Clone(o.Filters)

@@ -25,9 +25,9 @@ func found(id string, minutes int, guards []string, change ...func(*ledgerv1.Rec
 	}}, change...)...)
 }
 
-func refusedBy(by, code string) func(*ledgerv1.Record) {
+func refusedBy(by string, code openai.Code) func(*ledgerv1.Record) {
 	return func(r *ledgerv1.Record) {
-		r.RefusedBy, r.ErrorCode, r.Outcome, r.Status = by, code, "rejected", 400
+		r.RefusedBy, r.ErrorCode, r.Outcome, r.Status = by, string(code), "rejected", 400
 	}
 }
 

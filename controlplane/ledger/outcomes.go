@@ -121,7 +121,7 @@ func (l *Ledger) countOf(o adminapi.ListOptions, first func(*statement)) (*count
 	r := newReader(adminapi.ListOptions{Filters: map[string]string{"width": o.Filters["width"]}})
 	c := &count{width: r.number("width", hours, 1, 86400)}
 	if r.err == nil && !slices.Contains([]int64{minutes, 300, hours, 86400}, c.width) {
-		r.fail(openai.BadRequest("width", openai.CodeInvalidValue,
+		r.fail(openai.CodeInvalidValue.On("width",
 			"Invalid value for 'width': it must be 60, 300, 3600 or 86400."))
 	}
 	filters := maps.Clone(o.Filters)
@@ -147,7 +147,7 @@ func (l *Ledger) countOf(o adminapi.ListOptions, first func(*statement)) (*count
 	c.from, c.to = c.start, c.end
 	c.start, c.end = c.start/wide*wide, (c.end+wide-1)/wide*wide
 	if !ordered || (c.end-c.start)/wide > maxBuckets {
-		return nil, openai.BadRequest("end", openai.CodeInvalidValue,
+		return nil, openai.CodeInvalidValue.On("end",
 			"Invalid value for 'end': it must be after 'start', and at most %d buckets.", maxBuckets)
 	}
 	return c, nil

@@ -47,7 +47,7 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	}
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		return nil, openai.BadRequest("", "", "The query of the URL cannot be read.")
+		return nil, openai.BadRequest("", "The query of the URL cannot be read.")
 	}
 	r := reader{values: values, known: map[string]bool{}}
 	p := &pageQuery{Query: Query{Resource: resource}}
@@ -68,11 +68,11 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	from := r.one("page")
 	r.unknown()
 	if r.err == nil && start < 0 {
-		r.fail(openai.BadRequest("start_time", openai.CodeMissingRequiredParameter,
+		r.fail(openai.CodeMissingRequiredParameter.On("start_time",
 			"Missing required parameter: 'start_time'."))
 	}
 	if r.err == nil && end <= start {
-		r.fail(openai.BadRequest("end_time", openai.CodeInvalidValue,
+		r.fail(openai.CodeInvalidValue.On("end_time",
 			"Invalid value for 'end_time': it must be after 'start_time'."))
 	}
 	if r.err != nil {
@@ -83,7 +83,7 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	if from != "" {
 		var ok bool
 		if p.From, p.end, ok = decodePage(from, width); !ok {
-			return nil, openai.BadRequest("page", openai.CodeInvalidValue,
+			return nil, openai.CodeInvalidValue.On("page",
 				"Invalid value for 'page': it must be the 'next_page' of an earlier answer.")
 		}
 	}
@@ -142,13 +142,13 @@ func (r *reader) list(name string) []string {
 		all = append(all, r.values[key]...)
 	}
 	if len(all) > maxValues {
-		r.fail(openai.BadRequest(name, openai.CodeArrayAboveMaxLength,
+		r.fail(openai.CodeArrayAboveMaxLength.On(name,
 			"Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
 			name, maxValues, len(all)))
 	}
 	for i, v := range all {
 		if all[i] = text(v); v == "" {
-			r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value for '%s': it must not be empty.", name))
+			r.fail(openai.CodeInvalidValue.On(name, "Invalid value for '%s': it must not be empty.", name))
 		}
 	}
 	return all
@@ -159,7 +159,7 @@ func (r *reader) fields(name string, allowed []string) []string {
 	var all []string
 	for _, field := range r.list(name) {
 		if !slices.Contains(allowed, field) {
-			r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '%s'.", field,
+			r.fail(openai.CodeInvalidValue.On(name, "Invalid value: '%s'. Supported values are: '%s'.", field,
 				strings.Join(allowed, "', '")))
 		} else if !slices.Contains(all, field) {
 			all = append(all, field)
@@ -172,7 +172,7 @@ func (r *reader) fields(name string, allowed []string) []string {
 func (r *reader) one(name string) string {
 	r.known[name] = true
 	if len(r.values[name]) > 1 {
-		r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value for '%s': it must be given once.", name))
+		r.fail(openai.CodeInvalidValue.On(name, "Invalid value for '%s': it must be given once.", name))
 	}
 	return r.values.Get(name)
 }
@@ -185,13 +185,13 @@ func (r *reader) number(name string, none, least, most int64) int64 {
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case err != nil:
-		r.fail(openai.BadRequest(name, openai.CodeInvalidType,
+		r.fail(openai.CodeInvalidType.On(name,
 			"Invalid type for '%s': expected an integer, but got '%s' instead.", name, text(value)))
 	case n < least:
-		r.fail(openai.BadRequest(name, openai.CodeIntegerBelowMinValue,
+		r.fail(openai.CodeIntegerBelowMinValue.On(name,
 			"Invalid '%s': integer below minimum value. Expected a value >= %d, but got %d instead.", name, least, n))
 	case n > most:
-		r.fail(openai.BadRequest(name, openai.CodeIntegerAboveMaxValue,
+		r.fail(openai.CodeIntegerAboveMaxValue.On(name,
 			"Invalid '%s': integer above maximum value. Expected a value <= %d, but got %d instead.", name, most, n))
 	}
 	return n
@@ -208,7 +208,7 @@ func (r *reader) boolean(name string) *bool {
 		b = true
 	case "false", "False", "0":
 	default:
-		r.fail(openai.BadRequest(name, openai.CodeInvalidType,
+		r.fail(openai.CodeInvalidType.On(name,
 			"Invalid type for '%s': expected a boolean, but got '%s' instead.", name, text(value)))
 	}
 	return &b
@@ -223,7 +223,7 @@ func (r *reader) unknown() {
 	slices.Sort(names)
 	for _, name := range names {
 		if !r.known[name] {
-			r.fail(openai.BadRequest(text(name), openai.CodeUnknownParameter, "Unknown parameter: '%s'.", text(name)))
+			r.fail(openai.CodeUnknownParameter.On(text(name), "Unknown parameter: '%s'.", text(name)))
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (x *search) numbers(r *reader) {
 	if least := r.one("min_cost_usd"); least != "" {
 		cost, err := usage.ParseUSD(least)
 		if err != nil {
-			r.fail(openai.BadRequest("min_cost_usd", openai.CodeInvalidValue,
+			r.fail(openai.CodeInvalidValue.On("min_cost_usd",
 				"Invalid value for 'min_cost_usd': it must be an amount of US dollars, such as 0.05."))
 		}
 		x.table = true

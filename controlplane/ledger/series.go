@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -62,11 +61,11 @@ func (l *Ledger) seriesQuery(query url.Values) (*seriesQuery, error) {
 		}
 	}
 	if q.by != "" && seriesFields[q.by] == "" {
-		r.fail(openai.BadRequest("by", openai.CodeInvalidValue,
+		r.fail(openai.CodeInvalidValue.On("by",
 			"Invalid value for 'by': it must be model, key, organization, project, provider or user."))
 	}
 	if !slices.Contains([]string{"", "cost", "tokens", "requests"}, q.order) {
-		r.fail(openai.BadRequest("order", openai.CodeInvalidValue,
+		r.fail(openai.CodeInvalidValue.On("order",
 			"Invalid value for 'order': it must be cost, tokens or requests."))
 	}
 	r.unknown()
@@ -76,10 +75,8 @@ func (l *Ledger) seriesQuery(query url.Values) (*seriesQuery, error) {
 	q.from, q.to = time.Unix(start, 0).UTC().Truncate(q.width),
 		time.Unix(end-1, 0).UTC().Truncate(q.width).Add(q.width)
 	if end <= start || q.to.Sub(q.from)/q.width > mostBuckets {
-		return nil, &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Param: "end",
-			Code: openai.CodeInvalidValue,
-			Message: fmt.Sprintf("Invalid value for 'end': it must be after 'start', with at most %d times 'width' between.",
-				mostBuckets)}
+		return nil, openai.CodeInvalidValue.On("end", "Invalid value for 'end': it must be after 'start', with at most %d times 'width' between.",
+			mostBuckets)
 	}
 	return q, nil
 }
@@ -90,7 +87,7 @@ func (r *reader) width() time.Duration {
 		"1d": 24 * time.Hour}
 	width, ok := widths[r.one("width")]
 	if !ok {
-		r.fail(openai.BadRequest("width", openai.CodeInvalidValue,
+		r.fail(openai.CodeInvalidValue.On("width",
 			"Invalid value for 'width': it must be 1m, 5m, 1h or 1d."))
 		return time.Hour
 	}

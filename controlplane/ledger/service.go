@@ -61,9 +61,7 @@ func (s *service) usage(ctx context.Context, r *ledgerv1.UsageRequest) ([]byte, 
 	if r.GetAll() {
 		may = Restriction{}
 	} else if may == (Restriction{}) || may.Organization == "" && may.Key == "" {
-		return nil, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInsufficientPermissions,
-			Message: "You have insufficient permissions for this operation."}
+		return nil, openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation.")
 	}
 	return s.ledger.Usage(ctx, r.GetResource(), r.GetQuery(), may)
 }

@@ -103,7 +103,7 @@ func (l *Ledger) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
 	}
 	r.unknown()
 	if r.err == nil && (end <= start || q.to.Sub(q.from) > maxSummary) {
-		r.fail(openai.BadRequest("end", openai.CodeInvalidValue,
+		r.fail(openai.CodeInvalidValue.On("end",
 			"Invalid value for 'end': it must be after 'start', and at most %d days.", int(maxSummary.Hours()/24)))
 	}
 	return q, r.err

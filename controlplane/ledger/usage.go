@@ -143,7 +143,7 @@ func (p *pageQuery) result(r Row) any {
 }
 
 func errTooMany() error {
-	return openai.BadRequest("limit", openai.CodeTooManyResults,
+	return openai.CodeTooManyResults.On("limit",
 		"The answer would have more than %d results. Ask for fewer buckets, or group by fewer fields.", MaxRows)
 }
 
@@ -162,7 +162,7 @@ func widthOf(resource, name string) (width time.Duration, usual, most int, err e
 	case resource == "costs" && (name == "" || name == "1d"):
 		return 24 * time.Hour, 7, 180, nil
 	case resource == "costs":
-		return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue,
+		return 0, 0, 0, openai.CodeInvalidValue.On("bucket_width",
 			"Invalid value: '%s'. Supported values are: '1d'.", name)
 	case name == "" || name == "1d":
 		return 24 * time.Hour, 7, 31, nil
@@ -171,6 +171,6 @@ func widthOf(resource, name string) (width time.Duration, usual, most int, err e
 	case name == "1m":
 		return time.Minute, 60, 1440, nil
 	}
-	return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue,
+	return 0, 0, 0, openai.CodeInvalidValue.On("bucket_width",
 		"Invalid value: '%s'. Supported values are: '1m', '1h', and '1d'.", name)
 }

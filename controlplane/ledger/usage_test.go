@@ -212,7 +212,7 @@ func TestAWrongQueryIsToldByItsParameter(t *testing.T) {
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, "%s: %v", query, err)
 		require.Equal(t, 400, e.Status)
-		require.Equal(t, want, e.Param+" "+e.Code, query)
+		require.Equal(t, want, e.Param+" "+string(e.Code), query)
 	}
 	for _, query := range []string{"start_time=1&bucket_width=1h", "start_time=1&user_ids=a",
 		"start_time=1&group_by=model", "start_time=1&limit=181"} {

@@ -26,61 +26,56 @@ type localReply struct {
 	retryAfter string
 	noRetry    bool
 	message    string
-	errorType  string
-	code       string
+	code       openai.Code
 }
 
 // localReplies converts every error of Envoy to OpenAI's. The first match is used. It matches the detail or the flag
 // of a reply if there is one, because a bare status also matches answers of the ext_proc service, which must not
 // change. Requests of the other dialects get their own form.
 func localReplies(others ...*inbound.Dialect) *hcmv3.LocalReplyConfig {
-	const (
-		clients = openai.TypeInvalidRequest
-		ours    = openai.TypeServer
-	)
 	unreachable := []string{"UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"}
 	replies := []localReply{
 		{filter: cel("response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
-			status: 503, errorType: ours, code: openai.CodeGatewayUnavailable,
+			status: 503, code: openai.CodeGatewayUnavailable,
 			message: "The gateway is temporarily unavailable. Please retry."},
 		{filter: cel(
 			"response.code_details == 'request_payload_too_large' || response.code_details == 'body_size_limit_exceeded'"),
-			errorType: clients, code: openai.CodeRequestTooLarge, message: "Request body too large."},
+			code: openai.CodeRequestTooLarge, message: "Request body too large."},
 		{filter: ofEnvoy(431),
-			errorType: clients, code: openai.CodeHeadersTooLarge, message: "Request headers too large."},
+			code: openai.CodeHeadersTooLarge, message: "Request headers too large."},
 		{filter: cel("response.code_details == 'overload'"), retryAfter: "1",
-			errorType: ours, code: openai.CodeOverloaded, message: "The gateway is overloaded. Please retry."},
+			code: openai.CodeOverloaded, message: "The gateway is overloaded. Please retry."},
 		{filter: cel("response.code_details == 'local_rate_limited'"), status: 429, retryAfter: "1",
-			errorType: openai.TypeRequests, code: openai.CodeRateLimitExceeded,
+			code:    openai.CodeRateLimitExceeded,
 			message: "Too many requests from this address. Please retry."},
 		{filter: cel("response.code_details == 'response_payload_too_large'"), status: 502,
-			errorType: ours, code: openai.CodeUpstreamResponseTooLarge,
+			code:    openai.CodeUpstreamResponseTooLarge,
 			message: "The provider's answer is larger than the gateway can hold."},
 		{filter: cel("response.code_details == 'upgrade_failed'"),
-			errorType: clients, code: openai.CodeUpgradeNotSupported, message: "Protocol upgrades are not supported."},
+			code: openai.CodeUpgradeNotSupported, message: "Protocol upgrades are not supported."},
 		// Before the flags about providers: such a request did not arrive, for any destination.
 		{filter: ofEnvoy(408),
-			errorType: clients, code: openai.CodeRequestTimeout, message: "The request was not received in time."},
+			code: openai.CodeRequestTimeout, message: "The request was not received in time."},
 		{filter: both(ofJobs(), flags("NC")), status: 503, noRetry: true,
-			errorType: ours, code: openai.CodeJobsNotConfigured,
+			code:    openai.CodeJobsNotConfigured,
 			message: "This gateway has no job service, which files, batches, fine-tuning and the deletion of models need. An operator can set it up, with an object of kind JobService."},
 		{filter: both(ofJobs(), flags("UT", "SI", "DT", "UMSDR")), status: 504,
-			errorType: ours, code: openai.CodeJobsTimeout,
+			code:    openai.CodeJobsTimeout,
 			message: "The job service, which serves files, batches and fine-tuning, did not answer in time. Please retry."},
 		{filter: both(ofJobs(), flags(unreachable...)), status: 503, retryAfter: "1",
-			errorType: ours, code: openai.CodeJobsUnavailable,
+			code:    openai.CodeJobsUnavailable,
 			message: "The job service, which serves files, batches and fine-tuning, is unavailable. Please retry."},
 		{filter: flags("NR"),
-			errorType: clients, code: openai.CodeUnknownURL, message: "Invalid URL (%REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%)"},
+			code: openai.CodeUnknownURL, message: "Invalid URL (%REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%)"},
 		{filter: flags("UT", "SI", "DT", "UMSDR"), status: 504,
-			errorType: ours, code: openai.CodeUpstreamTimeout, message: "The provider did not answer in time."},
+			code: openai.CodeUpstreamTimeout, message: "The provider did not answer in time."},
 		{filter: flags(unreachable...), status: 503,
-			errorType: ours, code: openai.CodeUpstreamUnavailable, message: "The provider is unavailable."},
+			code: openai.CodeUpstreamUnavailable, message: "The provider is unavailable."},
 		{filter: ofEnvoy(426),
-			errorType: clients, code: openai.CodeUpgradeRequired, message: "HTTP/1.1 or HTTP/2 is required."},
+			code: openai.CodeUpgradeRequired, message: "HTTP/1.1 or HTTP/2 is required."},
 		// The flag of a protocol error is not set yet at this point, so the status has to match.
 		{filter: ofEnvoy(400),
-			errorType: clients, code: openai.CodeBadRequest, message: "Malformed HTTP request."},
+			code: openai.CodeBadRequest, message: "Malformed HTTP request."},
 	}
 	return inDialects(replies, others)
 }
@@ -142,9 +137,9 @@ func prefixed(s string) *matcherv3.StringMatcher {
 
 func (r localReply) mapper(d *inbound.Dialect, filter *accesslogv3.AccessLogFilter) *hcmv3.ResponseMapper {
 	body := &structpb.Struct{}
-	err := body.UnmarshalJSON(d.AppendError(nil, &openai.Error{Status: int(r.status), Message: r.message,
-		Type: r.errorType, Code: r.code, RequestID: "%RESP(x-request-id)%"}))
-	if err != nil {
+	e := r.code.New("%s", r.message).WithStatus(int(r.status))
+	e.RequestID = "%RESP(x-request-id)%"
+	if err := body.UnmarshalJSON(d.AppendError(nil, e)); err != nil {
 		panic(fmt.Sprintf("the local reply %s: %v", r.code, err)) // a dialect writes JSON
 	}
 	m := &hcmv3.ResponseMapper{
@@ -182,6 +177,7 @@ func requestID(d *inbound.Dialect) []*corev3.HeaderValueOption {
 }
 
 // errorBody returns an error in OpenAI's form.
-func errorBody(message, errorType, code string) map[string]any {
-	return map[string]any{"error": map[string]any{"message": message, "type": errorType, "param": nil, "code": code}}
+func errorBody(e *openai.Error) map[string]any {
+	return map[string]any{"error": map[string]any{"message": e.Message, "type": e.Type, "param": nil,
+		"code": string(e.Code)}}
 }

@@ -61,9 +61,8 @@ func refuseAll() *routev3.RouteConfiguration {
 }
 
 func httpsRequired() string {
-	text,
-		err := json.Marshal(errorBody("Plain HTTP is not accepted. Use https://, and replace the key that was sent in clear.",
-		openai.TypeInvalidRequest, openai.CodeHTTPSRequired))
+	text, err := json.Marshal(errorBody(openai.CodeHTTPSRequired.New(
+		"Plain HTTP is not accepted. Use https://, and replace the key that was sent in clear.")))
 	if err != nil {
 		panic(err) // a map of strings and nil
 	}

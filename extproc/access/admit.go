@@ -1,7 +1,6 @@
 package access
 
 import (
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -62,20 +61,15 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 		}
 	}
 	if key == nil || !d.isValid(key, now) {
-		return nil, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeInvalidAPIKey, Message: why}
+		return nil, openai.CodeInvalidAPIKey.New("%s", why)
 	}
 	if !c.Internal && !key.usableFrom(c.Address) {
-		return key, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeIPNotAuthorized,
-			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
+		return key, openai.CodeIPNotAuthorized.New("This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed.")
 	}
 	// The job service looks up models for every key.
 	if !key.usableFor(c.Path) && (!c.Internal || !strings.HasPrefix(c.Path, "/v1/models/")) {
-		return key, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeInsufficientPermissions,
-			Message: "You have insufficient permissions for this operation: this API key may not be used for " +
-				telemetry.Clip(c.Path) + "."}
+		return key, openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: this API key may not be used for %s.",
+			telemetry.Clip(c.Path))
 	}
 	return key, nil
 }

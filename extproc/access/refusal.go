@@ -2,7 +2,6 @@ package access
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -23,9 +22,9 @@ type Refusal struct {
 // RateError returns the error of a rate limit, with OpenAI's wording, which clients parse. After is the time to wait,
 // or 0 if waiting does not help.
 func (r *Refusal) RateError(after time.Duration) *openai.Error {
-	e := &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeTokens, Code: openai.CodeRateLimitExceeded}
-	if r.Rule.Measure == limit.Requests || r.Rule.Measure == limit.Concurrency {
-		e.Type = openai.TypeRequests
+	e := openai.CodeRateLimitExceeded.New("")
+	if r.Rule.Measure != limit.Requests && r.Rule.Measure != limit.Concurrency {
+		e.Type = openai.TypeTokens
 	}
 	on := "on " + measureName(r.Rule)
 	if r.Organization != "" {
@@ -64,20 +63,16 @@ func (r *Refusal) BudgetError(reset, after time.Duration) *openai.Error {
 		period = "day"
 	}
 	if after > 0 && after < reset {
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code: openai.CodeRateLimitExceeded, RetryAfter: after,
-			Message: fmt.Sprintf("Requests that run have reserved what is left of the budget of $%s a %s of the %s: $%s is free, and the request may cost $%s. Please try again in %s.",
-				usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), after)}
+		return openai.CodeRateLimitExceeded.New("Requests that run have reserved what is left of the budget of $%s a %s of the %s: $%s is free, and the request may cost $%s. Please try again in %s.",
+			usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), after).After(after)
 	}
 	next := fmt.Sprintf("The next %s begins at %s.", period,
 		r.Now.Add(reset).UTC().Round(time.Second).Format(time.RFC3339))
 	if r.Wanted > r.Rule.Limit {
 		next = "That is more than the whole of it."
 	}
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota,
-		Code: openai.CodeInsufficientQuota, NoRetry: true,
-		Message: fmt.Sprintf("You exceeded your current quota, please check your plan and billing details: of the budget of $%s a %s of the %s, $%s is left, and the request may cost $%s. %s",
-			usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), next)}
+	return openai.CodeInsufficientQuota.New("You exceeded your current quota, please check your plan and billing details: of the budget of $%s a %s of the %s, $%s is left, and the request may cost $%s. %s",
+		usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), next).Final()
 }
 
 // By names the rule, such as "key/key_1 limit requests per minute" or "budget organization/acme day".

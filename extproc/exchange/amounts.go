@@ -88,7 +88,7 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 		}
 		for _, of := range s.Tools {
 			if _, ok := rates.Calls(of.Tool, 1); !ok && of.Tool != metering.SearchUnit {
-				return openai.BadRequest(of.Param, openai.CodeUnsupportedParameter,
+				return openai.CodeUnsupportedParameter.On(of.Param,
 					"What '%s' has the provider do has no price for this model, and your key has a budget.", of.Param)
 			}
 		}
@@ -98,6 +98,6 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 
 // unpricedTier is the error of a request for a service tier that has no price.
 func unpricedTier(member string) *openai.Error {
-	return openai.BadRequest(member, openai.CodeUnsupportedParameter,
+	return openai.CodeUnsupportedParameter.On(member,
 		"The service tier has no price for this model, and your key has a budget. Leave '%s' out.", member)
 }

@@ -159,9 +159,7 @@ func (x *Exchange) onlyIfCached() (Reply, bool) {
 	if !x.cached.wants.onlyIfCached {
 		return Reply{}, false
 	}
-	return x.reject(&openai.Error{Status: http.StatusGatewayTimeout, Type: openai.TypeInvalidRequest,
-		Code: openai.CodeNotCached, NoRetry: true,
-		Message: "The request has 'cache-control: only-if-cached', and no answer to it is kept."}, "mg_not_cached"), true
+	return x.reject(openai.CodeNotCached.New("The request has 'cache-control: only-if-cached', and no answer to it is kept.").Final(), "mg_not_cached"), true
 }
 
 // hit answers with a kept answer. It counts as a request, and uses no tokens and no money.

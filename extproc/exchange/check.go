@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -159,7 +158,6 @@ var errLeft = errors.New("the client has left")
 
 // checkerAway is the error where no checker could judge something, although a rule requires it.
 func checkerAway(rule, what string) *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code:    openai.CodeCheckerUnavailable,
-		Message: "The guardrail '" + rule + "' cannot judge the content of " + what + " at the moment. Please retry."}
+	return openai.CodeCheckerUnavailable.New("The guardrail '%s' cannot judge the content of %s at the moment. Please retry.",
+		rule, what)
 }

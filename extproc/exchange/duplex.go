@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
@@ -29,9 +28,7 @@ const patience = 15 * time.Second
 // maxAnswer bounds an answer that is needed whole, as Envoy's buffer limit bounds the others.
 const maxAnswer = 48 << 20
 
-var errAnswerTooLarge = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
-	Code:    openai.CodeUpstreamResponseTooLarge,
-	Message: "The provider's answer is larger than the gateway can hold."}
+var errAnswerTooLarge = openai.CodeUpstreamResponseTooLarge.New("The provider's answer is larger than the gateway can hold.")
 
 // await delays the reply to an answer's headers if it depends on the body.
 func (x *Exchange) await(reply Reply, end bool) Reply {

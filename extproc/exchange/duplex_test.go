@@ -163,7 +163,7 @@ func TestTheRecordHasTheCodeOfEnvoysOwnAnswer(t *testing.T) {
 		x := sent(t, unary)
 		x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: status}},
 			exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: details}, true)
-		require.Equal(t, want, x.Close().Error.Code, details)
+		require.Equal(t, want, string(x.Close().Error.Code), details)
 	}
 }
 
@@ -178,6 +178,6 @@ func TestEnvoysOwnAnswerPasses(t *testing.T) {
 		require.Equal(t, exchange.Reply{Piece: true, Body: []byte(`{"error":{}}`), End: true}, reply)
 		record := x.Close()
 		require.Equal(t, metering.OutcomeGateway, record.Outcome)
-		require.Equal(t, "upstream_unavailable", record.Error.Code)
+		require.Equal(t, "upstream_unavailable", string(record.Error.Code))
 	}
 }

@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strconv"
 
 	"cel.dev/cel-go/cel"
@@ -119,8 +118,8 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work,
 // contentBlocked is the error of a request that a rule refuses. It does not say what was found. Member, if not empty,
 // is the one in which the rule would mask something that nothing can stand for.
 func contentBlocked(rule, member string) *openai.Error {
-	e := &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeContentBlocked,
-		Message: "The guardrail '" + rule + "' does not allow the content of this request.", NoRetry: true}
+	e := openai.CodeContentBlocked.New("The guardrail '%s' does not allow the content of this request.",
+		rule).Final()
 	if member != "" {
 		e.Message = "The guardrail '" + rule + "' has to mask a text in a member '" + member +
 			"' of this request, where no placeholder can stand."
@@ -133,8 +132,7 @@ func (x *Exchange) unguarded() *openai.Error {
 	if len(x.config.Rails) == 0 || !x.config.Rails.Guards(x.guardClient()) {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeNotGuarded,
-		Message: "A guardrail applies to this key, and cannot look at requests to this path.", NoRetry: true}
+	return openai.CodeNotGuarded.New("A guardrail applies to this key, and cannot look at requests to this path.").Final()
 }
 
 // guardAnswer returns the guard of the answer that is about to be written; nil where there is nothing to do.
@@ -173,11 +171,13 @@ func (x *Exchange) guardError(e *openai.Error) *openai.Error {
 	}
 	judged := *e
 	judged.Message = x.guarded.answer.Message(e.Message)
-	for _, s := range []*string{&judged.Code, &judged.Type, &judged.Param} {
+	code := string(e.Code)
+	for _, s := range []*string{&code, &judged.Type, &judged.Param} {
 		if *s != "" && x.guarded.answer.Message(*s) != *s {
 			*s = ""
 		}
 	}
+	judged.Code = openai.Code(code)
 	if judged.Type == "" {
 		judged.Type = openai.TypeServer
 	}

@@ -207,9 +207,8 @@ func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, que
 		return x.reject(routing.WaitingError(), "mg_no_provider")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeProviderNotFound,
-			Message: "There is no provider '" + name + "', or it is disabled."}, "mg_no_provider")
+		return x.reject(openai.CodeProviderNotFound.New("There is no provider '%s', or it is disabled.",
+			name), "mg_no_provider")
 	}
 	return x.pass(ctx, p.AtRoot(), p.Join(x.record.Path), h, query, nil, end)
 }

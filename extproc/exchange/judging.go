@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -39,9 +38,8 @@ func (x *Exchange) takeTurn(ctx context.Context) error {
 	x.shed(shedTurns)
 	x.guarded.away = x.guarded.answer != nil
 	if errors.Is(err, turns.ErrMany) {
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
-			Message: "Too many requests of " + owner + " wait for their guardrails. Please try again when some have ended."}
+		return openai.CodeRateLimitExceeded.New("Too many requests of %s wait for their guardrails. Please try again when some have ended.",
+			owner).After(time.Second)
 	}
 	return overCapacity("The guardrails of the gateway have more work than they can do at the moment. Please try again later.")
 }

@@ -64,7 +64,7 @@ func TestJudgingThatTakesTooMuchWork(t *testing.T) {
 	x, _ := m.chat(asks(text))
 	reply := x.Turn(t.Context())
 	require.Equal(t, 400, reply.Immediate.Status)
-	require.Equal(t, openai.CodeGuardrailWorkExceeded, gjson.GetBytes(reply.Immediate.Body, "error.code").Str)
+	require.EqualValues(t, openai.CodeGuardrailWorkExceeded, gjson.GetBytes(reply.Immediate.Body, "error.code").Str)
 	require.Equal(t, "guardrail g/square", x.Close().RefusedBy)
 
 	m = rich(guarded(t, squared(configv1.GuardMode_OBSERVE)))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -165,9 +164,8 @@ func (j *judge) rights(t routing.Target, out *offered.List) error {
 		if j.x.config.MayReach(j.x.key, provider, m.Name) {
 			continue
 		}
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeModelNotAllowed, Param: m.Member, NoRetry: true,
-			Message: "'" + m.Member + "' can lead to other models than 'model', which this key may not use. Leave it out."}
+		return openai.CodeModelNotAllowed.On(m.Member, "'%s' can lead to other models than 'model', which this key may not use. Leave it out.",
+			m.Member).Final()
 	}
 	return nil
 }
@@ -257,7 +255,7 @@ func (x *Exchange) chosenBy() string {
 
 // notJudged is the error of a request that offers a tool on which nobody has decided.
 func notJudged(tool string) error {
-	return openai.BadRequest("tools", openai.CodeNotGuarded,
+	return openai.CodeNotGuarded.On("tools",
 		"The provider of this model would get the tool '%s', on which the policies of this key have not decided.", tool)
 }
 
@@ -268,7 +266,7 @@ func (j *judge) prices(out *offered.List) error {
 	}
 	for _, f := range out.Fees {
 		if !slices.ContainsFunc(j.fees, func(of offered.Fee) bool { return of.Tool == f.Tool }) {
-			return openai.BadRequest(f.Member, openai.CodeUnsupportedParameter,
+			return openai.CodeUnsupportedParameter.On(f.Member,
 				"What '%s' has the provider do has no price for this model, and your key has a budget.", f.Member)
 		}
 	}

@@ -151,9 +151,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 		return x.reject(routing.WaitingError(), "mg_no_plan")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-			Code:    openai.CodeNoProvider,
-			Message: "The provider of this path is not enabled."}, "mg_no_plan")
+		return x.reject(openai.CodeNoProvider.New("The provider of this path is not enabled."), "mg_no_plan")
 	}
 	// The answer would repeat the request with the credential, and not be an error.
 	if x.record.Method == http.MethodTrace {
@@ -163,10 +161,8 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	// If a key is restricted to models, it may use a path for any model only if it may use all models of the provider.
 	if !routing.Allows(x.key, r.Provider+"/*") {
 		x.record.RefusedBy = "key/" + x.key.Name + " models"
-		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeRouteNotAllowed,
-			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider +
-				"' as they are."}, "mg_no_plan")
+		return x.reject(openai.CodeRouteNotAllowed.New("This key is bound to models and may not use paths that are passed to the provider '%s' as they are.",
+			r.Provider), "mg_no_plan")
 	}
 	if e := x.unguarded(); e != nil {
 		return x.reject(e, "mg_guarded")

@@ -1,8 +1,6 @@
 package exchange
 
 import (
-	"net/http"
-
 	"cel.dev/cel-go/cel"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -56,8 +54,7 @@ func (x *Exchange) rulesFor(set *access.Rules, r inbound.Request, body []byte) *
 func (x *Exchange) deny(model, rule, message string) *openai.Error {
 	x.record.Model, x.record.Label = model, x.config.Label(model)
 	x.record.RefusedBy = "policy " + rule
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodePolicyDenied,
-		Message: message, NoRetry: true}
+	return openai.CodePolicyDenied.New("%s", message).Final()
 }
 
 // choose returns the model that a rule has chosen, or an error. The rule gives no rights: a model that the key may not

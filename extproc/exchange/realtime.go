@@ -89,9 +89,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 	case x.record.Method != http.MethodGet:
 		return x.reject(wrongMethod(x.record.Method, x.record.Path, http.MethodGet), "mg_method")
 	case end || !isWebSocket(h):
-		return x.reject(&openai.Error{Status: http.StatusUpgradeRequired, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeUpgradeRequired,
-			Message: "The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."}, "mg_no_upgrade")
+		return x.reject(openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade")
 	}
 	x.record.ID = x.env.NewID()
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
@@ -160,12 +158,12 @@ func sessionModel(query string) (string, *openai.Error) {
 	}
 	for name := range values {
 		if name != parameterModel {
-			return "", openai.BadRequest(telemetry.Clip(name), openai.CodeUnsupportedParameter,
+			return "", openai.CodeUnsupportedParameter.On(telemetry.Clip(name),
 				"The parameter '%s' of a session is not supported. Only 'model' is.", telemetry.Clip(name))
 		}
 	}
 	if values.Get(parameterModel) == "" {
-		return "", openai.BadRequest(parameterModel, openai.CodeMissingRequiredParameter,
+		return "", openai.CodeMissingRequiredParameter.On(parameterModel,
 			"Missing required parameter: 'model'. Name the model in the URL: wss://.../v1/realtime?model=NAME")
 	}
 	return values.Get(parameterModel), nil
@@ -177,7 +175,7 @@ type session struct{}
 // Encode implements inbound.Encoder.
 func (session) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if v.Realtime == nil {
-		return provider.Request{}, nil, openai.BadRequest(parameterModel, openai.CodeUnsupportedEndpoint,
+		return provider.Request{}, nil, openai.CodeUnsupportedEndpoint.On(parameterModel,
 			"The provider '%s' does not serve the Realtime API. Choose another model.", t.Config.GetName())
 	}
 	path, err := v.Realtime(t)

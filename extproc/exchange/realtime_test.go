@@ -261,7 +261,7 @@ func TestASessionIsClosedBetweenTwoFrames(t *testing.T) {
 	require.False(t, ended, "it ends once")
 	record := c.Exchange.Close()
 	require.Equal(t, metering.OutcomeRejected, record.Outcome)
-	require.Equal(t, "invalid_api_key", record.Error.Code)
+	require.Equal(t, "invalid_api_key", string(record.Error.Code))
 	require.Equal(t, "key/k", record.RefusedBy)
 
 	silent := newCall(t, &configv1.Key{}).open(t)
@@ -316,7 +316,7 @@ func TestBytesThatAreNoFramesEndASession(t *testing.T) {
 	require.Empty(t, reply.Body)
 	record := c.Exchange.Close()
 	require.Equal(t, metering.OutcomeFailed, record.Outcome)
-	require.Equal(t, "upstream_invalid_response", record.Error.Code)
+	require.Equal(t, "upstream_invalid_response", string(record.Error.Code))
 }
 
 func TestAProviderSaysWhyItClosesASession(t *testing.T) {
@@ -326,7 +326,7 @@ func TestAProviderSaysWhyItClosesASession(t *testing.T) {
 	c.piece(websocket.AppendClose(nil, 4000, ""))
 	record := c.Exchange.Close()
 	require.Equal(t, metering.OutcomeFailed, record.Outcome)
-	require.Equal(t, "session_expired", record.Error.Code)
+	require.Equal(t, "session_expired", string(record.Error.Code))
 	require.NotContains(t, record.Error.Message, credential)
 }
 

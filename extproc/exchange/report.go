@@ -57,9 +57,7 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 	defer cancel()
 	answer, err := x.ask(ctx, asked)
 	if err != nil {
-		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-			Code:    openai.CodeLedgerUnavailable,
-			Message: "The record of usage cannot be read at the moment. Please retry.", RetryAfter: time.Second},
+		return x.reject(openai.CodeLedgerUnavailable.New("The record of usage cannot be read at the moment. Please retry.").After(time.Second),
 			"mg_no_ledger")
 	}
 	x.record.Outcome, x.record.Status = metering.OutcomeFinished, int(answer.GetStatus())

@@ -246,7 +246,7 @@ func (x *Exchange) goOn(ctx context.Context, given, body []byte, r inbound.Reque
 // details for Envoy's log.
 func (x *Exchange) unmetered(d metering.Demand) (*openai.Error, string) {
 	if d.Background && x.meters() { // its usage would be reported only to later requests
-		return openai.BadRequest("background", openai.CodeUnsupportedParameter,
+		return openai.CodeUnsupportedParameter.On("background",
 			"This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background"
 	}
 	return x.unpriced(d.Surcharges), "mg_unpriced"
@@ -273,7 +273,5 @@ func wrongMethod(method, path string, allowed ...string) *openai.Error {
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 func notReady() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code:    openai.CodeGatewayUnavailable,
-		Message: "The gateway has no configuration yet. Please retry.", RetryAfter: 1e9}
+	return openai.CodeGatewayUnavailable.New("The gateway has no configuration yet. Please retry.").After(1e9)
 }

@@ -3,7 +3,6 @@ package exchange
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -96,9 +95,7 @@ func (x *Exchange) tellLimits(set *access.Rules, decided limit.Decision) {
 func (x *Exchange) refusal(wanted limit.Amounts, decided limit.Decision, err error) *openai.Error {
 	switch {
 	case err != nil:
-		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-			Code:    openai.CodeLimitsUnavailable,
-			Message: "The gateway cannot check the limits of your key at the moment. Please retry.", RetryAfter: time.Second}
+		return openai.CodeLimitsUnavailable.New("The gateway cannot check the limits of your key at the moment. Please retry.").After(time.Second)
 	case decided.Degraded && x.env.Observer != nil:
 		x.env.Observer.Degraded()
 	}

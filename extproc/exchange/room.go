@@ -5,9 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -37,9 +35,7 @@ const (
 	shedKey    = "key_bytes"
 )
 
-var errNoRoom = &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-	Code:    openai.CodeServerIsOverloaded,
-	Message: "The gateway holds as many answers as it can at the moment. The provider's answer is lost."}
+var errNoRoom = openai.CodeServerIsOverloaded.New("The gateway holds as many answers as it can at the moment. The provider's answer is lost.")
 
 // checkMemory refuses a request if the process lacks memory.
 func (x *Exchange) checkMemory() *openai.Error {
@@ -51,8 +47,7 @@ func (x *Exchange) checkMemory() *openai.Error {
 }
 
 func overCapacity(message string) *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code: openai.CodeServerIsOverloaded, Message: message, RetryAfter: time.Second}
+	return openai.CodeServerIsOverloaded.New("%s", message).After(time.Second)
 }
 
 func (x *Exchange) shed(why string) {
@@ -74,9 +69,7 @@ func (x *Exchange) hold(bytes int64) *openai.Error {
 	switch err := x.room.Grow(x.env.Bytes, x.record.KeyID, copies*bytes); {
 	case errors.Is(err, inflight.ErrKey):
 		x.shed(shedKey)
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
-			Message: fmt.Sprintf("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID)}
+		return openai.CodeRateLimitExceeded.New("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID).After(time.Second)
 	case err != nil:
 		x.shed(shedTotal)
 		return overCapacity("The gateway holds as many bytes of requests as it can at the moment. Please try again later.")
@@ -128,7 +121,7 @@ func (x *Exchange) AwaitRoom(ctx context.Context, need int64) {
 
 // gunzip decompresses a body, and takes room as it grows.
 func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
-	bad := openai.BadRequest("", openai.CodeInvalidEncoding,
+	bad := openai.CodeInvalidEncoding.New(
 		"The body is not the gzip data that its content-encoding says.")
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -151,9 +144,7 @@ func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
 		case err != nil && !ended:
 			return nil, bad
 		case len(plain) > most:
-			return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
-				Code:    openai.CodeRequestTooLarge,
-				Message: fmt.Sprintf("Request body too large: one of %d compressed bytes may become %d at most.", len(body), most)}
+			return nil, openai.CodeRequestTooLarge.New("Request body too large: one of %d compressed bytes may become %d at most.", len(body), most)
 		}
 		plain = append(make([]byte, 0, min(2*cap(plain), most+1)), plain...)
 	}

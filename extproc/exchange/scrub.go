@@ -3,7 +3,6 @@ package exchange
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -110,9 +109,8 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 	}
 	// no compression was requested
 	if h.Get("content-encoding") != "" && h.Get("content-encoding") != "identity" {
-		e := &openai.Error{Status: status, Type: openai.TypeServer, Code: openai.CodeUpstreamErrorEncoded,
-			Message: fmt.Sprintf(
-				"The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)}
+		e := openai.CodeUpstreamErrorEncoded.New(
+			"The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)
 		x.record.Error = e
 		x.finish()
 		return x.immediate(status, e.Header(), x.errorBody(e), "mg_encoded_error")

@@ -121,7 +121,7 @@ func (x *Exchange) providerCloses(status uint16) {
 func (x *Exchange) refuseSession(frames []byte) Reply {
 	e, last := x.session.ending, []byte(nil)
 	if x.record.Error = e; frames != nil {
-		last = websocket.AppendClose(slices.Clone(frames), websocket.StatusPolicyViolation, cmp.Or(e.Code, e.Type))
+		last = websocket.AppendClose(slices.Clone(frames), websocket.StatusPolicyViolation, cmp.Or(string(e.Code), e.Type))
 	}
 	return x.endSession(metering.OutcomeRejected, last)
 }

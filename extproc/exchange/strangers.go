@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -17,7 +16,5 @@ func (x *Exchange) refuse(h Headers, e *openai.Error, details string) Reply {
 }
 
 func tooManyRefusals() *openai.Error {
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: "requests", Code: openai.CodeRateLimitExceeded,
-		RetryAfter: time.Second, NoRetry: true,
-		Message: "Your address has sent too many requests without a valid API key. Check your key and the URL before you send more."}
+	return openai.CodeRateLimitExceeded.New("Your address has sent too many requests without a valid API key. Check your key and the URL before you send more.").After(time.Second).Final()
 }

@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -38,8 +37,5 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 }
 
 func overloaded() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code:       openai.CodeServerIsOverloaded,
-		Message:    "The providers of this model have as many requests as they take at the moment. Please try again later.",
-		RetryAfter: time.Second}
+	return openai.CodeServerIsOverloaded.New("The providers of this model have as many requests as they take at the moment. Please try again later.").After(time.Second)
 }

@@ -133,7 +133,7 @@ func (r *Record) lastError() string {
 	case r.Answered >= 400:
 		why = StatusError(r.Answered)
 	case r.Error != nil:
-		why = cmp.Or(r.Error.Code, r.Error.Type)
+		why = cmp.Or(string(r.Error.Code), r.Error.Type)
 	}
 	return cmp.Or(r.Reason, why, string(r.Outcome))
 }

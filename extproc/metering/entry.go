@@ -86,7 +86,7 @@ func (r *Record) Entry() *ledgerv1.Record {
 		e.FirstByteMs = max(r.FirstByte.Sub(r.Start).Milliseconds(), 0)
 	}
 	if r.Error != nil {
-		e.ErrorCode = cmp.Or(r.Error.Code, r.Error.Type)
+		e.ErrorCode = cmp.Or(string(r.Error.Code), r.Error.Type)
 	}
 	return e
 }

@@ -4,8 +4,7 @@ import "github.com/modelgate/modelgate/api/openai"
 
 // ClientGone is the error that ends the work on a request after its client has left. Nobody receives it.
 func ClientGone() *openai.Error {
-	return &openai.Error{Status: StatusClientGone, Type: openai.TypeInvalidRequest, Code: openai.CodeClientGone,
-		Message: "The client has gone."}
+	return openai.CodeClientGone.New("The client has gone.")
 }
 
 // StatusClientGone is the status that servers log if the client left before the answer. Package net/http has no name

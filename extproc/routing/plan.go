@@ -395,9 +395,7 @@ func (p *Provider) Attempt(method string, r *provider.Request, now time.Time) (A
 	}
 	s := provider.Signing{Config: p.Config, Credential: p.credential, Method: method, Endpoint: p.endpoint, Now: now}
 	if err := p.Vendor.Sign(r, s); err != nil {
-		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
-			Code:    openai.CodeUpstreamAuthFailed,
-			Message: "The gateway's credential for the provider cannot be used."}
+		return Attempt{}, openai.CodeUpstreamAuthFailed.New("The gateway's credential for the provider cannot be used.")
 	}
 	h := make(message.Headers, 0, len(r.Header)+len(p.Config.GetHeaders())+2)
 	h = append(h, message.Header{Name: ":path", Value: p.endpoint.Path + r.Path})

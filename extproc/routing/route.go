@@ -67,6 +67,6 @@ func HasParentSegment(path string) bool {
 
 // ParentSegmentError returns the error for a path with a parent segment.
 func ParentSegmentError() *openai.Error {
-	return openai.BadRequest("", openai.CodeInvalidPath,
+	return openai.CodeInvalidPath.New(
 		"The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
 }

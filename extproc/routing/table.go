@@ -1,8 +1,6 @@
 package routing
 
 import (
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -106,8 +104,7 @@ func (t *Table) noProvider(model string) *openai.Error {
 			return WaitingError()
 		}
 	}
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
-		Message: fmt.Sprintf("No provider of the model `%s` is enabled.", model)}
+	return openai.CodeNoProvider.New("No provider of the model `%s` is enabled.", model)
 }
 
 // IsWaiting reports whether the provider waits for its credential.
@@ -115,7 +112,5 @@ func (p *Provider) IsWaiting() bool { return p != nil && p.waiting }
 
 // WaitingError returns the error for a provider that waits for its credential.
 func WaitingError() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
-		RetryAfter: WaitingRetry,
-		Message:    "The gateway has no valid credential for the provider at the moment, and is getting one. Please retry."}
+	return openai.CodeNoProvider.New("The gateway has no valid credential for the provider at the moment, and is getting one. Please retry.").After(WaitingRetry)
 }

@@ -34,7 +34,7 @@ func (s *server) serveEmbeddings(w http.ResponseWriter, r *http.Request) *openai
 		n = request.Dimensions
 	}
 	if n > maxDimensions {
-		return openai.BadRequest("dimensions", "invalid_value", "Invalid value for 'dimensions': the most is %d.",
+		return openai.Code("invalid_value").On("dimensions", "Invalid value for 'dimensions': the most is %d.",
 			maxDimensions)
 	}
 	var usage openai.Usage
@@ -87,7 +87,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *openai.Error) {
 			Code: "request_too_large", Message: "The request is too large."}
 	}
 	if err != nil {
-		return nil, openai.BadRequest("", "", "The request could not be read.")
+		return nil, openai.BadRequest("", "The request could not be read.")
 	}
 	return body, nil
 }

@@ -20,7 +20,7 @@ const maxField = 1 << 10
 func (s *server) serveUpload(w http.ResponseWriter, r *http.Request) *openai.Error {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return openai.BadRequest("", "invalid_form", "The request must be a form, as multipart/form-data.")
+		return openai.Code("invalid_form").On("", "The request must be a form, as multipart/form-data.")
 	}
 	var t training
 	var name, purpose string
@@ -29,9 +29,9 @@ func (s *server) serveUpload(w http.ResponseWriter, r *http.Request) *openai.Err
 		part, err := form.NextPart()
 		switch {
 		case errors.Is(err, io.EOF) && !found:
-			return openai.BadRequest("file", "missing_required_parameter", "Missing required parameter: 'file'.")
+			return openai.Code("missing_required_parameter").On("file", "Missing required parameter: 'file'.")
 		case errors.Is(err, io.EOF) && purpose != "fine-tune":
-			return openai.BadRequest("purpose", "invalid_value", "Invalid value: '%s'. Supported values are: 'fine-tune'.",
+			return openai.Code("invalid_value").On("purpose", "Invalid value: '%s'. Supported values are: 'fine-tune'.",
 				purpose)
 		case errors.Is(err, io.EOF):
 			t.Created, t.Nonce = s.now().UnixMilli(), nonce()
@@ -56,7 +56,7 @@ func (s *server) serveUpload(w http.ResponseWriter, r *http.Request) *openai.Err
 }
 
 func errForm() *openai.Error {
-	return openai.BadRequest("", "invalid_form", "The form ended before it was complete.")
+	return openai.Code("invalid_form").On("", "The form ended before it was complete.")
 }
 
 func field(part *multipart.Part) (string, error) {
@@ -119,10 +119,10 @@ func (s *server) serveCreate(w http.ResponseWriter, r *http.Request) *openai.Err
 	}
 	var request createJob
 	if err := json.Unmarshal(body, &request); err != nil {
-		return openai.BadRequest("", "invalid_json", "The request could not be read: %s", err)
+		return openai.Code("invalid_json").On("", "The request could not be read: %s", err)
 	}
 	if request.Model == "" {
-		return openai.BadRequest("model", "missing_required_parameter", "Missing required parameter: 'model'.")
+		return openai.Code("missing_required_parameter").On("model", "Missing required parameter: 'model'.")
 	}
 	j := job{Created: s.now().UnixMilli(), Model: request.Model, Suffix: request.Suffix, Method: "supervised",
 		Validation: request.ValidationFile, Nonce: nonce()}
@@ -134,8 +134,7 @@ func (s *server) serveCreate(w http.ResponseWriter, r *http.Request) *openai.Err
 		case kindPreference:
 			settings = m.DPO.Hyperparameters
 		default:
-			return openai.BadRequest("method.type", "invalid_value",
-				"Invalid value: '%s'. Supported values are: 'supervised' and 'dpo'.", m.Type)
+			return openai.Code("invalid_value").On("method.type", "Invalid value: '%s'. Supported values are: 'supervised' and 'dpo'.", m.Type)
 		}
 	}
 	j.Epochs, j.BatchSize = settings.Epochs.or(3), settings.BatchSize.or(1)
@@ -212,7 +211,7 @@ func writePage(w http.ResponseWriter, r *http.Request, list []map[string]any) *o
 	if s := query.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > 100 {
-			return openai.BadRequest("limit", "invalid_value", "Invalid value for 'limit': expected an integer from 1 to 100.")
+			return openai.Code("invalid_value").On("limit", "Invalid value for 'limit': expected an integer from 1 to 100.")
 		}
 		limit = n
 	}
@@ -234,7 +233,7 @@ func (s *server) control(word string, do func(moment, control) (control, bool)) 
 	*http.Request) *openai.Error {
 	return s.forJob(func(w http.ResponseWriter, _ *http.Request, j *job) *openai.Error {
 		if !s.memory.change(j.id(), func(c control) (control, bool) { return do(j.at(s.now(), c), c) }) {
-			return openai.BadRequest("", "", "The job cannot be %s: it has already ended, or is not in the right state.", word)
+			return openai.BadRequest("", "The job cannot be %s: it has already ended, or is not in the right state.", word)
 		}
 		s.writeJob(w, j)
 		return nil

@@ -206,7 +206,7 @@ func TestBadTrainingFilesFailTheJob(t *testing.T) {
 			clock.pass(validated)
 			r := poll(t, cl, id)
 			require.Equal(t, "failed", r.Status)
-			require.Equal(t, c.code, r.Error.Code)
+			require.EqualValues(t, c.code, r.Error.Code)
 			require.Contains(t, r.Error.Message, c.message)
 			require.Equal(t, "training_file", r.Error.Param)
 			require.Equal(t, "error", r.Events[0].Level)

@@ -151,7 +151,7 @@ func asError(err error) *openai.Error {
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return e
 	}
-	return openai.BadRequest("", "", "The request could not be read.")
+	return openai.BadRequest("", "The request could not be read.")
 }
 
 func writeError(w http.ResponseWriter, e *openai.Error) {

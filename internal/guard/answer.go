@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -118,8 +117,8 @@ var errUnreadAnswer = errors.New("guardrails cannot read the provider's answer")
 
 // Refusal is the error of an answer that a rule refuses and that has no choice to end.
 func Refusal(rule string) *openai.Error {
-	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Code: openai.CodeContentBlocked,
-		Message: "The guardrail '" + rule + "' does not allow the content of the answer.", NoRetry: true}
+	return openai.CodeContentBlocked.New("The guardrail '%s' does not allow the content of the answer.",
+		rule).Final()
 }
 
 // text judges data of an event that are no JSON.

@@ -22,11 +22,11 @@ type Request struct {
 }
 
 // ErrUnread means that a body cannot be looked at. It must not pass then.
-var ErrUnread = openai.BadRequest("", openai.CodeInvalidJSON,
+var ErrUnread = openai.CodeInvalidJSON.New(
 	"The request body is not valid JSON, so that guardrails cannot look at it.")
 
 // errTokens means that prompts are tokens. They must not pass a rule that looks at texts.
-var errTokens = openai.BadRequest("", openai.CodeNotGuarded,
+var errTokens = openai.CodeNotGuarded.New(
 	"A guardrail applies to this key, and cannot look at prompts that are tokens. Send them as text.")
 
 // Request looks at the texts of a request, whose body is JSON in the dialect of any client.

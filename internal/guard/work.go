@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -54,9 +53,8 @@ func (u *Unjudged) Error() string { return "the work of rules is used up: " + u.
 
 // Refusal returns the error for the client whose request, or whose answer, takes too much work.
 func (u *Unjudged) Refusal() *openai.Error {
-	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest,
-		Code: openai.CodeGuardrailWorkExceeded, NoRetry: true,
-		Message: "The guardrail '" + u.Rule + "' cannot judge so much text: its rules take more work than a request may cause."}
+	return openai.CodeGuardrailWorkExceeded.New("The guardrail '%s' cannot judge so much text: its rules take more work than a request may cause.",
+		u.Rule).Final()
 }
 
 // end returns the error of a rule whose work has ended. A rule that observes only notes it.

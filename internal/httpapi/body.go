@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
@@ -22,12 +21,10 @@ func ReadBodyBy(w http.ResponseWriter, r *http.Request, limit int64,
 		return nil, e
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeRequestTooLarge,
-			Message: fmt.Sprintf("The body of your request is larger than %d bytes.", limit)}
+		return nil, openai.CodeRequestTooLarge.New("The body of your request is larger than %d bytes.", limit)
 	}
 	if err != nil {
-		return nil, openai.BadRequest("", openai.CodeIncompleteBody, "The body of your request did not arrive whole.")
+		return nil, openai.CodeIncompleteBody.New("The body of your request did not arrive whole.")
 	}
 	return body, nil
 }

@@ -22,7 +22,7 @@ import (
 func refusing(t *testing.T) (address string, answered <-chan struct{}) {
 	done := make(chan struct{}, 10)
 	h := httpapi.Handler(zap.NewNop(), func(http.ResponseWriter, *http.Request) error {
-		return openai.BadRequest("", "no", "No.")
+		return openai.Code("no").On("", "No.")
 	})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)

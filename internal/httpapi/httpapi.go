@@ -57,8 +57,7 @@ func asError(err error) *openai.Error {
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return e
 	}
-	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodeInternalError,
-		Message: "The server had an error while it processed your request. Its log says more."}
+	return openai.CodeInternalError.New("The server had an error while it processed your request. Its log says more.")
 }
 
 // WriteError answers a request with the error: its status, its headers and its body. It takes the rest of the request

@@ -37,9 +37,9 @@ func TestHandlerRendersAndLogsErrors(t *testing.T) {
 		body   string
 		logged string
 	}{
-		"the client's mistake": {openai.BadRequest("name", "invalid", "Bad."), 400,
+		"the client's mistake": {openai.Code("invalid").On("name", "Bad."), 400,
 			`{"error":{"message":"Bad.","type":"invalid_request_error","param":"name","code":"invalid"}}`, ""},
-		"wrapped": {fmt.Errorf("put: %w", openai.BadRequest("", "", "Bad.")), 400,
+		"wrapped": {fmt.Errorf("put: %w", openai.BadRequest("", "Bad.")), 400,
 			`{"error":{"message":"Bad.","type":"invalid_request_error","param":null,"code":null}}`, ""},
 		"with its cause": {httpapi.WithCause(unavailable, errors.New("etcd is away")), 503,
 			`{"error":{"message":"Later.","type":"server_error","param":null,"code":"overloaded"}}`, "etcd is away"},

@@ -11,9 +11,7 @@ import (
 func Spare(shedding func() bool, costly func(*http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if shedding() && costly(r) {
-			WriteError(w, r, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-				Code:    openai.CodeServerIsOverloaded,
-				Message: "There is no memory left for this at the moment. Please try again later.", RetryAfter: time.Second})
+			WriteError(w, r, openai.CodeServerIsOverloaded.New("There is no memory left for this at the moment. Please try again later.").After(time.Second))
 			return
 		}
 		next.ServeHTTP(w, r)

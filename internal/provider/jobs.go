@@ -96,7 +96,10 @@ type TuningReport struct {
 }
 
 // A TuningError is the reason why a job failed.
-type TuningError struct{ Code, Message, Param string }
+type TuningError struct {
+	Code           openai.Code
+	Message, Param string
+}
 
 // A TuningEvent is one line of a job's log.
 type TuningEvent struct {

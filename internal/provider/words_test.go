@@ -30,7 +30,7 @@ func TestWordsOfVendorsMeanTheSameEverywhere(t *testing.T) {
 	} {
 		e := StatusError(c.status, nil, message)
 		require.Equal(t, c.means, e.Status, message)
-		require.Equal(t, c.code, e.Code, message)
+		require.Equal(t, c.code, string(e.Code), message)
 	}
 }
 

@@ -25,7 +25,7 @@ type answer struct {
 	status    int // 0: none
 	requestID string
 	body      []byte // JSON without line breaks
-	code      string
+	code      openai.Code
 	message   string
 	usage     openai.Usage
 }
@@ -33,9 +33,9 @@ type answer struct {
 func (a *answer) completed() bool { return a.status >= 200 && a.status < 300 }
 
 // failure returns the code and the type of the error that an answer is, as far as it says them.
-func (a *answer) failure() (code, typ string) {
+func (a *answer) failure() (code openai.Code, typ string) {
 	e := gjson.GetBytes(a.body, "error")
-	return e.Get("code").String(), e.Get("type").String()
+	return openai.Code(e.Get("code").String()), e.Get("type").String()
 }
 
 // normalise makes the body of an answer one that can stand on a line, and reads its usage. A body that is no JSON is
@@ -142,7 +142,7 @@ func (n naming) appendLine(dst []byte, line int, customID []byte, a *answer) []b
 	dst = append(n.appendID(dst, line), `","custom_id":`...)
 	dst = append(dst, customID...)
 	if a.status == 0 {
-		dst = openai.AppendString(append(dst, `,"response":null,"error":{"code":`...), a.code)
+		dst = openai.AppendString(append(dst, `,"response":null,"error":{"code":`...), string(a.code))
 		dst = openai.AppendString(append(dst, `,"message":`...), a.message)
 		return append(dst, `}}`...)
 	}

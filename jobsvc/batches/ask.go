@@ -227,7 +227,8 @@ func judge(a *answer, h http.Header, err error) verdict {
 }
 
 // gatewayAway are the codes by which the gateway says that it cannot ask for now, which is no fault of the line.
-var gatewayAway = []string{openai.CodeGatewayUnavailable, openai.CodeLimitsUnavailable, openai.CodeServerIsOverloaded}
+var gatewayAway = []openai.Code{openai.CodeGatewayUnavailable, openai.CodeLimitsUnavailable,
+	openai.CodeServerIsOverloaded}
 
 // pause returns how long to wait before the next try, after so many failures.
 func (v verdict) pause(base time.Duration, failures int) time.Duration {

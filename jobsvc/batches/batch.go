@@ -83,10 +83,10 @@ type Counts struct {
 
 // A Problem is why a batch failed. Line counts from 1; 0 is none.
 type Problem struct {
-	Code    string `json:"code"`
-	Line    int    `json:"line,omitempty"`
-	Message string `json:"message"`
-	Param   string `json:"param,omitempty"`
+	Code    openai.Code `json:"code"`
+	Line    int         `json:"line,omitempty"`
+	Message string      `json:"message"`
+	Param   string      `json:"param,omitempty"`
 }
 
 // A reason is why no more lines are asked.
@@ -150,10 +150,10 @@ type wireErrors struct {
 }
 
 type wireProblem struct {
-	Code    string  `json:"code"`
-	Message string  `json:"message"`
-	Param   *string `json:"param"`
-	Line    *int    `json:"line"`
+	Code    openai.Code `json:"code"`
+	Message string      `json:"message"`
+	Param   *string     `json:"param"`
+	Line    *int        `json:"line"`
 }
 
 type wireUsage struct {

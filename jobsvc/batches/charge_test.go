@@ -206,7 +206,7 @@ func TestOnlyWhatAProviderRanIsCharged(t *testing.T) {
 	})
 	t.Run("nothing", func(t *testing.T) {
 		w, v := pricedWorld(t)
-		v.refuse = openai.BadRequest("", "no", "This model has no batches.")
+		v.refuse = openai.Code("no").On("", "This model has no batches.")
 		w.asked.answer = fine
 		w.run(nil)
 		w.over(w.create(requests(5)))

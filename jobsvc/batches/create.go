@@ -70,11 +70,11 @@ func (s *Service) input(ctx context.Context, c rest.Caller, id string) (*store.R
 		return nil, err
 	}
 	if p := f.Value.Purpose; p != files.PurposeBatch {
-		return nil, openai.BadRequest("input_file_id", openai.CodeInvalidFilePurpose,
+		return nil, openai.CodeInvalidFilePurpose.On("input_file_id",
 			"The purpose of the file '%s' is '%s'. Upload the input of a batch with the purpose 'batch'.", id, p)
 	}
 	if f.Value.Bytes > maxInput {
-		return nil, openai.BadRequest("input_file_id", openai.CodeFileTooLarge,
+		return nil, openai.CodeFileTooLarge.On("input_file_id",
 			"The file '%s' has %d bytes. The input of a batch has at most %d; split it into several.", id, f.Value.Bytes,
 			maxInput)
 	}

@@ -197,7 +197,7 @@ func TestABatchRunsAtItsProvider(t *testing.T) {
 
 func TestWhatAProviderDoesNotRunIsAskedLineByLine(t *testing.T) {
 	t.Parallel()
-	refused := openai.BadRequest("", "no", "This model has no batches.")
+	refused := openai.Code("no").On("", "This model has no batches.")
 	for name, set := range map[string]func(*vendor){
 		"the batch is refused at once": func(v *vendor) { v.refuse = refused },
 		"the batch is refused later":   func(v *vendor) { v.report = provider.BatchReport{Over: true, Error: refused} },
@@ -351,7 +351,7 @@ func TestAProvidersBatchIsStopped(t *testing.T) {
 		id := w.create(requests(10))
 		w.until(id, func(b wire) bool { return b.status() == "in_progress" })
 		require.Equal(t, http.StatusOK, w.call("POST", "/v1/batches/"+id+"/cancel", "").Code)
-		v.set(func(v *vendor) { v.refuse = openai.BadRequest("", "", "no") })
+		v.set(func(v *vendor) { v.refuse = openai.BadRequest("", "no") })
 		b := w.over(id)
 		require.Equal(t, "cancelled", b.status())
 		w.partial(b, 10, "batch_cancelled", cancelText)

@@ -62,7 +62,7 @@ func (p *parser) valid(line []byte, number int) (request, error) {
 	return r, nil
 }
 
-func (p *parser) blame(code, param, format string, args ...any) {
+func (p *parser) blame(code openai.Code, param, format string, args ...any) {
 	if p.problem == nil {
 		p.problem = &Problem{Code: code, Param: param, Message: fmt.Sprintf(format, args...)}
 	}

@@ -45,13 +45,13 @@ func parseCompletion(o *rest.Object) (*completion, error) {
 		return nil, err
 	}
 	if _, err := hex.DecodeString(q.MD5); q.MD5 != "" && (err != nil || len(q.MD5) != 2*md5.Size) {
-		return nil, openai.BadRequest("md5", openai.CodeInvalidValue, "Invalid 'md5': expected %d hexadecimal digits.",
+		return nil, openai.CodeInvalidValue.On("md5", "Invalid 'md5': expected %d hexadecimal digits.",
 			2*md5.Size)
 	}
 	seen := map[string]bool{}
 	for _, id := range q.PartIDs {
 		if seen[id] {
-			return nil, openai.BadRequest("part_ids", openai.CodeInvalidValue, "The part '%s' is named more than once.",
+			return nil, openai.CodeInvalidValue.On("part_ids", "The part '%s' is named more than once.",
 				shortened(id))
 		}
 		seen[id] = true
@@ -149,7 +149,7 @@ func checkSum(actual, wanted string) error {
 	if strings.EqualFold(actual, wanted) {
 		return nil
 	}
-	return openai.BadRequest("md5", openai.CodeChecksumMismatch,
+	return openai.CodeChecksumMismatch.On("md5",
 		"The parts have the MD5 checksum %s together, in this order, and not %s. The upload is still pending.", actual,
 		wanted)
 }
@@ -185,12 +185,12 @@ func (s *Service) checkParts(ctx context.Context, u *store.Record[upload], q *co
 	for _, id := range q.PartIDs {
 		n, ok := size[id]
 		if !ok {
-			return openai.BadRequest("part_ids", openai.CodeInvalidValue, "The upload has no part '%s'.", shortened(id))
+			return openai.CodeInvalidValue.On("part_ids", "The upload has no part '%s'.", shortened(id))
 		}
 		sum += n
 	}
 	if sum != u.Value.Bytes {
-		return openai.BadRequest("part_ids", openai.CodeSizeMismatch,
+		return openai.CodeSizeMismatch.On("part_ids",
 			"The parts have %d bytes together, but the upload was created for %d. The upload is still pending.", sum,
 			u.Value.Bytes)
 	}
@@ -235,9 +235,7 @@ func (s *Service) overtaken(r *http.Request, c rest.Caller, cause error) (*store
 	case u.Value.Status != uploadPending:
 		return u, nil
 	case blobstore.IsMissing(cause):
-		return nil, httpapi.WithCause(&openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
-			Code: openai.CodePartContentMissing, NoRetry: true,
-			Message: "The content of a part is missing from the gateway's storage. Cancel the upload and begin a new one."},
+		return nil, httpapi.WithCause(openai.CodePartContentMissing.New("The content of a part is missing from the gateway's storage. Cancel the upload and begin a new one.").Final(),
 			cause)
 	}
 	return nil, cause

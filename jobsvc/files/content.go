@@ -50,9 +50,7 @@ func (s *Service) content(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	}
 	if checked.refused {
 		h.Del("Content-Disposition")
-		return &openai.Error{Status: http.StatusRequestedRangeNotSatisfiable, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInvalidRange,
-			Message: fmt.Sprintf("The header Range does not name bytes of the file, which has %d.", f.Value.Bytes)}
+		return openai.CodeInvalidRange.New("The header Range does not name bytes of the file, which has %d.", f.Value.Bytes)
 	}
 	return nil
 }
@@ -65,10 +63,8 @@ func (s *Service) lost(r *http.Request, c rest.Caller, f *store.Record[File]) er
 	}
 	s.Log.Error("the content of a file is missing from the blob store, or is not whole", zap.String("file", f.ID),
 		zap.String("blob", BlobOf(f.ID)))
-	return &openai.Error{Status: http.StatusGone, Type: openai.TypeInvalidRequest, Param: "id",
-		Code: openai.CodeFileContentMissing,
-		Message: fmt.Sprintf(
-			"The content of the file %s is missing from the gateway's storage. Delete the file and upload it again.", f.ID)}
+	return openai.CodeFileContentMissing.On("id",
+		"The content of the file %s is missing from the gateway's storage. Delete the file and upload it again.", f.ID)
 }
 
 // disposition names the file twice where its name is more than plain ASCII: as such, and as RFC 6266 has it.

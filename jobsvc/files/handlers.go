@@ -58,7 +58,7 @@ func uploadable() []string {
 // checkPurpose refuses a purpose that no client may give, and a name that does not suit it.
 func checkPurpose(purpose, filename string) error {
 	if !slices.Contains(uploadable(), purpose) {
-		return openai.BadRequest("purpose", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '%s'.",
+		return openai.CodeInvalidValue.On("purpose", "Invalid value: '%s'. Supported values are: '%s'.",
 			shortened(purpose), strings.Join(uploadable(), "', '"))
 	}
 	if strings.HasSuffix(strings.ToLower(filename), ".jsonl") {
@@ -66,9 +66,9 @@ func checkPurpose(purpose, filename string) error {
 	}
 	switch purpose {
 	case PurposeBatch:
-		return openai.BadRequest("", "", "Invalid file format for Batch API. Must be .jsonl")
+		return openai.BadRequest("", "Invalid file format for Batch API. Must be .jsonl")
 	case PurposeFineTune:
-		return openai.BadRequest("", "", "Invalid file format for Fine-Tuning API. Must be .jsonl")
+		return openai.BadRequest("", "Invalid file format for Fine-Tuning API. Must be .jsonl")
 	}
 	return nil
 }
@@ -84,12 +84,12 @@ func checkExpiry(purpose, anchor string, seconds int64) (int64, error) {
 	case anchor == "":
 		return 0, missing("expires_after[anchor]")
 	case anchor != "created_at":
-		return 0, openai.BadRequest("expires_after[anchor]", openai.CodeInvalidValue,
+		return 0, openai.CodeInvalidValue.On("expires_after[anchor]",
 			"Invalid value: '%s'. Supported values are: 'created_at'.", shortened(anchor))
 	case seconds == 0:
 		return 0, missing("expires_after[seconds]")
 	case seconds < int64(minExpiresIn/time.Second) || seconds > int64(maxExpiresIn/time.Second):
-		return 0, openai.BadRequest("expires_after[seconds]", openai.CodeInvalidValue,
+		return 0, openai.CodeInvalidValue.On("expires_after[seconds]",
 			"Invalid 'expires_after[seconds]': expected a value from %d to %d, but got %d instead.",
 			minExpiresIn/time.Second, maxExpiresIn/time.Second, seconds)
 	}
@@ -97,7 +97,7 @@ func checkExpiry(purpose, anchor string, seconds int64) (int64, error) {
 }
 
 func missing(param string) error {
-	return openai.BadRequest(param, openai.CodeMissingRequiredParameter, "Missing required parameter: '%s'.", param)
+	return openai.CodeMissingRequiredParameter.On(param, "Missing required parameter: '%s'.", param)
 }
 
 // A fileForm is the form that creates a file.
@@ -121,7 +121,7 @@ func (f *fileForm) checkFields(in *intake) error {
 	}
 	switch {
 	case in.began && in.filename == "":
-		return openai.BadRequest("file", openai.CodeInvalidType,
+		return openai.CodeInvalidType.On("file",
 			"Invalid type for 'file': expected a file with a filename, but got a field instead.")
 	case in.bytes > in.limit:
 		return tooLarge("file", in.limit)
@@ -130,7 +130,7 @@ func (f *fileForm) checkFields(in *intake) error {
 	case in.whole && !known:
 		return missing("purpose")
 	case in.whole && in.bytes == 0:
-		return openai.BadRequest("file", openai.CodeEmptyFile, "The file is empty.")
+		return openai.CodeEmptyFile.On("file", "The file is empty.")
 	}
 	if known {
 		name := in.filename
@@ -151,7 +151,7 @@ func (f *fileForm) checkExpiry(purpose string) error {
 	if timed {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n == 0 {
-			return openai.BadRequest("expires_after[seconds]", openai.CodeInvalidType,
+			return openai.CodeInvalidType.On("expires_after[seconds]",
 				"Invalid type for 'expires_after[seconds]': expected an integer above 0, but got '%s' instead.", shortened(text))
 		}
 		seconds = n
@@ -269,9 +269,7 @@ func (s *Service) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		if _, err := s.find(r, c); err != nil { // another request has removed it
 			return err
 		}
-		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Param: "id",
-			Code: openai.CodeFileInUse, NoRetry: true,
-			Message: fmt.Sprintf("The file %s is used by a job that has not ended. Cancel the job, or wait for its end, before you delete the file.", f.ID)}
+		return openai.CodeFileInUse.On("id", "The file %s is used by a job that has not ended. Cancel the job, or wait for its end, before you delete the file.", f.ID).Final()
 	} else if err != nil {
 		return err
 	}

@@ -190,17 +190,17 @@ func multipartOf(r *http.Request) (form *multipart.Reader, boundary string, err 
 func (in *intake) field(part *multipart.Part) error {
 	name := part.FormName()
 	if !slices.Contains(in.known, name) {
-		return openai.BadRequest(shortened(name), openai.CodeUnknownParameter, "Unknown parameter: '%s'.", shortened(name))
+		return openai.CodeUnknownParameter.On(shortened(name), "Unknown parameter: '%s'.", shortened(name))
 	}
 	if _, twice := in.fields[name]; twice {
-		return openai.BadRequest(name, openai.CodeDuplicateParameter, "The parameter '%s' was sent more than once.", name)
+		return openai.CodeDuplicateParameter.On(name, "The parameter '%s' was sent more than once.", name)
 	}
 	value, err := io.ReadAll(io.LimitReader(part, maxField+1))
 	if err != nil {
 		return incomplete()
 	}
 	if len(value) > maxField {
-		return openai.BadRequest(name, openai.CodeStringAboveMaxLength, "Invalid '%s': it must not be longer than %d bytes.",
+		return openai.CodeStringAboveMaxLength.On(name, "Invalid '%s': it must not be longer than %d bytes.",
 			name, maxField)
 	}
 	in.fields[name] = string(value)
@@ -218,18 +218,18 @@ func shortened(s string) string {
 // begin learns what the content is called. Part.FileName would give the last element of a path only.
 func (in *intake) begin(part *multipart.Part, length, boundary int64) error {
 	if in.began {
-		return openai.BadRequest(in.content, openai.CodeDuplicateParameter,
+		return openai.CodeDuplicateParameter.On(in.content,
 			"The parameter '%s' was sent more than once. Send one file in a request.", in.content)
 	}
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
-		return openai.BadRequest(in.content, openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On(in.content,
 			"The header Content-Disposition of '%s' cannot be read.", in.content)
 	}
 	in.filename = strings.ToValidUTF8(params["filename"], "\uFFFD")
 	in.began = true
 	if len(in.filename) > maxField {
-		return openai.BadRequest(in.content, openai.CodeStringAboveMaxLength,
+		return openai.CodeStringAboveMaxLength.On(in.content,
 			"Invalid filename: it must not be longer than %d bytes.", maxField)
 	}
 	if err := in.check(in); err != nil {
@@ -313,8 +313,6 @@ func incomplete() error {
 }
 
 func tooLarge(param string, limit int64) error {
-	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Param: param,
-		Code: openai.CodeFileTooLarge,
-		Message: fmt.Sprintf("The content of '%s' is too large: at most %d bytes (%d MB) are allowed here.", param, limit,
-			limit>>20)}
+	return openai.CodeFileTooLarge.On(param, "The content of '%s' is too large: at most %d bytes (%d MB) are allowed here.", param, limit,
+		limit>>20).WithStatus(http.StatusRequestEntityTooLarge)
 }

@@ -120,14 +120,14 @@ func parseUpload(o *rest.Object) (upload, error) {
 		return u, err
 	}
 	if _, _, err := mime.ParseMediaType(mimeType); err != nil {
-		return u, openai.BadRequest("mime_type", openai.CodeInvalidValue,
+		return u, openai.CodeInvalidValue.On("mime_type",
 			"Invalid value: '%s'. Expected a MIME type, such as 'text/jsonl'.", shortened(mimeType))
 	}
 	if err := checkPurpose(u.Purpose, u.Filename); err != nil {
 		return u, err
 	}
 	if u.Purpose == PurposeBatch && u.Bytes > maxBatchFile {
-		return u, openai.BadRequest("bytes", openai.CodeIntegerAboveMaxValue,
+		return u, openai.CodeIntegerAboveMaxValue.On("bytes",
 			"Invalid 'bytes': integer above maximum value. Expected a value <= %d, but got %d instead.", maxBatchFile, u.Bytes)
 	}
 	var err error
@@ -274,7 +274,7 @@ func (s *Service) takesParts(u *store.Record[upload]) error {
 		return err
 	}
 	if u.Value.Parts >= maxParts {
-		return openai.BadRequest("", openai.CodeTooManyParts,
+		return openai.CodeTooManyParts.New(
 			"The upload has %d parts, which is as many as there can be. Create a new one with larger parts: each may have %d MB.", maxParts, maxPart>>20)
 	}
 	return nil
@@ -286,7 +286,7 @@ func checkPart(in *intake) error {
 	case in.whole && !in.began:
 		return missing("data")
 	case in.whole && in.bytes == 0:
-		return openai.BadRequest("data", openai.CodeEmptyPart, "The part is empty.")
+		return openai.CodeEmptyPart.On("data", "The part is empty.")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (s *Service) change(w http.ResponseWriter, r *http.Request, c rest.Caller,
 }
 
 func completed(r *store.Record[Job]) error {
-	return openai.BadRequest("", "", "Job has already completed: %s", r.ID)
+	return openai.BadRequest("", "Job has already completed: %s", r.ID)
 }
 
 // cancel cancels a job at once where nobody has begun it at its provider, and else has its worker ask the provider.
@@ -91,11 +91,11 @@ func (s *Service) ask(found *store.Record[Job], what string, states ...job.Tunin
 	}
 	p := current.Providers[j.Provider]
 	if p == nil {
-		return false, openai.BadRequest("", openai.CodeUnsupportedOperation,
+		return false, openai.CodeUnsupportedOperation.New(
 			"Cannot %s job %s: its provider '%s' is not configured any more. Ask your operator.", what, found.ID, j.Provider)
 	}
 	if _, ok := p.Vendor.FineTuning.(provider.Pauser); !ok {
-		return false, openai.BadRequest("", openai.CodeUnsupportedOperation,
+		return false, openai.CodeUnsupportedOperation.New(
 			"Cannot %s job %s: its provider '%s' can neither pause nor resume jobs. You can cancel it.", what, found.ID,
 			j.Provider)
 	}
@@ -112,5 +112,5 @@ func (s *Service) ask(found *store.Record[Job], what string, states ...job.Tunin
 	if j.Cancelling {
 		stands = "it is being cancelled"
 	}
-	return false, openai.BadRequest("", openai.CodeInvalidJobState, "Cannot %s job %s: %s.", what, found.ID, stands)
+	return false, openai.CodeInvalidJobState.New("Cannot %s job %s: %s.", what, found.ID, stands)
 }

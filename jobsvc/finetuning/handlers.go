@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -80,12 +79,12 @@ func (s *Service) plan(ctx context.Context, c rest.Caller, r *request) (*store.R
 		if missing {
 			candidates = strings.TrimPrefix(unknown.Message, openai.ModelNotFound(r.model).Message)
 		}
-		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable,
+		return nil, openai.CodeModelNotAvailable.On("model",
 			"Model %s is not available for fine-tuning or does not exist.%s", r.model, candidates)
 	}
 	r.model = name
 	if p.Vendor.FineTuning == nil {
-		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable,
+		return nil, openai.CodeModelNotAvailable.On("model",
 			"Model %s is not available for fine-tuning: its provider '%s' does not train models. %s", r.model,
 			p.Config.GetName(), trainers(current))
 	}
@@ -104,16 +103,14 @@ func (s *Service) plan(ctx context.Context, c rest.Caller, r *request) (*store.R
 	// What cannot be stored in the end must not be paid for first.
 	if err := configv1.Validate(modelOf(made, checkpointName(made.Value.name(c.Tenant, made.ID), math.MaxInt64), "any",
 		s.Now()), nil).Err(); err != nil {
-		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable,
+		return nil, openai.CodeModelNotAvailable.On("model",
 			"Model %s cannot be fine-tuned here, because the model that is made could not be configured: %v", r.model, err)
 	}
 	return made, nil
 }
 
 func notReady() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code:    openai.CodeGatewayUnavailable,
-		Message: "The gateway cannot look up the model at the moment. Please retry.", RetryAfter: time.Second}
+	return openai.CodeGatewayUnavailable.New("The gateway cannot look up the model at the moment. Please retry.").After(time.Second)
 }
 
 // trainers says which providers train.
@@ -147,13 +144,13 @@ func (s *Service) takeFiles(ctx context.Context, t *store.Txn, made *store.Recor
 func (s *Service) file(ctx context.Context, t *store.Txn, made *store.Record[Job], param, id string) (*File, error) {
 	f, err := files.Kind.Get(ctx, s.Store, made.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, openai.BadRequest(param, openai.CodeInvalidFile, "invalid %s: %s. There is no such file.", param, id)
+		return nil, openai.CodeInvalidFile.On(param, "invalid %s: %s. There is no such file.", param, id)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if f.Value.Purpose != files.PurposeFineTune {
-		return nil, openai.BadRequest(param, openai.CodeInvalidFilePurpose,
+		return nil, openai.CodeInvalidFilePurpose.On(param,
 			"invalid %s: %s. Its purpose is '%s'; upload it with the purpose '%s'.",
 			param, id, f.Value.Purpose, files.PurposeFineTune)
 	}
@@ -184,9 +181,7 @@ func (s *Service) get(r *http.Request, c rest.Caller) (*store.Record[Job], error
 	id := r.PathValue("id")
 	found, err := Kind.Get(r.Context(), s.Store, c.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "fine_tune_id",
-			Code:    openai.CodeFineTuneNotFound,
-			Message: fmt.Sprintf("Could not find fine tune: %s", id)}
+		return nil, openai.CodeFineTuneNotFound.On("fine_tune_id", "Could not find fine tune: %s", id)
 	}
 	return found, err
 }

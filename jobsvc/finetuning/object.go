@@ -3,6 +3,7 @@ package finetuning
 import (
 	"encoding/json"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -39,9 +40,9 @@ type hyperparameters struct {
 }
 
 type errorObject struct {
-	Code    string  `json:"code"`
-	Message string  `json:"message"`
-	Param   *string `json:"param"`
+	Code    openai.Code `json:"code"`
+	Message string      `json:"message"`
+	Param   *string     `json:"param"`
 }
 
 type eventObject struct {

@@ -31,15 +31,15 @@ const (
 )
 
 // failJob returns what is done where the provider refuses: the job fails with the provider's reason.
-func (w *worker) failJob(code, param string) func(context.Context, *openai.Error) error {
+func (w *worker) failJob(code openai.Code, param string) func(context.Context, *openai.Error) error {
 	return func(ctx context.Context, e *openai.Error) error {
 		return w.fail(ctx, cmp.Or(code, e.Code, openai.CodeInvalidRequest), cmp.Or(param, e.Param), e.Message)
 	}
 }
 
 // upload gives the provider a file. Where the worker is killed before the id is written down, the file is given again.
-func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param,
-	goneCode string, set func(*Remote, string)) error {
+func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File,
+	param string, goneCode openai.Code, set func(*Remote, string)) error {
 	if err := w.uploads.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (w *worker) reason(report *provider.TuningReport) *provider.TuningError {
 	}
 	ours := w.job.Value.translator(w.job.Tenant, w.job.ID, "")
 	return &provider.TuningError{
-		Code: cmp.Or(clip(e.Code, maxID), openai.CodeTrainingFailed), Param: clip(e.Param, maxID),
+		Code: cmp.Or(openai.Code(clip(string(e.Code), maxID)), openai.CodeTrainingFailed), Param: clip(e.Param, maxID),
 		Message: cmp.Or(clip(ours.Replace(e.Message), maxMessage), "The provider does not say why the job failed."),
 	}
 }

@@ -259,7 +259,7 @@ func (w *worker) conclude(ctx context.Context, o Outcome, warning string) error 
 }
 
 // fail notes that the job has failed.
-func (w *worker) fail(ctx context.Context, code, param, message string) error {
+func (w *worker) fail(ctx context.Context, code openai.Code, param, message string) error {
 	ours := w.job.Value.translator(w.job.Tenant, w.job.ID, "")
 	e := &provider.TuningError{Code: code, Message: clip(ours.Replace(message), maxMessage), Param: clip(param, maxID)}
 	return w.conclude(ctx, Outcome{Status: job.TuningFailed, Error: e}, "")

@@ -117,7 +117,7 @@ func (g *Gateway) Find(ctx context.Context, key, model string) (string, error) {
 		}
 	case http.StatusNotFound, http.StatusUnauthorized:
 		e := openai.ModelNotFound(model)
-		if said.Get("error.code").String() == e.Code {
+		if openai.Code(said.Get("error.code").String()) == e.Code {
 			e.Message = said.Get("error.message").String() // it suggests models
 		}
 		return "", e
@@ -164,7 +164,7 @@ var ErrNoProvider = errors.New("the provider is not configured, or disabled")
 func unlessUnknown(answer *http.Response) (*http.Response, error) {
 	body := answer.Body
 	text, err := io.ReadAll(io.LimitReader(body, maxError))
-	if err == nil && gjson.GetBytes(text, "error.code").String() == openai.CodeProviderNotFound {
+	if err == nil && openai.Code(gjson.GetBytes(text, "error.code").String()) == openai.CodeProviderNotFound {
 		return nil, errors.Join(ErrNoProvider, body.Close())
 	}
 	answer.Body = struct {

@@ -10,7 +10,6 @@ package memory
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -241,14 +240,10 @@ func (b *Budget) serve() {
 func (b *Budget) refuse(h *Hold, bytes int64) error {
 	if own := b.byTenant[h.tenant]; own+h.more(bytes) > b.total/2 || own > b.held-own {
 		b.refusals.WithLabelValues(reasonShare).Inc()
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
-			Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
-			Message: "Your other requests hold as much memory of the gateway's job service as they may. Please try again when one of them has ended."}
+		return openai.CodeRateLimitExceeded.New("Your other requests hold as much memory of the gateway's job service as they may. Please try again when one of them has ended.").After(time.Second)
 	}
 	b.refusals.WithLabelValues(reasonTotal).Inc()
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code: openai.CodeServerIsOverloaded, RetryAfter: time.Second,
-		Message: "There is no memory left for this at the moment. Please try again later."}
+	return openai.CodeServerIsOverloaded.New("There is no memory left for this at the moment. Please try again later.").After(time.Second)
 }
 
 // Give gives so many bytes back.

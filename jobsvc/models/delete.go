@@ -50,9 +50,7 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		return notFound(name) // it was deleted just now, and the gateway does not know yet
 	}
 	if m.GetFineTuned() == nil || c.Tenant != (store.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}) {
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInsufficientPermissions,
-			Message: fmt.Sprintf("You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
+		return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)
 	}
 	if err := s.unfinished(r.Context(), c.Tenant, m); err != nil {
 		return err
@@ -173,6 +171,5 @@ func notFound(name string) error {
 }
 
 func unavailable(message string) *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code: openai.CodeGatewayUnavailable, Message: message, RetryAfter: time.Second}
+	return openai.CodeGatewayUnavailable.New("%s", message).After(time.Second)
 }

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -79,8 +78,6 @@ func (g *Gate) room(ctx context.Context, e *store.QuotaError) string {
 
 // explained returns the client's error for a used-up quota.
 func (g *Gate) explained(ctx context.Context, e *store.QuotaError) error {
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota,
-		Code: openai.CodeInsufficientQuota, NoRetry: true,
-		Message: fmt.Sprintf("The quota '%s' of %s is used up: %d of %d are in use, and this request needs more than is left. %s Or ask your operator to raise quotas.%s.",
-			e.Quota, e.Account, e.Used, e.Limit, g.room(ctx, e), e.Quota)}
+	return openai.CodeInsufficientQuota.New("The quota '%s' of %s is used up: %d of %d are in use, and this request needs more than is left. %s Or ask your operator to raise quotas.%s.",
+		e.Quota, e.Account, e.Used, e.Limit, g.room(ctx, e), e.Quota).Final()
 }

@@ -90,7 +90,7 @@ func TestTheRateOfAnOrganizationHoldsForItsProjectsTogether(t *testing.T) {
 	require.NoError(t, w.ask(w.gate.Create, web))
 	require.NoError(t, w.ask(w.gate.Change, app))
 	e := refused(t, w.ask(w.gate.Change, web), "'writes_per_minute' of the organization 'acme'")
-	require.Equal(t, "rate_limit_exceeded", e.Code)
+	require.Equal(t, "rate_limit_exceeded", string(e.Code))
 	require.Equal(t, 10*time.Second, e.RetryAfter)
 	require.False(t, e.NoRetry)
 	require.NoError(t, w.ask(w.gate.Create, rest.Caller{Key: "key_2"}), "others have their own")
@@ -111,7 +111,7 @@ func TestAQuotaThatIsUsedUpIsNamed(t *testing.T) {
 		e := refused(t, w.ask(w.gate.Create, web), "The quota '"+q.String()+
 			"' of the organization 'acme' is used up: 12 of 13 are in use")
 		require.True(t, e.NoRetry)
-		require.Equal(t, "insufficient_quota", e.Code)
+		require.Equal(t, "insufficient_quota", string(e.Code))
 		require.Contains(t, e.Message, "quotas."+q.String())
 		require.NotZero(t, configv1.QuotasOf(&configv1.Project{}).Get(q.String()), "the configuration has it by this name")
 	}

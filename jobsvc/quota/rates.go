@@ -1,8 +1,6 @@
 package quota
 
 import (
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -50,10 +48,8 @@ func (r rates) take(now time.Time, accounts []store.Account, quotas map[store.Ac
 			for _, back := range taken {
 				back.CancelAt(now)
 			}
-			return &openai.Error{Status: http.StatusTooManyRequests, Type: "requests", Code: openai.CodeRateLimitExceeded,
-				RetryAfter: wait,
-				Message: fmt.Sprintf("The quota 'writes_per_minute' of %s is reached: files, uploads, batches and fine-tuning jobs are created, changed and deleted at most %d times a minute. Please try again in %s.",
-					a, minute, wait.Round(time.Millisecond))}
+			return openai.CodeRateLimitExceeded.New("The quota 'writes_per_minute' of %s is reached: files, uploads, batches and fine-tuning jobs are created, changed and deleted at most %d times a minute. Please try again in %s.",
+				a, minute, wait.Round(time.Millisecond)).After(wait)
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ func refusal(answer *http.Response) *failure {
 	said := gjson.GetBytes(body, "error")
 	f := &failure{code: cmp.Or(said.Get("code").Str, serverError), message: said.Get("message").Str,
 		wait: provider.RetryAfter(answer.Header)}
-	f.again = answer.Header.Get("X-Should-Retry") != "false" && f.code != openai.CodeInsufficientQuota &&
+	f.again = answer.Header.Get("X-Should-Retry") != "false" && f.code != string(openai.CodeInsufficientQuota) &&
 		(answer.StatusCode >= http.StatusInternalServerError || slices.Contains([]int{http.StatusRequestTimeout,
 			http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests}, answer.StatusCode))
 	return f

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -188,7 +187,5 @@ func fits(param string, bytes int64) error {
 	if bytes <= maxConversation {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusBadRequest, Type: openai.TypeInvalidRequest, Param: param,
-		Code:    openai.CodeInvalidValue,
-		Message: "The conversation has more than 32 MiB, which is the most that is stored of one. Begin a new one."}
+	return openai.CodeInvalidValue.On(param, "The conversation has more than 32 MiB, which is the most that is stored of one. Begin a new one.")
 }

@@ -39,7 +39,7 @@ func (s *Service) follow(w http.ResponseWriter, r *http.Request, found *store.Re
 	next int64) error {
 	f := &follower{s, nil, found, sealer, next}
 	if f.stale() {
-		return openai.BadRequest("starting_after", openai.CodeInvalidValue, "%s", begunAgain.message)
+		return openai.CodeInvalidValue.On("starting_after", "%s", begunAgain.message)
 	}
 	f.out = beginStream(w)
 	ctx, stop := context.WithCancel(r.Context())

@@ -135,14 +135,14 @@ func (s *Service) object(ctx context.Context, r *store.Record[Response], sealer 
 func (s *Service) resume(w http.ResponseWriter, r *http.Request, found *store.Record[Response],
 	sealer *secret.Sealer) error {
 	if !found.Value.Streamed {
-		return openai.BadRequest("stream", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("stream",
 			"Only a response that was created with 'background' and 'stream' can be streamed again.")
 	}
 	after := int64(-1)
 	if text := r.URL.Query().Get("starting_after"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
-			return openai.BadRequest("starting_after", openai.CodeInvalidType,
+			return openai.CodeInvalidType.On("starting_after",
 				"Invalid type for 'starting_after': expected the number of an event, but got '%s' instead.", text)
 		}
 		after = n
@@ -195,7 +195,7 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 			return err
 		}
 		if !found.Value.Background {
-			return openai.BadRequest("", openai.CodeInvalidValue,
+			return openai.CodeInvalidValue.New(
 				"Only a response that was created with 'background' can be cancelled.")
 		}
 		if err := s.end(r.Context(), found); errors.Is(err, store.ErrConflict) && try < conflicts {

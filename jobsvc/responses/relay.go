@@ -2,7 +2,6 @@ package responses
 
 import (
 	"context"
-	"fmt"
 	"mime"
 	"net/http"
 	"strings"
@@ -66,9 +65,7 @@ func costOf(r *http.Request) http.Header {
 
 // unreachable is the error for a request that got no answer.
 func unreachable(err error) error {
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-		Code:    openai.CodeGatewayUnavailable,
-		Message: "The gateway could not ask for a response. Please retry.", RetryAfter: time.Second}, err)
+	return httpapi.WithCause(openai.CodeGatewayUnavailable.New("The gateway could not ask for a response. Please retry.").After(time.Second), err)
 }
 
 // passHeaders passes the headers of an answer that are for the client. Its request id is that of another request.
@@ -113,8 +110,7 @@ func (s *Service) whole(ctx context.Context, w http.ResponseWriter, answer *http
 		return err
 	}
 	if len(object) > maxAnswer || jsontext.Value(object).Kind() != '{' || !jsontext.Value(object).IsValid() {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
-			Code: openai.CodeUpstreamInvalidResponse, Message: unread.message, NoRetry: true}
+		return openai.CodeUpstreamInvalidResponse.New("%s", unread.message).Final()
 	}
 	if err := s.settle(ctx, t, object); err != nil {
 		return err
@@ -161,8 +157,6 @@ func lost(err error, what, id string) error {
 	if !isMissing(err) {
 		return err
 	}
-	return httpapi.WithCause(&openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
-		Code:    openai.CodeArchiveDamaged,
-		Message: fmt.Sprintf("The stored %s '%s' is missing or damaged in the gateway's storage.", what, id), NoRetry: true},
+	return httpapi.WithCause(openai.CodeArchiveDamaged.New("The stored %s '%s' is missing or damaged in the gateway's storage.", what, id).Final(),
 		err)
 }

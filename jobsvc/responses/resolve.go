@@ -71,14 +71,14 @@ func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settin
 func (s *Service) context(ctx context.Context, t *turn) ([]json.RawMessage, error) {
 	r, err := s.find(ctx, t.caller.Tenant, t.previous)
 	if e, ok := errors.AsType[*openai.Error](err); ok && e.Status == http.StatusNotFound {
-		return nil, openai.BadRequest("previous_response_id", openai.CodePreviousResponseNotFound,
+		return nil, openai.CodePreviousResponseNotFound.On("previous_response_id",
 			"Previous response with id '%s' not found.", t.previous)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if r.Value.Answer == "" {
-		return nil, openai.BadRequest("previous_response_id", openai.CodeInvalidValue,
+		return nil, openai.CodeInvalidValue.On("previous_response_id",
 			"The response '%s' is %s and has no answer to go on from.", t.previous, r.Value.Status)
 	}
 	if err := memory.Of(ctx).Take(ctx, storedCopies*r.Value.Bytes); err != nil {

@@ -118,12 +118,10 @@ func (s *Service) Register(mux *http.ServeMux) {
 func (s *Service) settings() (*config.Responses, error) {
 	c := s.Config()
 	if c == nil {
-		return nil, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-			Code: openai.CodeGatewayUnavailable, Message: "The gateway has no configuration yet. Please retry.",
-			RetryAfter: time.Second}
+		return nil, openai.CodeGatewayUnavailable.New("The gateway has no configuration yet. Please retry.").After(time.Second)
 	}
 	if c.Responses == nil {
-		return nil, openai.BadRequest("store", openai.CodeUnsupportedParameter,
+		return nil, openai.CodeUnsupportedParameter.On("store",
 			"The operator of this gateway has not turned on that it stores responses and conversations.")
 	}
 	return c.Responses, nil

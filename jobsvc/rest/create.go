@@ -25,7 +25,7 @@ func Idempotency(r *http.Request, c Caller, parts ...string) (*store.Idempotency
 		return nil, nil
 	}
 	if len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, openai.BadRequest("", openai.CodeInvalidIdempotencyKey,
+		return nil, openai.CodeInvalidIdempotencyKey.New(
 			"The Idempotency-Key must have at most %d characters, and none but visible ASCII.", maxIdempotencyKey)
 	}
 	hash := sha256.New()
@@ -72,9 +72,7 @@ func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i 
 func replay(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Idempotency) (bool, error) {
 	body, err := s.Recall(r.Context(), i)
 	if errors.Is(err, store.ErrOtherRequest) {
-		return false, &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeIdempotencyKeyReused, NoRetry: true,
-			Message: "This Idempotency-Key was used for another request. Repeat that request unchanged, or choose a new key."}
+		return false, openai.CodeIdempotencyKeyReused.New("This Idempotency-Key was used for another request. Repeat that request unchanged, or choose a new key.").Final()
 	}
 	if err != nil || body == nil {
 		return false, err

@@ -28,9 +28,9 @@ type reader struct {
 }
 
 // Fail refuses the request because of a member, unless there was an earlier error.
-func (r *reader) Fail(param, code, format string, args ...any) {
+func (r *reader) Fail(param string, code openai.Code, format string, args ...any) {
 	if r.err == nil {
-		r.err = openai.BadRequest(param, code, format, args...)
+		r.err = code.On(param, format, args...)
 	}
 }
 

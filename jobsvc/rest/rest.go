@@ -89,9 +89,7 @@ func callerOf(r *http.Request) (Caller, error) {
 	project, err2 := url.QueryUnescape(r.Header.Get(envoy.HeaderProject))
 	key := r.Header.Get(envoy.HeaderKey)
 	if key == "" || err1 != nil || err2 != nil {
-		return Caller{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeInvalidAPIKey,
-			Message: "The request did not come through the gateway. Send it to the gateway's address."}
+		return Caller{}, openai.CodeInvalidAPIKey.New("The request did not come through the gateway. Send it to the gateway's address.")
 	}
 	return Caller{Key: key, Tenant: store.Tenant{Organization: organization, Project: project}}, nil
 }
@@ -106,13 +104,9 @@ func clientError(err error) error {
 	}
 	switch {
 	case blobstore.IsFull(err), errors.Is(err, rpctypes.ErrNoSpace):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer,
-			Code:    openai.CodeStorageFull,
-			Message: "The gateway has no room left to store this. Nothing was kept of it.", NoRetry: true}, err)
+		return httpapi.WithCause(openai.CodeStorageFull.New("The gateway has no room left to store this. Nothing was kept of it.").Final(), err)
 	case errors.Is(err, store.ErrArchiveDamaged):
-		e := &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodeArchiveDamaged,
-			NoRetry: true,
-			Message: "A part of the gateway's archive is missing or damaged. Objects that are not in it can be read."}
+		e := openai.CodeArchiveDamaged.New("A part of the gateway's archive is missing or damaged. Objects that are not in it can be read.").Final()
 		if of, ok := errors.AsType[*store.ArchiveError](err); ok {
 			e.Message = fmt.Sprintf(
 				"A part of the gateway's archive, '%s', is missing or damaged. Objects that are not in it can be read.",
@@ -120,17 +114,11 @@ func clientError(err error) error {
 		}
 		return httpapi.WithCause(e, err)
 	case errors.Is(err, etcdspace.ErrReserved):
-		return &openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStoreFull,
-			RetryAfter: 30 * time.Second,
-			Message:    "The gateway's store for jobs and files is nearly full, and takes nothing new. Nothing was kept of this. Delete what you do not need, or try again later."}
+		return openai.CodeStoreFull.New("The gateway's store for jobs and files is nearly full, and takes nothing new. Nothing was kept of this. Delete what you do not need, or try again later.").After(30 * time.Second)
 	case errors.Is(err, store.ErrConflict):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest,
-			Code:    openai.CodeConflict,
-			Message: "The object was changed by another request at the same time. Please retry."}, err)
+		return httpapi.WithCause(openai.CodeConflict.New("The object was changed by another request at the same time. Please retry."), err)
 	case errors.Is(err, store.ErrBusy), unavailable(err):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
-			Code:    openai.CodeGatewayUnavailable,
-			Message: "The gateway's storage is temporarily unavailable. Please retry.", RetryAfter: time.Second}, err)
+		return httpapi.WithCause(openai.CodeGatewayUnavailable.New("The gateway's storage is temporarily unavailable. Please retry.").After(time.Second), err)
 	}
 	return err
 }
@@ -161,13 +149,13 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 		n, err := strconv.Atoi(s)
 		switch {
 		case err != nil:
-			return p, openai.BadRequest("limit", openai.CodeInvalidType,
+			return p, openai.CodeInvalidType.On("limit",
 				"Invalid type for 'limit': expected an integer, but got '%s' instead.", s)
 		case n < 1:
-			return p, openai.BadRequest("limit", openai.CodeIntegerBelowMinValue,
+			return p, openai.CodeIntegerBelowMinValue.On("limit",
 				"Invalid 'limit': integer below minimum value. Expected a value >= 1, but got %d instead.", n)
 		case n > most:
-			return p, openai.BadRequest("limit", openai.CodeIntegerAboveMaxValue,
+			return p, openai.CodeIntegerAboveMaxValue.On("limit",
 				"Invalid 'limit': integer above maximum value. Expected a value <= %d, but got %d instead.", most, n)
 		}
 		p.Limit = n
@@ -177,7 +165,7 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 	case order == "asc":
 		p.Ascending = true
 	default:
-		return p, openai.BadRequest("order", openai.CodeInvalidValue,
+		return p, openai.CodeInvalidValue.On("order",
 			"Invalid value: '%s'. Supported values are: 'asc' and 'desc'.", order)
 	}
 	return p, nil
@@ -186,7 +174,7 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 // Cursor converts the error of a list with an invalid cursor.
 func Cursor(err error, after string) error {
 	if errors.Is(err, store.ErrCursor) {
-		return openai.BadRequest("after", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("after",
 			"Invalid 'after': '%s' is not the id of an object of this list.", after)
 	}
 	return err

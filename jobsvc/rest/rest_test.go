@@ -107,7 +107,7 @@ func TestFailuresOfStorageAreExplained(t *testing.T) {
 		header string
 		logged bool
 	}{
-		"the client's mistake": {openai.BadRequest("a", "b", "c"), 400, "b", "", false},
+		"the client's mistake": {openai.Code("b").On("a", "c"), 400, "b", "", false},
 		"disk full":            {fmt.Errorf("write: %w", syscall.ENOSPC), 507, "storage_full", "X-Should-Retry", true},
 		"quota":                {fmt.Errorf("write: %w", syscall.EDQUOT), 507, "storage_full", "X-Should-Retry", true},
 		"conflict":             {fmt.Errorf("write: %w", store.ErrConflict), 409, "conflict", "", false},
@@ -156,7 +156,7 @@ func TestPageOf(t *testing.T) {
 		_, err := rest.PageOf(httptest.NewRequest(http.MethodGet, "/"+query, nil), 20, 100, true)
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, query)
-		require.Equal(t, []any{400, want}, []any{e.Status, e.Code}, query)
+		require.Equal(t, []any{400, want}, []any{e.Status, string(e.Code)}, query)
 	}
 	got, err := rest.PageOf(httptest.NewRequest(http.MethodGet, "/?order=asc", nil), 20, 100, false)
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestIdempotency(t *testing.T) {
 		_, err := rest.Idempotency(request(key), caller)
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, key)
-		require.Equal(t, "invalid_idempotency_key", e.Code)
+		require.Equal(t, "invalid_idempotency_key", string(e.Code))
 	}
 	fingerprint := func(r *http.Request, parts ...string) string {
 		i, err := rest.Idempotency(r, caller, parts...)
@@ -308,7 +308,7 @@ func TestOfTheSameRequestsAtOnceAllHaveOneAnswer(t *testing.T) {
 func TestACreationThatFailsIsNotRemembered(t *testing.T) {
 	s := store.New(etcdtest.Start(t))
 	for _, fill := range []func(*store.Txn) (any, error){
-		func(*store.Txn) (any, error) { return nil, openai.BadRequest("a", "b", "c") },
+		func(*store.Txn) (any, error) { return nil, openai.Code("b").On("a", "c") },
 		func(*store.Txn) (any, error) { return make(chan int), nil }, // no JSON
 		func(t *store.Txn) (any, error) {
 			things.Unchanged(t, &store.Record[thing]{ID: things.NewID(), Revision: 1})

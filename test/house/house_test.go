@@ -11,6 +11,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io"
 	"os"
 	"os/exec"
@@ -314,6 +315,10 @@ func forbidden(s source, in string, test bool) []string {
 			if lines := s.lines(n); lines > 60 && !test {
 				found = append(found, "the function "+n.Name.Name+" has more than 60 lines")
 			}
+		case *ast.CompositeLit:
+			if code := memberOf(n, "Code"); !test && strings.HasPrefix(code, "openai.Code") && code != "openai.Code" {
+				found = append(found, "an Error with the code "+code+": make it with New or On of the code")
+			}
 		case *ast.InterfaceType:
 			if n.Methods.NumFields() >= 5 {
 				found = append(found, "an interface has five methods or more")
@@ -329,6 +334,45 @@ func forbidden(s source, in string, test bool) []string {
 		return true
 	})
 	return found
+}
+
+// memberOf returns the value of a member of a literal of openai.Error, as it is written.
+func memberOf(c *ast.CompositeLit, name string) string {
+	if c.Type == nil || types.ExprString(c.Type) != "openai.Error" {
+		return ""
+	}
+	for _, e := range c.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok && types.ExprString(kv.Key) == name {
+			if _, ok := kv.Value.(*ast.SelectorExpr); ok {
+				return types.ExprString(kv.Value)
+			}
+		}
+	}
+	return ""
+}
+
+// TestEveryCodeIsMade fails for a code that only the catalogue names.
+func TestEveryCodeIsMade(t *testing.T) {
+	made := map[string]bool{}
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			if p.name() == "api/openai" && (name == "codes.go" || name == "catalogue.go") {
+				continue
+			}
+			ast.Inspect(parse(t, filepath.Join(p.Dir, name)).file, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					made[id.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	ast.Inspect(parse(t, "api/openai/codes.go").file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Code") {
+			require.True(t, made[spec.Names[0].Name], "nobody makes %s: take it out of the catalogue", spec.Names[0].Name)
+		}
+		return true
+	})
 }
 
 // A source is one parsed file.

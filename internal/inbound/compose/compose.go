@@ -75,18 +75,18 @@ func IsAsked(v jsontext.Value) bool {
 func Error(err error, at func(jsontext.Pointer) string) error {
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
 		place := at(wrong.JSONPointer)
-		return openai.BadRequest(place, openai.CodeInvalidType, "%s: A JSON %s is not valid here.", place,
+		return openai.CodeInvalidType.On(place, "%s: A JSON %s is not valid here.", place,
 			kind(wrong.JSONKind))
 	}
 	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			place := at(wrong.JSONPointer)
-			return openai.BadRequest(place, openai.CodeDuplicateParameter, "%s: The member occurs twice.", place)
+			return openai.CodeDuplicateParameter.On(place, "%s: The member occurs twice.", place)
 		}
-		return openai.BadRequest("", openai.CodeInvalidJSON, "The request body is not valid JSON: %v at byte %d.", wrong.Err,
+		return openai.CodeInvalidJSON.New("The request body is not valid JSON: %v at byte %d.", wrong.Err,
 			wrong.ByteOffset)
 	}
-	return openai.BadRequest("", openai.CodeInvalidJSON, "The request body is not valid JSON.")
+	return openai.CodeInvalidJSON.New("The request body is not valid JSON.")
 }
 
 func kind(k jsontext.Kind) string {

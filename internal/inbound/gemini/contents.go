@@ -29,7 +29,7 @@ func (b *builder) conversation() error {
 		case "model":
 			err = b.assistant(place, c.Parts)
 		default:
-			err = openai.BadRequest(place+".role", openai.CodeInvalidValue, "%s.role: Expected 'user' or 'model'.", place)
+			err = openai.CodeInvalidValue.On(place+".role", "%s.role: Expected 'user' or 'model'.", place)
 		}
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (b *builder) result(place string, f *functionResult) error {
 		b.open, b.names = slices.Delete(b.open, i, i+1), slices.Delete(b.names, i, i+1)
 	}
 	if id == "" {
-		return openai.BadRequest(place+".functionResponse", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On(place+".functionResponse",
 			"%s.functionResponse: No call of '%s' waits for a result.", place, f.Name)
 	}
 	b.message("tool", place)
@@ -152,7 +152,7 @@ func (b *builder) part(place string, p *part) error {
 	case p.FileData != nil:
 		if !strings.HasPrefix(p.FileData.URI, "https://") && !strings.HasPrefix(p.FileData.URI, "http://") ||
 			strings.HasPrefix(p.FileData.URI, "https://generativelanguage.googleapis.com/") {
-			return openai.BadRequest(place+".fileData.fileUri", openai.CodeUnsupportedValue,
+			return openai.CodeUnsupportedValue.On(place+".fileData.fileUri",
 				"%s.fileData.fileUri: The provider of this model does not read Google's files. Send the content.", place)
 		}
 		return b.media(place+".fileData", p.FileData.MIMEType, p.FileData.URI, "")
@@ -191,7 +191,7 @@ func (b *builder) document(place, data, name string) error {
 		text, err = base64.RawStdEncoding.DecodeString(data)
 	}
 	if err != nil || !utf8.Valid(text) {
-		return openai.BadRequest(place+".data", openai.CodeInvalidValue, "%s.data: It must be base64 of text in UTF-8.",
+		return openai.CodeInvalidValue.On(place+".data", "%s.data: It must be base64 of text in UTF-8.",
 			place)
 	}
 	if name != "" {
@@ -225,7 +225,7 @@ func (b *builder) media(place, mime, url, name string) error {
 		b.String("file_data", url)
 		b.End("}}")
 	default:
-		return openai.BadRequest(place+".mimeType", openai.CodeUnsupportedValue,
+		return openai.CodeUnsupportedValue.On(place+".mimeType",
 			"%s.mimeType: The provider of this model takes images, wav, mp3, PDF and, as inlineData, text.",
 			place)
 	}
@@ -245,7 +245,7 @@ func unknownPart(place string, p *part, expected ...string) error {
 			kind = "'" + name + "'"
 		}
 	}
-	return openai.BadRequest(place, openai.CodeInvalidValue, "%s: The part has %s. The provider of this model takes %s.",
+	return openai.CodeInvalidValue.On(place, "%s: The part has %s. The provider of this model takes %s.",
 		place, kind, strings.Join(expected, ", "))
 }
 

@@ -75,7 +75,7 @@ func embedAs(model string, places []string, bodies []embedBody) (inbound.Request
 		if one.TaskType != first.TaskType || one.Title != first.Title ||
 			(one.Dimensions == nil) != (first.Dimensions == nil) ||
 			one.Dimensions != nil && *one.Dimensions != *first.Dimensions {
-			return inbound.Request{}, openai.BadRequest(places[i], openai.CodeUnsupportedValue,
+			return inbound.Request{}, openai.CodeUnsupportedValue.On(places[i],
 				"%s: All requests must have the same taskType, title and outputDimensionality.", places[i])
 		}
 		text := ""

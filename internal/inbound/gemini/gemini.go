@@ -128,7 +128,7 @@ var statuses = map[int]string{
 }
 
 // ownStatuses are the statuses of Envoy's own errors, whose status is the answer's.
-var ownStatuses = map[string]int{
+var ownStatuses = map[openai.Code]int{
 	openai.CodeUnknownURL: http.StatusNotFound, openai.CodeOverloaded: http.StatusServiceUnavailable,
 	openai.CodeRequestTooLarge: http.StatusRequestEntityTooLarge, openai.CodeHeadersTooLarge: 431,
 	openai.CodeRequestTimeout: http.StatusRequestTimeout, openai.CodeUpgradeRequired: http.StatusUpgradeRequired,
@@ -151,7 +151,7 @@ func appendError(dst []byte, e *openai.Error) []byte {
 	dst = openai.AppendString(append(dst, `,"message":`...), e.Message)
 	dst = openai.AppendString(append(dst, `,"status":`...), name)
 	dst = append(dst, `,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`...)
-	dst = openai.AppendString(dst, strings.ToUpper(cmp.Or(e.Code, e.Type)))
+	dst = openai.AppendString(dst, strings.ToUpper(cmp.Or(string(e.Code), e.Type)))
 	dst = append(dst, `,"domain":"modelgate"`...)
 	if e.Param != "" {
 		dst = append(openai.AppendString(append(dst, `,"metadata":{"param":`...), e.Param), '}')

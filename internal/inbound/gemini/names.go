@@ -126,7 +126,7 @@ func (s *shape) checkSpelling(data []byte) error {
 		return nil
 	}
 	name := openai.Unquote(twice)
-	return openai.BadRequest(name, openai.CodeDuplicateParameter,
+	return openai.CodeDuplicateParameter.On(name,
 		"%s: A member occurs in both spellings. Send it once.", name)
 }
 

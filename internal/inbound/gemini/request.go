@@ -152,7 +152,7 @@ func parse(h inbound.Head, sent provider.NativeRequest) (inbound.Request, error)
 		return inbound.Request{}, err
 	}
 	if contents := root.Get("contents"); !contents.IsArray() || contents.Raw == "[]" {
-		return inbound.Request{}, openai.BadRequest("contents", openai.CodeMissingRequiredParameter,
+		return inbound.Request{}, openai.CodeMissingRequiredParameter.On("contents",
 			"contents: Expected a list with at least one content.")
 	}
 	return inbound.Request{Model: model, Stream: sent.Stream, IncludeUsage: true,
@@ -162,7 +162,7 @@ func parse(h inbound.Head, sent provider.NativeRequest) (inbound.Request, error)
 // object reads a body, and checks the name of the model.
 func object(model string, data []byte) (gjson.Result, error) {
 	if len(model) > maxModelName {
-		return gjson.Result{}, openai.BadRequest("model", openai.CodeInvalidValue,
+		return gjson.Result{}, openai.CodeInvalidValue.On("model",
 			"model: The name may have %d bytes at most.", maxModelName)
 	}
 	err := openai.CheckObject(data)
@@ -192,7 +192,7 @@ func wantsThoughts(echo []byte) bool {
 }
 
 func required(param string) error {
-	return openai.BadRequest(param, openai.CodeMissingRequiredParameter, "%s: The field is required.", param)
+	return openai.CodeMissingRequiredParameter.On(param, "%s: The field is required.", param)
 }
 
 func notRead(err error) error { return compose.Error(err, compose.Bracketed) }
@@ -203,7 +203,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 		return v.Gemini.Encode(r.sent, t)
 	}
 	if v.Chat == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+		return provider.Request{}, nil, openai.CodeUnsupportedEndpoint.On("model",
 			"The provider '%s' does not generate content. Choose another model.", t.Config.GetName())
 	}
 	r.once.Do(func() {

@@ -26,7 +26,7 @@ func (b *builder) tools() error {
 			case slices.Contains(searches, name):
 				search = true
 			default:
-				return openai.BadRequest(fmt.Sprintf("tools[%d].%s", i, name), openai.CodeUnsupportedValue,
+				return openai.CodeUnsupportedValue.On(fmt.Sprintf("tools[%d].%s", i, name),
 					"tools[%d].%s: The provider of this model does not have the tool '%s'.", i, name, name)
 			}
 		}
@@ -88,7 +88,7 @@ func (b *builder) choice() error {
 	case mode == "NONE":
 		b.Text("tool_choice", "none")
 	case mode != "ANY":
-		return openai.BadRequest("toolConfig.functionCallingConfig.mode", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("toolConfig.functionCallingConfig.mode",
 			"toolConfig.functionCallingConfig.mode: Expected AUTO, ANY, NONE or VALIDATED.")
 	case len(c.Allowed) == 0:
 		b.Text("tool_choice", "required")

@@ -78,7 +78,7 @@ func (r *request) check() error {
 
 // onlyGoogles is the error for what only Google's models do.
 func onlyGoogles(param string) error {
-	return openai.BadRequest(param, openai.CodeUnsupportedParameter,
+	return openai.CodeUnsupportedParameter.On(param,
 		"%s: The provider of this model does not support it. Remove it or choose one of Google's models.", param)
 }
 
@@ -135,7 +135,7 @@ func (b *builder) format() error {
 	case c.MIMEType == "" && !compose.IsAsked(schema), c.MIMEType == "text/plain":
 		return nil
 	case c.MIMEType != "" && c.MIMEType != "application/json":
-		return openai.BadRequest("generationConfig.responseMimeType", openai.CodeUnsupportedValue,
+		return openai.CodeUnsupportedValue.On("generationConfig.responseMimeType",
 			"generationConfig.responseMimeType: The provider of this model supports 'text/plain' and 'application/json'.")
 	case !compose.IsAsked(schema):
 		b.Member("response_format", `{"type":"json_object"}`)

@@ -81,7 +81,7 @@ func (b *builder) turn(i int, m *message) error {
 	case "system":
 		return b.texts("system", place, m.Content)
 	}
-	return openai.BadRequest(place+".role", openai.CodeInvalidValue,
+	return openai.CodeInvalidValue.On(place+".role",
 		"%s.role: Input should be 'user' or 'assistant'.", place)
 }
 
@@ -189,7 +189,7 @@ func inner(place string, v jsontext.Value) (content, error) {
 	}
 	var c content
 	if err := json.Unmarshal(v, &c); err != nil {
-		return nil, openai.BadRequest(place, openai.CodeInvalidType, "%s: Expected a string or a list of blocks.", place)
+		return nil, openai.CodeInvalidType.On(place, "%s: Expected a string or a list of blocks.", place)
 	}
 	return c, nil
 }
@@ -237,7 +237,7 @@ func (b *builder) image(place string, k *block) error {
 // noSource is the error for a source that no other vendor can read.
 func (b *builder) noSource(place string, k *block) error {
 	if k.Source.Type == "file" {
-		return openai.BadRequest(place+".source", openai.CodeUnsupportedValue,
+		return openai.CodeUnsupportedValue.On(place+".source",
 			"%s.source: The provider of this model does not read files by id. Send the content.", place)
 	}
 	return unknownTag(place+".source", k.Source.Type, "base64", "url")

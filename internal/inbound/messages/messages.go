@@ -81,7 +81,7 @@ var errorTypes = map[int]string{
 }
 
 // errorTypesOf are the types of errors whose status is Envoy's own.
-var errorTypesOf = map[string]string{
+var errorTypesOf = map[openai.Code]string{
 	openai.CodeUnknownURL: "not_found_error", openai.CodeRequestTooLarge: "request_too_large",
 	openai.CodeOverloaded: "overloaded_error",
 }

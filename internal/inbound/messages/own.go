@@ -38,7 +38,7 @@ func (b *builder) other(place string, k *block, table kinds.Table, expected []st
 		b.drop(place)
 		return nil
 	case kind.Decision == kinds.Refused:
-		return openai.BadRequest(place, openai.CodeUnsupportedValue,
+		return openai.CodeUnsupportedValue.On(place,
 			"%s: Blocks of the type '%s' are not supported by the provider of this model: %s.", place, k.Type, kind.Note)
 	}
 	return unknownTag(place, k.Type, expected...)

@@ -158,7 +158,7 @@ func readHead(data []byte) (*head, error) {
 	case h.Messages == nil:
 		return nil, required("messages")
 	case h.Messages.Kind() != '[' || string(h.Messages) == "[]":
-		return nil, openai.BadRequest("messages", openai.CodeInvalidValue,
+		return nil, openai.CodeInvalidValue.On("messages",
 			"messages: Input should be a list with at least one message.")
 	}
 	return &h, nil
@@ -169,14 +169,14 @@ func (h *head) checkLimit() error {
 	case h.MaxTokens == nil:
 		return required("max_tokens")
 	case *h.MaxTokens < 1:
-		return openai.BadRequest("max_tokens", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("max_tokens",
 			"max_tokens: Input should be greater than or equal to 1.")
 	}
 	return nil
 }
 
 func required(param string) error {
-	return openai.BadRequest(param, openai.CodeMissingRequiredParameter, "%s: Field required.", param)
+	return openai.CodeMissingRequiredParameter.On(param, "%s: Field required.", param)
 }
 
 func notRead(err error) error { return compose.Error(err, compose.Dotted) }

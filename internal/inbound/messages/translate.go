@@ -61,7 +61,7 @@ func (r *request) translate() error {
 func (r *request) check() error {
 	for name, v := range map[string]jsontext.Value{"mcp_servers": r.MCPServers, "container": r.Container} {
 		if compose.IsAsked(v) {
-			return openai.BadRequest(name, openai.CodeUnsupportedParameter,
+			return openai.CodeUnsupportedParameter.On(name,
 				"%s: The provider of this model does not support it. Remove it or choose another model.", name)
 		}
 	}
@@ -127,7 +127,7 @@ func (b *builder) serviceTier() error {
 	case "standard_only":
 		b.Text("service_tier", "default")
 	default:
-		return openai.BadRequest("service_tier", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("service_tier",
 			"service_tier: Input should be 'auto' or 'standard_only'.")
 	}
 	return nil
@@ -142,7 +142,7 @@ func (b *builder) format() error {
 	case f == nil:
 		return nil
 	case f.Type != "json_schema" || f.Schema.Kind() != '{':
-		return openai.BadRequest("output_config.format", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("output_config.format",
 			"output_config.format: Expected an object with the type 'json_schema' and a 'schema'.")
 	}
 	b.Member("response_format", `{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)
@@ -185,7 +185,7 @@ func (b *builder) tools() error {
 func (b *builder) tool(i int, raw jsontext.Value) error {
 	var t tool
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return openai.BadRequest(fmt.Sprintf("tools.%d", i), openai.CodeInvalidType, "tools.%d: It is not a valid tool.", i)
+		return openai.CodeInvalidType.On(fmt.Sprintf("tools.%d", i), "tools.%d: It is not a valid tool.", i)
 	}
 	if t.Type != "" && t.Type != "custom" { // Anthropic's own, which codecs know or refuse by name
 		b.Begin(string(raw))
@@ -219,6 +219,6 @@ func unknownTag(at, got string, expected ...string) error {
 		}
 		list += "'" + e + "'"
 	}
-	return openai.BadRequest(at, openai.CodeInvalidValue,
+	return openai.CodeInvalidValue.On(at,
 		"%s: Input tag '%s' found using 'type' does not match any of the expected tags: %s.", at, got, list)
 }

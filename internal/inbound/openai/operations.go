@@ -57,7 +57,7 @@ func completionStream(asked chat.Asked) chat.Writer { return NewCompletionStream
 
 // NotServed is the error for an operation that the provider of a model does not have.
 func NotServed(t provider.Target, what string) error {
-	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+	return openai.CodeUnsupportedEndpoint.On("model",
 		"The provider '%s' does not serve %s. Choose another model.", t.Config.GetName(), what)
 }
 
@@ -137,7 +137,7 @@ func parseNative(path string) func(inbound.Head, []byte) (inbound.Request, error
 		case err == nil:
 			r.NativeRequest, err = openai.ParseFormRequest(body, params["boundary"])
 		default:
-			err = openai.BadRequest("", openai.CodeInvalidForm,
+			err = openai.CodeInvalidForm.New(
 				"The parameters of the content-type of your request could not be read.")
 		}
 		if err != nil {

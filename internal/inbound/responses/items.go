@@ -27,13 +27,13 @@ func (b *builder) item(at string, i *item) error {
 	kind, known := kinds.Items[typ]
 	switch {
 	case !known:
-		return openai.BadRequest(at+".type", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On(at+".type",
 			"Invalid value: '%s'. This type of '%s' is not supported by this model's provider.", typ, at)
 	case typ == "item_reference":
-		return openai.BadRequest(at, openai.CodeUnsupportedParameter,
+		return openai.CodeUnsupportedParameter.On(at,
 			"'%s' refers to a stored item, which is not supported: the operator of this gateway has not turned on that it stores responses. Send the item itself.", at)
 	case kind.Decision == kinds.Refused:
-		return openai.BadRequest(at, openai.CodeUnsupportedParameter,
+		return openai.CodeUnsupportedParameter.On(at,
 			"'%s' of the type '%s' is not supported by this model's provider: %s.", at, typ, kind.Note)
 	case kind.Decision == kinds.Dropped:
 		b.drop(at)
@@ -153,7 +153,7 @@ func isText(p *part) bool {
 }
 
 func missing(at string) error {
-	return openai.BadRequest(at, openai.CodeMissingRequiredParameter, "Missing required parameter: '%s'.", at)
+	return openai.CodeMissingRequiredParameter.On(at, "Missing required parameter: '%s'.", at)
 }
 
 func (b *builder) message(at string, i *item) error {
@@ -183,7 +183,7 @@ func (b *builder) message(at string, i *item) error {
 	case "":
 		return missing(at + ".role")
 	}
-	return openai.BadRequest(at+".role", openai.CodeInvalidValue,
+	return openai.CodeInvalidValue.On(at+".role",
 		"Invalid value: '%s'. Supported values are: 'user', 'assistant', 'system', and 'developer'.", i.Role)
 }
 
@@ -354,11 +354,11 @@ func (b *builder) part(at string, p *part) error {
 }
 
 func byID(at string) error {
-	return openai.BadRequest(at+".file_id", openai.CodeUnsupportedValue,
+	return openai.CodeUnsupportedValue.On(at+".file_id",
 		"Files by id are not supported by this model's provider. Send the content of '%s'.", at)
 }
 
 func unknownPart(at, typ string) error {
-	return openai.BadRequest(at+".type", openai.CodeInvalidValue,
+	return openai.CodeInvalidValue.On(at+".type",
 		"Invalid value: '%s'. This type of '%s' is not supported by this model's provider.", typ, at)
 }

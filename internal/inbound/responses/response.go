@@ -162,7 +162,7 @@ func (r *response) appendJSON(dst []byte, status string, failure *openai.Error) 
 	if failure == nil {
 		dst = append(dst, "null"...)
 	} else {
-		dst = openai.AppendString(append(dst, `{"code":`...), codeOf(failure))
+		dst = openai.AppendString(append(dst, `{"code":`...), string(codeOf(failure)))
 		dst = append(openai.AppendString(append(dst, `,"message":`...), failure.Message), '}')
 	}
 	dst = append(dst, `,"incomplete_details":`...)
@@ -191,7 +191,7 @@ func (r *response) appendJSON(dst []byte, status string, failure *openai.Error) 
 
 // codeOf returns the code of a response that has failed: the error's own. Agents tell by it what they may repeat, and
 // know an overload by OpenAI's own word for it.
-func codeOf(e *openai.Error) string {
+func codeOf(e *openai.Error) openai.Code {
 	switch {
 	case e.Code == openai.CodeOverloaded:
 		return openai.CodeServerIsOverloaded

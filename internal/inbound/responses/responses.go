@@ -111,7 +111,7 @@ func (c compaction) Encode(v *provider.Provider, t provider.Target) (provider.Re
 
 // notGuarded is the error of a request whose answer a guardrail must look at, and cannot.
 func notGuarded() error {
-	return openai.BadRequest("model", openai.CodeNotGuarded,
+	return openai.CodeNotGuarded.On("model",
 		"A guardrail applies to this key, and cannot look at the answer of this model to this request.")
 }
 

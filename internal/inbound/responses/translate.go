@@ -73,16 +73,16 @@ func (b *builder) check() error {
 		{"conversation", compose.IsAsked(b.sent.Conversation)},
 	} {
 		if p.asked {
-			return openai.BadRequest(p.name, openai.CodeUnsupportedParameter,
+			return openai.CodeUnsupportedParameter.On(p.name,
 				"'%s' is not supported: the operator of this gateway has not turned on that it stores responses, and this model's provider stores none. Send the whole conversation as 'input'.", p.name)
 		}
 	}
 	if compose.IsAsked(b.sent.Prompt) {
-		return openai.BadRequest("prompt", openai.CodeUnsupportedParameter,
+		return openai.CodeUnsupportedParameter.On("prompt",
 			"'prompt' names a prompt that OpenAI stores, which is not supported for this model. Send its text.")
 	}
 	if len(b.sent.Input) == 0 {
-		return openai.BadRequest("input", openai.CodeMissingRequiredParameter, "Missing required parameter: 'input'.")
+		return openai.CodeMissingRequiredParameter.On("input", "Missing required parameter: 'input'.")
 	}
 	if b.sent.Truncation != "" && b.sent.Truncation != "disabled" {
 		b.drop("truncation")
@@ -187,7 +187,7 @@ func (b *builder) tools() error {
 		list := gjson.Parse("[" + string(p.tool) + "]")
 		switch t := list.Get("0"); {
 		case t.Get("type").Str == "":
-			return openai.BadRequest(p.at+".type", openai.CodeMissingRequiredParameter,
+			return openai.CodeMissingRequiredParameter.On(p.at+".type",
 				"Missing required parameter: '%s.type'.", p.at)
 		case t.Get("type").Str == "tool_search" && clientRun(t) == nil:
 			b.drop(p.at) // all tools are sent

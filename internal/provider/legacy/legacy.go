@@ -65,11 +65,11 @@ func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.
 // toTools returns the edits that convert functions to tools.
 func toTools(sent *openai.Object) ([]openai.Edit, error) {
 	if !isEmpty(sent.Get("tools")) {
-		return nil, openai.BadRequest("functions", openai.CodeInvalidValue, "Send 'tools' or 'functions', not both.")
+		return nil, openai.CodeInvalidValue.On("functions", "Send 'tools' or 'functions', not both.")
 	}
 	functions := gjson.ParseBytes(sent.Get("functions"))
 	if !functions.IsArray() {
-		return nil, openai.BadRequest("functions", openai.CodeInvalidType,
+		return nil, openai.CodeInvalidType.On("functions",
 			"Invalid type for 'functions': expected an array of objects.")
 	}
 	tools := []byte{'['}
@@ -88,7 +88,7 @@ func toTools(sent *openai.Object) ([]openai.Edit, error) {
 	} else if choice.Type == gjson.String {
 		edits[4].Value = []byte(choice.Raw)
 	} else if choice.Exists() && choice.Type != gjson.Null {
-		return nil, openai.BadRequest("function_call", openai.CodeInvalidType,
+		return nil, openai.CodeInvalidType.On("function_call",
 			"Invalid type for 'function_call': expected one of 'none' and 'auto', or an object.")
 	}
 	return edits, nil

@@ -107,7 +107,7 @@ func wanted(r *openai.CompletionRequest) int64 {
 }
 
 func (c codec) refuse(param, why string) *openai.Error {
-	return openai.BadRequest(param, openai.CodeUnsupportedParameter,
+	return openai.CodeUnsupportedParameter.On(param,
 		"The provider '%s' serves completions by way of chat completions, which %s", c.vendor, why)
 }
 

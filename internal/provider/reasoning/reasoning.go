@@ -95,7 +95,7 @@ func anthropic(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
 	}
 	err := json.Unmarshal(c.Thinking, &t)
 	if err != nil || t.Type == "" {
-		return Wish{}, openai.BadRequest("thinking", openai.CodeInvalidValue,
+		return Wish{}, openai.CodeInvalidValue.On("thinking",
 			"Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
 	}
 	w := Wish{Param: "thinking", Budget: max(t.BudgetTokens, t.TokenBudget, 0), Read: "output_config"}
@@ -114,7 +114,7 @@ func openRouter(r *openai.ChatRequest, _ *openai.Chat) (Wish, error) {
 		return Wish{}, nil
 	}
 	if v.Kind() != '{' {
-		return Wish{}, openai.BadRequest("reasoning", openai.CodeInvalidType,
+		return Wish{}, openai.CodeInvalidType.On("reasoning",
 			"Invalid type for 'reasoning': expected an object such as {\"effort\":\"medium\"}.")
 	}
 	w := Wish{Param: "reasoning", Read: "reasoning"}
@@ -201,7 +201,7 @@ func check(param, effort string) error {
 	if effort == "" || slices.Contains(efforts, effort) {
 		return nil
 	}
-	return openai.BadRequest(param, openai.CodeUnsupportedValue,
+	return openai.CodeUnsupportedValue.On(param,
 		"Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
 }
 

@@ -196,7 +196,7 @@ func (t *OpenAI) await(ctx context.Context, c *provider.Client, id string) error
 	case "processed", "":
 		return nil
 	case "error", "deleting", "deleted":
-		return openai.BadRequest("training_file", openai.CodeInvalidTrainingFile, "The provider could not read the file: %s",
+		return openai.CodeInvalidTrainingFile.On("training_file", "The provider could not read the file: %s",
 			cmp.Or(strings.Trim(string(file.Details), `"`), file.Status))
 	}
 	return fmt.Errorf("the provider is still processing a training file, which is %s", file.Status)

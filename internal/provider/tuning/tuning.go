@@ -66,8 +66,7 @@ func OfJob(err error) error {
 	if !HasStatus(err, http.StatusNotFound) {
 		return err
 	}
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeFineTuneNotFound,
-		Message: "The provider does not know this fine-tuning job, or no longer does."}
+	return openai.CodeFineTuneNotFound.New("The provider does not know this fine-tuning job, or no longer does.")
 }
 
 // Cancelling returns what is to be said of a cancellation that failed with err: nothing where the job is over, by
@@ -133,7 +132,7 @@ func ReadWandb(c *provider.Client, integrations json.RawMessage) (*Wandb, error)
 		return nil, nil
 	}
 	if err := json.Unmarshal(integrations, &all); err != nil {
-		return nil, openai.BadRequest("integrations", openai.CodeInvalidType,
+		return nil, openai.CodeInvalidType.On("integrations",
 			"Invalid type for 'integrations': expected an array of integrations.")
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -67,7 +68,7 @@ func (j *job) report() (provider.TuningReport, error) {
 	if status == Failed {
 		r.Error = &provider.TuningError{Message: "The provider does not say why the job failed."}
 		if e := j.Error; e != nil && e.Code+e.Message != "" {
-			r.Error = &provider.TuningError{Code: e.Code, Message: e.Message, Param: e.Param}
+			r.Error = &provider.TuningError{Code: openai.Code(e.Code), Message: e.Message, Param: e.Param}
 		}
 	}
 	return r, nil

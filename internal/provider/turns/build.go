@@ -103,7 +103,7 @@ func (b *builder) assistant(m *openai.Message, param string) error {
 		call := &m.ToolCalls[i]
 		at := param + ".tool_calls[" + strconv.Itoa(i) + "]"
 		if call.Type != "" && call.Type != "function" {
-			return openai.BadRequest(at+".type", openai.CodeUnsupportedValue,
+			return openai.CodeUnsupportedValue.On(at+".type",
 				"Tool calls of type '%s' are not supported by this model's provider.", call.Type)
 		}
 		said.Calls = append(said.Calls, b.call(call.ID, call.Function, Call{Source: call, Param: at}))
@@ -204,7 +204,7 @@ func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 			kept = append(kept, p)
 			continue
 		case p.Type != "text":
-			return nil, openai.BadRequest(p.Param+".type", openai.CodeUnsupportedValue,
+			return nil, openai.CodeUnsupportedValue.On(p.Param+".type",
 				"Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
 		}
 		if strings.TrimSpace(p.Text) != "" {

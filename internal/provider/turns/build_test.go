@@ -200,7 +200,7 @@ func TestContentWithoutAPlaceIsRefused(t *testing.T) {
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, param, e.Param)
-		require.Equal(t, "unsupported_value", e.Code)
+		require.Equal(t, "unsupported_value", string(e.Code))
 	}
 }
 

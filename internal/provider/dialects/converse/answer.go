@@ -208,7 +208,7 @@ func finishReason(stop string, calls bool) (string, error) {
 	case "guardrail_intervened", "content_filtered", "refusal":
 		return "content_filter", nil
 	case "malformed_model_output", "malformed_tool_use":
-		return "", &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: stop,
+		return "", &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.Code(stop),
 			Message: "The model gave an answer that its provider could not read. Try again."}
 	}
 	if calls {

@@ -114,7 +114,7 @@ func (e *encoder) file(f fileSource) (block, error) {
 	}
 	mediaType, data, ok := turns.DataURI(f.data)
 	if !ok && (f.image || f.data == "" || strings.HasPrefix(f.data, "data:")) {
-		return block{}, openai.BadRequest(f.param, openai.CodeInvalidValue,
+		return block{}, openai.CodeInvalidValue.On(f.param,
 			"Invalid '%s': expected a base64 data URI or an s3:// location.", f.param)
 	}
 	if !ok {
@@ -123,7 +123,7 @@ func (e *encoder) file(f fileSource) (block, error) {
 	head := make([]byte, 512)
 	n, err := base64.StdEncoding.Decode(head, []byte(data[:min(680, len(data)/4*4)]))
 	if err != nil || !ok {
-		return block{}, openai.BadRequest(f.param, openai.CodeInvalidBase64, "Invalid '%s': expected base64.", f.param)
+		return block{}, openai.CodeInvalidBase64.On(f.param, "Invalid '%s': expected base64.", f.param)
 	}
 	return e.media(f, f.mediaType(mediaType, head[:n]), mediaSource{Bytes: data})
 }
@@ -153,7 +153,7 @@ func (e *encoder) media(f fileSource, mediaType string, source mediaSource) (blo
 	case image != "":
 		return block{Image: &media{Format: image, Source: source}}, nil
 	case f.image && mediaType != "application/pdf":
-		return block{}, openai.BadRequest(f.param, openai.CodeInvalidImageFormat,
+		return block{}, openai.CodeInvalidImageFormat.On(f.param,
 			"Images of the type '%s' are not supported. Send JPEG, PNG, GIF or WebP.", mediaType)
 	case document != "":
 		return block{Document: &media{Format: document, Name: e.documentName(f.name), Source: source}}, nil

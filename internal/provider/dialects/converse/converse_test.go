@@ -114,7 +114,7 @@ func TestAnExceptionIsTheSameInAStreamAndAsAnAnswer(t *testing.T) {
 		e := DecodeError(502, http.Header{"X-Amzn-Errortype": {class + ":http://internal.amazon.com/"}},
 			[]byte(`{"message":"what happened"}`))
 		require.Equal(t, want.status, e.Status, class)
-		require.Equal(t, want.code, e.Code, class)
+		require.Equal(t, want.code, string(e.Code), class)
 		again := DecodeError(502, nil, []byte(`{"__type":"com.amazon.bedrock#`+class+`","Message":"what happened"}`))
 		require.Equal(t, e, again)
 		if want.code != "upstream_auth_failed" {

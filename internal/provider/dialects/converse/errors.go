@@ -118,8 +118,7 @@ func (x exception) error(status int, header http.Header) *openai.Error {
 		status = http.StatusNotFound
 	case x.class == "AccessDeniedException" && strings.Contains(lower, "access to the model"):
 		// The gateway's account has not asked for the model: not a broken credential, and another model may do.
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code: openai.CodePermissionDenied, Message: message}
+		return openai.CodePermissionDenied.New("%s", message)
 	}
 	e := provider.StatusError(status, header, message)
 	switch {

@@ -39,7 +39,7 @@ func (e *encoder) tools() error {
 	}
 	if e.out.ToolConfig == nil {
 		if choice.Mode != "" && choice.Mode != "none" && choice.Mode != "auto" {
-			return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			return openai.CodeInvalidValue.On("tool_choice",
 				"Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 		}
 		e.noTools()
@@ -52,11 +52,11 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) error {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter,
+		return openai.CodeMissingRequiredParameter.On(param+".name",
 			"Missing required parameter: '%s.name'.", param)
 	}
 	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return openai.BadRequest(param+".parameters", openai.CodeInvalidType,
+		return openai.CodeInvalidType.On(param+".parameters",
 			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	object, also := schema.Object(f.Parameters)
@@ -121,7 +121,7 @@ func (e *encoder) choice(c *openai.ToolChoice) error {
 	case "function":
 		e.force, e.forced = "tool", e.names.Sent(c.Name)
 		if !e.hasTool(e.forced) {
-			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.",
+			return openai.CodeInvalidValue.On("tool_choice", "Tool choice '%s' not found in 'tools' parameter.",
 				c.Name)
 		}
 	default:
@@ -152,7 +152,7 @@ func (e *encoder) allow(names []string) error {
 		return t.ToolSpec == nil || !allowed[t.ToolSpec.Name]
 	})
 	if len(kept) == 0 {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("tool_choice",
 			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	e.out.ToolConfig.Tools = kept

@@ -221,7 +221,7 @@ func (c *collector) complete() error {
 	}
 	first.finish = failures[first.finish]
 	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
-		Code: strings.ToLower(string(first.finish)), Message: first.message}
+		Code: openai.Code(strings.ToLower(string(first.finish))), Message: first.message}
 }
 
 // failures are the reasons for finishing where the model itself went wrong, by how services write them that are asked

@@ -37,7 +37,7 @@ func (e *encoder) image(uri, param string) (part, error) {
 		return part{InlineData: &inlineData{MIMEType: sniff(mimeType, data), Data: data}}, nil
 	}
 	if !e.isAddress(uri) {
-		return part{}, openai.BadRequest(param, openai.CodeInvalidImageURL,
+		return part{}, openai.CodeInvalidImageURL.On(param,
 			"Invalid '%s': expected an http(s) URL or a base64 data URI.", param)
 	}
 	mimeType := typeByName(uri)
@@ -70,12 +70,12 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 	mimeType, data, ok := turns.DataURI(f.FileData)
 	if !ok {
 		if data, ok = turns.Base64(f.FileData); !ok {
-			return part{}, openai.BadRequest(param+".file_data", openai.CodeInvalidBase64,
+			return part{}, openai.CodeInvalidBase64.On(param+".file_data",
 				"Invalid '%s.file_data': expected a base64 string or data URI.", param)
 		}
 	}
 	if data == "" {
-		return part{}, openai.BadRequest(param+".file_data", openai.CodeMissingRequiredParameter,
+		return part{}, openai.CodeMissingRequiredParameter.On(param+".file_data",
 			"Missing required parameter: '%s.file_data'.", param)
 	}
 	if mimeType == "" || mimeType == "application/octet-stream" {

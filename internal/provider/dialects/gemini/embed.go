@@ -54,7 +54,7 @@ func (e embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provid
 	}
 	encoded, err := json.Marshal(&body, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeInvalidValue,
+		return provider.Request{}, nil, openai.CodeInvalidValue.On("input",
 			"The request could not be translated: %v.", err)
 	}
 	return provider.Request{
@@ -67,18 +67,18 @@ func (e embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provid
 // Texts returns the texts of a request, of which a vendor takes at most limit, and none as tokens.
 func Texts(vendor string, r *openai.EmbeddingRequest, limit int) ([]string, error) {
 	if len(r.Inputs) > limit {
-		return nil, openai.BadRequest("input", openai.CodeUnsupportedValue,
+		return nil, openai.CodeUnsupportedValue.On("input",
 			"Invalid 'input': this model of the provider '%s' takes no more than %d in one request, but there are %d texts.",
 			vendor, limit, len(r.Inputs))
 	}
 	texts := make([]string, len(r.Inputs))
 	for i, input := range r.Inputs {
 		if input.Tokens != nil {
-			return nil, openai.BadRequest("input", openai.CodeUnsupportedValue,
+			return nil, openai.CodeUnsupportedValue.On("input",
 				"Invalid 'input': the provider '%s' takes texts, not tokens. Send strings.", vendor)
 		}
 		if texts[i] = input.Text; input.Text == "" {
-			return nil, openai.BadRequest("input", openai.CodeInvalidValue, "Invalid 'input': the text %d is empty.", i)
+			return nil, openai.CodeInvalidValue.On("input", "Invalid 'input': the text %d is empty.", i)
 		}
 	}
 	return texts, nil

@@ -14,7 +14,7 @@ const maxAllClean = 4 << 20
 func (e *encoder) cleanSchema(text jsontext.Value, param string) (jsontext.Value, error) {
 	cleaned, size := schema.Clean(text, schema.RulesFor(schema.Google), maxAllClean-e.replaced)
 	if e.replaced += size; e.replaced > maxAllClean {
-		return nil, openai.BadRequest(param, openai.CodeInvalidJSONSchema,
+		return nil, openai.CodeInvalidJSONSchema.On(param,
 			"Invalid schema for '%s': with it, the references in the schemas of the request stand for more than %d bytes. Use fewer references, or smaller definitions.", param, maxAllClean)
 	}
 	return cleaned, nil

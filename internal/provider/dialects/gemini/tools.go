@@ -65,7 +65,7 @@ func (e *encoder) tools() error {
 	if len(functions) > 0 {
 		text, err := json.Marshal(declarations{functions}, jsontext.PreserveRawStrings(true))
 		if err != nil {
-			return openai.BadRequest("tools", openai.CodeInvalidValue, "Invalid 'tools': %v.", err)
+			return openai.CodeInvalidValue.On("tools", "Invalid 'tools': %v.", err)
 		}
 		e.out.Tools = append(e.out.Tools, text)
 	}
@@ -131,7 +131,7 @@ func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return declaration{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter,
+		return declaration{}, openai.CodeMissingRequiredParameter.On(param+".name",
 			"Missing required parameter: '%s.name'.", param)
 	}
 	out := declaration{Name: e.names.Sent(f.Name), Description: f.Description}
@@ -139,7 +139,7 @@ func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 		return out, nil
 	}
 	if f.Parameters.Kind() != '{' {
-		return declaration{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType,
+		return declaration{}, openai.CodeInvalidType.On(param+".parameters",
 			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	var err error
@@ -160,7 +160,7 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	}
 	if len(functions) == 0 {
 		if c.Mode != "none" && c.Mode != "auto" {
-			return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			return nil, openai.CodeInvalidValue.On("tool_choice",
 				"Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 		}
 		return nil, nil
@@ -209,10 +209,10 @@ func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice
 	allowed := slices.DeleteFunc(slices.Clone(functions), func(f declaration) bool { return !names[f.Name] })
 	switch {
 	case len(allowed) == 0 && c.Mode == "function":
-		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return nil, openai.CodeInvalidValue.On("tool_choice",
 			"Tool choice '%s' not found in 'tools' parameter.", c.Name)
 	case len(allowed) == 0:
-		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return nil, openai.CodeInvalidValue.On("tool_choice",
 			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	config.Allowed = nil

@@ -27,7 +27,7 @@ func image(uri, at string) (block, error) {
 	}
 	mediaType, data, ok := turns.DataURI(uri)
 	if !ok {
-		return block{}, openai.BadRequest(at+".image_url.url", openai.CodeInvalidImageURL,
+		return block{}, openai.CodeInvalidImageURL.On(at+".image_url.url",
 			"Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", at)
 	}
 	switch mediaType = sniff(mediaType, data); mediaType {
@@ -37,7 +37,7 @@ func image(uri, at string) (block, error) {
 	case "application/pdf":
 		return pdf(data, ""), nil
 	default:
-		return block{}, openai.BadRequest(at+".image_url.url", openai.CodeInvalidImageFormat,
+		return block{}, openai.CodeInvalidImageFormat.On(at+".image_url.url",
 			"Images of the type '%s' are not supported. Send JPEG, PNG, GIF or WebP.", mediaType)
 	}
 	return block{kind: "image", source: &source{kind: "base64", mediaType: mediaType, data: data}}, nil
@@ -65,7 +65,7 @@ func file(f *openai.File, at string) (block, error) {
 	}
 	plain, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return block{}, openai.BadRequest(at+".file.file_data", openai.CodeInvalidBase64,
+		return block{}, openai.CodeInvalidBase64.On(at+".file.file_data",
 			"Invalid '%s.file.file_data': expected a base64 string or data URI.", at)
 	}
 	if !utf8.Valid(plain) || bytes.IndexByte(plain, 0) >= 0 || len(bytes.TrimSpace(plain)) == 0 {

@@ -180,7 +180,7 @@ func (e *encoder) part(p *turns.Part) (block, error) {
 	b, err := media(&p.Part, p.Param)
 	b.cacheControl = p.CacheControl
 	if err == nil && b.source.kind == "url" && !able(e.can.MediaUrls) {
-		return block{}, openai.BadRequest(p.Param, openai.CodeUnsupportedValue,
+		return block{}, openai.CodeUnsupportedValue.On(p.Param,
 			"The provider '%s' does not fetch images and files by URL. Send the content as a base64 data URI.", e.vendor)
 	}
 	return b, err

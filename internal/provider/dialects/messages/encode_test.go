@@ -306,7 +306,7 @@ func TestUnsupportedParameters(t *testing.T) {
 			_, _, _, err := encode(t, oldest, members, false)
 			e, ok := errors.AsType[*openai.Error](err)
 			require.True(t, ok, "%v", err)
-			require.Equal(t, "unsupported_parameter", e.Code)
+			require.Equal(t, "unsupported_parameter", string(e.Code))
 			require.Equal(t, param, e.Param)
 			require.Contains(t, e.Message, "'acme'")
 			got, out, _, err := encode(t, oldest, members, true)

@@ -38,7 +38,7 @@ func (o *outputConfig) appendJSON(dst []byte) []byte {
 func (e *encoder) format() error {
 	if given := e.body.Get("output_config"); turns.Asked(given) {
 		if given.Kind() != '{' {
-			return openai.BadRequest("output_config", openai.CodeInvalidType,
+			return openai.CodeInvalidType.On("output_config",
 				"Invalid type for 'output_config': expected an object.")
 		}
 		e.out.OutputConfig = &outputConfig{own: schema.Members(given)}

@@ -3,7 +3,6 @@ package messages
 import (
 	"bytes"
 	"fmt"
-	"net/http"
 	"slices"
 	"unicode/utf8"
 
@@ -195,9 +194,7 @@ func (e *event) tells() bool {
 // where the connection for the first was lost: the two together are none.
 func (s *Stream) start(e *event, out chat.Sink) error {
 	if s.begun && e.Message.ID != s.id {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
-			Code:    openai.CodeUpstreamInvalidResponse,
-			Message: "The provider began another answer before the first was complete."}
+		return openai.CodeUpstreamInvalidResponse.New("The provider began another answer before the first was complete.")
 	}
 	again := s.begun
 	s.begun, s.id = true, e.Message.ID

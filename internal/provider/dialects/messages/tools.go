@@ -135,11 +135,11 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return tool{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter,
+		return tool{}, openai.CodeMissingRequiredParameter.On(param+".name",
 			"Missing required parameter: '%s.name'.", param)
 	}
 	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return tool{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType,
+		return tool{}, openai.CodeInvalidType.On(param+".parameters",
 			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	out := tool{name: e.names.Sent(f.Name), description: f.Description, cacheControl: t.CacheControl}
@@ -167,7 +167,7 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 // vendor demands, but the model may use none.
 func (e *encoder) withoutTools() error {
 	if c := e.chat.ToolChoice; c != nil && c.Mode != "none" && c.Mode != "auto" {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("tool_choice",
 			"Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 	}
 	if len(e.out.Tools) > 0 {
@@ -193,7 +193,7 @@ func (e *encoder) choice() error {
 	case "function":
 		out.kind, out.name = "tool", e.names.Sent(c.Name)
 		if !e.hasTool(out.name) {
-			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.",
+			return openai.CodeInvalidValue.On("tool_choice", "Tool choice '%s' not found in 'tools' parameter.",
 				c.Name)
 		}
 	default:
@@ -228,7 +228,7 @@ func (e *encoder) allow(names []string) error {
 	}
 	kept := slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !allowed[t.name] })
 	if len(kept) == 0 {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("tool_choice",
 			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	e.out.Tools = kept

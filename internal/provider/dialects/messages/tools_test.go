@@ -89,7 +89,7 @@ func TestPitfall63OtherToolTypes(t *testing.T) {
 		_, _, _, err := encode(t, middle, `"tools":[`+toolA+`,{"type":"`+typ+`","custom":{"name":"c"}}]`, false)
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, typ)
-		require.Equal(t, "unsupported_value", e.Code)
+		require.Equal(t, "unsupported_value", string(e.Code))
 		require.Equal(t, "tools[1].type", e.Param)
 		_, out, _, err := encode(t, middle, `"tools":[`+toolA+`,{"type":"`+typ+`","custom":{"name":"c"}}]`, true)
 		require.NoError(t, err)

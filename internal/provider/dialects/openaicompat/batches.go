@@ -245,7 +245,7 @@ func (x *Batches) await(ctx context.Context, c *provider.Client, file vendorFile
 		case status == "" || status == "processed", status == "uploaded" && pause > 4*minPause:
 			return nil
 		case status == "error" || status == "failed":
-			return openai.BadRequest("", openai.CodeInvalidFile, "The provider '%s' could not process the batch's file.",
+			return openai.CodeInvalidFile.New("The provider '%s' could not process the batch's file.",
 				x.Codecs.Vendor)
 		case time.Now().After(until):
 			return fmt.Errorf("the file %s is still %s at the provider", file.ID, status)

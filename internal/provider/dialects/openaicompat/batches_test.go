@@ -116,13 +116,13 @@ func TestABatchThatCannotBeSubmittedIsRefusedClearly(t *testing.T) {
 	b.Endpoint = "/v1/moderations"
 	_, err := testBatches().Submit(t.Context(), f.client(), b)
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "unsupported_endpoint", refused.Code)
+	require.EqualValues(t, "unsupported_endpoint", refused.Code)
 
 	for _, small := range []*Batches{{MaxLines: 1, MaxBytes: 1000}, {MaxLines: 2, MaxBytes: 200}} {
 		small.Codecs = testBatches().Codecs
 		_, err = small.Submit(t.Context(), f.client(), batchOf(ask, ask))
 		require.ErrorAs(t, err, &refused)
-		require.Equal(t, "batch_too_large", refused.Code)
+		require.EqualValues(t, "batch_too_large", refused.Code)
 	}
 	require.Empty(t, f.forms)
 }
@@ -253,7 +253,7 @@ func TestABatchThatTheVendorRefusesSaysWhy(t *testing.T) {
 	report, err := testBatches().Poll(t.Context(), f.client(), "v")
 	require.NoError(t, err)
 	require.True(t, report.Over)
-	require.Equal(t, "token_limit_exceeded", report.Error.Code)
+	require.Equal(t, "token_limit_exceeded", string(report.Error.Code))
 	require.Equal(t, http.StatusTooManyRequests, report.Error.Status)
 	require.Equal(t, "Enqueued token limit reached.", report.Error.Message)
 	got, err := collect(t, testBatches(), f.client(), "v", batchOf(ask))

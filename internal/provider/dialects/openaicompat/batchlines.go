@@ -74,7 +74,7 @@ func (c Codecs) Lines(b provider.Batch) (*Lines, error) {
 			return unstreamed(r.Model, false)(c.Embedding.Encode(r, b.Target))
 		}
 	default:
-		return nil, openai.BadRequest("endpoint", openai.CodeUnsupportedEndpoint,
+		return nil, openai.CodeUnsupportedEndpoint.On("endpoint",
 			"The provider '%s' runs no batches of '%s' itself.", c.Vendor, b.Endpoint)
 	}
 	return l, nil
@@ -85,7 +85,7 @@ func (c Codecs) Fit(lines int, bytes int64, maxLines int, maxBytes int64) error 
 	if lines <= maxLines && bytes <= maxBytes {
 		return nil
 	}
-	return openai.BadRequest("", openai.CodeBatchTooLarge,
+	return openai.CodeBatchTooLarge.New(
 		"The batch has %d lines and %d bytes. The provider '%s' takes up to %d lines and %d bytes itself.",
 		lines, bytes, c.Vendor, maxLines, maxBytes)
 }
@@ -94,7 +94,7 @@ func (c Codecs) Fit(lines int, bytes int64, maxLines int, maxBytes int64) error 
 func unstreamed(model string, stream bool) func(provider.Request, provider.Answer, error) (Line, error) {
 	return func(r provider.Request, a provider.Answer, err error) (Line, error) {
 		if err == nil && stream {
-			err = openai.BadRequest("stream", openai.CodeUnsupportedValue,
+			err = openai.CodeUnsupportedValue.On("stream",
 				"Requests of a batch cannot be streamed. Leave out 'stream'.")
 		}
 		return Line{Model: model, Request: r, Answer: a}, err

@@ -70,7 +70,7 @@ func (b *vendorBatch) refusal() *openai.Error {
 	code := why.Get("code").Str
 	e := provider.StatusError(cmp.Or(refusals[code], http.StatusBadRequest), nil,
 		cmp.Or(why.Get("message").Str, "The provider refused the batch and does not say why."))
-	e.Code, e.Param = cmp.Or(code, e.Code), why.Get("param").Str
+	e.Code, e.Param = cmp.Or(openai.Code(code), e.Code), why.Get("param").Str
 	return e
 }
 
@@ -181,10 +181,7 @@ func (x *Batches) read(ctx context.Context, c *provider.Client, file string, add
 
 // TooLong is the answer of a line of which only the beginning was read.
 func TooLong(line []byte) LineAnswer {
-	return LineAnswer{CustomID: gjson.GetBytes(line, "custom_id").Str, Error: &openai.Error{
-		Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
-		Message: "The provider's answer is too long to be taken.",
-	}}
+	return LineAnswer{CustomID: gjson.GetBytes(line, "custom_id").Str, Error: openai.CodeUpstreamInvalidResponse.New("The provider's answer is too long to be taken.")}
 }
 
 // unrun are the codes of lines that the vendor did not get to.

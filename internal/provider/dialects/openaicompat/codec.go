@@ -77,7 +77,7 @@ type Dialect struct {
 	FinishReasons map[string]string
 	// Codes gives OpenAI's codes for the vendor's own codes and types of errors. The status is then that of OpenAI's
 	// code.
-	Codes map[string]string
+	Codes map[string]openai.Code
 }
 
 // AllHints are the parameters on which nothing of an answer depends.

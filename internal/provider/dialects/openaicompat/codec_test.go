@@ -165,7 +165,7 @@ func TestTheErrorsOfOpenAIAreItsOwn(t *testing.T) {
 }
 
 func TestAVendorsOwnCodesAndTypes(t *testing.T) {
-	d := Dialect{Codes: map[string]string{"1113": "insufficient_quota", "engine_busy": "overloaded",
+	d := Dialect{Codes: map[string]openai.Code{"1113": "insufficient_quota", "engine_busy": "overloaded",
 		"filtered": "content_filter", "1211": "model_not_found"}}
 	for in, want := range map[string]openai.Error{
 		`{"message":"m","code":1113}`: {Status: 429, Message: "m", Type: openai.TypeInsufficientQuota,

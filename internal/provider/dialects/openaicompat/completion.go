@@ -15,7 +15,7 @@ type completionCodec struct{ dialect Dialect }
 func (c *completionCodec) Encode(r *openai.CompletionRequest, t provider.Target) (provider.Request, provider.Answer,
 	error) {
 	if c.dialect.OnePrompt && len(r.Prompts) != 1 {
-		return provider.Request{}, nil, openai.BadRequest("prompt", openai.CodeUnsupportedValue,
+		return provider.Request{}, nil, openai.CodeUnsupportedValue.On("prompt",
 			"Invalid 'prompt': the provider '%s' takes one text. Send each prompt in a request of its own.", c.dialect.Vendor)
 	}
 	changes := newChanges(&r.Object, &c.dialect, t)

@@ -76,7 +76,7 @@ func (d *Dialect) readError(body []byte) vendorError {
 		}
 	}
 	if known := cmp.Or(d.Codes[v.code], d.Codes[v.typ], codes[v.code]); known != "" {
-		v.code, v.number, v.known = known, 0, true
+		v.code, v.number, v.known = string(known), 0, true
 	}
 	return v
 }
@@ -119,7 +119,7 @@ func stringOf(r gjson.Result) string {
 }
 
 // codes are vendors' own words for what OpenAI has a code for.
-var codes = map[string]string{
+var codes = map[string]openai.Code{
 	"DeploymentNotFound": openai.CodeModelNotFound, // Azure
 	"RateLimitReached":   openai.CodeRateLimitExceeded,
 }
@@ -245,11 +245,11 @@ func (v vendorError) isTooLong() bool {
 
 // codeOr returns the vendor's code. A number repeats the status, and says less than the code that the gateway has for
 // it.
-func (v vendorError) codeOr(ours string) string {
+func (v vendorError) codeOr(ours openai.Code) openai.Code {
 	if v.number != 0 && ours != "" {
 		return ours
 	}
-	return v.code
+	return openai.Code(v.code)
 }
 
 // withoutKeys blots out words that look like a credential, for some vendors repeat the one they were sent.

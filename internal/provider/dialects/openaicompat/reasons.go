@@ -55,6 +55,5 @@ func settle(reason string, calls, functionCall bool) string {
 // errFinish is for a vendor that ends an answer with the reason error and says no more. What it has of the answer is
 // not given to clients, who would take it as complete.
 func errFinish() *openai.Error {
-	return &openai.Error{Status: 502, Type: openai.TypeServer, Code: openai.CodeUpstreamFailed,
-		Message: "The provider's model failed before its answer was complete."}
+	return openai.CodeUpstreamFailed.New("The provider's model failed before its answer was complete.")
 }

@@ -61,7 +61,7 @@ func (c *codec) Encode(r *openai.RerankRequest, t provider.Target) (provider.Req
 		return provider.Request{}, nil, err
 	}
 	if n := len(r.Documents); c.Most > 0 && n > c.Most {
-		return provider.Request{}, nil, openai.BadRequest("documents", openai.CodeArrayAboveMaxLength,
+		return provider.Request{}, nil, openai.CodeArrayAboveMaxLength.On("documents",
 			"Invalid 'documents': array too long. The provider '%s' takes %d documents in one request, but got %d.", c.Vendor,
 			c.Most, n)
 	}

@@ -167,7 +167,7 @@ func Failures(t *testing.T, p provider.Provider, config *configv1.Provider, j pr
 			if status == http.StatusNotFound && (name == "poll" || name == "cancel") {
 				var e *openai.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, "fine_tune_not_found", e.Code, name)
+				require.EqualValues(t, "fine_tune_not_found", e.Code, name)
 			}
 		}
 	}

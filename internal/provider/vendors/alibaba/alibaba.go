@@ -28,7 +28,7 @@ func Provider() provider.Provider {
 		},
 		SystemRole: true,
 		Rewrite:    rewrite,
-		Codes: map[string]string{ // https://www.alibabacloud.com/help/en/model-studio/error-code
+		Codes: map[string]openai.Code{ // https://www.alibabacloud.com/help/en/model-studio/error-code
 			"Arrearage":              openai.CodeInsufficientQuota,
 			"data_inspection_failed": openai.CodeContentFilter, "DataInspectionFailed": openai.CodeContentFilter,
 			"Throttling": openai.CodeRateLimitExceeded, "Throttling.RateQuota": openai.CodeRateLimitExceeded,

@@ -286,7 +286,7 @@ func TestBatchesThatTheVendorDoesNotTakeAreRefusedClearly(t *testing.T) {
 		b.Endpoint = endpoint
 		_, err := Provider().Batches.Submit(t.Context(), f.client(), b)
 		require.ErrorAs(t, err, &refused)
-		require.Equal(t, "unsupported_endpoint", refused.Code)
+		require.EqualValues(t, "unsupported_endpoint", refused.Code)
 	}
 	b := batchOf()
 	large := []byte(strings.Replace(ask, "Hello", strings.Repeat("x", 8<<20), 1))
@@ -300,6 +300,6 @@ func TestBatchesThatTheVendorDoesNotTakeAreRefusedClearly(t *testing.T) {
 	}
 	_, err := Provider().Batches.Submit(t.Context(), f.client(), b)
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "batch_too_large", refused.Code)
+	require.EqualValues(t, "batch_too_large", refused.Code)
 	require.Empty(t, f.requests)
 }

@@ -17,7 +17,7 @@ func batches(d openaicompat.Dialect) provider.Batcher {
 		Codecs: openaicompat.Codecs{Vendor: d.Vendor, Alike: true, Chat: openaicompat.New(d)},
 		Locate: func(c *configv1.Provider, path string) (string, url.Values, error) {
 			if strings.HasSuffix(strings.TrimRight(c.GetEndpoint(), "/"), "/models") {
-				return "", nil, openai.BadRequest("endpoint", openai.CodeUnsupportedEndpoint,
+				return "", nil, openai.CodeUnsupportedEndpoint.On("endpoint",
 					"The provider '%s' is Azure AI model inference, which has no batches of its own.", c.GetName())
 			}
 			return locateJobs(c, path)

@@ -83,7 +83,7 @@ func TestBatchesThatAzureDoesNotRunAreRefused(t *testing.T) {
 		_, err := Provider().Batches.Submit(t.Context(), c, b)
 		var refused *openai.Error
 		require.ErrorAs(t, err, &refused)
-		require.Equal(t, "unsupported_endpoint", refused.Code)
+		require.EqualValues(t, "unsupported_endpoint", refused.Code)
 		require.Equal(t, http.StatusBadRequest, refused.Status)
 	}
 }

@@ -37,7 +37,7 @@ func locateJobs(c *configv1.Provider, path string) (string, url.Values, error) {
 	}
 	switch {
 	case strings.HasSuffix(base, "/models"):
-		return "", nil, openai.BadRequest("model", openai.CodeUnsupportedOperation,
+		return "", nil, openai.CodeUnsupportedOperation.On("model",
 			"The provider '%s' is Azure AI model inference, which does not train models. Choose a model of an Azure OpenAI resource.", c.GetName())
 	case strings.HasSuffix(base, v1):
 	case strings.HasSuffix(base, "/openai"):

@@ -91,7 +91,7 @@ func TestAJobWaitsForItsFiles(t *testing.T) {
 		var e *openai.Error
 		if final {
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, "invalid_training_file", e.Code)
+			require.Equal(t, "invalid_training_file", string(e.Code))
 			require.Contains(t, e.Message, "Line 3 is bad.")
 		}
 	}

@@ -24,7 +24,7 @@ func realtime(t provider.Target) (string, error) {
 	path := "/realtime"
 	switch {
 	case strings.HasSuffix(base, "/models"):
-		return "", openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+		return "", openai.CodeUnsupportedEndpoint.On("model",
 			"The provider '%s' is Azure AI model inference, which does not serve the Realtime API. Choose another model.",
 			t.Config.GetName())
 	case strings.HasSuffix(base, v1):

@@ -62,7 +62,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	error) {
 	form := embeddingFormOf(t.Model)
 	if form == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+		return provider.Request{}, nil, openai.CodeUnsupportedEndpoint.On("model",
 			"The model '%s' of the provider '%s' is not known to give embeddings. Choose another model.", t.Model, name)
 	}
 	if form.one && len(r.Inputs) > 1 {

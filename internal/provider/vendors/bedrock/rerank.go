@@ -19,7 +19,7 @@ func reranking() rerank.Dialect {
 		Vendor: name, Most: 1000,
 		Path: func(t provider.Target) (string, error) {
 			if !strings.Contains(t.Model, ".rerank-") {
-				return "", openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+				return "", openai.CodeUnsupportedEndpoint.On("model",
 					"The model '%s' of the provider '%s' is not known to rank documents. Choose another model.", t.Model, name)
 			}
 			return converse.OperationPath(t.Model, "invoke"), nil

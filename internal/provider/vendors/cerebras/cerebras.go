@@ -25,7 +25,7 @@ func Provider() provider.Provider {
 		Reasoning:      "reasoning",
 		Hints:          openaicompat.AllHints,
 		SystemRole:     true,
-		Codes: map[string]string{
+		Codes: map[string]openai.Code{
 			"token_quota_exceeded": openai.CodeRateLimitExceeded, "request_quota_exceeded": openai.CodeRateLimitExceeded,
 			"queue_exceeded": openai.CodeRateLimitExceeded,
 		},

@@ -49,7 +49,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 		out.InputType = jsontext.Value(`"search_document"`)
 	}
 	if len(r.Inputs) > maxTexts {
-		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeArrayAboveMaxLength,
+		return provider.Request{}, nil, openai.CodeArrayAboveMaxLength.On("input",
 			"Invalid 'input': array too long. The provider '%s' takes %d texts in one request, but got %d.", name, maxTexts,
 			len(r.Inputs))
 	}

@@ -119,7 +119,7 @@ func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
 		case media && p.Type == "image_url" && p.ImageURL != nil:
 			address, ok := turns.Address(p.ImageURL.URL)
 			if !ok {
-				return nil, openai.BadRequest(p.Param+".image_url.url", openai.CodeInvalidImageURL,
+				return nil, openai.CodeInvalidImageURL.On(p.Param+".image_url.url",
 					"Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
 			}
 			parts = append(parts, part{Type: "image_url", ImageURL: &imageURL{URL: address, Detail: p.ImageURL.Detail}})

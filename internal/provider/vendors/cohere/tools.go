@@ -29,10 +29,10 @@ func (e *encoder) tools() error {
 			return openai.BadValue(param+".type",
 				"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 		case f.Name == "":
-			return openai.BadRequest(param+".function.name", openai.CodeMissingRequiredParameter,
+			return openai.CodeMissingRequiredParameter.On(param+".function.name",
 				"Missing required parameter: '%s.function.name'.", param)
 		case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
-			return openai.BadRequest(param+".function.parameters", openai.CodeInvalidType,
+			return openai.CodeInvalidType.On(param+".function.parameters",
 				"Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
 		}
 		out := tool{Type: "function", Function: function{Name: e.names.Sent(f.Name), Description: f.Description,
@@ -67,7 +67,7 @@ func (e *encoder) toolChoice() error {
 	allowed := c.Allowed
 	switch {
 	case len(e.chat.Tools) == 0 && (c.Mode == "required" || c.Mode == "function"):
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("tool_choice",
 			"Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
 	case len(e.out.Tools) == 0 || c.Mode == "auto" && allowed == nil:
 		return nil
@@ -97,7 +97,7 @@ func (e *encoder) toolChoice() error {
 	}
 	e.out.Tools = slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !sent[t.Function.Name] })
 	if len(e.out.Tools) == 0 {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("tool_choice",
 			"Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
 	}
 	return nil

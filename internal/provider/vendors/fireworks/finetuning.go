@@ -33,7 +33,7 @@ const (
 // account returns the resource name of the configured account.
 func account(c *provider.Client) (string, error) {
 	if c.Config.GetProject() == "" {
-		return "", openai.BadRequest("", openai.CodeProviderNotConfigured,
+		return "", openai.CodeProviderNotConfigured.New(
 			"The provider '%s' cannot train models: it has no project. Ask your operator to set it to the id of the Fireworks account.", c.Config.GetName())
 	}
 	return "accounts/" + c.Config.GetProject(), nil
@@ -51,7 +51,7 @@ func call(ctx context.Context, c *provider.Client, method, place string, in, out
 // A status is the one that Google's APIs have.
 type status struct {
 	Code    string `json:"code"`
-	Message string `json:"message"`
+	Message string      `json:"message"`
 }
 
 func (s *status) failed() bool { return s != nil && s.Code != "" && s.Code != "OK" }
@@ -63,7 +63,7 @@ func (trainer) Upload(ctx context.Context, c *provider.Client, f provider.Traini
 		return "", err
 	}
 	if f.Size > maxUpload {
-		return "", openai.BadRequest("training_file", openai.CodeFileTooLarge,
+		return "", openai.CodeFileTooLarge.On("training_file",
 			"The file is too large: the provider '%s' takes %d MB at most. Use a smaller file or choose another model.",
 			c.Config.GetName(), maxUpload/1_000_000)
 	}
@@ -92,7 +92,7 @@ func await(ctx context.Context, c *provider.Client, id, param string) error {
 	case dataset.State == "READY":
 		return nil
 	case dataset.Status.failed():
-		return openai.BadRequest(param, openai.CodeInvalidTrainingFile, "The provider could not read the file: %s",
+		return openai.CodeInvalidTrainingFile.On(param, "The provider could not read the file: %s",
 			cmp.Or(dataset.Status.Message, dataset.Status.Code))
 	}
 	return fmt.Errorf("the provider is still processing a dataset, which is %s", cmp.Or(dataset.State, "in no state"))
@@ -204,7 +204,7 @@ func (trainer) DeleteModel(ctx context.Context, c *provider.Client, model string
 	}
 	id, ok := strings.CutPrefix(model, a+"/models/")
 	if !ok {
-		return openai.BadRequest("model", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("model",
 			"The model '%s' is not one of the account that the provider '%s' is configured with.", model, c.Config.GetName())
 	}
 	err = call(ctx, c, http.MethodDelete, "models/"+url.PathEscape(id), nil, nil)

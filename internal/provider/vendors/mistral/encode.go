@@ -165,7 +165,7 @@ func (e *encoder) prediction() error {
 			return true
 		})
 	default:
-		return openai.BadRequest("prediction.content", openai.CodeInvalidType,
+		return openai.CodeInvalidType.On("prediction.content",
 			"Invalid type for 'prediction.content': expected a string or an array of text parts.")
 	}
 	e.out = openai.AppendString(append(e.member("prediction"), `{"type":"content","content":`...), text.String())

@@ -168,7 +168,7 @@ func (v vendorError) render(status int, header http.Header) *openai.Error {
 	}
 	e.Param = v.param
 	if e.Code == "" && v.typ != e.Type {
-		e.Code = cmp.Or(v.typ, v.code)
+		e.Code = openai.Code(cmp.Or(v.typ, v.code))
 	}
 	return e
 }

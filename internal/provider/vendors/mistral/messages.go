@@ -191,7 +191,7 @@ func (e *encoder) part(p *turns.Part) error {
 	case p.Type == "image_url" && p.ImageURL != nil:
 		address, ok := turns.Address(p.ImageURL.URL)
 		if !ok {
-			return openai.BadRequest(p.Param+".image_url.url", openai.CodeInvalidImageURL,
+			return openai.CodeInvalidImageURL.On(p.Param+".image_url.url",
 				"Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
 		}
 		e.out = openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), address)
@@ -224,7 +224,7 @@ func (e *encoder) file(f *openai.File, at string) error {
 	url := f.FileData
 	switch {
 	case url == "":
-		return openai.BadRequest(at+".file_data", openai.CodeMissingRequiredParameter,
+		return openai.CodeMissingRequiredParameter.On(at+".file_data",
 			"Missing required parameter: '%s.file_data'.", at)
 	case strings.HasPrefix(url, "data:image/"):
 		e.out = append(openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), url), "}}"...)

@@ -81,10 +81,10 @@ func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, err
 		return nil, openai.BadValue(param+".type",
 			"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 	case f.Name == "":
-		return nil, openai.BadRequest(param+".function.name", openai.CodeMissingRequiredParameter,
+		return nil, openai.CodeMissingRequiredParameter.On(param+".function.name",
 			"Missing required parameter: '%s.function.name'.", param)
 	case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
-		return nil, openai.BadRequest(param+".function.parameters", openai.CodeInvalidType,
+		return nil, openai.CodeInvalidType.On(param+".function.parameters",
 			"Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
 	}
 	out := openai.AppendString([]byte(`{"type":"function","function":{"name":`), e.names.Sent(f.Name))
@@ -109,10 +109,10 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 	case c == nil:
 	case !some && len(e.chat.Tools) > 0 && c.Allowed != nil, c.Mode == "function" && some &&
 		!slices.Contains(functions, e.names.Sent(c.Name)):
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("tool_choice",
 			"Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
 	case !some && (c.Mode == "required" || c.Mode == "any" || c.Mode == "function"):
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+		return openai.CodeInvalidValue.On("tool_choice",
 			"Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
 	case !some:
 	case c.Mode == "required", c.Mode == "any":

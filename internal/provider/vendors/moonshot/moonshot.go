@@ -26,7 +26,7 @@ func Provider() provider.Provider {
 		JoinText:   true,
 		Carry:      "reasoning_content",
 		Rewrite:    rewrite,
-		Codes: map[string]string{ // its errors have types, but no codes
+		Codes: map[string]openai.Code{ // its errors have types, but no codes
 			"exceeded_current_quota_error": openai.CodeInsufficientQuota,
 			"engine_overloaded_error":      openai.CodeOverloaded,
 			"rate_limit_reached_error":     openai.CodeRateLimitExceeded,

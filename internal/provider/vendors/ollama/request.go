@@ -67,7 +67,7 @@ func checkParts(content jsontext.Value, param string) error {
 		case "image_url":
 			url := gjson.GetBytes(part, "image_url.url").Str + gjson.GetBytes(part, "image_url").Str
 			if !strings.HasPrefix(url, "data:") {
-				return openai.BadRequest(at+".image_url.url", openai.CodeUnsupportedValue,
+				return openai.CodeUnsupportedValue.On(at+".image_url.url",
 					"Invalid '%s.image_url.url': the provider '%s' fetches no images. Send the image itself, as data:image/png;base64,...", at, name)
 			}
 		case "file":

@@ -101,7 +101,7 @@ func TestAParameterOfAnotherVendorIsRefused(t *testing.T) {
 				Hyperparameters: provider.Hyperparameters{"learning_rate": json.RawMessage("0.1")}}})
 	var e *openai.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, "unsupported_parameter", e.Code)
+	require.Equal(t, "unsupported_parameter", string(e.Code))
 	require.Equal(t, "method.supervised.hyperparameters.learning_rate", e.Param)
 }
 

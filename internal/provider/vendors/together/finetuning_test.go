@@ -103,7 +103,7 @@ func TestAJobIsCreated(t *testing.T) {
 			}
 			var e *openai.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, "unsupported_parameter", e.Code)
+			require.Equal(t, "unsupported_parameter", string(e.Code))
 			require.Equal(t, c.param, e.Param)
 		})
 	}

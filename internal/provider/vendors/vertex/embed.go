@@ -63,7 +63,7 @@ type textPart struct {
 func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	family, model := familyOf(t.Model)
 	if family != google {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedValue,
+		return provider.Request{}, nil, openai.CodeUnsupportedValue.On("model",
 			"Embeddings of the model '%s' are not supported by the provider '%s'.", t.Model, name)
 	}
 	embedder := embedders[0]
@@ -95,7 +95,7 @@ func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider
 	}
 	encoded, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeInvalidValue,
+		return provider.Request{}, nil, openai.CodeInvalidValue.On("input",
 			"The request could not be translated: %v.", err)
 	}
 	return provider.Request{

@@ -28,7 +28,7 @@ func Provider() provider.Provider {
 		NoSchemas:  true,
 		AutoTools:  true,
 		Rewrite:    rewrite,
-		Codes: map[string]string{ // https://docs.z.ai/api-reference/api-code
+		Codes: map[string]openai.Code{ // https://docs.z.ai/api-reference/api-code
 			"1113": openai.CodeInsufficientQuota, "1211": openai.CodeModelNotFound, "1261": openai.CodeContextLengthExceeded,
 			"1301": openai.CodeContentFilter,
 		},
