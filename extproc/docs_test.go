@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -28,7 +29,8 @@ func full(t *testing.T) *metering.Record {
 	return &metering.Record{
 		ID: "1", RequestID: "r", Start: at, FirstByte: at, FirstChunk: at, End: at, Method: "POST", Path: chats,
 		Internal: true, Charge: "c",
-		Operation: "chat/completions", KeyID: "k", Organization: "o", Project: "p", User: "u", Model: "m", Label: "m",
+		Operation: "chat/completions", Model: "m", Label: "m",
+		Subject:  request.Subject{Key: "k", Organization: "o", Project: "p", User: "u"},
 		Provider: "a", Vendor: "openai", Upstream: "up",
 		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true,
 		Doubtful: true, Cost: 1,

@@ -419,7 +419,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	add(e, "method", l.Method)
 	add(e, "path", l.Path)
 	e.AddString("operation", l.Operation)
-	e.AddString("key_id", l.KeyID)
+	e.AddString("key_id", l.Key)
 	addKnown(e, "organization", l.Organization)
 	addKnown(e, "project", l.Project)
 	addKnown(e, "user", l.User)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -63,8 +64,8 @@ func TestJournalJoinsTheTwoRecordsOfARequest(t *testing.T) {
 		for order, envoyFirst := range map[string]bool{"the exchange's first": false, "Envoy's first": true} {
 			t.Run(c.name+", "+order, func(t *testing.T) {
 				j, logs := testJournal()
-				r := metering.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Operation: "completions", Outcome: c.outcome,
-					Unseen: c.unseen, Status: 200,
+				r := metering.Record{ID: "p-1", Subject: request.Subject{Key: "key_1"}, Provider: "a",
+					Operation: "completions", Outcome: c.outcome, Unseen: c.unseen, Status: 200,
 					Usage: openai.Usage{PromptTokens: 3}}
 				e := entry("p-1", "", c.flags)
 				if envoyFirst {
@@ -146,7 +147,8 @@ func TestLinesOfStrangersAreFewAndShort(t *testing.T) {
 		}
 		logs.TakeAll()
 
-		j.exchange(metering.Record{KeyID: "key_1", Outcome: metering.OutcomeRejected, Start: time.Now(), End: time.Now()})
+		j.exchange(metering.Record{Subject: request.Subject{Key: "key_1"}, Outcome: metering.OutcomeRejected,
+			Start: time.Now(), End: time.Now()})
 		require.Equal(t, 1, logs.Len(), "one whose key is known has its line")
 		logs.TakeAll()
 

@@ -46,7 +46,7 @@ func (n *refusedRequests) note(r *metering.Record) {
 		return
 	}
 	bucket, key := n.clients, "known"
-	if r.KeyID == "" {
+	if r.Key == "" {
 		bucket, key = n.strangers, "unknown"
 	}
 	if !bucket.AllowN(r.End, 1) {

@@ -62,5 +62,5 @@ func (s *sampler) report(log *zap.Logger, now time.Time) {
 
 // ofStranger reports whether a request was refused before its client was known.
 func ofStranger(r *metering.Record) bool {
-	return r.KeyID == "" && !r.Internal && r.Outcome == metering.OutcomeRejected
+	return r.Key == "" && !r.Internal && r.Outcome == metering.OutcomeRejected
 }

@@ -81,7 +81,7 @@ func requestAttributes(r *metering.Record) []attribute.KeyValue {
 	a := make([]attribute.KeyValue, 0, 5)
 	a = append(a, telemetry.AttrOutcome.String(string(r.Outcome)), telemetry.AttrStatus.Int(r.Status))
 	for _, known := range [...]attribute.KeyValue{
-		telemetry.AttrKey.String(r.KeyID),
+		telemetry.AttrKey.String(r.Key),
 		telemetry.AttrOrganization.String(r.Organization), telemetry.AttrProject.String(r.Project),
 	} {
 		if known.Value.AsString() != "" {

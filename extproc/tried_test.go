@@ -144,7 +144,7 @@ func TestRefusedRequestsAreNotedWithinBounds(t *testing.T) {
 	require.Len(t, ids, strangerBurst)
 
 	limited := refused
-	limited.ID, limited.KeyID, limited.RefusedBy = "1", "key_1", "key/key_1 limit requests per minute"
+	limited.ID, limited.Key, limited.RefusedBy = "1", "key_1", "key/key_1 limit requests per minute"
 	j.exchange(limited)
 	require.Len(t, spool.ended, strangerBurst+1, "clients have their own bound")
 	internal := limited

@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/policy"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
@@ -226,8 +227,8 @@ func wasDecided(e *adminapi.Exchange) bool {
 
 // factsOf returns what policies know of a request, and names what the request log does not.
 func (t *trial) factsOf(e *adminapi.Exchange) (f *policy.Facts, unknown []string) {
-	f = &policy.Facts{Key: e.Key, Organization: e.Organization, Project: e.Project, User: e.User, Model: e.Model,
-		Operation: e.Operation, Stream: e.Stream, Tools: []string{}, Now: e.Start}
+	f = &policy.Facts{Model: e.Model, Operation: e.Operation, Stream: e.Stream, Tools: []string{}, Now: e.Start,
+		Subject: request.Subject{Key: e.Key, Organization: e.Organization, Project: e.Project, User: e.User}}
 	unknown = []string{"address", "token"}
 	switch e.Operation {
 	case "route":

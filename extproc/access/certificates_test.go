@@ -49,7 +49,7 @@ func TestACertificateActsAsTheKeyThatItIsBoundTo(t *testing.T) {
 	}
 	key, _ := admit(Caller{Gateway: "mesh", Certificate: presented(t, "spiffe://m/web")})
 	require.Equal(t, "key_ml", key.Name)
-	require.Equal(t, "spiffe://m/web", key.User())
+	require.Equal(t, "spiffe://m/web", key.Subject("").User)
 	require.Zero(t, key.Expires)
 	for said, c := range map[string]Caller{
 		"is disabled or expired": {Gateway: "mesh", Certificate: presented(t, "spiffe://m/off")},
@@ -65,6 +65,6 @@ func TestACertificateActsAsTheKeyThatItIsBoundTo(t *testing.T) {
 		require.Contains(t, message, said)
 	}
 	again, _ := admit(Caller{Gateway: "mesh", Certificate: presented(t, "spiffe://m/b")})
-	require.Equal(t, "spiffe://m/b", again.User(), "a key has no user but the caller's")
-	require.Equal(t, "spiffe://m/web", key.User())
+	require.Equal(t, "spiffe://m/b", again.Subject("").User, "a key has no user but the caller's")
+	require.Equal(t, "spiffe://m/web", key.Subject("").User)
 }

@@ -16,6 +16,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/jwtauth"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // A Client is the part of a key that exchanges use. It is immutable and shares its fields with other clients.
@@ -34,20 +35,14 @@ type Client struct {
 	Token *jwtauth.Principal
 }
 
-// User returns the user of the token that acts as the key; empty: the request names one, or nobody.
-func (k *Client) User() string {
-	if k.Token == nil {
-		return ""
+// Subject returns who a request with the key, from an address, is from.
+func (k *Client) Subject(address string) request.Subject {
+	s := request.Subject{Key: k.Name, KeyName: k.DisplayName, Organization: k.Organization, Project: k.Project,
+		Address: address}
+	if k.Token != nil {
+		s.User, s.Token = k.Token.User, k.Token.Claims
 	}
-	return k.Token.User
-}
-
-// Claims returns the claims of that token that policies see; nil: there are none. They must not be modified.
-func (k *Client) Claims() map[string][]string {
-	if k.Token == nil {
-		return nil
-	}
-	return k.Token.Claims
+	return s
 }
 
 // shards is the number of parts of a Keyring. A change copies only the parts that it affects.

@@ -18,6 +18,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 func rules(t *testing.T, b *configv1.Bodies) *Rules {
@@ -172,11 +173,11 @@ func TestBodiesWaitForTheControlPlaneAndAreBounded(t *testing.T) {
 	away := &controlPlane{asked: make(chan struct{}, 10_000), err: status.Error(codes.Unavailable, "away")}
 	k := New(away, prometheus.NewRegistry(), zap.NewNop())
 	s := Setting{Bodies: &configv1.Bodies{Share: 1}, Subject: "key/k"}
-	keep := func(request string) {
-		c := k.Begin(s, mediaJSON, []byte(request))
+	keep := func(content string) {
+		c := k.Begin(s, mediaJSON, []byte(content))
 		c.Answer([]byte(`{"answer":`))
 		c.Answer([]byte(`"ann@example.com"}`))
-		c.End(Owner{ID: request, Key: "k"})
+		c.End(Owner{ID: content, Subject: request.Subject{Key: "k"}})
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

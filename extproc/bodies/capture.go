@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/scan"
 )
 
@@ -33,9 +34,9 @@ func (s *Setting) Keeps(id string) bool {
 
 // An Owner is whose bodies they are, and of which exchange.
 type Owner struct {
-	ID                         string
-	Start                      time.Time
-	Key, Organization, Project string
+	ID    string
+	Start time.Time
+	request.Subject
 }
 
 // A Capture collects the bodies of one exchange. Nil collects nothing. It is used by one goroutine at a time.

@@ -18,11 +18,11 @@ func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	if x.gateway != "" {
 		caller.Gateway, caller.Certificate = x.gateway, h.Get(envoy.HeaderCertificate)
 	}
-	x.address = caller.Address
+	x.record.Address = caller.Address
 	d := x.config.Directory
 	var e *openai.Error
 	if x.key, e = d.Admit(&caller, x.record.Start); x.key != nil {
-		x.record.KeyID, x.record.Organization, x.record.Project = x.key.Name, x.key.Organization, x.key.Project
+		x.record.Subject = x.key.Subject(caller.Address)
 	}
 	switch {
 	case e == nil:

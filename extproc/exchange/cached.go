@@ -73,8 +73,7 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 	if x.cached == nil || !MayBeKept(x.operation) || x.namesOthers(r, body) {
 		return Reply{}, false
 	}
-	client := respcache.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}
-	cache := x.config.Caches.For(client, r.Model)
+	cache := x.config.Caches.For(&x.record.Subject, r.Model)
 	if cache == nil {
 		return Reply{}, false
 	}
@@ -87,7 +86,7 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 		return x.onlyIfCached()
 	}
 	tells.Result, c.cache = metering.CacheMiss, cache
-	question := &respcache.Question{Client: client, Operation: x.dialect.Name + " " + x.operation.Name,
+	question := &respcache.Question{Subject: x.record.Subject, Operation: x.dialect.Name + " " + x.operation.Name,
 		Path: x.head.Path, Betas: x.head.Betas, Stream: x.wantsStream, Model: r.Model,
 		Served: x.env.derived(x.config).servedBy(r.Model), Guards: x.guarded.set.Chosen(), Body: given}
 	c.key = cache.Key(question)
@@ -170,7 +169,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 		how = metering.CacheSimilar
 	}
 	r.Cache.Result, r.Cache.Saved, r.Cache.Similarity = how, usage.Nano(a.Cost), a.Similarity
-	r.User = cmp.Or(x.key.User(), metering.UserOf(w.body))
+	r.User = cmp.Or(r.User, metering.UserOf(w.body))
 	c.in = x.env.derived(x.config)
 	all := x.rulesFor(c.in.rules.Rules(x.key, r.User, r.Model, ""), w.request, w.given)
 	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0

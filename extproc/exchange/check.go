@@ -85,8 +85,7 @@ type judgement struct {
 // judge has all checkers judge texts at once.
 func (x *Exchange) judge(ctx context.Context, texts []string, model string) (j judgement) {
 	checks := x.guarded.checks
-	call := &contentcheck.Call{ID: x.record.ID, Texts: texts, Key: x.key.Name, Organization: x.key.Organization,
-		Project: x.key.Project, Model: model}
+	call := &contentcheck.Call{ID: x.record.ID, Texts: texts, Subject: x.record.Subject, Model: model}
 	var names []string
 	for i := range checks {
 		if name := checks[i].Checker; !slices.Contains(names, name) {

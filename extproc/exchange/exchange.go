@@ -98,7 +98,6 @@ type Exchange struct {
 	turn           turns.Turn     // with guardrails
 	cached         *cached        // nil: no cache is configured
 	waiting        *waiting       // nil: nothing is checked or looked up
-	address        string         // the client's, in Envoy's format
 	watch          metering.Watch // in inPassed
 	scrubber       *scrubber      // in inScrubbed
 	session        *live          // of the Realtime API; nil: the request is for something else

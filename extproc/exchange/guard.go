@@ -32,10 +32,6 @@ func (g *guarded) looksAtAnswer() bool {
 // hasBlocked reports whether a rule has ended the answer.
 func (g *guarded) hasBlocked() bool { return g.answer != nil && g.answer.Blocked != "" }
 
-func (x *Exchange) guardClient() guard.Client {
-	return guard.Client{Key: x.key.Name, Organization: x.key.Organization, Project: x.key.Project}
-}
-
 // guardRequest has policies decide on a request and guardrails look at its texts, and goes on with it. What may take
 // long waits for its turn.
 func (x *Exchange) guardRequest(ctx context.Context, body []byte, r inbound.Request) Reply {
@@ -45,7 +41,7 @@ func (x *Exchange) guardRequest(ctx context.Context, body []byte, r inbound.Requ
 	}
 	r.Model = model
 	fits := func(when cel.Program) bool { return x.factsOf(r, body).Fits(when) }
-	set := x.config.Rails.For(x.guardClient(), r.Model, fits)
+	set := x.config.Rails.For(&x.record.Subject, r.Model, fits)
 	switch {
 	case set == nil:
 		return x.afterGuards(ctx, body, body, r)
@@ -129,7 +125,7 @@ func contentBlocked(rule, member string) *openai.Error {
 
 // unguarded is the error of a request whose content no guardrail can look at; nil where none has to.
 func (x *Exchange) unguarded() *openai.Error {
-	if len(x.config.Rails) == 0 || !x.config.Rails.Guards(x.guardClient()) {
+	if len(x.config.Rails) == 0 || !x.config.Rails.Guards(&x.record.Subject) {
 		return nil
 	}
 	return openai.CodeNotGuarded.New("A guardrail applies to this key, and cannot look at requests to this path.").Final()

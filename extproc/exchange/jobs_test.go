@@ -221,7 +221,7 @@ func TestTheJobServiceAsksOnBehalfOfKeys(t *testing.T) {
 	require.Nil(t, reply.Immediate)
 	require.Equal(t, []string{envoy.HeaderKey, envoy.HeaderCharge}, reply.Remove, "neither reaches a provider")
 	r := x.Close()
-	require.Equal(t, []string{"key_a", "a", "pa", "batch_1/7"}, []string{r.KeyID, r.Organization, r.Project, r.Charge})
+	require.Equal(t, []string{"key_a", "a", "pa", "batch_1/7"}, []string{r.Key, r.Organization, r.Project, r.Charge})
 	require.True(t, r.Internal)
 
 	_, reply = ask("GET", "/v1/models/p%2Fm", Header{Name: envoy.HeaderKey, Value: "key_a"})

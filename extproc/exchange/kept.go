@@ -34,8 +34,7 @@ func (x *Exchange) endKept() {
 	if x.record.Unseen {
 		x.kept.Unseen()
 	}
-	o := bodies.Owner{ID: x.record.ID, Start: x.record.Start, Key: x.record.KeyID, Organization: x.record.Organization,
-		Project: x.record.Project}
+	o := bodies.Owner{ID: x.record.ID, Start: x.record.Start, Subject: x.record.Subject}
 	if x.record.Charge != "" && x.record.Outcome == metering.OutcomeFinished {
 		o.ID = x.record.Charge
 	}

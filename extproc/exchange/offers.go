@@ -239,7 +239,7 @@ func (j *judge) decide(tools []offered.Tool) error {
 	}
 	fits := func(when cel.Program) bool { return facts.Fits(when) }
 	same := cmp.Or(d.Chosen, x.chosenBy()) == x.chosenBy()
-	if !same || x.config.Rails.For(x.guardClient(), facts.Model, fits).Chosen() != x.guarded.set.Chosen() {
+	if !same || x.config.Rails.For(&x.record.Subject, facts.Model, fits).Chosen() != x.guarded.set.Chosen() {
 		return notJudged(tools[0].Name)
 	}
 	x.facts.Tools = facts.Tools

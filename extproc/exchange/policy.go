@@ -36,9 +36,8 @@ func (x *Exchange) factsOf(r inbound.Request, body []byte) *policy.Facts {
 		x.facts.Model = r.Model
 		return x.facts
 	}
-	x.facts = &policy.Facts{Key: x.key.Name, KeyName: x.key.DisplayName, Organization: x.key.Organization,
-		Project: x.key.Project, User: x.key.User(), Token: x.key.Claims(), Model: r.Model, Operation: x.record.Operation,
-		Stream: r.Stream, Tools: []string{}, Address: x.address, Now: x.record.Start}
+	x.facts = &policy.Facts{Subject: x.record.Subject, Model: r.Model, Operation: x.record.Operation, Stream: r.Stream,
+		Tools: []string{}, Now: x.record.Start}
 	if body != nil {
 		x.facts.Read(body, x.offersOf(r, body))
 	}

@@ -41,7 +41,7 @@ func TestARefusedRequestSaysWhatRefusedIt(t *testing.T) {
 			if want == "key/key_1 models" {
 				require.NotEmpty(t, r.Model, "which model, nothing else tells")
 			}
-			require.Equal(t, "key_1", r.KeyID)
+			require.Equal(t, "key_1", r.Key)
 			require.Empty(t, r.KeyHint)
 			require.Empty(t, m.ended, "the journal notes it, within bounds")
 		})
@@ -57,6 +57,6 @@ func TestARefusedStrangerLeavesAHintOfTheKey(t *testing.T) {
 		r := x.Close()
 		require.Equal(t, "unknown key", r.RefusedBy)
 		require.Equal(t, hint, r.KeyHint)
-		require.Empty(t, r.KeyID)
+		require.Empty(t, r.Key)
 	}
 }

@@ -42,9 +42,7 @@ type charging struct {
 // reserve reserves the expected usage of a request, or returns the refusal. Given is the client's body, or nil.
 func (x *Exchange) reserve(ctx context.Context, d metering.Demand, r inbound.Request, given []byte) *openai.Error {
 	c, targets := &x.charging, x.active.Targets
-	if x.key != nil && x.key.User() != "" { // a verified one goes before what the request says
-		d.User = x.key.User()
-	}
+	d.User = cmp.Or(x.record.User, d.User) // a verified one goes before what the request says
 	c.demand, c.in = d, x.env.derived(x.config)
 	x.record.User = d.User
 	c.rules = x.rulesFor(c.in.rules.Rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName()), r, given)

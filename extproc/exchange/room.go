@@ -66,10 +66,10 @@ func (x *Exchange) holdAnnounced(h Headers) *openai.Error {
 
 // hold takes room for the request's body up to a total of bytes, or returns the refusal.
 func (x *Exchange) hold(bytes int64) *openai.Error {
-	switch err := x.room.Grow(x.env.Bytes, x.record.KeyID, copies*bytes); {
+	switch err := x.room.Grow(x.env.Bytes, x.record.Key, copies*bytes); {
 	case errors.Is(err, inflight.ErrKey):
 		x.shed(shedKey)
-		return openai.CodeRateLimitExceeded.New("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID).After(time.Second)
+		return openai.CodeRateLimitExceeded.New("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.Key).After(time.Second)
 	case err != nil:
 		x.shed(shedTotal)
 		return overCapacity("The gateway holds as many bytes of requests as it can at the moment. Please try again later.")
@@ -103,7 +103,7 @@ func (x *Exchange) Room(piece int) (wanting int64) {
 	if d.size == 0 { // few steps, because each may have to wait
 		need = (need + leastGrowth - 1) / leastGrowth * leastGrowth
 	}
-	if x.room.Grow(x.env.Bytes, x.record.KeyID, need) == nil {
+	if x.room.Grow(x.env.Bytes, x.record.Key, need) == nil {
 		return 0
 	}
 	return need
@@ -113,7 +113,7 @@ func (x *Exchange) Room(piece int) (wanting int64) {
 func (x *Exchange) AwaitRoom(ctx context.Context, need int64) {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
-	if x.room.Wait(ctx, x.env.Bytes, x.record.KeyID, need) != nil && ctx.Err() != nil {
+	if x.room.Wait(ctx, x.env.Bytes, x.record.Key, need) != nil && ctx.Err() != nil {
 		x.shed(shedTotal)
 		x.noRoom = true
 	}

@@ -309,8 +309,8 @@ func (x *Exchange) part(c *metering.Charge) metering.Record {
 	r := metering.Record{
 		ID: x.record.ID + "." + strconv.Itoa(number), RequestID: x.record.RequestID, Start: s.since, End: now,
 		Method: x.record.Method, Path: x.record.Path, Operation: "realtime/response",
-		KeyID: x.record.KeyID, Organization: x.record.Organization, Project: x.record.Project,
-		Model: x.record.Model, Label: x.record.Label, Provider: x.record.Provider, Vendor: x.record.Vendor,
+		Subject: x.record.Subject,
+		Model:   x.record.Model, Label: x.record.Label, Provider: x.record.Provider, Vendor: x.record.Vendor,
 		Upstream: x.record.Upstream, Attempts: 1, Stream: true, Status: x.record.Status, Answered: x.record.Answered,
 		Dispatched: true, SentAt: s.since, Usage: c.Used, Estimated: c.Estimated, Outcome: metering.OutcomeFinished,
 		Policy: x.record.Policy,

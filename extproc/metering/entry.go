@@ -60,7 +60,7 @@ func set(to *timestamppb.Timestamp, t time.Time) *timestamppb.Timestamp {
 func (r *Record) Entry() *ledgerv1.Record {
 	made := &entry{record: ledgerv1.Record{
 		Id: r.ID, RequestId: r.RequestID,
-		Key: r.KeyID, Organization: r.Organization, Project: r.Project, User: r.User,
+		Key: r.Key, Organization: r.Organization, Project: r.Project, User: r.User,
 		Operation: r.Operation, Model: r.Model, Provider: r.Provider, UpstreamModel: r.Upstream,
 		Attempts: uint32(max(r.Attempts, 0)), Stream: r.Stream, Status: uint32(max(r.Status, 0)), Outcome: string(r.Outcome),
 		Estimated:   r.Estimated,

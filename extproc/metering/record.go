@@ -8,6 +8,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -44,10 +45,8 @@ type Record struct {
 	Internal     bool   // from the job service
 	Charge       string // the id of the job service under which a finished request is charged once; may be empty
 	// the requested operation: one of OpenAI's, "models", "files", "route", ..., or empty
-	Operation    string
-	KeyID        string
-	Organization string
-	Project      string
+	Operation string
+	request.Subject
 	Model        string // the client's name, if the model exists
 	Label        string // name in metrics, from the configuration, or telemetry.Other; empty if Model is
 	Provider     string // of the last attempt
@@ -55,10 +54,9 @@ type Record struct {
 	Upstream     string // the provider's own name of the model
 	Attempts     int
 	Stream       bool
-	Status       int    // 0 if only Envoy knows it
-	Sent         int64  // bytes of the answer's body that Envoy got
-	Dispatched   bool   // it was sent to a provider, and is in the ledger
-	User         string // the user that the request names, at most 256 bytes
+	Status       int   // 0 if only Envoy knows it
+	Sent         int64 // bytes of the answer's body that Envoy got
+	Dispatched   bool  // it was sent to a provider, and is in the ledger
 	Usage        openai.Usage
 	Images       int64 // number of generated images
 	Estimated    bool  // a part of the usage is estimated

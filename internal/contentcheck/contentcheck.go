@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/textservice"
 )
 
@@ -94,8 +95,9 @@ type Call struct {
 	ID     string // of the request
 	Texts  []string
 	Answer bool // the texts are those of an answer
-	// Whose request it is, for a webhook.
-	Key, Organization, Project, Model string
+	// A webhook gets the subject and the model.
+	request.Subject
+	Model string
 }
 
 // Checkers are those of a configuration, by name. They are safe for concurrent use.

@@ -21,6 +21,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/contentcheck"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 func value(s string) *configv1.Credential {
@@ -149,7 +150,8 @@ func TestAWebhookIsSigned(t *testing.T) {
 	}))
 	defer s.Close()
 	c := one(t, &configv1.Checker{Type: configv1.CheckerType_WEBHOOK, Url: s.URL, Credential: value(secret)})
-	v, err := c.Check(t.Context(), &contentcheck.Call{ID: "x-1", Texts: []string{"text"}, Key: "key_1", Model: "m"})
+	v, err := c.Check(t.Context(), &contentcheck.Call{ID: "x-1", Texts: []string{"text"},
+		Subject: request.Subject{Key: "key_1"}, Model: "m"})
 	require.NoError(t, err)
 	require.NoError(t, <-problem)
 	require.True(t, v.Finds(nil, 0))

@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // allocated returns the bytes that f allocates.
@@ -27,7 +28,7 @@ func emails(t *testing.T) *guard.Set {
 	rails, err := guard.Compile([]*configv1.Guardrail{{Name: "g", Rules: []*configv1.GuardRule{{Name: "mail",
 		Mode: configv1.GuardMode_MASK, Data: []configv1.SensitiveData{configv1.SensitiveData_EMAIL}}}}})
 	require.NoError(t, err)
-	return rails.For(guard.Client{}, "m", nil)
+	return rails.For(&request.Subject{}, "m", nil)
 }
 
 // TestBracketsInARequestTakeLittleMemory: what may look like a placeholder is kept, and brackets within brackets are

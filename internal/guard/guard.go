@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/scan"
 )
 
@@ -126,9 +127,6 @@ func labelOf(name string) string {
 	}, name[:min(len(name), maxLabel)])
 }
 
-// A Client is whose request it is.
-type Client struct{ Key, Organization, Project string }
-
 // A Set is the rules that apply to a request. It is immutable.
 type Set struct {
 	rules  []*rule
@@ -154,10 +152,10 @@ func (s *Set) Chosen() string {
 
 // For returns the rules for a client's request to a model; nil where there are none. Fits decides whether a guardrail
 // with an expression applies.
-func (rails Rails) For(c Client, model string, fits func(when cel.Program) bool) *Set {
+func (rails Rails) For(from *request.Subject, model string, fits func(when cel.Program) bool) *Set {
 	var s *Set
 	for _, r := range rails {
-		if !r.of(c) || !r.config.Covers(model) || r.when != nil && !fits(r.when) {
+		if !r.of(from) || !r.config.Covers(model) || r.when != nil && !fits(r.when) {
 			continue
 		}
 		if s == nil {
@@ -173,13 +171,13 @@ func (rails Rails) For(c Client, model string, fits func(when cel.Program) bool)
 }
 
 // Guards reports whether a guardrail that does more than observe may apply to a client, whatever the model is.
-func (rails Rails) Guards(c Client) bool {
+func (rails Rails) Guards(s *request.Subject) bool {
 	return slices.ContainsFunc(rails, func(r *rail) bool {
-		return r.of(c) && slices.ContainsFunc(r.rules, (*rule).isStrict)
+		return r.of(s) && slices.ContainsFunc(r.rules, (*rule).isStrict)
 	})
 }
 
-func (r *rail) of(c Client) bool { return r.config.IsOf(c.Key, c.Organization, c.Project) }
+func (r *rail) of(s *request.Subject) bool { return r.config.IsOf(s.Key, s.Organization, s.Project) }
 
 // Strict reports whether a rule does more than observe.
 func (s *Set) Strict() bool { return slices.ContainsFunc(s.rules, (*rule).isStrict) }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // set compiles rules of one guardrail.
@@ -21,7 +22,7 @@ func set(t testing.TB, rules ...*configv1.GuardRule) *Set {
 	require.NoError(t, configv1.Validate(g, nil).Err())
 	rails, err := Compile([]*configv1.Guardrail{g})
 	require.NoError(t, err)
-	return rails.For(Client{}, "m", nil)
+	return rails.For(&request.Subject{}, "m", nil)
 }
 
 func finds(mode configv1.GuardMode, data ...configv1.SensitiveData) *configv1.GuardRule {
@@ -105,18 +106,18 @@ func TestWhoIsGuarded(t *testing.T) {
 		{Name: "key", Key: "k", Rules: []*configv1.GuardRule{finds(observe, configv1.SensitiveData_EMAIL)}},
 	})
 	require.NoError(t, err)
-	count := func(c Client, model string) int {
+	count := func(c *request.Subject, model string) int {
 		if s := rails.For(c, model, nil); s != nil {
 			return len(s.rules)
 		}
 		return 0
 	}
-	require.Equal(t, 0, count(Client{Key: "x"}, "gpt-5"))
-	require.Equal(t, 1, count(Client{Key: "x", Organization: "acme"}, "gpt-5"))
-	require.Equal(t, 2, count(Client{Key: "x", Organization: "acme", Project: "p"}, "gpt-5"))
-	require.Equal(t, 1, count(Client{Key: "x", Organization: "acme", Project: "p"}, "claude"))
-	require.Equal(t, 0, count(Client{Key: "x", Organization: "other", Project: "p"}, "gpt-5"))
-	require.Equal(t, 1, count(Client{Key: "k"}, "gpt-5"))
-	require.False(t, rails.Guards(Client{Key: "k"}), "it only observes")
-	require.True(t, rails.Guards(Client{Key: "k", Organization: "acme"}))
+	require.Equal(t, 0, count(&request.Subject{Key: "x"}, "gpt-5"))
+	require.Equal(t, 1, count(&request.Subject{Key: "x", Organization: "acme"}, "gpt-5"))
+	require.Equal(t, 2, count(&request.Subject{Key: "x", Organization: "acme", Project: "p"}, "gpt-5"))
+	require.Equal(t, 1, count(&request.Subject{Key: "x", Organization: "acme", Project: "p"}, "claude"))
+	require.Equal(t, 0, count(&request.Subject{Key: "x", Organization: "other", Project: "p"}, "gpt-5"))
+	require.Equal(t, 1, count(&request.Subject{Key: "k"}, "gpt-5"))
+	require.False(t, rails.Guards(&request.Subject{Key: "k"}), "it only observes")
+	require.True(t, rails.Guards(&request.Subject{Key: "k", Organization: "acme"}))
 }

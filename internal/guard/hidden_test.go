@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // TestNumbersAndFilesThatLookLikeOthers: numbers with a fraction, files in other encodings, and characters that nobody
@@ -19,7 +20,7 @@ func TestNumbersAndFilesThatLookLikeOthers(t *testing.T) {
 	rails, err := guard.Compile([]*configv1.Guardrail{{Name: "g", Rules: []*configv1.GuardRule{{Name: "card",
 		Mode: configv1.GuardMode_BLOCK, Data: []configv1.SensitiveData{configv1.SensitiveData_CARD}}}}})
 	require.NoError(t, err)
-	set := rails.For(guard.Client{}, "m", nil)
+	set := rails.For(&request.Subject{}, "m", nil)
 	const card = "4111111111111111"
 	blocked := func(body string) bool {
 		r, err := set.Request(context.Background(), guard.NewWork(), []byte(body))

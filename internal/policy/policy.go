@@ -15,6 +15,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/offered"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // Policies are those of a configuration. They are immutable.
@@ -73,16 +74,13 @@ func compile(configs []*configv1.Policy, options ...cel.ProgramOption) (Policies
 
 // Facts are what expressions can use.
 type Facts struct {
-	Key, KeyName, Organization, Project string
-	User                                string
-	Token                               map[string][]string // claims of the token that acts as the key; nil: there is none
-	Model                               string              // by the client's name; empty for a Route
-	Operation                           string
-	Stream                              bool
-	Tools                               []string
-	Size                                int // of the body, in bytes
-	Address                             string
-	Now                                 time.Time
+	request.Subject
+	Model     string // by the client's name; empty for a Route
+	Operation string
+	Stream    bool
+	Tools     []string
+	Size      int // of the body, in bytes
+	Now       time.Time
 
 	spent uint64 // of maxSpent
 }

@@ -10,13 +10,14 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/policy"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 func facts() *policy.Facts {
-	return &policy.Facts{Key: "key_1", KeyName: "ci", Organization: "acme", Project: "web", User: "ann",
-		Token: map[string][]string{"groups": {"staff", "ml"}, "none": nil}, Model: "openai/gpt-5",
-		Operation: "chat/completions", Stream: true, Tools: []string{"get_time", "delete"},
-		Size: 1000, Address: "10.1.2.3", Now: time.Date(2026, 11, 25, 20, 0, 0, 0, time.UTC)}
+	return &policy.Facts{Subject: request.Subject{Key: "key_1", KeyName: "ci", Organization: "acme", Project: "web",
+		User: "ann", Token: map[string][]string{"groups": {"staff", "ml"}, "none": nil}, Address: "10.1.2.3"},
+		Model: "openai/gpt-5", Operation: "chat/completions", Stream: true, Tools: []string{"get_time", "delete"},
+		Size: 1000, Now: time.Date(2026, 11, 25, 20, 0, 0, 0, time.UTC)}
 }
 
 func compile(t testing.TB, rules ...*configv1.PolicyRule) policy.Policies {
@@ -169,7 +170,8 @@ func TestAFormSaysOnlyHowLargeItIs(t *testing.T) {
 	const said = `{"user":"ann","tools":[{"type":"function","function":{"name":"search"}}]}`
 	var f, form policy.Facts
 	f.Read([]byte("\n "+said), offered.Read([]byte(said)))
-	require.Equal(t, policy.Facts{User: "ann", Tools: []string{"search"}, Size: len(said) + 2}, f)
+	require.Equal(t, policy.Facts{Subject: request.Subject{User: "ann"}, Tools: []string{"search"},
+		Size: len(said) + 2}, f)
 	const written = "--x\r\ncontent-disposition: form-data; name=\"prompt\"\r\n\r\n" + said
 	form.Read([]byte(written), offered.Read([]byte(written)))
 	require.Equal(t, policy.Facts{Size: len(written)}, form, "what a text in it looks like is not what the request says")

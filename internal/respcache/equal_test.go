@@ -35,8 +35,8 @@ var members = map[string][]string{
 	"frequency_penalty": {`0`, `0.5`},
 }
 
-// request returns a request of some members, in some order and with some white space.
-func request(r *rand.Rand) string {
+// randomRequest returns a request of some members, in some order and with some white space.
+func randomRequest(r *rand.Rand) string {
 	var parts []string
 	for name, values := range members {
 		if name != "model" && name != "messages" && r.IntN(5) > 0 {
@@ -70,7 +70,7 @@ func TestEqualRequestsAreTheSameToEveryProvider(t *testing.T) {
 	asked := map[respcache.Key]string{}
 	equal := 0
 	for range 5000 {
-		body := request(r)
+		body := randomRequest(r)
 		key := cache[0].Key(question(body))
 		before, ok := asked[key]
 		if !ok {

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // MaxAnswer is the largest answer that is kept, in bytes.
@@ -114,13 +115,10 @@ func (c *Cache) rank() int {
 	return 0
 }
 
-// A Client is whose request it is.
-type Client struct{ Key, Organization, Project string }
-
 // For returns the cache for a client's request to a model: the most specific one; nil where there is none.
-func (all Caches) For(c Client, model string) *Cache {
+func (all Caches) For(s *request.Subject, model string) *Cache {
 	for _, cache := range all {
-		if cache.config.IsOf(c.Key, c.Organization, c.Project) && cache.config.Covers(model) {
+		if cache.config.IsOf(s.Key, s.Organization, s.Project) && cache.config.Covers(model) {
 			return cache
 		}
 	}
@@ -148,7 +146,7 @@ type Key [sha256.Size]byte
 
 // A Question is what makes a request equal to another.
 type Question struct {
-	Client
+	request.Subject
 	Operation string // with the dialect
 	Path      string
 	Betas     string
@@ -166,7 +164,7 @@ func (c *Cache) Key(q *Question) Key { return c.sum(hmac.New(sha256.New, c.secre
 func (c *Cache) sum(mac hash.Hash, q *Question, body []byte) (k Key) {
 	write(mac, []byte(c.config.GetName()))
 	write(mac, []byte(c.config.GetVersion()))
-	write(mac, []byte(c.tenant(q.Client)))
+	write(mac, []byte(c.tenant(&q.Subject)))
 	write(mac, []byte(q.Operation))
 	write(mac, []byte(q.Path))
 	write(mac, []byte(q.Betas))
@@ -180,7 +178,7 @@ func (c *Cache) sum(mac hash.Hash, q *Question, body []byte) (k Key) {
 }
 
 // tenant returns who shares answers.
-func (c *Cache) tenant(of Client) string {
+func (c *Cache) tenant(of *request.Subject) string {
 	switch {
 	case c.config.GetKey() != "" || of.Organization == "":
 		return "key/" + of.Key

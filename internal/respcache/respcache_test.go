@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/redistest"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/respcache"
 )
 
@@ -25,7 +26,7 @@ func compile(t *testing.T, remote *respcache.Redis, configs ...*configv1.Respons
 }
 
 func question(body string) *respcache.Question {
-	return &respcache.Question{Client: respcache.Client{Key: "key_1", Organization: "acme", Project: "web"},
+	return &respcache.Question{Subject: request.Subject{Key: "key_1", Organization: "acme", Project: "web"},
 		Operation: "openai chat/completions", Path: "/v1/chat/completions", Model: "m", Body: []byte(body)}
 }
 
@@ -35,7 +36,7 @@ func TestWhatMakesRequestsEqual(t *testing.T) {
 	c := compile(t, nil, config)[0]
 	same := c.Key(question(`{"model":"m","n":1}`))
 	ofOther := question(`{"model":"m","n":1}`)
-	ofOther.Client = respcache.Client{Key: "key_2", Organization: "acme"}
+	ofOther.Subject = request.Subject{Key: "key_2", Organization: "acme"}
 	for name, q := range map[string]*respcache.Question{
 		"white space": question("{ \"model\" :\n\"m\", \"n\": 1 }"),
 		"order":       question(`{"n":1,"model":"m"}`),

@@ -198,7 +198,7 @@ func TestSimilarRequestsAreTheSameToEveryProvider(t *testing.T) {
 	same := strings.NewReplacer(texts[1], texts[0], texts[2], texts[0], texts[3], texts[0])
 	found := 0
 	for range 1500 {
-		body := request(r)
+		body := randomRequest(r)
 		for _, hi := range []string{`"hi"`, `"hi "`, `"h\u0069"`} {
 			body = strings.ReplaceAll(body, hi, texts[r.IntN(len(texts))])
 		}

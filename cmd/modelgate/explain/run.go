@@ -30,6 +30,7 @@ import (
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/translate"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -93,15 +94,19 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	return x, nil
 }
 
+// subjectOf returns who a request with a key is from.
+func subjectOf(key *configv1.Key) request.Subject {
+	return request.Subject{Key: key.GetName(), KeyName: key.GetDisplayName(), Organization: key.GetOrganization(),
+		Project: key.GetProject()}
+}
+
 // guards returns what guardrails find in a request of a key, and which checkers would be asked.
 func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operation string, body []byte) []string {
-	f := policy.Facts{Key: key.GetName(), KeyName: key.GetDisplayName(), Organization: key.GetOrganization(),
-		Project: key.GetProject(), Model: model, Operation: operation, Stream: gjson.GetBytes(body, "stream").Bool(),
-		Tools: []string{}, Now: time.Now()}
+	f := policy.Facts{Subject: subjectOf(key), Model: model, Operation: operation,
+		Stream: gjson.GetBytes(body, "stream").Bool(), Tools: []string{}, Now: time.Now()}
 	offers := offered.Read(body)
 	f.Read(body, offers)
-	set := e.rails.For(guard.Client{Key: key.GetName(), Organization: key.GetOrganization(),
-		Project: key.GetProject()}, model, f.Fits)
+	set := e.rails.For(&f.Subject, model, f.Fits)
 	if set == nil {
 		return nil
 	}
@@ -124,8 +129,8 @@ func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operat
 
 // cache returns which response cache is for a request of a key, and why it would not keep the answer.
 func (e *Explainer) cache(key *configv1.Key, model, operation string, body []byte) string {
-	c := e.caches.For(respcache.Client{Key: key.GetName(), Organization: key.GetOrganization(),
-		Project: key.GetProject()}, model)
+	of := subjectOf(key)
+	c := e.caches.For(&of, model)
 	op := dialects.Find(pathOf(operation, model), "")
 	if c == nil || op == nil || !exchange.MayBeKept(op) {
 		return ""

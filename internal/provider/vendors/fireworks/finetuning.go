@@ -51,7 +51,7 @@ func call(ctx context.Context, c *provider.Client, method, place string, in, out
 // A status is the one that Google's APIs have.
 type status struct {
 	Code    string `json:"code"`
-	Message string      `json:"message"`
+	Message string `json:"message"`
 }
 
 func (s *status) failed() bool { return s != nil && s.Code != "" && s.Code != "OK" }
