@@ -247,6 +247,8 @@ func (r *ChatRequest) dropCarried() {
 		}
 	}
 	if from > 0 {
+		sent := r.Object
+		r.sent = &sent
 		r.replace("messages", append(out, messages[from:]...))
 	}
 }
@@ -263,15 +265,15 @@ func eachID(c *cursor, id func()) {
 }
 
 // replace changes the value of an existing member.
-func (o *Object) replace(name string, value []byte) {
-	i := o.find(name)
-	o.members = slices.Clone(o.members)
-	m := &o.members[i]
-	grown := len(value) - (m.end - m.start)
-	o.Body = slices.Concat(o.Body[:m.start], value, o.Body[m.end:])
-	m.end += grown
-	for i++; i < len(o.members); i++ {
-		m := &o.members[i]
-		m.nameStart, m.start, m.end = m.nameStart+grown, m.start+grown, m.end+grown
+func (m *Members) replace(name string, value []byte) {
+	i := m.find(name)
+	m.members = slices.Clone(m.members)
+	of := &m.members[i]
+	grown := len(value) - (of.end - of.start)
+	m.Body = slices.Concat(m.Body[:of.start], value, m.Body[of.end:])
+	of.end += grown
+	for i++; i < len(m.members); i++ {
+		of := &m.members[i]
+		of.nameStart, of.start, of.end = of.nameStart+grown, of.start+grown, of.end+grown
 	}
 }

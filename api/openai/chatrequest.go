@@ -21,7 +21,7 @@ type ChatRequest struct {
 	// OpenAI's own clients know of the model.
 	Translated bool
 
-	sent     Object
+	sent     *Object // nil: it is Object
 	carrier  Carrier
 	messages int // number of messages
 	once     sync.Once
@@ -35,11 +35,10 @@ func ParseChatRequest(body []byte) (*ChatRequest, error) { return Carrier{}.Pars
 // ParseChatRequest checks and parses body. It keeps body. The data carried in ids of tool calls is only in
 // ToolCall.Carried. An error is an *Error with status 400 that names the wrong member.
 func (c Carrier) ParseChatRequest(body []byte) (*ChatRequest, error) {
-	r := &ChatRequest{Object: Object{Body: body}, carrier: c}
+	r := &ChatRequest{Object: Object{Members: Members{Body: body}}, carrier: c}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	r.sent = r.Object
 	r.dropCarried()
 	return r, nil
 }
@@ -48,12 +47,17 @@ func (c Carrier) ParseChatRequest(body []byte) (*ChatRequest, error) {
 func (r *ChatRequest) Carrier() Carrier { return r.carrier }
 
 // Sent returns the request as the client sent it, including the data carried in ids.
-func (r *ChatRequest) Sent() *Object { return &r.sent }
+func (r *ChatRequest) Sent() *Object {
+	if r.sent != nil {
+		return r.sent
+	}
+	return &r.Object
+}
 
 // Chat returns the decoded request. It is decoded at the first call, because only translating codecs need it, and
 // shared: callers must not modify it. Its raw values share memory with the body.
 func (r *ChatRequest) Chat() (*Chat, error) {
-	r.once.Do(func() { r.chat, r.chatErr = decodeChat(r.sent.Body, r.messages, r.carrier) })
+	r.once.Do(func() { r.chat, r.chatErr = decodeChat(r.Sent().Body, r.messages, r.carrier) })
 	return r.chat, r.chatErr
 }
 

@@ -65,7 +65,7 @@ var completionChecks = map[string]check{
 // ParseCompletionRequest checks and parses body. It keeps body. An error is an *Error with status 400 that names the
 // wrong member.
 func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
-	r := &CompletionRequest{Object: Object{Body: body}}
+	r := &CompletionRequest{Object: Object{Members: Members{Body: body}}}
 	if err := r.read(r.checkMember); err != nil {
 		return nil, err
 	}

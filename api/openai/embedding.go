@@ -31,7 +31,7 @@ type Input struct {
 // ParseEmbeddingRequest checks and parses body. It keeps body. An error is an *Error with status 400 that names the
 // wrong member.
 func ParseEmbeddingRequest(body []byte) (*EmbeddingRequest, error) {
-	r := &EmbeddingRequest{Object: Object{Body: body}}
+	r := &EmbeddingRequest{Object: Object{Members: Members{Body: body}}}
 	if err := r.read(r.checkMember); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 type NativeRequest struct {
 	Model string
 
+	members    *Members // nil: it is a form
 	body       []byte
 	start, end int    // body[start:end] is the model's name
 	quoted     bool   // in JSON; otherwise in a form
@@ -19,7 +20,7 @@ type NativeRequest struct {
 
 // ParseNativeRequest reads the model of body, a JSON object. It keeps body. An error is an *Error with status 400.
 func ParseNativeRequest(body []byte) (*NativeRequest, error) {
-	o := Object{Body: body}
+	o := &Object{Members: Members{Body: body}}
 	model := ""
 	err := o.read(func(c *cursor, name string) error {
 		switch k := c.peek(); {
@@ -41,7 +42,7 @@ func ParseNativeRequest(body []byte) (*NativeRequest, error) {
 		return nil, err
 	}
 	m := o.members[o.find("model")]
-	return &NativeRequest{Model: model, body: body, start: m.start, end: m.end, quoted: true}, nil
+	return &NativeRequest{Model: model, members: &o.Members, body: body, start: m.start, end: m.end, quoted: true}, nil
 }
 
 // ParseFormRequest reads the model of body, a form with content type multipart/form-data and the boundary of that
@@ -62,6 +63,9 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 	}
 	return r, r.checkNumber()
 }
+
+// Members returns the members of a JSON object. A form has none.
+func (r *NativeRequest) Members() *Members { return r.members }
 
 // checkNumber returns an error if the form's n is not only digits: vendors may read " 5", "+5" or "05" as different
 // numbers.

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,43 +10,15 @@ import (
 // An Object is a JSON object with the positions of its top-level members, so that some can be replaced and every other
 // byte stays unchanged.
 type Object struct {
-	Body    []byte
-	members []memberSpan
-	few     [16]memberSpan // members of most objects
-	walk    cursor         // of read
+	Members
+	walk cursor // of read
 	deviations
-}
-
-// A memberSpan is one top-level member: Body[start:end] is its value, and its name begins at nameStart.
-type memberSpan struct {
-	name                  string
-	nameStart, start, end int
 }
 
 // An Edit sets a top-level member to a JSON value, or removes it if Value is nil.
 type Edit struct {
 	Name  string
 	Value []byte
-}
-
-// Has reports whether the object has the member, which may be null.
-func (o *Object) Has(name string) bool { return o.find(name) >= 0 }
-
-// Get returns the JSON value of a member, or nil. It is a part of Body.
-func (o *Object) Get(name string) jsontext.Value {
-	if i := o.find(name); i >= 0 {
-		return o.Body[o.members[i].start:o.members[i].end]
-	}
-	return nil
-}
-
-// Member returns the name and the JSON value of a member, by its place, and whether there is one.
-func (o *Object) Member(i int) (name string, value []byte, ok bool) {
-	if i >= len(o.members) {
-		return "", nil, false
-	}
-	m := &o.members[i]
-	return m.name, o.Body[m.start:m.end], true
 }
 
 // Edit returns a copy of the body with the edits applied. New members are added at the end.
@@ -88,10 +59,6 @@ func (o *Object) Edit(edits ...Edit) []byte {
 		kept = len(out)
 	}
 	return append(out, o.Body[closing:]...)
-}
-
-func (o *Object) find(name string) int {
-	return slices.IndexFunc(o.members, func(m memberSpan) bool { return m.name == name })
 }
 
 func findEdit(edits []Edit, name string) *Edit {
@@ -141,11 +108,21 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 // CheckObject checks the body of a request: it must be one JSON object, within the bounds of a request, without
 // duplicate names. An error is an *Error with status 400.
 func CheckObject(body []byte) error {
-	o := Object{Body: body}
-	return o.read(func(c *cursor, _ string) error {
+	_, err := CheckMembers(body)
+	return err
+}
+
+// CheckMembers is CheckObject, and returns the members.
+func CheckMembers(body []byte) (*Members, error) {
+	o := &Object{Members: Members{Body: body}}
+	err := o.read(func(c *cursor, _ string) error {
 		c.value()
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &o.Members, nil
 }
 
 // invalid returns the error for a body that is not valid JSON, or not only an object.

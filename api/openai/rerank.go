@@ -26,7 +26,7 @@ const maxDocuments = 10_000
 // ParseRerankRequest checks and parses body. It keeps body. An error is an *Error with status 400 that names the wrong
 // member.
 func ParseRerankRequest(body []byte) (*RerankRequest, error) {
-	r := &RerankRequest{Object: Object{Body: body}}
+	r := &RerankRequest{Object: Object{Members: Members{Body: body}}}
 	if err := r.read(r.checkMember); err != nil {
 		return nil, err
 	}

@@ -67,10 +67,11 @@ func parseCacheControl(header string) cacheControl {
 // MayBeKept reports whether the answers of an operation can be kept: texts, vectors and rankings, but no media.
 func MayBeKept(op *inbound.Operation) bool { return !op.AcceptsForms && !op.Free }
 
-// recall returns the answer of an equal request, or the wait for it, if a cache has one. Given is the client's body,
-// and body what is left of it behind guardrails.
-func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Request) (Reply, bool) {
-	if x.cached == nil || !MayBeKept(x.operation) || x.namesOthers(r, body) {
+// recall returns the answer of an equal request, or the wait for it, if a cache has one. Requests are compared as
+// clients sent them.
+func (x *Exchange) recall(ctx context.Context) (Reply, bool) {
+	r := &x.request
+	if x.cached == nil || !MayBeKept(x.operation) || x.namesOthers() {
 		return Reply{}, false
 	}
 	cache := x.config.Caches.For(&x.record.Subject, r.Model)
@@ -80,7 +81,7 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 	c, tells := x.cached, &metering.Cache{Name: cache.Name(), Result: metering.CacheBypass}
 	x.record.Model, x.record.Label, x.record.Cache = r.Model, x.config.Label(r.Model), tells
 	if !c.wants.noStore {
-		tells.Reason = cache.Refuses(given, x.operation.TextAnswer)
+		tells.Reason = cache.Refuses(r.Given, x.offersOf(), x.operation.TextAnswer)
 	}
 	if c.wants.noStore || tells.Reason != "" {
 		return x.onlyIfCached()
@@ -88,7 +89,7 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 	tells.Result, c.cache = metering.CacheMiss, cache
 	question := &respcache.Question{Subject: x.record.Subject, Operation: x.dialect.Name + " " + x.operation.Name,
 		Path: x.head.Path, Betas: x.head.Betas, Stream: x.wantsStream, Model: r.Model,
-		Served: x.env.derived(x.config).servedBy(r.Model), Guards: x.guarded.set.Chosen(), Body: given}
+		Served: x.env.derived(x.config).servedBy(r.Model), Guards: x.guarded.set.Chosen(), Sent: r.Given}
 	c.key = cache.Key(question)
 	if c.wants.noCache {
 		return x.onlyIfCached()
@@ -99,11 +100,11 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 	}
 	switch {
 	case answer != nil:
-		return x.hit(ctx, answer, metering.CacheHit, &waiting{given, body, r}), true
+		return x.hit(ctx, answer, metering.CacheHit), true
 	case c.leads && !cache.IsRemote() && c.comparison == nil:
 		return x.onlyIfCached()
 	}
-	x.waiting, x.state = &waiting{given, body, r}, awaitCached
+	x.state = awaitCached
 	return Reply{Queue: true}, true
 }
 
@@ -111,14 +112,12 @@ func (x *Exchange) recall(ctx context.Context, given, body []byte, r inbound.Req
 func (x *Exchange) awaitCached(ctx context.Context) Reply {
 	patient, cancel := context.WithTimeout(ctx, maxFollow)
 	defer cancel()
-	w := x.waiting
-	x.waiting = nil
 	answer, how := x.awaitFlight(patient)
 	if answer == nil && x.cached.leads {
 		answer, how = x.similarAnswer(ctx), metering.CacheSimilar
 	}
 	if answer != nil {
-		return x.hit(ctx, answer, how, w)
+		return x.hit(ctx, answer, how)
 	}
 	if ctx.Err() != nil { // the client has left
 		return Reply{Wait: true}
@@ -126,7 +125,7 @@ func (x *Exchange) awaitCached(ctx context.Context) Reply {
 	if reply, refused := x.onlyIfCached(); refused {
 		return reply
 	}
-	return x.goOn(ctx, w.given, w.body, w.request)
+	return x.goOn(ctx)
 }
 
 // awaitFlight returns the answer that the flight has, or nil.
@@ -162,16 +161,16 @@ func (x *Exchange) onlyIfCached() (Reply, bool) {
 }
 
 // hit answers with a kept answer. It counts as a request, and uses no tokens and no money.
-func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult, w *waiting) Reply {
+func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult) Reply {
 	r, c := &x.record, &x.charging
 	x.endFlight(a, false)
 	if a.Similarity > 0 { // also where it is shared
 		how = metering.CacheSimilar
 	}
 	r.Cache.Result, r.Cache.Saved, r.Cache.Similarity = how, usage.Nano(a.Cost), a.Similarity
-	r.User = cmp.Or(r.User, metering.UserOf(w.body))
+	r.User = cmp.Or(r.User, metering.UserOf(&x.request.Request))
 	c.in = x.env.derived(x.config)
-	all := x.rulesFor(c.in.rules.Rules(x.key, r.User, r.Model, ""), w.request, w.given)
+	all := x.rulesFor(c.in.rules.Rules(x.key, r.User, r.Model, ""))
 	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0
 	if x.duplex.on && a.ContentType == contentTypeSSE {
 		pace = x.cached.cache.Pace()
@@ -188,7 +187,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 		}
 	}
 	if c.rules = all; all.Bodies != nil {
-		x.keepRequest(w.body)
+		x.keepRequest()
 	}
 	r.Status, r.Priced, r.Cache.Age = http.StatusOK, true, max(x.env.Now().Sub(a.At), 0)
 	own := Headers{{Name: "content-type", Value: a.ContentType}, {Name: headerCache, Value: string(how)},

@@ -10,27 +10,19 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/contentcheck"
 	"github.com/modelgate/modelgate/internal/guard"
-	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
-// waiting is a request that waits before it is planned.
-type waiting struct {
-	given, body []byte // as the client sent it, and behind guardrails
-	request     inbound.Request
-}
-
 // check has checkers judge the texts of a request, all at once. The request goes on if no rule refuses it.
 func (x *Exchange) check(ctx context.Context) Reply {
-	w, texts := x.waiting, x.guarded.texts
-	x.waiting, x.guarded.texts = nil, nil
-	j := x.judge(ctx, texts, w.request.Model)
+	texts := x.guarded.texts
+	x.guarded.texts = nil
+	j := x.judge(ctx, texts, x.request.Model)
 	if ctx.Err() != nil { // the client has left
 		return Reply{Wait: true}
 	}
 	if rule := cmp.Or(j.blocked, j.away); rule != "" {
-		x.record.Model, x.record.Label = w.request.Model, x.config.Label(w.request.Model)
-		x.record.RefusedBy = "guardrail " + rule
+		x.refuses("guardrail "+rule, x.request.Model)
 		e := contentBlocked(rule, "")
 		if j.blocked == "" {
 			e = checkerAway(rule, "requests")
@@ -38,23 +30,23 @@ func (x *Exchange) check(ctx context.Context) Reply {
 		}
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	if err := x.maskFound(ctx, w, texts, j.found); err != nil && ctx.Err() != nil {
+	if err := x.maskFound(ctx, texts, j.found); err != nil && ctx.Err() != nil {
 		return Reply{Wait: true}
 	} else if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
 	}
-	return x.afterGuards(ctx, w.given, w.body, w.request)
+	return x.afterGuards(ctx)
 }
 
 // maskFound masks what checkers have found in a request.
-func (x *Exchange) maskFound(ctx context.Context, w *waiting, texts []string, found []guard.Match) error {
+func (x *Exchange) maskFound(ctx context.Context, texts []string, found []guard.Match) error {
 	if len(found) == 0 {
 		return nil
 	}
 	work := guard.NewWork()
 	work.Pause(x.takeTurn)
 	defer x.turn.Release()
-	masked, err := guard.Mask(ctx, work, w.body, x.guarded.masks, texts, found)
+	masked, err := guard.Mask(ctx, work, x.request.Body, x.guarded.masks, texts, found)
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
 		return u.Refusal()
 	}
@@ -68,11 +60,7 @@ func (x *Exchange) maskFound(ctx context.Context, w *waiting, texts []string, fo
 		x.record.RefusedBy = "guardrail " + masked.Blocked
 		return contentBlocked(masked.Blocked, masked.Unmaskable)
 	}
-	model := w.request.Model // that a policy may have chosen
-	w.body = masked.Body
-	w.request, err = x.operation.Parse(x.head, w.body)
-	w.request.Model = model
-	return err
+	return x.remask(masked.Body)
 }
 
 // A judgement is what rules say of texts, by what their checkers have found.

@@ -16,14 +16,13 @@ import (
 const headerCounted = "X-Modelgate-Counted"
 
 // countHere answers a request for the number of its tokens without the provider, which cannot count.
-func (x *Exchange) countHere(ctx context.Context, here *inbound.CountHere, given, body []byte,
-	r inbound.Request) Reply {
-	set := x.rulesFor(x.rulesOfKey(), r, given).Only(limit.Requests, limit.Concurrency)
+func (x *Exchange) countHere(ctx context.Context, here *inbound.CountHere) Reply {
+	set := x.rulesFor(x.rulesOfKey()).Only(limit.Requests, limit.Concurrency)
 	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.reject(e, "mg_limited")
 	}
 	var text metering.Text
-	text.Request(body)
+	text.Request(x.request.Body)
 	counted, _ := text.Usage(here.Vendor, here.Model, openai.Usage{}, true)
 	x.record.Outcome, x.record.Status = metering.OutcomeFinished, http.StatusOK
 	x.finish()

@@ -19,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/policy"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/turns"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -72,6 +73,7 @@ type Exchange struct {
 	key          *access.Client
 	operation    *inbound.Operation
 	head         inbound.Head
+	request      request.Request
 	gzip         bool
 	wantsStream  bool
 	includeUsage bool
@@ -97,7 +99,6 @@ type Exchange struct {
 	guarded        guarded
 	turn           turns.Turn     // with guardrails
 	cached         *cached        // nil: no cache is configured
-	waiting        *waiting       // nil: nothing is checked or looked up
 	watch          metering.Watch // in inPassed
 	scrubber       *scrubber      // in inScrubbed
 	session        *live          // of the Realtime API; nil: the request is for something else

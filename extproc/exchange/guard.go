@@ -5,12 +5,9 @@ import (
 	"errors"
 	"strconv"
 
-	"cel.dev/cel-go/cel"
-
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/guard"
-	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
@@ -34,28 +31,25 @@ func (g *guarded) hasBlocked() bool { return g.answer != nil && g.answer.Blocked
 
 // guardRequest has policies decide on a request and guardrails look at its texts, and goes on with it. What may take
 // long waits for its turn.
-func (x *Exchange) guardRequest(ctx context.Context, body []byte, r inbound.Request) Reply {
-	model, e := x.decide(r, body)
+func (x *Exchange) guardRequest(ctx context.Context) Reply {
+	e := x.decide()
 	if e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	r.Model = model
-	fits := func(when cel.Program) bool { return x.factsOf(r, body).Fits(when) }
-	set := x.config.Rails.For(&x.record.Subject, r.Model, fits)
+	set := x.config.Rails.For(&x.record.Subject, x.request.Model, x.fits)
 	switch {
 	case set == nil:
-		return x.afterGuards(ctx, body, body, r)
-	case set.IsMuch(len(body), configv1.GuardSide_REQUESTS):
-		x.guarded.set, x.waiting, x.state = set, &waiting{body, body, r}, awaitGuards
+		return x.afterGuards(ctx)
+	case set.IsMuch(x.request.Size, configv1.GuardSide_REQUESTS):
+		x.guarded.set, x.state = set, awaitGuards
 		return Reply{Queue: true}
 	}
-	return x.guard(ctx, set, guard.NewWork(), body, r)
+	return x.guard(ctx, set, guard.NewWork())
 }
 
 // guard has rules look at the texts of a request, and goes on with it.
-func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work, given []byte,
-	r inbound.Request) Reply {
-	body, r, err := x.lookAt(ctx, set, work, given, r)
+func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work) Reply {
+	err := x.lookAt(ctx, set, work)
 	x.turn.Release()
 	switch {
 	case err != nil && ctx.Err() != nil: // the client has left
@@ -63,52 +57,54 @@ func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work, 
 	case err != nil:
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_guarded")
 	case len(x.guarded.checks) > 0:
-		x.waiting, x.state = &waiting{given, body, r}, awaitChecks
+		x.state = awaitChecks
 		return Reply{Queue: true}
 	}
-	return x.afterGuards(ctx, given, body, r)
+	return x.afterGuards(ctx)
 }
 
-// lookAt has rules look at the texts of a request, and returns its body and what is parsed of it: without what is
-// masked.
-func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work, body []byte,
-	r inbound.Request) ([]byte, inbound.Request, error) {
-	looked, err := set.Request(ctx, work, body)
+// lookAt has rules look at the texts of a request, and masks some.
+func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work) error {
+	looked, err := set.Request(ctx, work, x.request.Body)
 	if err == nil && set.LimitsTools() && looked.Blocked == "" {
-		looked.Blocked, err = x.guardTools(ctx, work, r, body, set, looked.Findings)
+		looked.Blocked, err = x.guardTools(ctx, work, set, looked.Findings)
 	}
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
-		x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
-		x.record.RefusedBy = "guardrail " + u.Rule
-		return nil, r, u.Refusal()
+		x.refuses("guardrail "+u.Rule, x.request.Model)
+		return u.Refusal()
 	}
 	if err != nil {
 		if set.Strict() || ctx.Err() != nil {
-			return nil, r, err
+			return err
 		}
 		if !errors.Is(err, guard.ErrUnread) { // there is no turn
 			set.Fail(x.found)
 		}
-		return body, r, nil
+		return nil
 	}
 	for of, n := range looked.Findings {
 		x.found(of, n)
 	}
 	if looked.Blocked != "" {
-		x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
-		x.record.RefusedBy = "guardrail " + looked.Blocked
-		return nil, r, contentBlocked(looked.Blocked, looked.Unmaskable)
+		x.refuses("guardrail "+looked.Blocked, x.request.Model)
+		return contentBlocked(looked.Blocked, looked.Unmaskable)
 	}
 	x.guarded = guarded{set: set, masks: looked.Masks}
 	if len(looked.Texts) > 0 {
 		x.guarded.checks, x.guarded.texts = set.Checks(configv1.GuardSide_REQUESTS), looked.Texts
 	}
 	if looked.Masks.IsEmpty() {
-		return body, r, nil
+		return nil
 	}
-	masked, err := x.operation.Parse(x.head, looked.Body)
-	masked.Model = r.Model
-	return looked.Body, masked, err
+	return x.remask(looked.Body)
+}
+
+// remask puts the body without what is masked in place of the request's.
+func (x *Exchange) remask(body []byte) error {
+	masked, err := x.operation.Parse(x.head, body)
+	masked.Model = x.request.Model // that a policy may have chosen
+	x.request.Request, x.request.Body = masked, body
+	return err
 }
 
 // contentBlocked is the error of a request that a rule refuses. It does not say what was found. Member, if not empty,

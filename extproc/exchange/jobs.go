@@ -95,21 +95,21 @@ func (x *Exchange) identity() Headers {
 }
 
 // stateOf returns what a request wants of stored state, as far as there may be any.
-func (x *Exchange) stateOf(body []byte) inbound.State {
+func (x *Exchange) stateOf() inbound.State {
 	if x.operation.StateOf == nil || !x.config.StoresResponses || x.internal {
 		return inbound.Stateless
 	}
-	return x.operation.StateOf(body)
+	return x.operation.StateOf(x.request.Sent)
 }
 
 // passStateful sends a request whose body has been read to the job service, which sends another one to a provider.
 // That one is limited and charged. This one only checks, for a response that is made later, that it fits in what is
 // left of every budget: its client could not be told later.
-func (x *Exchange) passStateful(ctx context.Context, r inbound.Request, body []byte, s inbound.State) Reply {
+func (x *Exchange) passStateful(ctx context.Context, s inbound.State) Reply {
 	x.record.Operation = storedResponses
 	x.leave()
 	if s == inbound.Background {
-		if e := x.fits(ctx, r, body); e != nil {
+		if e := x.fitsBudgets(ctx); e != nil {
 			return x.reject(e, "mg_limited")
 		}
 	}
@@ -120,21 +120,22 @@ func (x *Exchange) passStateful(ctx context.Context, r inbound.Request, body []b
 		reply.Set = append(reply.Set, Header{Name: headerTellCost, Value: "true"})
 	}
 	if x.gzip {
-		reply.ReplaceBody, reply.Body = true, body
-		reply.Set = append(reply.Set, Header{Name: "content-length", Value: strconv.Itoa(len(body))})
+		reply.ReplaceBody, reply.Body = true, x.request.Body
+		reply.Set = append(reply.Set, Header{Name: "content-length", Value: strconv.Itoa(x.request.Size)})
 	}
 	return reply
 }
 
-// fits checks that a request fits in the budgets, and reserves nothing.
-func (x *Exchange) fits(ctx context.Context, r inbound.Request, body []byte) *openai.Error {
+// fitsBudgets checks that a request fits in the budgets, and reserves nothing.
+func (x *Exchange) fitsBudgets(ctx context.Context) *openai.Error {
 	set := x.preBodyRules().Only(limit.Cost)
 	if len(set.Rules) == 0 || x.env.Limits == nil {
 		return nil
 	}
 	wanted := limit.Amounts{limit.Cost: 1}
-	if model, err := x.config.Resolve(x.key, r.Model); err == nil { // otherwise the job service reports it
-		d := metering.DemandOf(x.operation, r, body, nil) // the request of the job service reserves what tools cost
+	if model, err := x.config.Resolve(x.key, x.request.Model); err == nil { // otherwise the job service reports it
+		// The request of the job service reserves what tools cost.
+		d := metering.DemandOf(x.operation, &x.request.Request, x.request.Body, nil)
 		wanted = amounts(&d, x.env.derived(x.config), set, x.config.Reached(model))
 	}
 	x.charging.rules = set
@@ -161,7 +162,7 @@ func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
 		}
 	}
-	return x.reserveKnown(ctx, x.rulesFor(x.rulesOfKey(), inbound.Request{}, nil).Only(counted...), wanted)
+	return x.reserveKnown(ctx, x.rulesFor(x.rulesOfKey()).Only(counted...), wanted)
 }
 
 // reserveKnown reserves what a request uses that asks no provider. The door has admitted it where its body was read.

@@ -19,11 +19,11 @@ const shedTurns = "guardrails"
 
 // guardInTurn has guardrails look at a request whose texts may take them long.
 func (x *Exchange) guardInTurn(ctx context.Context) Reply {
-	w, set := x.waiting, x.guarded.set
-	x.waiting, x.guarded = nil, guarded{}
+	set := x.guarded.set
+	x.guarded = guarded{}
 	work := guard.NewWork()
 	work.Pause(x.takeTurn)
-	return x.guard(ctx, set, work, w.body, w.request)
+	return x.guard(ctx, set, work)
 }
 
 // takeTurn waits for a turn, or gives the one that it has to others and waits for the next.

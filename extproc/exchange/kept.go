@@ -8,10 +8,10 @@ import (
 )
 
 // keepRequest begins to keep the bodies of the exchange, if it is in the share that is kept.
-func (x *Exchange) keepRequest(body []byte) {
+func (x *Exchange) keepRequest() {
 	s := x.charging.rules.Bodies
 	if x.env.Bodies != nil && s.Keeps(cmp.Or(x.record.Charge, x.record.ID)) {
-		x.kept = x.env.Bodies.Begin(*s, x.head.ContentType, body)
+		x.kept = x.env.Bodies.Begin(*s, x.head.ContentType, x.request.Body)
 	}
 }
 

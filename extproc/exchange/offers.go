@@ -13,7 +13,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/guard"
-	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/reported"
@@ -37,8 +36,8 @@ func (o *offers) priced() *offered.List {
 }
 
 // offersOf returns what the client's request has a vendor do. It is read once.
-func (x *Exchange) offersOf(r inbound.Request, body []byte) *offered.List {
-	o := &x.offers
+func (x *Exchange) offersOf() *offered.List {
+	o, r := &x.offers, &x.request
 	if o.isRead {
 		return o.client
 	}
@@ -48,14 +47,16 @@ func (x *Exchange) offersOf(r inbound.Request, body []byte) *offered.List {
 	case offered.Indexed:
 		o.client = offered.ReadIndexed(of, plainItems)
 	case offered.Form:
-		if o.client = offered.Read(body); mediaType(x.head.ContentType) == contentTypeForm {
+		if r.Sent == nil {
 			o.client = offered.ReadForm(of)
+		} else {
+			o.client = offered.ReadIndexed(r.Sent, false)
 		}
 	default:
-		o.client = offered.ReadUnless(body, plainItems)
+		o.client = offered.ReadIndexed(r.Sent, plainItems)
 	}
 	if x.operation.Path == "" && len(x.key.Models) > 0 { // the path has the model, and the body may name another
-		if named := gjson.GetBytes(body, "model").String(); named != "" && !sameModel(named, r.Model) {
+		if named := gjson.ParseBytes(r.Sent.Get("model")).String(); named != "" && !sameModel(named, r.Model) {
 			o.client = o.client.WithModel(offered.Model{Name: named, Member: "model"})
 		}
 	}
@@ -71,11 +72,11 @@ func (x *Exchange) readsItems() bool {
 
 // namesOthers reports whether a request of a key for some models names others, or may. The answer to an equal request
 // of another key is not for it then.
-func (x *Exchange) namesOthers(r inbound.Request, body []byte) bool {
+func (x *Exchange) namesOthers() bool {
 	if len(x.key.Models) == 0 {
 		return false
 	}
-	l := x.offersOf(r, body)
+	l := x.offersOf()
 	return l != nil && len(l.Models) > 0
 }
 
@@ -87,9 +88,9 @@ func sameModel(named, asked string) bool {
 
 // guardTools has the rules that list tools look at those that a client offers, and returns the rule that refuses them.
 // What is a switch, or unknown, is judged as it goes out.
-func (x *Exchange) guardTools(ctx context.Context, work *guard.Work, r inbound.Request, body []byte,
-	set *guard.Set, findings guard.Findings) (blocked string, err error) {
-	l := x.offersOf(r, body)
+func (x *Exchange) guardTools(ctx context.Context, work *guard.Work, set *guard.Set,
+	findings guard.Findings) (blocked string, err error) {
+	l := x.offersOf()
 	if l == nil {
 		return "", nil
 	}
@@ -103,7 +104,6 @@ func isDeclared(t *offered.Tool) bool { return t.Kind < offered.Switch }
 // A judge decides on what goes to vendors. What it decides for the first attempt is what retries are held to.
 type judge struct {
 	x        *Exchange
-	request  inbound.Request
 	set      *guard.Set // nil: no rule lists tools
 	declared *offered.Cover
 	known    *offered.Cover // by policies; nil: none has asked
@@ -113,12 +113,12 @@ type judge struct {
 }
 
 // judgeOf returns what judges the attempts of a request; nil if nothing has to.
-func (x *Exchange) judgeOf(r inbound.Request) *judge {
+func (x *Exchange) judgeOf() *judge {
 	l, limits := x.offers.client, x.guarded.set.LimitsTools()
 	if x.operation == realtime || !limits && x.facts == nil && !l.HasMore() {
 		return nil
 	}
-	j := &judge{x: x, request: r}
+	j := &judge{x: x}
 	if limits {
 		j.set, j.declared = x.guarded.set, l.Cover(isDeclared)
 	}
@@ -235,7 +235,7 @@ func (j *judge) decide(tools []offered.Tool) error {
 	facts.Tools = append(slices.Clone(facts.Tools), (&offered.List{Tools: tools}).Names()...)
 	d := x.config.Policies.Decide(&facts)
 	if d.Denied != "" {
-		return x.deny(j.request.Model, d.Denied, d.Message)
+		return x.deny(x.request.Model, d.Denied, d.Message)
 	}
 	fits := func(when cel.Program) bool { return facts.Fits(when) }
 	same := cmp.Or(d.Chosen, x.chosenBy()) == x.chosenBy()

@@ -11,7 +11,6 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
-	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/tokens"
@@ -167,7 +166,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	if e := x.unguarded(); e != nil {
 		return x.reject(e, "mg_guarded")
 	}
-	if _, e := x.decide(inbound.Request{}, nil); e != nil {
+	if e := x.decide(); e != nil {
 		return x.reject(e, "mg_guarded")
 	}
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
@@ -238,7 +237,7 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 		if !x.active.Acquire(&x.env.gates) { // it cannot wait: its body is on its way
 			return x.reject(overloaded(), "mg_overloaded")
 		}
-		if e := x.reserve(ctx, next.demand(), inbound.Request{}, nil); e != nil {
+		if e := x.reserve(ctx, next.demand()); e != nil {
 			return x.reject(e, "mg_limited")
 		}
 		reply = x.sendOut(reply)

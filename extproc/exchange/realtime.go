@@ -109,11 +109,11 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
-	if model, e = x.decide(inbound.Request{Model: model, Stream: true}, nil); e != nil {
+	x.request.Request = inbound.Request{Model: model, Stream: true, Encoder: session{}}
+	if e = x.decide(); e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	r := inbound.Request{Model: model, Stream: true, Encoder: session{}}
-	_, free, err := x.plan(ctx, r)
+	_, free, err := x.plan(ctx)
 	if err != nil {
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
@@ -121,7 +121,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		return x.reject(overloaded(), "mg_overloaded")
 	}
 	// A token each way is refused if a limit is used up. What the session uses is counted as its responses report it.
-	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}, r, nil); e != nil {
+	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}); e != nil {
 		return x.reject(e, "mg_limited")
 	}
 	x.charging.demand.Input = 0 // nothing is charged for it

@@ -10,7 +10,6 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/metering"
-	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -49,7 +48,7 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 		asked.Key = x.key.Name
 	}
 	x.record.ID = x.env.NewID()
-	set := x.rulesFor(x.rulesOfKey(), inbound.Request{}, nil).Only(limit.Requests, limit.Concurrency)
+	set := x.rulesFor(x.rulesOfKey()).Only(limit.Requests, limit.Concurrency)
 	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.reject(e, "mg_limited")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/inbound/gemini"
 	"github.com/modelgate/modelgate/internal/pipeline"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -185,12 +186,14 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		body = plain
 	}
-	r, err := x.operation.Parse(x.head, body)
+	parsed, err := x.operation.Parse(x.head, body)
 	if err != nil {
 		return x.rejectBody(ctx, dialects.Misdirected(x.operation, body, pipeline.ClientError(err)), "mg_bad_request")
 	}
-	if s := x.stateOf(body); s != inbound.Stateless {
-		return x.passStateful(ctx, r, body, s)
+	x.request = request.Request{Request: parsed, Body: body, Given: parsed.Sent, Size: len(body)}
+	r := &x.request
+	if s := x.stateOf(); s != inbound.Stateless {
+		return x.passStateful(ctx, s)
 	}
 	x.wantsStream, x.includeUsage, x.echo = r.Stream, r.IncludeUsage, r.Echo
 	x.record.Stream = r.Stream
@@ -201,31 +204,31 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
-	return x.guardRequest(ctx, body, r)
+	return x.guardRequest(ctx)
 }
 
 // afterGuards goes on with a request that guardrails let pass.
-func (x *Exchange) afterGuards(ctx context.Context, given, body []byte, r inbound.Request) Reply {
-	if reply, done := x.recall(ctx, given, body, r); done {
+func (x *Exchange) afterGuards(ctx context.Context) Reply {
+	if reply, done := x.recall(ctx); done {
 		return reply
 	}
-	return x.goOn(ctx, given, body, r)
+	return x.goOn(ctx)
 }
 
 // goOn plans the attempts of a request that is to be sent.
-func (x *Exchange) goOn(ctx context.Context, given, body []byte, r inbound.Request) Reply {
-	x.offersOf(r, body)
-	first, free, err := x.plan(ctx, r)
+func (x *Exchange) goOn(ctx context.Context) Reply {
+	x.offersOf()
+	first, free, err := x.plan(ctx)
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
-		return x.countHere(ctx, here, given, body, r)
+		return x.countHere(ctx, here)
 	}
 	if err != nil {
-		return x.rejectBody(ctx, dialects.Misdirected(x.operation, body, pipeline.ClientError(err)), "mg_no_plan")
+		return x.rejectBody(ctx, dialects.Misdirected(x.operation, x.request.Body, pipeline.ClientError(err)), "mg_no_plan")
 	}
-	d := x.demand(r, body)
-	e := x.reserve(ctx, d, r, given)
+	d := x.demand()
+	e := x.reserve(ctx, d)
 	if x.charging.rules.Bodies != nil {
-		x.keepRequest(body)
+		x.keepRequest()
 	}
 	if e != nil {
 		return x.reject(e, "mg_limited")
@@ -253,8 +256,8 @@ func (x *Exchange) unmetered(d metering.Demand) (*openai.Error, string) {
 }
 
 // demand returns what a request may use.
-func (x *Exchange) demand(r inbound.Request, body []byte) metering.Demand {
-	d := metering.DemandOf(x.operation, r, body, x.offers.priced())
+func (x *Exchange) demand() metering.Demand {
+	d := metering.DemandOf(x.operation, &x.request.Request, x.request.Body, x.offers.priced())
 	if x.operation.Free {
 		return metering.Demand{User: d.User, Answers: 1}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
-	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -39,13 +38,13 @@ type charging struct {
 	text         metering.Text
 }
 
-// reserve reserves the expected usage of a request, or returns the refusal. Given is the client's body, or nil.
-func (x *Exchange) reserve(ctx context.Context, d metering.Demand, r inbound.Request, given []byte) *openai.Error {
+// reserve reserves the expected usage of a request, or returns the refusal.
+func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error {
 	c, targets := &x.charging, x.active.Targets
 	d.User = cmp.Or(x.record.User, d.User) // a verified one goes before what the request says
 	c.demand, c.in = d, x.env.derived(x.config)
 	x.record.User = d.User
-	c.rules = x.rulesFor(c.in.rules.Rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName()), r, given)
+	c.rules = x.rulesFor(c.in.rules.Rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName()))
 	if len(c.rules.Rules) == 0 || x.env.Limits == nil {
 		return nil
 	}

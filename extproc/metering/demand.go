@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/offered"
+	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
@@ -42,31 +43,18 @@ type Demand struct {
 
 // DemandOf reads the demand of a request, which has the vendor do what it offers. The request was checked; absurd
 // values in an unchecked one are ignored.
-func DemandOf(op *inbound.Operation, r inbound.Request, body []byte, offers *offered.List) Demand {
-	d := Demand{Output: -1, Answers: 1, Input: textTokens(body)}
-	get := func(name string) gjson.Result { return gjson.GetBytes(body, name) }
-	user := ""
-	known, ok := r.Encoder.(interface{ Get(string) jsontext.Value })
-	_, indexed := r.Encoder.(offered.Indexed)
-	switch {
-	case ok:
+func DemandOf(op *inbound.Operation, r *inbound.Request, body []byte, offers *offered.List) Demand {
+	d := Demand{Output: -1, Answers: 1, User: UserOf(r)}
+	get := func(name string) gjson.Result { return gjson.ParseBytes(r.Sent.Get(name)) }
+	if r.Sent != nil { // of the text of a form there is little
+		d.Input = textTokens(body)
+	}
+	if known, ok := r.Encoder.(interface{ Get(string) jsontext.Value }); ok { // by the names of a chat completion
 		get = func(name string) gjson.Result { return gjson.ParseBytes(known.Get(name)) }
-		if indexed {
-			user = offered.UserIn(func(name string) []byte { return known.Get(name) })
-		} else {
-			user = offered.UserOf(body)
-		}
-	case !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")): // a form: of its text there is little
-		d.Input = 0
-		if form, ok := r.Encoder.(interface{ Field(string) string }); ok {
-			get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
-			user = form.Field("user")
-		}
-	default:
-		user = offered.UserOf(body)
+	} else if form, ok := r.Encoder.(interface{ Field(string) string }); ok && r.Sent == nil {
+		get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
 	}
 	d.HourCache = AsksHourCache(body)
-	d.User = userOf(user)
 	if d.Surcharges = surchargesOf(offers, count(get("max_tool_calls"))); op.Name == "rerank" {
 		d.Surcharges = rankingOf(get("documents"))
 	}
@@ -98,11 +86,9 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte, offers *off
 // count converts a number to a count.
 func count(v gjson.Result) int64 { return min(max(v.Int(), 0), math.MaxInt32) }
 
-// UserOf returns the user that the body of a request names, at most maxUser bytes of it.
-func UserOf(body []byte) string { return userOf(offered.UserOf(body)) }
-
-// userOf returns the stored form of a user's name.
-func userOf(name string) string {
+// UserOf returns the user that a request names, at most maxUser bytes of it.
+func UserOf(r *inbound.Request) string {
+	name := request.UserOf(r)
 	return strings.ToValidUTF8(name[:min(len(name), maxUser)], "")
 }
 

@@ -34,7 +34,7 @@ func TestARerankCostsItsSearchUnits(t *testing.T) {
 		op := dialects.Find("/v1/rerank", "")
 		parsed, err := op.Parse(inbound.Head{}, body)
 		require.NoError(t, err)
-		d := DemandOf(op, parsed, body, nil)
+		d := DemandOf(op, &parsed, body, nil)
 		require.Zero(t, d.Output)
 		r := &Record{Usage: c.told}
 		r.SetCost(Price{Rates: usage.Compile(c.price)}, d.Surcharges, "", &Tally{})

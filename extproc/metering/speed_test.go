@@ -38,17 +38,3 @@ func TestASpeedHasThePriceOfATier(t *testing.T) {
 		require.Equal(t, c.version, r.PriceVersion, "%+v", c)
 	}
 }
-
-func TestTheUserIsTheSameInEveryDialect(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"user":"a","metadata":{"user_id":"b"}}`:            "a",
-		`{"metadata":{"user_id":"b"}}`:                       "b",
-		`{"safety_identifier":"c","metadata":{"user_id":1}}`: "c",
-		`{"us\u0065r":"a"}`:                                  "a",
-		`{"user":7,"contents":[]}`:                           "",
-		`{"messages":[{"user":"x"}]}`:                        "",
-		`not JSON`:                                           "",
-	} {
-		require.Equal(t, want, UserOf([]byte(body)), body)
-	}
-}

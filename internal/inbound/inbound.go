@@ -59,8 +59,8 @@ type Operation struct {
 	// AppendCount appends the answer of an operation that counts tokens, if the gateway itself counts: see CountHere.
 	AppendCount func(dst []byte, tokens int64) []byte
 	Parse       func(h Head, body []byte) (Request, error)
-	// StateOf returns what a valid body wants of stored state. Nil: the operation has none.
-	StateOf func(body []byte) State
+	// StateOf returns what a request wants of stored state. Nil: the operation has none.
+	StateOf func(sent *openai.Members) State
 	// Stream returns the writer of a streamed answer, and Document the writer of a complete one.
 	Stream, Document func(chat.Asked) chat.Writer
 }
@@ -99,6 +99,8 @@ type Request struct {
 	Stream       bool
 	IncludeUsage bool
 	Echo         []byte // what the writer of the answer needs of the request: see chat.Asked
+	// Sent are the members of the client's body, from the one parse. Nil: it is a form, or there is no body.
+	Sent *openai.Members
 	Encoder
 }
 

@@ -122,11 +122,7 @@ func (m meaning) isPlain(value []byte) bool {
 
 // Read returns what a body has the vendor do, or nil if that is nothing. The body was checked: it is valid JSON
 // without duplicate names. A body that is no JSON object has nothing.
-func Read(body []byte) *List { return ReadUnless(body, false) }
-
-// ReadUnless is Read. PlainItems says that nobody asks what items of the conversation bring: then a long conversation
-// is not searched, unless something else is found.
-func ReadUnless(body []byte, plainItems bool) *List {
+func Read(body []byte) *List {
 	at, plain := begin(body), true
 	if at < 0 {
 		return nil
@@ -134,7 +130,7 @@ func ReadUnless(body []byte, plainItems bool) *List {
 	jsonwalk.Object(body, at, func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(body, start)
 		m, ok := members[string(text(body[name:nameEnd]))] // without a copy
-		plain = plain && ok && (plainItems && m.does == hasItems || m.isPlain(body[start:end]))
+		plain = plain && ok && m.isPlain(body[start:end])
 		return end
 	})
 	if plain { // as most are
@@ -171,12 +167,13 @@ func ReadForm(f Form) *List {
 	return l.orNil()
 }
 
-// An Indexed is a body whose members were found before: see [openai.Object.Member].
+// An Indexed is a body whose members were found before: see [openai.Members.Member].
 type Indexed interface {
 	Member(i int) (name string, value []byte, ok bool)
 }
 
-// ReadIndexed is ReadUnless for a body whose members were found before.
+// ReadIndexed is Read for a body whose members were found before. PlainItems says that nobody asks what items of the
+// conversation bring: then a long conversation is not searched.
 func ReadIndexed(o Indexed, plainItems bool) *List {
 	var l *List
 	for i := 0; ; i++ {

@@ -2,7 +2,6 @@
 package policy
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/request"
 )
@@ -103,16 +103,14 @@ func (f *Facts) evaluate(expression cel.Program, values any) (ref.Val, error) {
 	return out, err
 }
 
-// Read adds what a request says itself: its user, unless there is one, the names of what it has a vendor do, and its
-// size. Of a form it is only the size.
-func (f *Facts) Read(body []byte, offers *offered.List) {
-	f.Size = len(body)
-	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+// Read adds what a request says itself: its user, unless there is one, the names of what it has a vendor do, and the
+// size of its body. Of a form it is only the size.
+func (f *Facts) Read(r *inbound.Request, size int, offers *offered.List) {
+	f.Size = size
+	if r.Sent == nil {
 		return
 	}
-	if f.User == "" {
-		f.User = offered.UserOf(body)
-	}
+	f.User = cmp.Or(f.User, request.UserOf(r))
 	f.Tools = append(f.Tools, offers.Names()...)
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/request"
@@ -169,10 +171,9 @@ func BenchmarkDecide(b *testing.B) {
 func TestAFormSaysOnlyHowLargeItIs(t *testing.T) {
 	const said = `{"user":"ann","tools":[{"type":"function","function":{"name":"search"}}]}`
 	var f, form policy.Facts
-	f.Read([]byte("\n "+said), offered.Read([]byte(said)))
+	f.Read(&inbound.Request{Sent: openai.MembersOf([]byte(said))}, len(said), offered.Read([]byte(said)))
 	require.Equal(t, policy.Facts{Subject: request.Subject{User: "ann"}, Tools: []string{"search"},
-		Size: len(said) + 2}, f)
-	const written = "--x\r\ncontent-disposition: form-data; name=\"prompt\"\r\n\r\n" + said
-	form.Read([]byte(written), offered.Read([]byte(written)))
-	require.Equal(t, policy.Facts{Size: len(written)}, form, "what a text in it looks like is not what the request says")
+		Size: len(said)}, f)
+	form.Read(&inbound.Request{}, 7, offered.Read([]byte(said)))
+	require.Equal(t, policy.Facts{Size: 7}, form)
 }

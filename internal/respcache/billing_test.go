@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // A line about billing, which is another one in each request, is no part of the question.
 func TestTheBillingLineIsNoPartOfTheQuestion(t *testing.T) {
 	sum := func(body string) string {
 		h := sha256.New()
-		canonical([]byte(body), h)
+		canonical(openai.MembersOf([]byte(body)), h)
 		return string(h.Sum(nil))
 	}
 	const line, other = `x-anthropic-billing-header: cch=1;`, `x-anthropic-billing-header: cch=2;`

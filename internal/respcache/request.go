@@ -10,7 +10,6 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound/compose"
-	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/offered"
 )
 
@@ -24,34 +23,35 @@ const (
 // defaultTemperature is that of a request without one, by the documentation of OpenAI, Anthropic and Google.
 const defaultTemperature = 1
 
-// Refuses returns why the answer to a request is not kept, or "". The body is valid JSON: an object. Sampled is
+// Refuses returns why the answer to a request, which has the vendor do what it offers, is not kept, or "". Sampled is
 // whether the answer is a model's text.
-func (c *Cache) Refuses(body []byte, sampled bool) (reason string) {
-	temperature := float64(defaultTemperature)
-	jsonwalk.Object(body, jsonwalk.Between(body, 0), func(name, nameEnd, start int) int {
-		end := jsonwalk.Value(body, start)
-		value := body[start:end]
-		switch openai.Unquote(body[name:nameEnd]) {
-		case "store": // the provider keeps the answer, which a second time would not happen
-			if string(value) == "true" {
-				reason = ReasonStored
-			}
-		case "temperature":
-			temperature = number(value)
-		case "generationConfig", "generation_config":
-			if said := gjson.GetBytes(value, "temperature"); said.Exists() {
-				temperature = said.Num
-			}
-		}
-		return end
-	})
-	if l := offered.Read(body); l != nil && len(l.Tools) > 0 && !c.config.GetTools() {
+func (c *Cache) Refuses(sent *openai.Members, offers *offered.List, sampled bool) string {
+	switch {
+	case offers != nil && len(offers.Tools) > 0 && !c.config.GetTools():
 		return ReasonTools
-	}
-	if reason == "" && sampled && temperature > c.config.GetMaxTemperature() {
+	case string(sent.Get("store")) == "true": // the provider keeps the answer, which a second time would not happen
+		return ReasonStored
+	case sampled && temperature(sent) > c.config.GetMaxTemperature():
 		return ReasonTemperature
 	}
-	return reason
+	return ""
+}
+
+// temperature returns the temperature of a request, the highest one if it has several.
+func temperature(sent *openai.Members) float64 {
+	highest, said := 0.0, false
+	if v := sent.Get("temperature"); v != nil {
+		highest, said = number(v), true
+	}
+	for _, name := range [...]string{"generationConfig", "generation_config"} {
+		if v := gjson.GetBytes(sent.Get(name), "temperature"); v.Exists() {
+			highest, said = max(highest, v.Num), true
+		}
+	}
+	if !said {
+		return defaultTemperature
+	}
+	return highest
 }
 
 func number(value []byte) float64 {
@@ -64,14 +64,17 @@ func number(value []byte) float64 {
 // canonical writes an object to a hash with its members by name, and without the white space between them. Their
 // values are left as they are: vendors show some to models as texts, such as schemas, with white space and in their
 // order.
-func canonical(body []byte, to hash.Hash) {
+func canonical(sent *openai.Members, to hash.Hash) {
 	type member struct{ name, value []byte }
-	var members []member
-	jsonwalk.Object(body, jsonwalk.Between(body, 0), func(name, nameEnd, start int) int {
-		end := jsonwalk.Value(body, start)
-		members = append(members, member{body[name:nameEnd], body[start:end]})
-		return end
-	})
+	var few [16]member
+	members := few[:0]
+	for i := 0; ; i++ {
+		name, value, ok := sent.Written(i)
+		if !ok {
+			break
+		}
+		members = append(members, member{name, value})
+	}
 	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	for _, m := range members {
 		write(to, m.name)

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/request"
 )
 
@@ -154,14 +155,14 @@ type Question struct {
 	Model     string // by its name in the configuration
 	Served    []byte // identifies who serves the model, and how
 	Guards    string // rules of guardrails that apply
-	Body      []byte // valid JSON: an object
+	Sent      *openai.Members
 }
 
 // Key returns the key of a question.
-func (c *Cache) Key(q *Question) Key { return c.sum(hmac.New(sha256.New, c.secret), q, q.Body) }
+func (c *Cache) Key(q *Question) Key { return c.sum(hmac.New(sha256.New, c.secret), q, q.Sent) }
 
-// sum adds a question to a hash, with another body, and returns the sum.
-func (c *Cache) sum(mac hash.Hash, q *Question, body []byte) (k Key) {
+// sum adds a question to a hash, with other members, and returns the sum.
+func (c *Cache) sum(mac hash.Hash, q *Question, sent *openai.Members) (k Key) {
 	write(mac, []byte(c.config.GetName()))
 	write(mac, []byte(c.config.GetVersion()))
 	write(mac, []byte(c.tenant(&q.Subject)))
@@ -172,7 +173,7 @@ func (c *Cache) sum(mac hash.Hash, q *Question, body []byte) (k Key) {
 	write(mac, []byte(q.Model))
 	write(mac, q.Served)
 	write(mac, []byte(q.Guards))
-	canonical(body, mac)
+	canonical(sent, mac)
 	mac.Sum(k[:0])
 	return k
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/redistest"
 	"github.com/modelgate/modelgate/internal/request"
@@ -27,7 +28,8 @@ func compile(t *testing.T, remote *respcache.Redis, configs ...*configv1.Respons
 
 func question(body string) *respcache.Question {
 	return &respcache.Question{Subject: request.Subject{Key: "key_1", Organization: "acme", Project: "web"},
-		Operation: "openai chat/completions", Path: "/v1/chat/completions", Model: "m", Body: []byte(body)}
+		Operation: "openai chat/completions", Path: "/v1/chat/completions", Model: "m",
+		Sent: openai.MembersOf([]byte(body))}
 }
 
 // TestWhatMakesRequestsEqual changes one thing at a time.
@@ -53,9 +55,9 @@ func TestWhatMakesRequestsEqual(t *testing.T) {
 		"model":        func(q *respcache.Question) { q.Model = "n" },
 		"served":       func(q *respcache.Question) { q.Served = []byte{1} },
 		"guards":       func(q *respcache.Question) { q.Guards = "pii " },
-		"body":         func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":10}`) },
-		"type":         func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":"1"}`) },
-		"a twice":      func(q *respcache.Question) { q.Body = []byte(`{"model":"m","n":1,"n":1}`) },
+		"body":         func(q *respcache.Question) { q.Sent = openai.MembersOf([]byte(`{"model":"m","n":10}`)) },
+		"type":         func(q *respcache.Question) { q.Sent = openai.MembersOf([]byte(`{"model":"m","n":"1"}`)) },
+		"a twice":      func(q *respcache.Question) { q.Sent = openai.MembersOf([]byte(`{"model":"m","n":1,"n":1}`)) },
 		"between":      func(q *respcache.Question) { q.Path, q.Betas = q.Path+"a", "" },
 	} {
 		q := question(`{"model":"m","n":1}`)

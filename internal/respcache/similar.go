@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // A Comparison is what a request is compared by: its last text. Everything else of it is as in the requests that it is
@@ -17,11 +19,11 @@ type Comparison struct {
 }
 
 // Compares reports whether a request, whose answer is a model's text, is compared with others.
-func (c *Cache) Compares(body []byte) bool {
+func (c *Cache) Compares(sent *openai.Members) bool {
 	if c.embedder.Load() == nil {
 		return false
 	}
-	_, _, ok := lastText(body)
+	_, _, ok := lastText(sent.Body)
 	return ok
 }
 
@@ -31,7 +33,7 @@ func (c *Cache) Comparison(q *Question) *Comparison {
 	if c.embedder.Load() == nil {
 		return nil
 	}
-	text, rest, ok := lastText(q.Body)
+	text, rest, ok := lastText(q.Sent.Body)
 	if !ok {
 		return nil
 	}
@@ -44,7 +46,7 @@ func (c *Cache) Comparison(q *Question) *Comparison {
 	write(mac, binary.BigEndian.AppendUint32(nil, s.GetDimensions()))
 	write(mac, numbers(text))
 	compared := &Comparison{text: text}
-	compared.bucket = c.sum(mac, q, rest)
+	compared.bucket = c.sum(mac, q, openai.MembersOf(rest))
 	return compared
 }
 

@@ -119,7 +119,7 @@ func keep(t *testing.T, c *respcache.Cache, q *respcache.Question, at time.Time)
 	_, how := c.Similar(t.Context(), compared, at, time.Hour)
 	require.Equal(t, respcache.ComparedDone, how)
 	k := c.Key(q)
-	c.Keep(k, &respcache.Answer{At: at, Body: q.Body})
+	c.Keep(k, &respcache.Answer{At: at, Body: q.Sent.Body})
 	c.Learn(compared, k, at)
 }
 

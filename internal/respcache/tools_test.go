@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/respcache"
 )
 
@@ -18,6 +20,8 @@ func TestToolsAreSeenInEveryShape(t *testing.T) {
 		`"st\u006fre":true`: respcache.ReasonStored, `"tools":[]`: "", `"tools":null,"user":"u"`: "",
 		`"temper\u0061ture":2`: respcache.ReasonTemperature,
 	} {
-		require.Equal(t, want, c.Refuses([]byte(`{"seed":1,`+members+`}`), want == respcache.ReasonTemperature), members)
+		body := []byte(`{"seed":1,` + members + `}`)
+		require.Equal(t, want, c.Refuses(openai.MembersOf(body), offered.Read(body), want == respcache.ReasonTemperature),
+			members)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/offered"
@@ -100,12 +101,21 @@ func subjectOf(key *configv1.Key) request.Subject {
 		Project: key.GetProject()}
 }
 
+// membersOf returns the members of a request; nil if it is no JSON object.
+func membersOf(body []byte) *openai.Members {
+	sent, err := openai.CheckMembers(body)
+	if err != nil { // the refusal says so
+		return nil
+	}
+	return sent
+}
+
 // guards returns what guardrails find in a request of a key, and which checkers would be asked.
 func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operation string, body []byte) []string {
 	f := policy.Facts{Subject: subjectOf(key), Model: model, Operation: operation,
 		Stream: gjson.GetBytes(body, "stream").Bool(), Tools: []string{}, Now: time.Now()}
 	offers := offered.Read(body)
-	f.Read(body, offers)
+	f.Read(&inbound.Request{Sent: membersOf(body)}, len(body), offers)
 	set := e.rails.For(&f.Subject, model, f.Fits)
 	if set == nil {
 		return nil
@@ -129,16 +139,16 @@ func (e *Explainer) guards(ctx context.Context, key *configv1.Key, model, operat
 
 // cache returns which response cache is for a request of a key, and why it would not keep the answer.
 func (e *Explainer) cache(key *configv1.Key, model, operation string, body []byte) string {
-	of := subjectOf(key)
+	of, sent := subjectOf(key), membersOf(body)
 	c := e.caches.For(&of, model)
 	op := dialects.Find(pathOf(operation, model), "")
 	if c == nil || op == nil || !exchange.MayBeKept(op) {
 		return ""
 	}
-	if reason := c.Refuses(body, op.TextAnswer); reason != "" {
+	if reason := c.Refuses(sent, offered.Read(body), op.TextAnswer); reason != "" {
 		return c.Name() + " does not keep the answer, because of the request's " + reason
 	}
-	if op.TextAnswer && c.Compares(body) {
+	if op.TextAnswer && sent != nil && c.Compares(sent) {
 		return c.Name() + ", also with the answer to a similar request"
 	}
 	return c.Name()

@@ -12,15 +12,16 @@ type counted struct{ request }
 
 func parseCount(h inbound.Head, data []byte) (inbound.Request, error) {
 	model, _, _ := split(h.Path)
-	root, err := object(model, data)
+	members, err := object(model, data)
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	c := &counted{request{sent: provider.NativeRequest{Body: data, Count: true, Carrier: h.Carrier}, model: model}}
-	if whole := either(root, "generateContentRequest", "generate_content_request"); whole.Exists() {
-		c.whole = []byte(whole.Raw)
+	c := &counted{request{sent: provider.NativeRequest{Body: data, Count: true, Carrier: h.Carrier}, members: members,
+		model: model}}
+	if c.whole = members.Get("generateContentRequest"); c.whole == nil {
+		c.whole = members.Get("generate_content_request")
 	}
-	return inbound.Request{Model: model, Encoder: c}, nil
+	return inbound.Request{Model: model, Encoder: c, Sent: members}, nil
 }
 
 // Encode implements inbound.Encoder. Only vendors that speak the dialect count. For others, the request must be one

@@ -32,19 +32,21 @@ type embedRequest struct{ *openai.EmbeddingRequest }
 func parseEmbed(h inbound.Head, data []byte) (inbound.Request, error) {
 	var one embedBody
 	model, _, _ := split(h.Path)
-	if _, err := object(model, data); err != nil {
+	sent, err := object(model, data)
+	if err != nil {
 		return inbound.Request{}, err
 	}
 	if err := embedShape.read(data, &one); err != nil {
 		return inbound.Request{}, notRead(err)
 	}
-	return embedAs(model, []string{"content"}, []embedBody{one})
+	return embedAs(sent, model, []string{"content"}, []embedBody{one})
 }
 
 func parseEmbedAll(h inbound.Head, data []byte) (inbound.Request, error) {
 	var all embedAllBody
 	model, _, _ := split(h.Path)
-	if _, err := object(model, data); err != nil {
+	sent, err := object(model, data)
+	if err != nil {
 		return inbound.Request{}, err
 	}
 	if err := embedAllShape.read(data, &all); err != nil {
@@ -57,11 +59,11 @@ func parseEmbedAll(h inbound.Head, data []byte) (inbound.Request, error) {
 	for i := range places {
 		places[i] = fmt.Sprintf("requests[%d].content", i)
 	}
-	return embedAs(model, places, all.Requests)
+	return embedAs(sent, model, places, all.Requests)
 }
 
 // embedAs makes OpenAI's request of contents that are at places. They share the other parameters.
-func embedAs(model string, places []string, bodies []embedBody) (inbound.Request, error) {
+func embedAs(sent *openai.Members, model string, places []string, bodies []embedBody) (inbound.Request, error) {
 	first := &bodies[0]
 	asked := struct {
 		Model      string   `json:"model"`
@@ -99,7 +101,7 @@ func embedAs(model string, places []string, bodies []embedBody) (inbound.Request
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: r.Model, Encoder: embedRequest{r}}, nil
+	return inbound.Request{Model: r.Model, Sent: sent, Encoder: embedRequest{r}}, nil
 }
 
 // Encode implements inbound.Encoder.

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/vendors/compatible"
@@ -74,6 +75,6 @@ func TestBothSpellingsAtOnceAreRefused(t *testing.T) {
 	}
 	_, err := sentFor(t, `"systemInstruction":{"parts":[{"text":"a"}]},"generationConfig":{}`)
 	require.NoError(t, err)
-	require.Equal(t, "90000", string((&request{sent: provider.NativeRequest{
-		Body: []byte(`{"generation_config":{"maxOutputTokens":"90000"}}`)}}).Get("max_tokens")), "Google takes texts")
+	require.Equal(t, "90000", string((&request{members: openai.MembersOf(
+		[]byte(`{"generation_config":{"maxOutputTokens":"90000"}}`))}).Get("max_tokens")), "Google takes texts")
 }

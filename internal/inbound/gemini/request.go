@@ -122,11 +122,12 @@ type thinkingConfig struct {
 
 // A request is a client's request. It is translated when a vendor needs it that does not speak the dialect.
 type request struct {
-	sent  provider.NativeRequest // as the client sent it
-	whole []byte                 // of a count: the request whose tokens are counted; nil: the body is it
-	model string
-	once  sync.Once
-	err   error // of the translation
+	sent    provider.NativeRequest // as the client sent it
+	members *openai.Members        // of it
+	whole   []byte                 // of a count: the request whose tokens are counted; nil: the body is it
+	model   string
+	once    sync.Once
+	err     error // of the translation
 
 	*body
 	// own is the chat completion with a budget of thinking. Codecs that translate read it. Others get plain, which has
@@ -147,29 +148,29 @@ func parseStreamed(h inbound.Head, data []byte) (inbound.Request, error) {
 func parse(h inbound.Head, sent provider.NativeRequest) (inbound.Request, error) {
 	sent.Carrier = h.Carrier
 	model, _, _ := split(h.Path)
-	root, err := object(model, sent.Body)
+	members, err := object(model, sent.Body)
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	if contents := root.Get("contents"); !contents.IsArray() || contents.Raw == "[]" {
+	if contents := members.Get("contents"); contents.Kind() != '[' || string(contents) == "[]" {
 		return inbound.Request{}, openai.CodeMissingRequiredParameter.On("contents",
 			"contents: Expected a list with at least one content.")
 	}
 	return inbound.Request{Model: model, Stream: sent.Stream, IncludeUsage: true,
-		Encoder: &request{sent: sent, model: model}, Echo: thinkingOf(root)}, nil
+		Encoder: &request{sent: sent, members: members, model: model}, Echo: thinkingOf(members), Sent: members}, nil
 }
 
 // object reads a body, and checks the name of the model.
-func object(model string, data []byte) (gjson.Result, error) {
+func object(model string, data []byte) (*openai.Members, error) {
 	if len(model) > maxModelName {
-		return gjson.Result{}, openai.CodeInvalidValue.On("model",
+		return nil, openai.CodeInvalidValue.On("model",
 			"model: The name may have %d bytes at most.", maxModelName)
 	}
-	err := openai.CheckObject(data)
-	if err == nil {
-		err = requestShape.checkSpelling(data)
+	members, err := openai.CheckMembers(data)
+	if err != nil {
+		return nil, err
 	}
-	return gjson.ParseBytes(data), err
+	return members, requestShape.checkSpelling(data)
 }
 
 // either returns the member of an object with a name in camel case or with underscores.
@@ -180,10 +181,18 @@ func either(of gjson.Result, camel, underscores string) gjson.Result {
 	return of.Get(underscores)
 }
 
+// configOf returns the configuration in a request.
+func configOf(sent *openai.Members) gjson.Result {
+	config := sent.Get("generationConfig")
+	if config == nil {
+		config = sent.Get("generation_config")
+	}
+	return gjson.ParseBytes(config)
+}
+
 // thinkingOf returns what a request says of its thoughts, which the writer of the answer needs.
-func thinkingOf(root gjson.Result) []byte {
-	config := either(root, "generationConfig", "generation_config")
-	return []byte(either(config, "thinkingConfig", "thinking_config").Raw)
+func thinkingOf(sent *openai.Members) []byte {
+	return []byte(either(configOf(sent), "thinkingConfig", "thinking_config").Raw)
 }
 
 // wantsThoughts reports whether a client wants to read the model's thoughts.
@@ -235,9 +244,8 @@ var asChat = map[string][2]string{
 
 // Get returns a member as a chat completion has it, for the estimate of what the request will use.
 func (r *request) Get(name string) jsontext.Value {
-	root := gjson.ParseBytes(r.sent.Body)
 	if names, ok := asChat[name]; ok {
-		v := either(either(root, "generationConfig", "generation_config"), names[0], names[1])
+		v := either(configOf(r.members), names[0], names[1])
 		if v.Type == gjson.String { // Google takes numbers as texts too
 			return jsontext.Value(v.Str)
 		}

@@ -3,6 +3,7 @@ package messages
 import (
 	"strconv"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/provider"
 )
@@ -15,7 +16,7 @@ func parseCount(h inbound.Head, data []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: head.Model,
+	return inbound.Request{Model: head.Model, Sent: openai.MembersOf(data),
 		Encoder: &count{request{sent: provider.NativeRequest{Body: data, Betas: h.Betas, Count: true,
 			Carrier: h.Carrier}}}}, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -204,7 +203,7 @@ func parse(h inbound.Head, data []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: head.Model, Stream: head.Stream, IncludeUsage: true,
+	return inbound.Request{Model: head.Model, Stream: head.Stream, IncludeUsage: true, Sent: openai.MembersOf(data),
 		Encoder: &request{sent: provider.NativeRequest{Body: data, Betas: h.Betas, Stream: head.Stream,
 			Carrier: h.Carrier}}}, nil
 }
@@ -236,9 +235,4 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 // isNative reports whether the vendor itself speaks the dialect for the model and takes the request.
 func (r *request) isNative(v *provider.Provider, t provider.Target) bool {
 	return v.Messages != nil && v.Messages.Serves(r.sent, t)
-}
-
-// Get returns a member as a chat completion has it, for the estimate of what the request will use.
-func (r *request) Get(name string) jsontext.Value {
-	return jsontext.Value(gjson.GetBytes(r.sent.Body, name).Raw)
 }

@@ -68,7 +68,8 @@ func parseChat(h inbound.Head, body []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: r.Model, Stream: r.Stream, IncludeUsage: r.IncludeUsage, Encoder: chatRequest{r}}, nil
+	return inbound.Request{Model: r.Model, Stream: r.Stream, IncludeUsage: r.IncludeUsage,
+		Sent: &r.Sent().Members, Encoder: chatRequest{r}}, nil
 }
 
 func (r chatRequest) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
@@ -85,7 +86,8 @@ func parseCompletion(_ inbound.Head, body []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: r.Model, Stream: r.Stream, IncludeUsage: r.IncludeUsage, Encoder: completion{r}}, nil
+	return inbound.Request{Model: r.Model, Stream: r.Stream, IncludeUsage: r.IncludeUsage,
+		Sent: &r.Members, Encoder: completion{r}}, nil
 }
 
 func (r completion) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
@@ -106,7 +108,7 @@ func parseEmbedding(_ inbound.Head, body []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: r.Model, Encoder: embedding{r}}, nil
+	return inbound.Request{Model: r.Model, Sent: &r.Members, Encoder: embedding{r}}, nil
 }
 
 func (r embedding) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
@@ -143,7 +145,7 @@ func parseNative(path string) func(inbound.Head, []byte) (inbound.Request, error
 		if err != nil {
 			return inbound.Request{}, err
 		}
-		return inbound.Request{Model: r.Model, Encoder: r}, nil
+		return inbound.Request{Model: r.Model, Sent: r.Members(), Encoder: r}, nil
 	}
 }
 
@@ -155,7 +157,8 @@ func parseModeration(_ inbound.Head, body []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: r.Model, Encoder: moderation{&native{r, "/moderations", jsonType}}}, nil
+	return inbound.Request{Model: r.Model, Sent: r.Members(),
+		Encoder: moderation{&native{r, "/moderations", jsonType}}}, nil
 }
 
 func (r moderation) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {

@@ -35,7 +35,7 @@ func parse(_ inbound.Head, body []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: r.Model, Encoder: request{r}}, nil
+	return inbound.Request{Model: r.Model, Sent: &r.Members, Encoder: request{r}}, nil
 }
 
 // Encode implements inbound.Encoder.

@@ -51,20 +51,29 @@ type request struct {
 }
 
 func parse(h inbound.Head, data []byte) (inbound.Request, error) {
-	native, err := parseNative(h, data)
+	native, sent, err := parseNative(h, data)
 	if err != nil {
 		return inbound.Request{}, err
 	}
 	r := &request{NativeRequest: native, body: data, translation: translateOnce(h.Carrier, data)}
-	return inbound.Request{Model: native.Model, Stream: gjson.GetBytes(data, "stream").Bool(), Encoder: r,
-		Echo: data}, nil
+	return inbound.Request{Model: native.Model, Stream: gjson.ParseBytes(sent.Get("stream")).Bool(), Encoder: r,
+		Sent: sent, Echo: data}, nil
 }
 
-func parseNative(h inbound.Head, data []byte) (*openai.NativeRequest, error) {
+// parseNative returns the request for vendors that serve the API, and the members of the client's.
+func parseNative(h inbound.Head, data []byte) (*openai.NativeRequest, *openai.Members, error) {
 	if media, _, err := mime.ParseMediaType(h.ContentType); h.ContentType != "" && (err != nil || media != jsonType) {
-		return nil, openai.UnsupportedContentType(h.ContentType, jsonType)
+		return nil, nil, openai.UnsupportedContentType(h.ContentType, jsonType)
 	}
-	return openai.ParseNativeRequest(returned(h.Carrier, data))
+	bare := returned(h.Carrier, data)
+	native, err := openai.ParseNativeRequest(bare)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(bare) != len(data) {
+		return native, openai.MembersOf(data), nil
+	}
+	return native, native.Members(), nil
 }
 
 // returned takes out of a conversation what the gateway added to answers of other vendors: data in the ids of calls.
@@ -89,11 +98,11 @@ func returned(by openai.Carrier, data []byte) []byte {
 type compaction struct{ *openai.NativeRequest }
 
 func parseCompact(h inbound.Head, data []byte) (inbound.Request, error) {
-	native, err := parseNative(h, data)
+	native, sent, err := parseNative(h, data)
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	return inbound.Request{Model: native.Model, Encoder: compaction{native}}, nil
+	return inbound.Request{Model: native.Model, Sent: sent, Encoder: compaction{native}}, nil
 }
 
 // Encode implements inbound.Encoder.
@@ -116,8 +125,8 @@ func notGuarded() error {
 }
 
 // referOf is stateOf for a request that stores nothing.
-func referOf(data []byte) inbound.State {
-	if gjson.GetBytes(data, "previous_response_id").Type == gjson.String {
+func referOf(sent *openai.Members) inbound.State {
+	if sent.Get("previous_response_id").Kind() == '"' {
 		return inbound.Stateful
 	}
 	return inbound.Stateless
@@ -125,28 +134,22 @@ func referOf(data []byte) inbound.State {
 
 // stateOf returns what a request wants of stored state. As at OpenAI, a response is stored unless the request says
 // otherwise.
-func stateOf(data []byte) inbound.State {
-	state := inbound.Stateful
-	refers := bytes.Contains(data, []byte("item_reference"))
-	gjson.ParseBytes(data).ForEach(func(name, v gjson.Result) bool {
-		switch name.Str {
-		case "store":
-			if v.Type == gjson.False && state != inbound.Background {
-				state = inbound.Stateless
-			}
-		case "background":
-			if v.Type != gjson.False && v.Type != gjson.Null {
-				state = inbound.Background
-			}
-		case "previous_response_id", "conversation":
-			refers = refers || v.Type != gjson.Null
-		}
-		return true
-	})
-	if state == inbound.Stateless && refers {
+func stateOf(sent *openai.Members) inbound.State {
+	if v := sent.Get("background"); v != nil && v.Kind() != 'f' && v.Kind() != 'n' {
+		return inbound.Background
+	}
+	if sent.Get("store").Kind() != 'f' {
 		return inbound.Stateful
 	}
-	return state
+	for _, name := range [...]string{"previous_response_id", "conversation"} {
+		if v := sent.Get(name); v != nil && v.Kind() != 'n' {
+			return inbound.Stateful
+		}
+	}
+	if bytes.Contains(sent.Body, []byte("item_reference")) {
+		return inbound.Stateful
+	}
+	return inbound.Stateless
 }
 
 // Encode implements inbound.Encoder.

@@ -197,6 +197,6 @@ func TestWhatARequestWantsOfStoredState(t *testing.T) {
 		`"background":true,"store":false`:                                                  inbound.Background,
 		`"store":false,"background":true`:                                                  inbound.Background,
 	} {
-		require.Equal(t, want, stateOf([]byte(`{"model":"m",`+members+`}`)), members)
+		require.Equal(t, want, stateOf(openai.MembersOf([]byte(`{"model":"m",`+members+`}`))), members)
 	}
 }
