@@ -13,43 +13,43 @@ import (
 
 // admit finds the client of a request by its key or certificate, and checks that the key may be used for the request.
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
-	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey),
+	caller := access.Caller{Internal: x.c.Internal, Key: h.Get(envoy.HeaderKey),
 		Authorization: x.authorization(h), Address: h.Get(envoy.HeaderAddress), Path: path}
 	if x.gateway != "" {
 		caller.Gateway, caller.Certificate = x.gateway, h.Get(envoy.HeaderCertificate)
 	}
-	x.record.Address = caller.Address
-	d := x.config.Directory
+	x.c.Record.Address = caller.Address
+	d := x.c.Config.Directory
 	var e *openai.Error
-	if x.key, e = d.Admit(&caller, x.record.Start); x.key != nil {
-		x.record.Subject = x.key.Subject(caller.Address)
+	if x.c.Key, e = d.Admit(&caller, x.c.Record.Start); x.c.Key != nil {
+		x.c.Record.Subject = x.c.Key.Subject(caller.Address)
 	}
 	switch {
 	case e == nil:
-	case x.key == nil:
-		x.record.KeyHint = auth.HintOf(caller.Authorization)
+	case x.c.Key == nil:
+		x.c.Record.KeyHint = auth.HintOf(caller.Authorization)
 	case e.Status == http.StatusForbidden:
-		x.record.RefusedBy = "key/" + x.key.Name + " endpoints"
+		x.c.Record.RefusedBy = "key/" + x.c.Key.Name + " endpoints"
 	default:
-		x.record.RefusedBy = "key/" + x.key.Name + " addresses"
+		x.c.Record.RefusedBy = "key/" + x.c.Key.Name + " addresses"
 	}
 	return e
 }
 
 // authorization returns the key of a request as a bearer token.
 func (x *Exchange) authorization(h Headers) string {
-	if name := x.dialect.KeyHeader; name != "" {
+	if name := x.c.Dialect.KeyHeader; name != "" {
 		if key := strings.TrimSpace(h.Get(name)); key != "" {
 			return "Bearer " + key
 		}
 	}
-	if name := x.dialect.KeyParameter; name != "" {
+	if name := x.c.Dialect.KeyParameter; name != "" {
 		if key := parameter(h.Get(":path"), name); key != "" {
 			return "Bearer " + key
 		}
 	}
 	given := h.Get("authorization")
-	if given == "" && x.record.Path == envoy.PathRealtime {
+	if given == "" && x.c.Record.Path == envoy.PathRealtime {
 		given = keyOfProtocols(h)
 	}
 	return given

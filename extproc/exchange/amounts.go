@@ -3,6 +3,7 @@ package exchange
 import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -11,7 +12,7 @@ import (
 
 // amounts returns what to reserve under rules for a request to one of targets. If the request does not bound the
 // answer, the length of the answer is a guess. A guess alone never makes a request too large for a limit.
-func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routing.Target) limit.Amounts {
+func amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []routing.Target) limit.Amounts {
 	input, output := d.Input, d.Output
 	if d.Unread > 0 { // at most the whole limit
 		input += d.Unread
@@ -39,7 +40,7 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routi
 		limit.Tokens: input + output,
 		limit.Cost:   1} // a request without a price must not pass a spent budget either
 	for _, t := range targets {
-		rates := in.prices.Of(t.Provider.Vendor.Name, t.Model).Rates
+		rates := in.Prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
 			continue
 		}
@@ -56,13 +57,13 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routi
 }
 
 // mostOutput returns the longest answer of any target, or 0 if the length of one is not known.
-func mostOutput(in *derived, targets []routing.Target) int64 {
+func mostOutput(in *call.Derived, targets []routing.Target) int64 {
 	longest := int64(0)
 	for _, t := range targets {
-		if in.config.Catalog == nil {
+		if in.Config.Catalog == nil {
 			return 0
 		}
-		most := in.config.Catalog.Facts(t.Provider.Vendor.Name, t.Model).GetCapabilities().GetMaxOutputTokens()
+		most := in.Config.Catalog.Facts(t.Provider.Vendor.Name, t.Model).GetCapabilities().GetMaxOutputTokens()
 		if most <= 0 {
 			return 0
 		}
@@ -78,8 +79,8 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 	if s == nil || c.rules == nil || !c.rules.Budget {
 		return nil
 	}
-	for _, t := range x.active.Targets {
-		rates := c.in.prices.Of(t.Provider.Vendor.Name, t.Model).Rates
+	for _, t := range x.c.Active.Targets {
+		rates := c.in.Prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
 			continue
 		}

@@ -71,31 +71,31 @@ func MayBeKept(op *inbound.Operation) bool { return !op.AcceptsForms && !op.Free
 // clients sent them.
 func (x *Exchange) recall(ctx context.Context) (Reply, bool) {
 	r := &x.request
-	if x.cached == nil || !MayBeKept(x.operation) || x.namesOthers() {
+	if x.cached == nil || !MayBeKept(x.c.Operation) || x.namesOthers() {
 		return Reply{}, false
 	}
-	cache := x.config.Caches.For(&x.record.Subject, r.Model)
+	cache := x.c.Config.Caches.For(&x.c.Record.Subject, r.Model)
 	if cache == nil {
 		return Reply{}, false
 	}
 	c, tells := x.cached, &metering.Cache{Name: cache.Name(), Result: metering.CacheBypass}
-	x.record.Model, x.record.Label, x.record.Cache = r.Model, x.config.Label(r.Model), tells
+	x.c.Record.Model, x.c.Record.Label, x.c.Record.Cache = r.Model, x.c.Config.Label(r.Model), tells
 	if !c.wants.noStore {
-		tells.Reason = cache.Refuses(r.Given, x.offersOf(), x.operation.TextAnswer)
+		tells.Reason = cache.Refuses(r.Given, x.offersOf(), x.c.Operation.TextAnswer)
 	}
 	if c.wants.noStore || tells.Reason != "" {
 		return x.onlyIfCached()
 	}
 	tells.Result, c.cache = metering.CacheMiss, cache
-	question := &respcache.Question{Subject: x.record.Subject, Operation: x.dialect.Name + " " + x.operation.Name,
-		Path: x.head.Path, Betas: x.head.Betas, Stream: x.wantsStream, Model: r.Model,
-		Served: x.env.derived(x.config).servedBy(r.Model), Guards: x.guarded.set.Chosen(), Sent: r.Given}
+	question := &respcache.Question{Subject: x.c.Record.Subject, Operation: x.c.Dialect.Name + " " + x.c.Operation.Name,
+		Path: x.c.Head.Path, Betas: x.c.Head.Betas, Stream: x.c.WantsStream, Model: r.Model,
+		Served: x.c.Derived().ServedBy(r.Model), Guards: x.guarded.set.Chosen(), Sent: r.Given}
 	c.key = cache.Key(question)
 	if c.wants.noCache {
 		return x.onlyIfCached()
 	}
 	var answer *respcache.Answer
-	if answer, c.flight, c.leads = cache.Ask(c.key, x.env.Now(), c.wants.maxAge); answer == nil && x.mayBeCompared() {
+	if answer, c.flight, c.leads = cache.Ask(c.key, x.c.Env.Now(), c.wants.maxAge); answer == nil && x.mayBeCompared() {
 		c.comparison = cache.Comparison(question)
 	}
 	switch {
@@ -133,7 +133,7 @@ func (x *Exchange) awaitFlight(ctx context.Context) (*respcache.Answer, metering
 	c := x.cached
 	for {
 		if c.leads {
-			answer, shared := c.flight.Fetch(ctx, x.env.Now(), c.wants.maxAge)
+			answer, shared := c.flight.Fetch(ctx, x.c.Env.Now(), c.wants.maxAge)
 			if shared {
 				return answer, metering.CacheShared
 			}
@@ -146,7 +146,7 @@ func (x *Exchange) awaitFlight(ctx context.Context) (*respcache.Answer, metering
 		if c.flight = nil; !again {
 			return nil, ""
 		}
-		if answer, c.flight, c.leads = c.cache.Ask(c.key, x.env.Now(), c.wants.maxAge); answer != nil {
+		if answer, c.flight, c.leads = c.cache.Ask(c.key, x.c.Env.Now(), c.wants.maxAge); answer != nil {
 			return answer, metering.CacheShared
 		}
 	}
@@ -157,20 +157,20 @@ func (x *Exchange) onlyIfCached() (Reply, bool) {
 	if !x.cached.wants.onlyIfCached {
 		return Reply{}, false
 	}
-	return x.reject(openai.CodeNotCached.New("The request has 'cache-control: only-if-cached', and no answer to it is kept.").Final(), "mg_not_cached"), true
+	return x.c.Reject(openai.CodeNotCached.New("The request has 'cache-control: only-if-cached', and no answer to it is kept.").Final(), "mg_not_cached"), true
 }
 
 // hit answers with a kept answer. It counts as a request, and uses no tokens and no money.
 func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult) Reply {
-	r, c := &x.record, &x.charging
+	r, c := &x.c.Record, &x.charging
 	x.endFlight(a, false)
 	if a.Similarity > 0 { // also where it is shared
 		how = metering.CacheSimilar
 	}
 	r.Cache.Result, r.Cache.Saved, r.Cache.Similarity = how, usage.Nano(a.Cost), a.Similarity
 	r.User = cmp.Or(r.User, metering.UserOf(&x.request.Request))
-	c.in = x.env.derived(x.config)
-	all := x.rulesFor(c.in.rules.Rules(x.key, r.User, r.Model, ""))
+	c.in = x.c.Derived()
+	all := x.rulesFor(c.in.Rules.Rules(x.c.Key, r.User, r.Model, ""))
 	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0
 	if x.duplex.on && a.ContentType == contentTypeSSE {
 		pace = x.cached.cache.Pace()
@@ -178,18 +178,18 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	if pace > 0 { // it takes its time
 		measures, wanted[limit.Concurrency] = append(measures, limit.Concurrency), 1
 	}
-	if set := all.Only(measures...); x.env.Limits != nil && len(set.Rules) > 0 {
+	if set := all.Only(measures...); x.c.Env.Limits != nil && len(set.Rules) > 0 {
 		c.rules, c.counted = set, 1
 		decided, err := x.take(ctx, wanted)
 		r.Rules, r.Reserved = set.Names, wanted
 		if e := x.refusal(wanted, decided, err); e != nil {
-			return x.reject(e, "mg_limited")
+			return x.c.Reject(e, "mg_limited")
 		}
 	}
 	if c.rules = all; all.Bodies != nil {
 		x.keepRequest()
 	}
-	r.Status, r.Priced, r.Cache.Age = http.StatusOK, true, max(x.env.Now().Sub(a.At), 0)
+	r.Status, r.Priced, r.Cache.Age = http.StatusOK, true, max(x.c.Env.Now().Sub(a.At), 0)
 	own := Headers{{Name: "content-type", Value: a.ContentType}, {Name: headerCache, Value: string(how)},
 		{Name: "age", Value: strconv.Itoa(int(r.Cache.Age.Seconds()))}, {Name: headerProvider, Value: a.Provider}}
 	own = appendKnown(appendKnown(own, headerDropped, a.Dropped), headerAdjusted, a.Adjusted)
@@ -203,18 +203,18 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 		return x.replay(own, a.Body, pace)
 	}
 	r.Outcome = metering.OutcomeFinished
-	x.finish()
+	x.c.Finish()
 	x.note()
 	h := http.Header{}
 	for _, header := range own {
 		h.Set(header.Name, header.Value)
 	}
-	return x.immediate(http.StatusOK, h, a.Body, "mg_cached")
+	return x.c.Immediate(http.StatusOK, h, a.Body, "mg_cached")
 }
 
 // collects has an answer kept that begins, if it may be.
 func (x *Exchange) collects(media string) {
-	if x.cached != nil && x.cached.cache != nil && x.record.Answered == http.StatusOK {
+	if x.cached != nil && x.cached.cache != nil && x.c.Record.Answered == http.StatusOK {
 		x.cached.media = media
 	}
 }
@@ -230,14 +230,14 @@ func (x *Exchange) collect(piece []byte) {
 		return
 	}
 	c.answer = append(c.answer, piece...)
-	if x.state == ended && x.record.Outcome == metering.OutcomeFinished {
+	if x.state == ended && x.c.Record.Outcome == metering.OutcomeFinished {
 		x.keepAnswer()
 	}
 }
 
 // keepAnswer keeps the complete answer.
 func (x *Exchange) keepAnswer() {
-	c, r := x.cached, &x.record
+	c, r := x.cached, &x.c.Record
 	a := &respcache.Answer{At: r.End, Model: r.Upstream, Provider: r.Provider, ContentType: c.media, Dropped: r.Dropped,
 		Adjusted: r.Adjusted, Cost: int64(r.Cost), Body: bytes.Clone(c.answer)}
 	c.cache.Keep(c.key, a)
@@ -269,7 +269,7 @@ func (x *Exchange) endCached() {
 	c := x.cached
 	switch {
 	case c == nil || c.cache == nil:
-	case x.record.Outcome != metering.OutcomeFinished:
+	case x.c.Record.Outcome != metering.OutcomeFinished:
 		x.endFlight(nil, true) // one of those that wait asks in its place
 		x.dropCached()
 	case c.media == "" || x.guarded.hasBlocked():

@@ -54,10 +54,10 @@ func (x *Exchange) maskFound(ctx context.Context, texts []string, found []guard.
 		return err
 	}
 	for of, n := range masked.Findings {
-		x.found(of, n)
+		x.c.Found(of, n)
 	}
 	if masked.Blocked != "" {
-		x.record.RefusedBy = "guardrail " + masked.Blocked
+		x.c.Record.RefusedBy = "guardrail " + masked.Blocked
 		return contentBlocked(masked.Blocked, masked.Unmaskable)
 	}
 	return x.remask(masked.Body)
@@ -73,7 +73,7 @@ type judgement struct {
 // judge has all checkers judge texts at once.
 func (x *Exchange) judge(ctx context.Context, texts []string, model string) (j judgement) {
 	checks := x.guarded.checks
-	call := &contentcheck.Call{ID: x.record.ID, Texts: texts, Subject: x.record.Subject, Model: model}
+	call := &contentcheck.Call{ID: x.c.Record.ID, Texts: texts, Subject: x.c.Record.Subject, Model: model}
 	var names []string
 	for i := range checks {
 		if name := checks[i].Checker; !slices.Contains(names, name) {
@@ -81,7 +81,7 @@ func (x *Exchange) judge(ctx context.Context, texts []string, model string) (j j
 		}
 		call.Answer = checks[i].Side == guard.SideAnswer
 	}
-	verdicts := x.config.Checkers.Judge(ctx, names, call)
+	verdicts := x.c.Config.Checkers.Judge(ctx, names, call)
 	if ctx.Err() != nil {
 		return j
 	}
@@ -91,14 +91,14 @@ func (x *Exchange) judge(ctx context.Context, texts []string, model string) (j j
 		found, ok := maskable(c, v, texts)
 		switch {
 		case !ok:
-			x.found(c.Failure(), 1)
+			x.c.Found(c.Failure(), 1)
 			if !c.PassOnFailure {
 				j.away = cmp.Or(j.away, c.Rule)
 			}
 		case c.Masks:
 			j.found = append(j.found, found...)
 		case v.Finds(c.Categories, c.Threshold):
-			x.found(c.Finding(), 1)
+			x.c.Found(c.Finding(), 1)
 			if c.Blocks {
 				j.blocked = cmp.Or(j.blocked, c.Rule)
 			}
@@ -129,12 +129,12 @@ func (x *Exchange) checkAnswer(ctx context.Context, texts []string) (rule string
 	if len(x.guarded.checks) == 0 {
 		return "", nil
 	}
-	j := x.judge(ctx, texts, x.record.Model)
+	j := x.judge(ctx, texts, x.c.Record.Model)
 	switch {
 	case ctx.Err() != nil:
 		return "", errLeft
 	case j.blocked == "" && j.away != "":
-		x.guarded.away, x.record.RefusedBy = true, "guardrail "+j.away
+		x.guarded.away, x.c.Record.RefusedBy = true, "guardrail "+j.away
 		return "", checkerAway(j.away, "answers")
 	}
 	return j.blocked, nil

@@ -19,30 +19,30 @@ const headerCounted = "X-Modelgate-Counted"
 func (x *Exchange) countHere(ctx context.Context, here *inbound.CountHere) Reply {
 	set := x.rulesFor(x.rulesOfKey()).Only(limit.Requests, limit.Concurrency)
 	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
-		return x.reject(e, "mg_limited")
+		return x.c.Reject(e, "mg_limited")
 	}
 	var text metering.Text
 	text.Request(x.request.Body)
 	counted, _ := text.Usage(here.Vendor, here.Model, openai.Usage{}, true)
-	x.record.Outcome, x.record.Status = metering.OutcomeFinished, http.StatusOK
-	x.finish()
-	return x.immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}, headerCounted: {"estimate"}},
-		x.operation.AppendCount(nil, counted.PromptTokens), "mg_counted")
+	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
+	x.c.Finish()
+	return x.c.Immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}, headerCounted: {"estimate"}},
+		x.c.Operation.AppendCount(nil, counted.PromptTokens), "mg_counted")
 }
 
 // mayCountInstead reports whether the gateway counts because the provider does not: not for the model, or not for the
 // gateway's credential.
 func (x *Exchange) mayCountInstead(e *openai.Error) bool {
-	return x.operation != nil && x.operation.AppendCount != nil &&
+	return x.c.Operation != nil && x.c.Operation.AppendCount != nil &&
 		(x.status == http.StatusForbidden || e.Code == openai.CodeUnsupportedEndpoint)
 }
 
 // countInstead replaces the provider's refusal to count by the gateway's own count.
 func (x *Exchange) countInstead() Reply {
-	counted, _ := x.charging.text.Usage(x.provider.Vendor.Name, x.record.Upstream, openai.Usage{}, true)
-	body := x.operation.AppendCount(nil, counted.PromptTokens)
-	x.record.Outcome, x.record.Status = metering.OutcomeFinished, http.StatusOK
-	x.finish()
+	counted, _ := x.charging.text.Usage(x.provider.Vendor.Name, x.c.Record.Upstream, openai.Usage{}, true)
+	body := x.c.Operation.AppendCount(nil, counted.PromptTokens)
+	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
+	x.c.Finish()
 	return Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(http.StatusOK)},
 		{Name: "content-type", Value: contentTypeJSON}, {Name: "content-length", Value: strconv.Itoa(len(body))},
 		{Name: strings.ToLower(headerCounted), Value: "estimate"}}}

@@ -14,27 +14,27 @@ func (x *Exchange) preBodyRules() *access.Rules { return x.rulesOfKey().Always()
 
 // rulesOfKey returns the rules for the requests of the key that are for no model.
 func (x *Exchange) rulesOfKey() *access.Rules {
-	return x.env.derived(x.config).rules.Rules(x.key, "", "", "")
+	return x.c.Derived().Rules.Rules(x.c.Key, "", "", "")
 }
 
 // enter admits a request under rules that are known before its body, or returns the refusal.
 func (x *Exchange) enter(ctx context.Context, set *access.Rules) *openai.Error {
 	c := &x.charging
-	if x.env.Limits == nil || len(set.Rules) == 0 {
+	if x.c.Env.Limits == nil || len(set.Rules) == 0 {
 		return nil
 	}
-	by, kept := x.env.door.Enter(set, x.record.Start)
+	by, kept := x.c.Env.Door.Enter(set, x.c.Record.Start)
 	if by < 0 {
 		c.entered, c.waiting = set, true
 		return nil
 	}
-	if states, err := x.env.Limits.Peek(ctx, set.Rules); err == nil {
+	if states, err := x.c.Env.Limits.Peek(ctx, set.Rules); err == nil {
 		x.tellLimits(set, limit.Decision{States: states, Refused: by})
 	}
 	c.rules = set
 	decided := limit.Decision{Refused: by, States: make([]limit.State, len(set.Rules))}
 	if set.Rules[by].Limit > 0 {
-		decided.RetryAfter = kept.Until.Sub(x.record.Start)
+		decided.RetryAfter = kept.Until.Sub(x.c.Record.Start)
 		decided.States[by].Reset = decided.RetryAfter
 	}
 	wanted := limit.Amounts{}
@@ -47,7 +47,7 @@ func (x *Exchange) enter(ctx context.Context, set *access.Rules) *openai.Error {
 func (x *Exchange) leaveRequests() {
 	if c := &x.charging; c.waiting {
 		c.waiting = false
-		x.env.door.Leave(c.entered, limit.Requests)
+		x.c.Env.Door.Leave(c.entered, limit.Requests)
 	}
 }
 
@@ -55,7 +55,7 @@ func (x *Exchange) leaveRequests() {
 func (x *Exchange) leave() {
 	x.leaveRequests()
 	if c := &x.charging; c.entered != nil {
-		x.env.door.Leave(c.entered, limit.Concurrency)
+		x.c.Env.Door.Leave(c.entered, limit.Concurrency)
 		c.entered = nil
 	}
 }
@@ -71,5 +71,5 @@ func (x *Exchange) rejectBody(ctx context.Context, e *openai.Error, details stri
 			_, _ = x.take(ctx, limit.Amounts{limit.Requests: c.counted}) // the client gets the error of the body in any case
 		}
 	}
-	return x.reject(e, details)
+	return x.c.Reject(e, details)
 }

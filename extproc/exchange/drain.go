@@ -23,15 +23,12 @@ type drained struct {
 	left   int64      // bytes that may still arrive
 }
 
-// drains counts the requests that drain.
-type drains struct{ open atomic.Int64 }
-
-// begin counts a request if the number of draining requests allows it.
-func (d *drains) begin() bool {
-	if d.open.Add(1) <= maxDrains {
+// drains counts a request if the number of draining requests allows it.
+func drains(open *atomic.Int64) bool {
+	if open.Add(1) <= maxDrains {
 		return true
 	}
-	d.open.Add(-1)
+	open.Add(-1)
 	return false
 }
 
@@ -39,14 +36,14 @@ func (d *drains) begin() bool {
 // body. The answer is not delayed if the announced body is larger than maxDrained, if the client waits for an upgrade
 // before it sends more, or if too many requests drain already.
 func (x *Exchange) Drain(answer *Immediate, h Headers) Reply {
-	if n, ok := lengthOf(h); ok && n > maxDrained || h.Get(headerUpgrade) != "" || !x.env.drains.begin() {
+	if n, ok := lengthOf(h); ok && n > maxDrained || h.Get(headerUpgrade) != "" || !drains(&x.c.Env.Drains) {
 		return Reply{Immediate: answer}
 	}
 	x.drained = &drained{answer: answer, left: maxDrained}
-	if x.record.ID == "" { // Envoy's log has to say who ended it
-		x.record.ID = x.env.NewID()
+	if x.c.Record.ID == "" { // Envoy's log has to say who ended it
+		x.c.Record.ID = x.c.Env.NewID()
 	}
-	return x.begun(Reply{Drain: true, Patience: drainTime})
+	return x.c.Begun(Reply{Drain: true, Patience: drainTime})
 }
 
 // Draining reports whether the rest of the request is for DrainPiece.
@@ -67,6 +64,6 @@ func (x *Exchange) DrainPiece(bytes int, end bool) Reply {
 func (x *Exchange) endDrain() Reply {
 	answer := x.drained.answer
 	x.drained.answer = nil
-	x.env.drains.open.Add(-1)
+	x.c.Env.Drains.Add(-1)
 	return Reply{Immediate: answer}
 }

@@ -110,7 +110,7 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 		reply.Head, x.duplex.head = x.duplex.head, nil
 		reply.Head.Set = append(reply.Head.Set, set...)
 	}
-	x.sent(piece)
+	x.c.Sent(piece)
 	return reply
 }
 
@@ -132,7 +132,7 @@ func (x *Exchange) Release() (Reply, bool) {
 	}
 	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.pipe.Release()}
 	x.duplex.head = nil
-	x.sent(reply.Body)
+	x.c.Sent(reply.Body)
 	return reply, true
 }
 

@@ -3,91 +3,46 @@ package exchange
 import (
 	"cmp"
 	"net/http"
-	"sync/atomic"
-	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/bodies"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
-	"github.com/modelgate/modelgate/internal/inbound"
-	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/inflight"
-	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/turns"
-	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// An Env has the dependencies of exchanges.
-type Env struct {
-	Now    func() time.Time
-	Random func(n uint32) uint32 // in [0,n)
-	NewID  func() string         // unique over all processes
-
-	Limits   limit.Limiter  // nil: no limits
-	Spool    usage.Spool    // of records for the ledger; may be nil
-	Ledger   Ledger         // may be nil
-	Observer Observer       // may be nil
-	Tried    Tried          // may be nil
-	Tracer   trace.Tracer   // nil: no spans
-	Bodies   *bodies.Keeper // of requests and answers that are kept; may be nil
-
-	Bytes    *inflight.Bytes // bounds the bodies that are held; nil: no bound
-	Turns    *turns.Turns    // bounds the requests on which guardrails work for long; nil: no bound
-	Shedding func() bool     // whether the process lacks memory for new requests; nil: never
-
-	// Current returns the newest configuration, against which sessions check their keys. Nil: keys are not checked again.
-	Current func() *Config
-	// Parts receives the records of the parts of sessions. It may be nil.
-	Parts func(metering.Record)
-
-	Cooldown routing.Cooldown
-	// Strangers limits the answers to an address without a valid key. It may be nil.
-	Strangers *access.Strangers
-
-	gates  routing.Gates
-	door   access.Door
-	drains drains
-	last   atomic.Pointer[derived]
-}
+// The dependencies of exchanges.
+type (
+	Env      = call.Env
+	Config   = call.Config
+	Ledger   = call.Ledger
+	Observer = call.Observer
+	Tried    = call.Tried
+)
 
 // An Exchange is one HTTP request and its answer. One goroutine uses it at a time. Its methods are called in the order
 // of the messages. Each returns Envoy's next step.
 type Exchange struct {
-	env       *Env
-	config    *Config
-	internal  bool   // the request comes from the job service
-	hasPlaces bool   // Envoy has clusters of providers by place
-	gateway   string // whose clients may present certificates; empty: it is another
-	state     state
-	record    metering.Record
+	c       call.Call
+	gateway string // whose clients may present certificates; empty: it is another
+	state   state
 
 	// The request.
-	dialect      *inbound.Dialect // the client's
-	key          *access.Client
-	operation    *inbound.Operation
-	head         inbound.Head
-	request      request.Request
-	gzip         bool
-	wantsStream  bool
-	includeUsage bool
-	echo         []byte        // see chat.Asked
-	facts        *policy.Facts // for expressions; nil: none has asked
-	offers       offers        // what the request has the vendor do
-	active       *routing.Plan
-	pending      *passing // the request of a Route, until the body to be signed is complete
-	queued       Reply    // until it is the request's turn
-	unread       bool     // the request's body passes without being shown
-	charging     charging
-	room         inflight.Hold   // for the request's body, and then for the answer's
-	drained      *drained        // nil: no answer waits for the rest of the request
-	kept         *bodies.Capture // of the bodies; nil: they are not kept
+	request  request.Request
+	gzip     bool
+	facts    *policy.Facts // for expressions; nil: none has asked
+	offers   offers        // what the request has the vendor do
+	pending  *passing      // the request of a Route, until the body to be signed is complete
+	queued   Reply         // until it is the request's turn
+	unread   bool          // the request's body passes without being shown
+	charging charging
+	room     inflight.Hold   // for the request's body, and then for the answer's
+	drained  *drained        // nil: no answer waits for the rest of the request
+	kept     *bodies.Capture // of the bodies; nil: they are not kept
 
 	// The answer.
 	answer         routing.Answer
@@ -104,8 +59,6 @@ type Exchange struct {
 	session        *live          // of the Realtime API; nil: the request is for something else
 	status         int            // the provider's status, in inError
 	header         http.Header    // the provider's headers, in inError
-
-	lastChunk time.Time // time of a stream's last chunk
 
 	// Room of most replies.
 	removed [16]string // of the headers of the request, and then of the answer
@@ -137,8 +90,8 @@ const (
 
 // New returns an exchange that uses config until it ends.
 func New(env *Env, config *Config) *Exchange {
-	x := &Exchange{env: env, config: config, dialect: dialects.Default}
-	x.record.Start = env.Now()
+	x := &Exchange{}
+	x.c.Begin(env, config, (*driver)(x))
 	return x
 }
 
@@ -146,19 +99,19 @@ func New(env *Env, config *Config) *Exchange {
 // headers about the client are trusted.
 func NewInternal(env *Env, config *Config) *Exchange {
 	x := New(env, config)
-	x.internal, x.record.Internal = true, true
+	x.c.Internal, x.c.Record.Internal = true, true
 	return x
 }
 
 // SetPlaces tells the exchange that Envoy has clusters of providers by place. Only an old control plane does not
 // configure them.
-func (x *Exchange) SetPlaces() { x.hasPlaces = true }
+func (x *Exchange) SetPlaces() { x.c.HasPlaces = true }
 
 // SetGateway tells the exchange which gateway the request came by. It is one whose clients may present certificates.
 func (x *Exchange) SetGateway(name string) { x.gateway = name }
 
 // Plan returns the plan that was sent with the reply to the request's body, or nil.
-func (x *Exchange) Plan() *routing.Plan { return x.active }
+func (x *Exchange) Plan() *routing.Plan { return x.c.Active }
 
 // Close ends the exchange after Envoy has closed the stream, and returns its record. An exchange that is not complete
 // was cut, by the client or by the provider. Only Envoy knows by which of them, and whether an answer that it did not
@@ -171,39 +124,46 @@ func (x *Exchange) Close() metering.Record {
 	defer x.closeCached()
 	switch x.state {
 	case ended:
-		return x.record
+		return x.c.Record
 	case unseen:
-		x.record.Unseen = true
+		x.c.Record.Unseen = true
 	default:
-		x.record.Outcome = metering.OutcomeCut
+		x.c.Record.Outcome = metering.OutcomeCut
 		if x.state == inUnary && len(x.duplex.body) > 0 {
 			x.salvage(x.duplex.body)
 		}
 		if x.duplex.head != nil { // the provider's status was not sent
-			x.record.Status = 0
+			x.c.Record.Status = 0
 		}
 	}
-	x.finish()
-	return x.record
+	x.c.Finish()
+	return x.c.Record
 }
 
-// finish ends the exchange.
-func (x *Exchange) finish() {
-	x.state = ended
-	x.record.End = x.env.Now()
+// A driver is an exchange as its call sees it.
+type driver Exchange
+
+// Sent implements call.Driver.
+func (d *driver) Sent(piece []byte) { (*Exchange)(d).sent(piece) }
+
+// Finish implements call.Driver.
+func (d *driver) Finish() {
+	x := (*Exchange)(d)
+	x.state, x.c.Ended = ended, true
+	x.c.Record.End = x.c.Env.Now()
 	x.noteGuard()
 	if !x.pipe.IsIdle() {
-		x.record.Usage, x.charging.tier = x.pipe.Usage(), x.pipe.Tier()
+		x.c.Record.Usage, x.charging.tier = x.pipe.Usage(), x.pipe.Tier()
 	}
 	if x.watch != nil {
 		said := x.watch.Report()
-		x.record.Usage, x.record.Upstream = said.Used, cmp.Or(x.record.Upstream, said.Model)
+		x.c.Record.Usage, x.c.Record.Upstream = said.Used, cmp.Or(x.c.Record.Upstream, said.Model)
 		x.charging.tier, x.charging.tally, x.charging.said = said.Tier, said.Tally, said.Said
-		x.charging.tally.Complete = x.record.Outcome == metering.OutcomeFinished
+		x.charging.tally.Complete = x.c.Record.Outcome == metering.OutcomeFinished
 	}
-	if x.active != nil {
-		x.active.Release()
-		x.active.ReleasePlace()
+	if x.c.Active != nil {
+		x.c.Active.Release()
+		x.c.Active.ReleasePlace()
 		x.try()
 	}
 	x.room.Release()
@@ -213,41 +173,4 @@ func (x *Exchange) finish() {
 	x.settle()
 	x.leave()
 	x.endCached()
-}
-
-// begun adds to the reply to the request's headers what Envoy has to know of the exchange.
-func (x *Exchange) begun(r Reply) Reply {
-	r.ID, r.Dialect, r.RequestID = x.record.ID, x.dialect.Name, x.record.RequestID
-	return r
-}
-
-// reject ends the exchange with an error that the client or a limit of the gateway has caused.
-func (x *Exchange) reject(e *openai.Error, details string) Reply {
-	x.record.Outcome, x.record.Status, x.record.Error = metering.OutcomeRejected, e.Status, e
-	x.record.RefusedBy = cmp.Or(x.record.RefusedBy, x.refuser(e))
-	x.finish()
-	return x.immediate(e.Status, e.Header(), x.errorBody(e), details)
-}
-
-// errorBody returns the body of an error, in the client's dialect.
-func (x *Exchange) errorBody(e *openai.Error) []byte {
-	of := *e
-	of.RequestID = x.record.RequestID
-	return x.dialect.AppendError(nil, &of)
-}
-
-// immediate answers the client and asks no further provider. Every answer has the request's id.
-func (x *Exchange) immediate(status int, h http.Header, body []byte, details string) Reply {
-	if id := x.record.RequestID; id != "" {
-		h.Set("X-Request-Id", id)
-		if name := x.dialect.RequestIDHeader; name != "" {
-			h.Set(name, id)
-		}
-	}
-	for _, told := range x.charging.limitHeaders {
-		h.Set(told.Name, told.Value)
-	}
-	x.record.Sent = 0
-	x.sent(body)
-	return Reply{Immediate: &Immediate{Status: status, Header: h, Body: body, Details: details}}
 }

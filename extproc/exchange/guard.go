@@ -36,7 +36,7 @@ func (x *Exchange) guardRequest(ctx context.Context) Reply {
 	if e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	set := x.config.Rails.For(&x.record.Subject, x.request.Model, x.fits)
+	set := x.c.Config.Rails.For(&x.c.Record.Subject, x.request.Model, x.fits)
 	switch {
 	case set == nil:
 		return x.afterGuards(ctx)
@@ -78,12 +78,12 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work)
 			return err
 		}
 		if !errors.Is(err, guard.ErrUnread) { // there is no turn
-			set.Fail(x.found)
+			set.Fail(x.c.Found)
 		}
 		return nil
 	}
 	for of, n := range looked.Findings {
-		x.found(of, n)
+		x.c.Found(of, n)
 	}
 	if looked.Blocked != "" {
 		x.refuses("guardrail "+looked.Blocked, x.request.Model)
@@ -101,7 +101,7 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work)
 
 // remask puts the body without what is masked in place of the request's.
 func (x *Exchange) remask(body []byte) error {
-	masked, err := x.operation.Parse(x.head, body)
+	masked, err := x.c.Operation.Parse(x.c.Head, body)
 	masked.Model = x.request.Model // that a policy may have chosen
 	x.request.Request, x.request.Body = masked, body
 	return err
@@ -121,7 +121,7 @@ func contentBlocked(rule, member string) *openai.Error {
 
 // unguarded is the error of a request whose content no guardrail can look at; nil where none has to.
 func (x *Exchange) unguarded() *openai.Error {
-	if len(x.config.Rails) == 0 || !x.config.Rails.Guards(&x.record.Subject) {
+	if len(x.c.Config.Rails) == 0 || !x.c.Config.Rails.Guards(&x.c.Record.Subject) {
 		return nil
 	}
 	return openai.CodeNotGuarded.New("A guardrail applies to this key, and cannot look at requests to this path.").Final()
@@ -136,10 +136,10 @@ func (x *Exchange) guardAnswer() pipeline.Guard {
 	if g.answer != nil {
 		return g.answer
 	}
-	if g.answer = guard.NewAnswer(g.set, g.masks, x.wantsStream, x.checkAnswer); g.answer == nil {
+	if g.answer = guard.NewAnswer(g.set, g.masks, x.c.WantsStream, x.checkAnswer); g.answer == nil {
 		return nil
 	}
-	g.answer.Carrier = x.head.Carrier
+	g.answer.Carrier = x.c.Head.Carrier
 	if g.answer.MayWait() {
 		g.checks = g.set.Checks(configv1.GuardSide_ANSWERS)
 	}
@@ -152,7 +152,7 @@ func (x *Exchange) noteGuard() {
 		return
 	}
 	for of, n := range x.guarded.answer.Findings {
-		x.found(of, n)
+		x.c.Found(of, n)
 	}
 }
 
@@ -178,7 +178,7 @@ func (x *Exchange) guardError(e *openai.Error) *openai.Error {
 
 // guardPassed judges a piece of an answer that passes: whole events, or a document.
 func (x *Exchange) guardPassed(ctx context.Context, piece []byte) ([]byte, error) {
-	if !x.record.Stream {
+	if !x.c.Record.Stream {
 		return x.guarded.answer.Document(ctx, piece)
 	}
 	return x.guarded.answer.Events(ctx, piece)

@@ -32,11 +32,11 @@ func (x *Exchange) jobsOperation(method, path string) string {
 			return name
 		}
 	case "responses":
-		if x.config.StoresResponses && (deeper && below != "compact" || isRead(method)) {
+		if x.c.Config.StoresResponses && (deeper && below != "compact" || isRead(method)) {
 			return storedResponses
 		}
 	case "conversations":
-		if x.config.StoresResponses {
+		if x.c.Config.StoresResponses {
 			return name
 		}
 	case "models":
@@ -58,16 +58,16 @@ var forwardedToJobs = map[string]bool{"range": true, "if-range": true, "idempote
 // passToJobs sends a request to the job service with headers that identify the client. The bodies are not shown to
 // ext_proc, because files are large.
 func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
-	if routing.HasParentSegment(x.record.Path) {
-		return x.reject(routing.ParentSegmentError(), "mg_bad_path")
+	if routing.HasParentSegment(x.c.Record.Path) {
+		return x.c.Reject(routing.ParentSegmentError(), "mg_bad_path")
 	}
-	x.record.ID = x.env.NewID()
+	x.c.Record.ID = x.c.Env.NewID()
 	if e := x.reserveJobs(ctx); e != nil {
-		return x.reject(e, "mg_limited")
+		return x.c.Reject(e, "mg_limited")
 	}
-	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
+	x.c.Active = &routing.Plan{ID: x.c.Record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
-	reply := x.begun(Reply{Plan: x.active, PassRequest: true, ResponseBody: None, Set: x.identity()})
+	reply := x.c.Begun(Reply{Plan: x.c.Active, PassRequest: true, ResponseBody: None, Set: x.identity()})
 	// The job service must not answer before Envoy has seen the end of the request, which may come after its last
 	// byte.
 	if length := h.Get("content-length"); length != "" && length != "0" {
@@ -84,38 +84,38 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 
 // identity returns the headers that tell the job service who the client is.
 func (x *Exchange) identity() Headers {
-	set := Headers{{Name: envoy.HeaderKey, Value: x.key.Name}}
-	if organization := x.key.Organization; organization != "" {
+	set := Headers{{Name: envoy.HeaderKey, Value: x.c.Key.Name}}
+	if organization := x.c.Key.Organization; organization != "" {
 		set = append(set, Header{Name: envoy.HeaderOrganization, Value: url.QueryEscape(organization)})
 	}
-	if project := x.key.Project; project != "" {
+	if project := x.c.Key.Project; project != "" {
 		set = append(set, Header{Name: envoy.HeaderProject, Value: url.QueryEscape(project)})
 	}
-	return append(set, x.TraceContext()...)
+	return append(set, x.c.TraceContext()...)
 }
 
 // stateOf returns what a request wants of stored state, as far as there may be any.
 func (x *Exchange) stateOf() inbound.State {
-	if x.operation.StateOf == nil || !x.config.StoresResponses || x.internal {
+	if x.c.Operation.StateOf == nil || !x.c.Config.StoresResponses || x.c.Internal {
 		return inbound.Stateless
 	}
-	return x.operation.StateOf(x.request.Sent)
+	return x.c.Operation.StateOf(x.request.Sent)
 }
 
 // passStateful sends a request whose body has been read to the job service, which sends another one to a provider.
 // That one is limited and charged. This one only checks, for a response that is made later, that it fits in what is
 // left of every budget: its client could not be told later.
 func (x *Exchange) passStateful(ctx context.Context, s inbound.State) Reply {
-	x.record.Operation = storedResponses
+	x.c.Record.Operation = storedResponses
 	x.leave()
 	if s == inbound.Background {
 		if e := x.fitsBudgets(ctx); e != nil {
-			return x.reject(e, "mg_limited")
+			return x.c.Reject(e, "mg_limited")
 		}
 	}
-	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
+	x.c.Active = &routing.Plan{ID: x.c.Record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
-	reply := Reply{Plan: x.active, Set: x.identity()}
+	reply := Reply{Plan: x.c.Active, Set: x.identity()}
 	if x.charging.wantsCost {
 		reply.Set = append(reply.Set, Header{Name: headerTellCost, Value: "true"})
 	}
@@ -129,14 +129,14 @@ func (x *Exchange) passStateful(ctx context.Context, s inbound.State) Reply {
 // fitsBudgets checks that a request fits in the budgets, and reserves nothing.
 func (x *Exchange) fitsBudgets(ctx context.Context) *openai.Error {
 	set := x.preBodyRules().Only(limit.Cost)
-	if len(set.Rules) == 0 || x.env.Limits == nil {
+	if len(set.Rules) == 0 || x.c.Env.Limits == nil {
 		return nil
 	}
 	wanted := limit.Amounts{limit.Cost: 1}
-	if model, err := x.config.Resolve(x.key, x.request.Model); err == nil { // otherwise the job service reports it
+	if model, err := x.c.Config.Resolve(x.c.Key, x.request.Model); err == nil { // otherwise the job service reports it
 		// The request of the job service reserves what tools cost.
-		d := metering.DemandOf(x.operation, &x.request.Request, x.request.Body, nil)
-		wanted = amounts(&d, x.env.derived(x.config), set, x.config.Reached(model))
+		d := metering.DemandOf(x.c.Operation, &x.request.Request, x.request.Body, nil)
+		wanted = amounts(&d, x.c.Derived(), set, x.c.Config.Reached(model))
 	}
 	x.charging.rules = set
 	decided, err := x.take(ctx, wanted)
@@ -156,9 +156,9 @@ func (x *Exchange) fitsBudgets(ctx context.Context) *openai.Error {
 func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 	wanted := limit.Amounts{limit.Concurrency: 1}
 	counted := []limit.Measure{limit.Concurrency}
-	if !isRead(x.record.Method) {
+	if !isRead(x.c.Record.Method) {
 		counted, wanted[limit.Requests] = append(counted, limit.Requests), 1
-		if x.record.Method == http.MethodPost && !strings.HasSuffix(x.record.Path, "/cancel") {
+		if x.c.Record.Method == http.MethodPost && !strings.HasSuffix(x.c.Record.Path, "/cancel") {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
 		}
 	}
@@ -168,7 +168,7 @@ func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 // reserveKnown reserves what a request uses that asks no provider. The door has admitted it where its body was read.
 func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted limit.Amounts) *openai.Error {
 	c := &x.charging
-	if x.env.Limits == nil || len(set.Rules) == 0 {
+	if x.c.Env.Limits == nil || len(set.Rules) == 0 {
 		return nil
 	}
 	if c.entered == nil {
@@ -183,33 +183,33 @@ func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted l
 
 // passJobs passes the job service's answer to the client.
 func (x *Exchange) passJobs(status int, end bool) Reply {
-	reply := Reply{Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.limitHeaders...)}
+	reply := Reply{Set: append(Headers{{Name: "x-request-id", Value: x.c.Record.RequestID}}, x.c.LimitHeaders...)}
 	x.passUnseen(&reply)
 	if x.duplex.on {
 		reply.ResponseBody = None
 	}
 	switch {
 	case status >= 500:
-		x.record.Outcome = metering.OutcomeFailed
+		x.c.Record.Outcome = metering.OutcomeFailed
 	case status >= 400:
-		x.record.Outcome = metering.OutcomeRejected
+		x.c.Record.Outcome = metering.OutcomeRejected
 	}
 	if end {
-		x.finish()
+		x.c.Finish()
 	}
 	return reply
 }
 
 // passInternal sends a request of the job service unchanged to a provider, with the provider's credential.
 func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, query string, end bool) Reply {
-	x.record.Operation = "provider"
-	p := x.config.Providers[name]
+	x.c.Record.Operation = "provider"
+	p := x.c.Config.Providers[name]
 	if p.IsWaiting() {
-		return x.reject(routing.WaitingError(), "mg_no_provider")
+		return x.c.Reject(routing.WaitingError(), "mg_no_provider")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(openai.CodeProviderNotFound.New("There is no provider '%s', or it is disabled.",
+		return x.c.Reject(openai.CodeProviderNotFound.New("There is no provider '%s', or it is disabled.",
 			name), "mg_no_provider")
 	}
-	return x.pass(ctx, p.AtRoot(), p.Join(x.record.Path), h, query, nil, end)
+	return x.pass(ctx, p.AtRoot(), p.Join(x.c.Record.Path), h, query, nil, end)
 }

@@ -30,12 +30,12 @@ func (x *Exchange) guardInTurn(ctx context.Context) Reply {
 func (x *Exchange) takeTurn(ctx context.Context) error {
 	waits, cancel := context.WithTimeout(ctx, maxTurnWait)
 	defer cancel()
-	owner := cmp.Or(x.key.Organization, x.key.Name)
-	err := x.turn.Take(waits, x.env.Turns, owner)
+	owner := cmp.Or(x.c.Key.Organization, x.c.Key.Name)
+	err := x.turn.Take(waits, x.c.Env.Turns, owner)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	x.shed(shedTurns)
+	x.c.Shed(shedTurns)
 	x.guarded.away = x.guarded.answer != nil
 	if errors.Is(err, turns.ErrMany) {
 		return openai.CodeRateLimitExceeded.New("Too many requests of %s wait for their guardrails. Please try again when some have ended.",

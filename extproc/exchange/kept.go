@@ -10,14 +10,14 @@ import (
 // keepRequest begins to keep the bodies of the exchange, if it is in the share that is kept.
 func (x *Exchange) keepRequest() {
 	s := x.charging.rules.Bodies
-	if x.env.Bodies != nil && s.Keeps(cmp.Or(x.record.Charge, x.record.ID)) {
-		x.kept = x.env.Bodies.Begin(*s, x.head.ContentType, x.request.Body)
+	if x.c.Env.Bodies != nil && s.Keeps(cmp.Or(x.c.Record.Charge, x.c.Record.ID)) {
+		x.kept = x.c.Env.Bodies.Begin(*s, x.c.Head.ContentType, x.request.Body)
 	}
 }
 
 // sent counts a piece of the answer's body that the client gets.
 func (x *Exchange) sent(piece []byte) {
-	x.record.Sent += int64(len(piece))
+	x.c.Record.Sent += int64(len(piece))
 	if x.kept != nil {
 		x.kept.Answer(piece)
 	}
@@ -31,12 +31,12 @@ func (x *Exchange) endKept() {
 	if x.kept == nil {
 		return
 	}
-	if x.record.Unseen {
+	if x.c.Record.Unseen {
 		x.kept.Unseen()
 	}
-	o := bodies.Owner{ID: x.record.ID, Start: x.record.Start, Subject: x.record.Subject}
-	if x.record.Charge != "" && x.record.Outcome == metering.OutcomeFinished {
-		o.ID = x.record.Charge
+	o := bodies.Owner{ID: x.c.Record.ID, Start: x.c.Record.Start, Subject: x.c.Record.Subject}
+	if x.c.Record.Charge != "" && x.c.Record.Outcome == metering.OutcomeFinished {
+		o.ID = x.c.Record.Charge
 	}
 	x.kept.End(o)
 	x.kept = nil

@@ -1,87 +1,30 @@
 package exchange
 
 import (
-	"net/http"
 	"strings"
-	"time"
 
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/message"
-	"github.com/modelgate/modelgate/extproc/routing"
 )
 
-// Headers are the headers of a message.
-type Headers = message.Headers
+// The types of messages.
+type (
+	Headers   = message.Headers
+	Header    = message.Header
+	Facts     = call.Facts
+	BodyMode  = call.BodyMode
+	Reply     = call.Reply
+	Immediate = call.Immediate
+)
 
-// A Header is one header of a message.
-type Header = message.Header
-
-// Facts is what Envoy reports about an answer besides its headers.
-type Facts struct {
-	Cluster     string // of the last attempt
-	Attempts    int    // so far
-	CodeDetails string // envoy.CodeDetailsUpstream, or the reason why Envoy itself answered
-}
-
-// A BodyMode is how Envoy sends a body to the ext_proc service.
-type BodyMode uint8
-
-// Body modes. Keep leaves the mode unchanged. A Duplex body arrives piece by piece and does not wait for replies, not
-// even for the reply to the headers. Its mode never changes.
+// Body modes.
 const (
-	Keep BodyMode = iota
-	None
-	Streamed
-	Buffered
-	Duplex
+	Keep     = call.Keep
+	None     = call.None
+	Streamed = call.Streamed
+	Buffered = call.Buffered
+	Duplex   = call.Duplex
 )
-
-// A Reply tells Envoy what to do with a message. It is valid until the exchange's next call.
-type Reply struct {
-	// Immediate ends the exchange: the client gets this answer.
-	Immediate *Immediate
-
-	Set    Headers
-	Remove []string
-	// ReplaceBody replaces the received body by Body.
-	ReplaceBody bool
-	Body        []byte
-	// ResponseBody is the mode for the rest of the answer.
-	ResponseBody BodyMode
-	// Wait means that there is no reply yet: the headers of an answer wait for content of its Duplex body. Patience, if
-	// not 0, bounds the wait of the headers, or of an answer for a body that drains. After that time Release is called.
-	Wait     bool
-	Patience time.Duration
-	// Piece sends Body, if it is not empty, as the next piece of a Duplex body to the client. End marks the last piece.
-	// If the reply to the headers waited, it is sent first.
-	Piece bool
-	End   bool
-	Head  *Reply
-	// Queue replaces the reply to a request's body: the caller then calls Turn, which returns the reply, or Queue again.
-	Queue bool
-	// PassRequest, in the reply to request headers, passes the request's body without showing it. In a later reply it
-	// means that the body passes.
-	PassRequest bool
-	// Drain, in the reply to request headers, makes Envoy send the request's body piece by piece. Nothing is forwarded.
-	Drain bool
-	// Log makes Envoy's access log report the exchange in any case, because its end will not be shown.
-	Log bool
-	// ID, in the reply to request headers, identifies the exchange from now on, also in Envoy's access log.
-	ID string
-	// Dialect and RequestID, beside ID, are the client's dialect and the x-request-id. Envoy's own errors have them.
-	Dialect, RequestID string
-	// Plan, in the reply to a request's body, makes Envoy select the route again. If the body passes, it is in the reply
-	// to the headers.
-	Plan *routing.Plan
-}
-
-// An Immediate is a complete answer of the gateway.
-type Immediate struct {
-	Status int
-	Header http.Header
-	Body   []byte
-	// Details is the reason in Envoy's access log.
-	Details string
-}
 
 // mediaType returns the media type of a content-type header, without its parameters.
 func mediaType(contentType string) string {

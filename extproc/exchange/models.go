@@ -15,21 +15,21 @@ func (x *Exchange) models(id string) Reply {
 	}
 	var body []byte
 	if id == "" {
-		body = x.config.AppendModels(append(body, `{"object":"list","data":[`...), x.key)
+		body = x.c.Config.AppendModels(append(body, `{"object":"list","data":[`...), x.c.Key)
 		body = append(body, "]}"...)
 	} else {
 		var err error
-		if id, err = x.config.Resolve(x.key, id); err != nil {
+		if id, err = x.c.Config.Resolve(x.c.Key, id); err != nil {
 			e := pipeline.ClientError(err)
 			e.Param = "model"
-			return x.reject(e, "mg_no_model")
+			return x.c.Reject(e, "mg_no_model")
 		}
-		body = x.config.Model(id)
+		body = x.c.Config.Model(id)
 	}
-	if x.dialect.AppendModels != nil {
-		body = x.dialect.AppendModels(nil, body)
+	if x.c.Dialect.AppendModels != nil {
+		body = x.c.Dialect.AppendModels(nil, body)
 	}
-	x.record.Outcome, x.record.Status = metering.OutcomeFinished, http.StatusOK
-	x.finish()
-	return x.immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}}, body, "mg_models")
+	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
+	x.c.Finish()
+	return x.c.Immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}}, body, "mg_models")
 }

@@ -62,7 +62,7 @@ func TestAModelWithoutItsProvider(t *testing.T) {
 		x := New(e.env, e.Config)
 		reply := x.RequestHeaders(t.Context(), e.request("POST", "/v1/chat/completions", c.key), false)
 		require.Nil(t, reply.Immediate)
-		name, err := e.Resolve(x.key, c.asked)
+		name, err := e.Resolve(x.c.Key, c.asked)
 		require.Equal(t, c.resolved, name, "%s %s", c.key, c.asked)
 		if c.message != "" {
 			require.ErrorContains(t, err, c.message)

@@ -55,7 +55,7 @@ func (x *Exchange) offersOf() *offered.List {
 	default:
 		o.client = offered.ReadIndexed(r.Sent, plainItems)
 	}
-	if x.operation.Path == "" && len(x.key.Models) > 0 { // the path has the model, and the body may name another
+	if x.c.Operation.Path == "" && len(x.c.Key.Models) > 0 { // the path has the model, and the body may name another
 		if named := gjson.ParseBytes(r.Sent.Get("model")).String(); named != "" && !sameModel(named, r.Model) {
 			o.client = o.client.WithModel(offered.Model{Name: named, Member: "model"})
 		}
@@ -66,14 +66,14 @@ func (x *Exchange) offersOf() *offered.List {
 // readsItems reports whether something may ask what items of the conversation bring: expressions, rules about tools,
 // rights, or money.
 func (x *Exchange) readsItems() bool {
-	c := x.config
-	return len(c.Rails)+len(c.Policies)+len(c.Caches)+len(c.RateLimits)+len(x.key.Models) > 0 || x.rulesOfKey().Budget
+	c := x.c.Config
+	return len(c.Rails)+len(c.Policies)+len(c.Caches)+len(c.RateLimits)+len(x.c.Key.Models) > 0 || x.rulesOfKey().Budget
 }
 
 // namesOthers reports whether a request of a key for some models names others, or may. The answer to an equal request
 // of another key is not for it then.
 func (x *Exchange) namesOthers() bool {
-	if len(x.key.Models) == 0 {
+	if len(x.c.Key.Models) == 0 {
 		return false
 	}
 	l := x.offersOf()
@@ -115,7 +115,7 @@ type judge struct {
 // judgeOf returns what judges the attempts of a request; nil if nothing has to.
 func (x *Exchange) judgeOf() *judge {
 	l, limits := x.offers.client, x.guarded.set.LimitsTools()
-	if x.operation == realtime || !limits && x.facts == nil && !l.HasMore() {
+	if x.c.Operation == realtime || !limits && x.facts == nil && !l.HasMore() {
 		return nil
 	}
 	j := &judge{x: x}
@@ -131,7 +131,7 @@ func (x *Exchange) judgeOf() *judge {
 // Judge implements routing.Judge.
 func (j *judge) Judge(t routing.Target, body []byte) error {
 	out := offered.Read(body)
-	if mediaType(j.x.head.ContentType) == contentTypeForm {
+	if mediaType(j.x.c.Head.ContentType) == contentTypeForm {
 		out = j.x.offers.client // it passes as it is
 	}
 	if e := j.rights(t, out); e != nil {
@@ -157,11 +157,11 @@ func (j *judge) rights(t routing.Target, out *offered.List) error {
 	if out != nil {
 		models = out.Models
 	}
-	if c := j.x.offers.client; c != nil && j.x.operation.Path == "" { // the path has the model, and the body may too
+	if c := j.x.offers.client; c != nil && j.x.c.Operation.Path == "" { // the path has the model, and the body may too
 		models = slices.Concat(models, c.Models)
 	}
 	for _, m := range models {
-		if j.x.config.MayReach(j.x.key, provider, m.Name) {
+		if j.x.c.Config.MayReach(j.x.c.Key, provider, m.Name) {
 			continue
 		}
 		return openai.CodeModelNotAllowed.On(m.Member, "'%s' can lead to other models than 'model', which this key may not use. Leave it out.",
@@ -213,14 +213,14 @@ func (j *judge) guard(tools []offered.Tool) error {
 	}
 	if !j.planned {
 		for of, n := range findings {
-			j.x.found(of, n)
+			j.x.c.Found(of, n)
 		}
 	}
 	if blocked == "" {
 		return nil
 	}
 	if !j.planned {
-		j.x.record.RefusedBy = "guardrail " + blocked
+		j.x.c.Record.RefusedBy = "guardrail " + blocked
 	}
 	return contentBlocked(blocked, "")
 }
@@ -233,13 +233,13 @@ func (j *judge) decide(tools []offered.Tool) error {
 	}
 	x, facts := j.x, *j.x.facts
 	facts.Tools = append(slices.Clone(facts.Tools), (&offered.List{Tools: tools}).Names()...)
-	d := x.config.Policies.Decide(&facts)
+	d := x.c.Config.Policies.Decide(&facts)
 	if d.Denied != "" {
 		return x.deny(x.request.Model, d.Denied, d.Message)
 	}
 	fits := func(when cel.Program) bool { return facts.Fits(when) }
 	same := cmp.Or(d.Chosen, x.chosenBy()) == x.chosenBy()
-	if !same || x.config.Rails.For(&x.record.Subject, facts.Model, fits).Chosen() != x.guarded.set.Chosen() {
+	if !same || x.c.Config.Rails.For(&x.c.Record.Subject, facts.Model, fits).Chosen() != x.guarded.set.Chosen() {
 		return notJudged(tools[0].Name)
 	}
 	x.facts.Tools = facts.Tools
@@ -249,7 +249,7 @@ func (j *judge) decide(tools []offered.Tool) error {
 
 // chosenBy returns the rule that has chosen another model, or "".
 func (x *Exchange) chosenBy() string {
-	rule, _, _ := strings.Cut(x.record.Policy, " instead of ")
+	rule, _, _ := strings.Cut(x.c.Record.Policy, " instead of ")
 	return rule
 }
 

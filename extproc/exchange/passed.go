@@ -21,7 +21,7 @@ import (
 func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	switch mediaType(h.Get("content-type")) {
 	case "text/event-stream":
-		x.record.Stream = true
+		x.c.Record.Stream = true
 		x.state, x.watch, reply.ResponseBody = inPassed, &metering.EventWatch{}, Streamed
 		reply.Set = append(reply.Set, Header{Name: "cache-control", Value: "no-cache"})
 		reply.Remove = append(reply.Remove, "content-length") // a stream that is cut gets an error event at its end
@@ -58,20 +58,20 @@ func isMedia(contentType string) bool {
 
 // passUnseen passes the rest of an answer without showing it.
 func (x *Exchange) passUnseen(reply *Reply) {
-	x.state, x.record.Outcome, reply.Log = unseen, metering.OutcomeFinished, true
+	x.state, x.c.Record.Outcome, reply.Log = unseen, metering.OutcomeFinished, true
 }
 
 // passPiece passes a piece, except for an incomplete event at its end. A truncated stream gets an error event.
 func (x *Exchange) passPiece(ctx context.Context, piece []byte, end bool) Reply {
 	out, changed := x.watch.Feed(piece)
-	x.chunks(x.watch.Chunks())
-	if x.operation.IsCounted() && x.record.Stream {
+	x.c.Chunks(x.watch.Chunks())
+	if x.c.Operation.IsCounted() && x.c.Record.Stream {
 		x.charging.text.Events(out, x.watch.Report().Used)
 	}
-	if x.record.Stream && x.guarded.answer != nil {
+	if x.c.Record.Stream && x.guarded.answer != nil {
 		judged, err := x.guardPassed(ctx, out)
 		if err != nil {
-			return Reply{ReplaceBody: true, Body: x.dialect.AppendErrorEvent(nil, x.fail(err)), End: true}
+			return Reply{ReplaceBody: true, Body: x.c.Dialect.AppendErrorEvent(nil, x.fail(err)), End: true}
 		}
 		out, changed = judged, true
 	}
@@ -81,16 +81,16 @@ func (x *Exchange) passPiece(ctx context.Context, piece []byte, end bool) Reply 
 	rest, complete, failed := x.watch.End()
 	switch {
 	case failed:
-		x.record.Outcome = metering.OutcomeFailed
-		x.finish()
+		x.c.Record.Outcome = metering.OutcomeFailed
+		x.c.Finish()
 	case complete:
-		x.record.Outcome = metering.OutcomeFinished
-		x.finish()
+		x.c.Record.Outcome = metering.OutcomeFinished
+		x.c.Finish()
 	default:
 		e := x.fail(provider.ErrTruncated)
-		if x.record.Stream {
+		if x.c.Record.Stream {
 			// an incomplete event is omitted
-			return Reply{ReplaceBody: true, Body: x.dialect.AppendErrorEvent(slices.Clone(out), e)}
+			return Reply{ReplaceBody: true, Body: x.c.Dialect.AppendErrorEvent(slices.Clone(out), e)}
 		}
 	}
 	if len(rest) > 0 {
@@ -116,12 +116,12 @@ const maxPassed = 256 << 10
 // meters reports whether the usage of a Route's answer is needed. A request that only reads repeats usage that was
 // charged before.
 func (x *Exchange) meters() bool {
-	return x.charging.rules != nil && x.charging.rules.Metered && !isRead(x.record.Method)
+	return x.charging.rules != nil && x.charging.rules.Metered && !isRead(x.c.Record.Method)
 }
 
 // willMeter is meters for a request to a provider before anything is reserved, under all limits that may be for it.
 func (x *Exchange) willMeter(p *routing.Provider) bool {
-	return x.key != nil && !isRead(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "",
+	return x.c.Key != nil && !isRead(x.c.Record.Method) && x.c.Derived().Rules.Rules(x.c.Key, "", "",
 		p.Config.GetName()).Metered
 }
 
@@ -145,47 +145,47 @@ func (next *passing) demand() metering.Demand {
 // passRequest sends a request unchanged to the provider of a route. Its body is not shown, unless the provider
 // requires a signature of it.
 func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers, query string, end bool) Reply {
-	p := x.config.Providers[r.Provider]
+	p := x.c.Config.Providers[r.Provider]
 	if p.IsWaiting() {
-		return x.reject(routing.WaitingError(), "mg_no_plan")
+		return x.c.Reject(routing.WaitingError(), "mg_no_plan")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(openai.CodeNoProvider.New("The provider of this path is not enabled."), "mg_no_plan")
+		return x.c.Reject(openai.CodeNoProvider.New("The provider of this path is not enabled."), "mg_no_plan")
 	}
 	// The answer would repeat the request with the credential, and not be an error.
-	if x.record.Method == http.MethodTrace {
-		return x.reject(wrongMethod(x.record.Method, x.record.Path,
+	if x.c.Record.Method == http.MethodTrace {
+		return x.c.Reject(wrongMethod(x.c.Record.Method, x.c.Record.Path,
 			http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete), "mg_method")
 	}
 	// If a key is restricted to models, it may use a path for any model only if it may use all models of the provider.
-	if !routing.Allows(x.key, r.Provider+"/*") {
-		x.record.RefusedBy = "key/" + x.key.Name + " models"
-		return x.reject(openai.CodeRouteNotAllowed.New("This key is bound to models and may not use paths that are passed to the provider '%s' as they are.",
+	if !routing.Allows(x.c.Key, r.Provider+"/*") {
+		x.c.Record.RefusedBy = "key/" + x.c.Key.Name + " models"
+		return x.c.Reject(openai.CodeRouteNotAllowed.New("This key is bound to models and may not use paths that are passed to the provider '%s' as they are.",
 			r.Provider), "mg_no_plan")
 	}
 	if e := x.unguarded(); e != nil {
-		return x.reject(e, "mg_guarded")
+		return x.c.Reject(e, "mg_guarded")
 	}
 	if e := x.decide(); e != nil {
-		return x.reject(e, "mg_guarded")
+		return x.c.Reject(e, "mg_guarded")
 	}
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
-		return x.reject(e, "mg_limited")
+		return x.c.Reject(e, "mg_limited")
 	}
-	return x.pass(ctx, p, r.Rewrite(x.record.Path), h, query, r.Headers, end)
+	return x.pass(ctx, p, r.Rewrite(x.c.Record.Path), h, query, r.Headers, end)
 }
 
 // pass sends a request unchanged to a provider, under a path relative to the provider's endpoint. Named are headers
 // that go on although they change what the provider's server does.
 func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string,
 	named []string, end bool) Reply {
-	if routing.HasParentSegment(x.record.Path) {
-		return x.reject(routing.ParentSegmentError(), "mg_bad_path")
+	if routing.HasParentSegment(x.c.Record.Path) {
+		return x.c.Reject(routing.ParentSegmentError(), "mg_bad_path")
 	}
 	if query != "" {
 		path += "?" + query
 	}
-	next := &passing{provider: p, method: x.record.Method, request: provider.Request{Path: path, Header: http.Header{}}}
+	next := &passing{provider: p, method: x.c.Record.Method, request: provider.Request{Path: path, Header: http.Header{}}}
 	if t := h.Get("content-type"); t != "" {
 		next.request.Header.Set("Content-Type", t)
 	}
@@ -194,21 +194,21 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 			next.remove = append(next.remove, h[i].Name)
 		}
 	}
-	x.record.ID = x.env.NewID()
+	x.c.Record.ID = x.c.Env.NewID()
 	next.media, next.packed = mediaType(h.Get("content-type")), h.Get("content-encoding") != ""
 	size, err := strconv.Atoi(h.Get("content-length"))
 	// the reservation follows from its length
 	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.willMeter(p)) {
 		if e := x.holdAnnounced(h); e != nil {
-			return x.reject(e, "mg_no_room")
+			return x.c.Reject(e, "mg_no_room")
 		}
 		x.state, x.pending = awaitBody, next
-		return x.begun(Reply{ResponseBody: None})
+		return x.c.Begun(Reply{ResponseBody: None})
 	}
 	reply := x.send(ctx, next)
 	if reply.Immediate == nil {
 		reply.PassRequest, reply.ResponseBody = true, None
-		reply = x.begun(reply)
+		reply = x.c.Begun(reply)
 		x.unread = true
 	}
 	return reply
@@ -223,22 +223,22 @@ func (x *Exchange) passSigned(ctx context.Context, body []byte) Reply {
 
 // send sends a passed request. It reserves the expected usage, estimated without reading the body.
 func (x *Exchange) send(ctx context.Context, next *passing) Reply {
-	attempt, err := next.provider.Attempt(next.method, &next.request, x.record.Start)
+	attempt, err := next.provider.Attempt(next.method, &next.request, x.c.Record.Start)
 	if err != nil {
-		return x.reject(pipeline.ClientError(err), "mg_no_plan")
+		return x.c.Reject(pipeline.ClientError(err), "mg_no_plan")
 	}
 	target := routing.Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path),
-		Cluster: next.provider.Cluster(1, x.hasPlaces)}
-	x.active = routing.NewPassed(x.record.ID, target, x)
+		Cluster: next.provider.Cluster(1, x.c.HasPlaces)}
+	x.c.Active = routing.NewPassed(x.c.Record.ID, target, &x.c)
 	x.state, x.pending = awaitResponse, nil
-	x.active.SetTrace(target, &attempt)
-	reply := Reply{Set: attempt.Header, Plan: x.active}
-	if x.key != nil {
-		if !x.active.Acquire(&x.env.gates) { // it cannot wait: its body is on its way
-			return x.reject(overloaded(), "mg_overloaded")
+	x.c.Active.SetTrace(target, &attempt)
+	reply := Reply{Set: attempt.Header, Plan: x.c.Active}
+	if x.c.Key != nil {
+		if !x.c.Active.Acquire(&x.c.Env.Gates) { // it cannot wait: its body is on its way
+			return x.c.Reject(overloaded(), "mg_overloaded")
 		}
 		if e := x.reserve(ctx, next.demand()); e != nil {
-			return x.reject(e, "mg_limited")
+			return x.c.Reject(e, "mg_limited")
 		}
 		reply = x.sendOut(reply)
 	}
@@ -253,7 +253,7 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 // passRouted passes the answer to a request of a Route, with any status.
 func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	var reply Reply
-	if !x.internal { // the job service reads the provider's own answer
+	if !x.c.Internal { // the job service reads the provider's own answer
 		reply = x.clientHeaders(h)
 	}
 	if x.meters() && x.charging.begun && !end {
@@ -265,12 +265,12 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	x.passUnseen(&reply)
 	switch {
 	case isClientError(status):
-		x.record.Outcome = metering.OutcomeRejected
+		x.c.Record.Outcome = metering.OutcomeRejected
 	case status >= 400:
-		x.record.Outcome = metering.OutcomeFailed
+		x.c.Record.Outcome = metering.OutcomeFailed
 	}
 	if end {
-		x.finish()
+		x.c.Finish()
 	}
 	if isError(status) {
 		return x.scrubRoute(h, status, reply)
@@ -284,7 +284,7 @@ func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 	case h.Get("content-encoding") != "":
 		return false
 	case media == "text/event-stream":
-		x.watch, x.record.Stream = &metering.SilentWatch{}, true
+		x.watch, x.c.Record.Stream = &metering.SilentWatch{}, true
 	case media == contentTypeJSON:
 		x.watch = &metering.DocumentWatch{}
 	default:
@@ -297,8 +297,8 @@ func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 
 // clientHeaders removes headers that are for the gateway from an answer to a client.
 func (x *Exchange) clientHeaders(h Headers) Reply {
-	reply := Reply{Set: append(Headers{{Name: headerProvider, Value: x.record.Provider},
-		{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.limitHeaders...)}
+	reply := Reply{Set: append(Headers{{Name: headerProvider, Value: x.c.Record.Provider},
+		{Name: "x-request-id", Value: x.c.Record.RequestID}}, x.c.LimitHeaders...)}
 	if id := upstreamID(h); id != "" {
 		reply.Set = append(reply.Set, Header{Name: headerUpstream, Value: id})
 	}

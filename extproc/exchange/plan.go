@@ -10,19 +10,19 @@ import (
 // place, plan takes it and returns true. An error is an *openai.Error.
 func (x *Exchange) plan(ctx context.Context) (a routing.Attempt, free bool, err error) {
 	r := &x.request
-	x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
+	x.c.Record.Model, x.c.Record.Label = r.Model, x.c.Config.Label(r.Model)
 	j := x.judgeOf()
-	o := &routing.PlanRequest{ID: x.record.ID, Model: r.Model, Request: r.Encoder,
-		ByPlace: x.hasPlaces, Session: x.operation == realtime, Guarded: x.guarded.looksAtAnswer(),
-		Now: x.env.Now, Random: x.env.Random, Gates: &x.env.gates, Cooldown: &x.env.Cooldown, Trace: x}
+	o := &routing.PlanRequest{ID: x.c.Record.ID, Model: r.Model, Request: r.Encoder,
+		ByPlace: x.c.HasPlaces, Session: x.c.Operation == realtime, Guarded: x.guarded.looksAtAnswer(),
+		Now: x.c.Env.Now, Random: x.c.Env.Random, Gates: &x.c.Env.Gates, Cooldown: &x.c.Env.Cooldown, Trace: &x.c}
 	if j != nil {
 		o.Judge = j
 	}
-	if x.active, a, free, err = x.config.Plan(ctx, o); j != nil {
+	if x.c.Active, a, free, err = x.c.Config.Plan(ctx, o); j != nil {
 		j.planned = true
 	}
 	if err == nil { // also if a rule has refused it for another target
-		x.record.RefusedBy = ""
+		x.c.Record.RefusedBy = ""
 	}
 	return a, free, err
 }

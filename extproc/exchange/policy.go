@@ -12,12 +12,12 @@ import (
 // decide has policies decide on a request, and choose its model. It returns the error of a request that a policy
 // refuses.
 func (x *Exchange) decide() *openai.Error {
-	if len(x.config.Policies) == 0 {
+	if len(x.c.Config.Policies) == 0 {
 		return nil
 	}
-	d := x.config.Policies.Decide(x.factsOf())
+	d := x.c.Config.Policies.Decide(x.factsOf())
 	for _, name := range d.Observed {
-		x.found(guard.Finding{Rule: "policy " + name, Mode: guard.ModeObserve, Side: guard.SideRequest}, 1)
+		x.c.Found(guard.Finding{Rule: "policy " + name, Mode: guard.ModeObserve, Side: guard.SideRequest}, 1)
 	}
 	switch {
 	case d.Denied != "":
@@ -36,8 +36,8 @@ func (x *Exchange) factsOf() *policy.Facts {
 		x.facts.Model = r.Model
 		return x.facts
 	}
-	x.facts = &policy.Facts{Subject: x.record.Subject, Model: r.Model, Operation: x.record.Operation, Stream: r.Stream,
-		Tools: []string{}, Now: x.record.Start}
+	x.facts = &policy.Facts{Subject: x.c.Record.Subject, Model: r.Model, Operation: x.c.Record.Operation,
+		Stream: r.Stream, Tools: []string{}, Now: x.c.Record.Start}
 	if r.Body != nil {
 		x.facts.Read(&r.Request, r.Size, x.offersOf())
 	}
@@ -52,7 +52,7 @@ func (x *Exchange) rulesFor(set *access.Rules) *access.Rules { return set.For(x.
 
 // refuses notes the rule that refuses a request to a model.
 func (x *Exchange) refuses(by, model string) {
-	x.record.Model, x.record.Label, x.record.RefusedBy = model, x.config.Label(model), by
+	x.c.Record.Model, x.c.Record.Label, x.c.Record.RefusedBy = model, x.c.Config.Label(model), by
 }
 
 // deny returns the error of a request that a rule of a policy refuses.
@@ -69,14 +69,14 @@ func (x *Exchange) choose(d *policy.Decision) *openai.Error {
 	if asked == "" {
 		return x.deny(asked, d.Chosen, rule+" of this request, and cannot do so for this path.")
 	}
-	model, err := x.config.Resolve(x.key, d.Model)
+	model, err := x.c.Config.Resolve(x.c.Key, d.Model)
 	switch {
-	case err != nil && x.config.Withholder(x.key, d.Model) != "":
+	case err != nil && x.c.Config.Withholder(x.c.Key, d.Model) != "":
 		return x.deny(asked, d.Chosen, rule+" '"+d.Model+"', which this key may not use.")
 	case err != nil:
 		return x.deny(asked, d.Chosen, rule+" '"+d.Model+"', which does not exist or is not unique.")
 	case model != asked:
-		x.record.Policy = d.Chosen + " instead of " + asked
+		x.c.Record.Policy = d.Chosen + " instead of " + asked
 	}
 	x.request.Model = model
 	return nil
@@ -85,16 +85,8 @@ func (x *Exchange) choose(d *policy.Decision) *openai.Error {
 // Chosen returns which rule of a policy has chosen the model, instead of which one, and the model. Both are empty if
 // none has.
 func (x *Exchange) Chosen() (policy, model string) {
-	if x.record.Policy == "" {
+	if x.c.Record.Policy == "" {
 		return "", ""
 	}
-	return x.record.Policy, x.record.Model
-}
-
-// found notes findings in the record.
-func (x *Exchange) found(f guard.Finding, n int) {
-	if x.record.Guards == nil {
-		x.record.Guards = guard.Findings{}
-	}
-	x.record.Guards[f] += n
+	return x.c.Record.Policy, x.c.Record.Model
 }

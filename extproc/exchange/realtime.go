@@ -84,16 +84,16 @@ func keyOfProtocols(h Headers) string {
 
 // openSession handles the handshake of a session, which has no body.
 func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end bool) Reply {
-	x.operation, x.record.Operation, x.record.Stream = realtime, realtime.Name, true
+	x.c.Operation, x.c.Record.Operation, x.c.Record.Stream = realtime, realtime.Name, true
 	switch {
-	case x.record.Method != http.MethodGet:
-		return x.reject(wrongMethod(x.record.Method, x.record.Path, http.MethodGet), "mg_method")
+	case x.c.Record.Method != http.MethodGet:
+		return x.c.Reject(wrongMethod(x.c.Record.Method, x.c.Record.Path, http.MethodGet), "mg_method")
 	case end || !isWebSocket(h):
-		return x.reject(openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade")
+		return x.c.Reject(openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade")
 	}
-	x.record.ID = x.env.NewID()
+	x.c.Record.ID = x.c.Env.NewID()
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
-		return x.reject(e, "mg_limited")
+		return x.c.Reject(e, "mg_limited")
 	}
 	if e := x.unguarded(); e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
@@ -102,10 +102,10 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 	if e != nil {
 		return x.rejectBody(ctx, e, "mg_bad_request")
 	}
-	model, err := x.config.Resolve(x.key, asked)
+	model, err := x.c.Config.Resolve(x.c.Key, asked)
 	if err != nil {
-		if x.record.RefusedBy = x.config.Withholder(x.key, asked); x.record.RefusedBy != "" { // there is such a model
-			x.record.Model, x.record.Label = asked, x.config.Label(asked)
+		if x.c.Record.RefusedBy = x.c.Config.Withholder(x.c.Key, asked); x.c.Record.RefusedBy != "" { // it exists
+			x.c.Record.Model, x.c.Record.Label = asked, x.c.Config.Label(asked)
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
@@ -118,11 +118,11 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
 	if !free { // a client that waits for its handshake has nothing to say so with
-		return x.reject(overloaded(), "mg_overloaded")
+		return x.c.Reject(overloaded(), "mg_overloaded")
 	}
 	// A token each way is refused if a limit is used up. What the session uses is counted as its responses report it.
 	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}); e != nil {
-		return x.reject(e, "mg_limited")
+		return x.c.Reject(e, "mg_limited")
 	}
 	x.charging.demand.Input = 0 // nothing is charged for it
 	x.session = newLive(x, h)
@@ -133,7 +133,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 // handshake returns the reply that lets a handshake go to the providers. Their upstream filter sets the path and the
 // credential.
 func (x *Exchange) handshake(h Headers) Reply {
-	reply := x.begun(Reply{Plan: x.active, PassRequest: true, ResponseBody: Duplex, Remove: x.removed[:0]})
+	reply := x.c.Begun(Reply{Plan: x.c.Active, PassRequest: true, ResponseBody: Duplex, Remove: x.removed[:0]})
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !headers.ToProvider(name) && !forwardedToSession[name] {
 			reply.Remove = append(reply.Remove, name)
@@ -184,13 +184,13 @@ func (session) Encode(v *provider.Provider, t provider.Target) (provider.Request
 
 // newLive returns the state of a session that is to be opened.
 func newLive(x *Exchange, h Headers) *live {
-	s := &live{from: h.Get(envoy.HeaderAddress), key: secret.New(x.authorization(h)), since: x.record.Start}
+	s := &live{from: h.Get(envoy.HeaderAddress), key: secret.New(x.authorization(h)), since: x.c.Record.Start}
 	for _, p := range protocols(h) {
 		if p == protocol || p == protocolBeta { // the others have the key, or select an account
 			s.offered = append(s.offered, p)
 		}
 	}
-	if set := x.charging.rules; x.env.Limits != nil && set != nil && set.Metered {
+	if set := x.charging.rules; x.c.Env.Limits != nil && set != nil && set.Metered {
 		s.rules = set.Only(metered...)
 	}
 	return s

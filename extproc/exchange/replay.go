@@ -24,14 +24,14 @@ type replay struct {
 
 // replay begins the answer with a kept stream, of which so many events are sent a second.
 func (x *Exchange) replay(set Headers, stream []byte, pace int) Reply {
-	r := &replay{set: x.appendID(append(set, x.charging.limitHeaders...)), rest: stream, many: 1,
+	r := &replay{set: x.c.AppendID(append(set, x.c.LimitHeaders...)), rest: stream, many: 1,
 		every: time.Second / time.Duration(pace)}
 	for r.every < tick {
 		r.many, r.every = 2*r.many, 2*r.every
 	}
 	x.cached.replay, x.state = r, inReplay
-	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindReplayed}
-	return Reply{Plan: x.active}
+	x.c.Active = &routing.Plan{ID: x.c.Record.ID, Kind: envoy.KindReplayed}
+	return Reply{Plan: x.c.Active}
 }
 
 // replayHeaders replaces the headers of Envoy's answer.
@@ -57,15 +57,15 @@ func (x *Exchange) replayPiece() Reply {
 		}
 		n += end + 2
 	}
-	if x.record.FirstByte.IsZero() {
-		x.record.FirstByte = x.env.Now()
+	if x.c.Record.FirstByte.IsZero() {
+		x.c.Record.FirstByte = x.c.Env.Now()
 	}
 	reply := Reply{Piece: true, Body: r.rest[:n], End: n == len(r.rest), Patience: r.every}
 	r.rest = r.rest[n:]
-	x.sent(reply.Body)
+	x.c.Sent(reply.Body)
 	if reply.End {
-		reply.Patience, x.record.Outcome = 0, metering.OutcomeFinished
-		x.finish()
+		reply.Patience, x.c.Record.Outcome = 0, metering.OutcomeFinished
+		x.c.Finish()
 		x.note()
 	}
 	return reply

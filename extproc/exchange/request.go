@@ -24,29 +24,29 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	path, query, _ := strings.Cut(h.Get(":path"), "?")
 	op := dialects.Find(path, query)
 	if op != nil {
-		x.dialect = op.Dialect
+		x.c.Dialect = op.Dialect
 	} else if isModels(path) {
-		x.dialect = dialects.Of(path, h.Get)
+		x.c.Dialect = dialects.Of(path, h.Get)
 	}
 	method := h.Get(":method")
-	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
-	x.beginSpan(h)
-	if x.config == nil {
-		return x.reject(notReady(), "mg_not_ready")
+	x.c.Record.Method, x.c.Record.Path, x.c.Record.RequestID = method, path, h.Get("x-request-id")
+	x.c.BeginSpan(h)
+	if x.c.Config == nil {
+		return x.c.Reject(notReady(), "mg_not_ready")
 	}
 	if e := x.checkMemory(); e != nil {
-		return x.reject(e, "mg_no_memory")
+		return x.c.Reject(e, "mg_no_memory")
 	}
-	if x.internal {
-		x.record.Charge = h.Get(envoy.HeaderCharge)
+	if x.c.Internal {
+		x.c.Record.Charge = h.Get(envoy.HeaderCharge)
 		if name := h.Get(envoy.HeaderProvider); name != "" {
 			return x.passInternal(ctx, name, h, query, end)
 		}
 	}
-	route := x.config.Routes.Find(path)
+	route := x.c.Config.Routes.Find(path)
 	routed := route != nil && !strings.HasPrefix(path, "/v1/")
 	if routed { // what has the path of another API is passed as an operator wants it
-		op, x.dialect = nil, dialects.Default
+		op, x.c.Dialect = nil, dialects.Default
 	}
 	if route == nil && op == nil && !strings.HasPrefix(path, "/v1/") && !isModels(path) {
 		_ = x.admit(h, path) // a client with a valid key is not a stranger
@@ -59,18 +59,18 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	if e := x.admit(h, endpoint); e != nil {
 		return x.refuse(h, e, "mg_unauthorized")
 	}
-	if name := x.jobsOperation(method, path); name != "" && !x.internal {
-		x.record.Operation = name
+	if name := x.jobsOperation(method, path); name != "" && !x.c.Internal {
+		x.c.Record.Operation = name
 		return x.passToJobs(ctx, h)
 	}
-	if op == nil && !x.internal && opensSession(path, h, route != nil) {
+	if op == nil && !x.c.Internal && opensSession(path, h, route != nil) {
 		return x.openSession(ctx, h, query, end)
 	}
 	if op != nil {
 		return x.awaitRequest(ctx, op, h, end)
 	}
 	if routed || route != nil && !isReport(path) && !isModels(path) {
-		x.record.Operation = "route"
+		x.c.Record.Operation = "route"
 		return x.passRequest(ctx, route, h, query, end)
 	}
 	return x.lookUp(ctx, method, path, query)
@@ -97,66 +97,67 @@ func modelAsked(path string) (id string, ok bool) {
 func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply {
 	switch {
 	case isReport(path):
-		x.record.Operation = "reports"
+		x.c.Record.Operation = "reports"
 		if !isRead(method) {
-			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
+			return x.c.Reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 		}
 		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
 	case isModels(path):
-		x.record.Operation = "models"
+		x.c.Record.Operation = "models"
 		id, _ := modelAsked(path)
 		switch {
 		case isRead(method):
 			return x.models(id)
-		case x.dialect == gemini.Dialect: // such as a method of a model that there is not
-			return x.reject(notServed(method, path), "mg_unknown_url")
+		case x.c.Dialect == gemini.Dialect: // such as a method of a model that there is not
+			return x.c.Reject(notServed(method, path), "mg_unknown_url")
 		case id != "":
-			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
+			return x.c.Reject(wrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
 		}
-		return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
+		return x.c.Reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 	}
-	return x.reject(notServed(method, path), "mg_unknown_url")
+	return x.c.Reject(notServed(method, path), "mg_unknown_url")
 }
 
 // awaitRequest waits for the body of a request, and removes headers that the provider must not get.
 func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h Headers, end bool) Reply {
-	x.operation, x.record.Operation = op, op.Name
-	if method := x.record.Method; method != http.MethodPost {
-		return x.reject(wrongMethod(method, x.record.Path, http.MethodPost), "mg_method")
+	x.c.Operation, x.c.Record.Operation = op, op.Name
+	if method := x.c.Record.Method; method != http.MethodPost {
+		return x.c.Reject(wrongMethod(method, x.c.Record.Path, http.MethodPost), "mg_method")
 	}
-	x.head = inbound.Head{Path: x.record.Path, ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta"),
-		Carrier: x.config.Directory.Carriers.For(x.key.Organization, x.key.Name)}
-	media := mediaType(x.head.ContentType)
+	x.c.Head = inbound.Head{Path: x.c.Record.Path, ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta"),
+		Carrier: x.c.Config.Directory.Carriers.For(x.c.Key.Organization, x.c.Key.Name)}
+	media := mediaType(x.c.Head.ContentType)
 	if media != "" && media != contentTypeJSON && (!op.AcceptsForms || media != contentTypeForm) {
 		accepted := []string{contentTypeJSON}
 		if op.AcceptsForms {
 			accepted = append(accepted, contentTypeForm)
 		}
-		return x.reject(openai.UnsupportedContentType(telemetry.Clip(x.head.ContentType), accepted...), "mg_content_type")
+		return x.c.Reject(openai.UnsupportedContentType(telemetry.Clip(x.c.Head.ContentType), accepted...),
+			"mg_content_type")
 	}
 	switch e := h.Get("content-encoding"); strings.ToLower(e) {
 	case "", "identity":
 	case "gzip":
 		x.gzip = true
 	default:
-		return x.reject(openai.UnsupportedContentEncoding(telemetry.Clip(e), "as it is, or with gzip"),
+		return x.c.Reject(openai.UnsupportedContentEncoding(telemetry.Clip(e), "as it is, or with gzip"),
 			"mg_content_encoding")
 	}
 	if end {
-		return x.reject(openai.NoBody(" with "+op.Required), "mg_no_body")
+		return x.c.Reject(openai.NoBody(" with "+op.Required), "mg_no_body")
 	}
-	x.record.ID = x.env.NewID()
+	x.c.Record.ID = x.c.Env.NewID()
 	if e := x.enter(ctx, x.preBodyRules()); e != nil {
-		return x.reject(e, "mg_limited")
+		return x.c.Reject(e, "mg_limited")
 	}
 	if e := x.holdAnnounced(h); e != nil {
-		return x.reject(e, "mg_no_room")
+		return x.c.Reject(e, "mg_no_room")
 	}
 	x.charging.wantsCost = h.Get(headerTellCost) == "true"
-	if len(x.config.Caches) > 0 {
+	if len(x.c.Config.Caches) > 0 {
 		x.cached = &cached{wants: parseCacheControl(h.Get("cache-control"))}
 	}
-	reply := x.begun(Reply{ResponseBody: Streamed})
+	reply := x.c.Begun(Reply{ResponseBody: Streamed})
 	if op.Streams {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}
@@ -174,7 +175,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 // ends with the exchange.
 func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if e := x.hold(int64(len(body))); e != nil {
-		return x.reject(e, "mg_no_room")
+		return x.c.Reject(e, "mg_no_room")
 	}
 	if x.pending != nil {
 		return x.passSigned(ctx, body)
@@ -186,21 +187,21 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		body = plain
 	}
-	parsed, err := x.operation.Parse(x.head, body)
+	parsed, err := x.c.Operation.Parse(x.c.Head, body)
 	if err != nil {
-		return x.rejectBody(ctx, dialects.Misdirected(x.operation, body, pipeline.ClientError(err)), "mg_bad_request")
+		return x.rejectBody(ctx, dialects.Misdirected(x.c.Operation, body, pipeline.ClientError(err)), "mg_bad_request")
 	}
 	x.request = request.Request{Request: parsed, Body: body, Given: parsed.Sent, Size: len(body)}
 	r := &x.request
 	if s := x.stateOf(); s != inbound.Stateless {
 		return x.passStateful(ctx, s)
 	}
-	x.wantsStream, x.includeUsage, x.echo = r.Stream, r.IncludeUsage, r.Echo
-	x.record.Stream = r.Stream
+	x.c.WantsStream, x.c.IncludeUsage, x.c.Echo = r.Stream, r.IncludeUsage, r.Echo
+	x.c.Record.Stream = r.Stream
 	asked := r.Model
-	if r.Model, err = x.config.Resolve(x.key, asked); err != nil {
-		if x.record.RefusedBy = x.config.Withholder(x.key, asked); x.record.RefusedBy != "" { // there is such a model
-			x.record.Model, x.record.Label = asked, x.config.Label(asked)
+	if r.Model, err = x.c.Config.Resolve(x.c.Key, asked); err != nil {
+		if x.c.Record.RefusedBy = x.c.Config.Withholder(x.c.Key, asked); x.c.Record.RefusedBy != "" { // it exists
+			x.c.Record.Model, x.c.Record.Label = asked, x.c.Config.Label(asked)
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
@@ -223,7 +224,7 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 		return x.countHere(ctx, here)
 	}
 	if err != nil {
-		return x.rejectBody(ctx, dialects.Misdirected(x.operation, x.request.Body, pipeline.ClientError(err)), "mg_no_plan")
+		return x.rejectBody(ctx, dialects.Misdirected(x.c.Operation, x.request.Body, pipeline.ClientError(err)), "mg_no_plan")
 	}
 	d := x.demand()
 	e := x.reserve(ctx, d)
@@ -231,13 +232,13 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 		x.keepRequest()
 	}
 	if e != nil {
-		return x.reject(e, "mg_limited")
+		return x.c.Reject(e, "mg_limited")
 	}
 	if e, details := x.unmetered(d); e != nil {
 		return x.rejectBody(ctx, e, details)
 	}
 	x.charging.text.Request(first.Body)
-	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}
+	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.c.Active}
 	if !free {
 		x.state, x.queued = awaitTurn, reply
 		return Reply{Queue: true}
@@ -257,8 +258,8 @@ func (x *Exchange) unmetered(d metering.Demand) (*openai.Error, string) {
 
 // demand returns what a request may use.
 func (x *Exchange) demand() metering.Demand {
-	d := metering.DemandOf(x.operation, &x.request.Request, x.request.Body, x.offers.priced())
-	if x.operation.Free {
+	d := metering.DemandOf(x.c.Operation, &x.request.Request, x.request.Body, x.offers.priced())
+	if x.c.Operation.Free {
 		return metering.Demand{User: d.User, Answers: 1}
 	}
 	return d

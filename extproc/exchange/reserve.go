@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
@@ -16,7 +17,7 @@ import (
 
 // charging is the expected and the actual usage of an exchange. The zero value is for an exchange without limits.
 type charging struct {
-	in           *derived
+	in           *call.Derived
 	demand       metering.Demand
 	rules        *access.Rules
 	held         limit.Reservation // nil: no rule applies
@@ -40,12 +41,12 @@ type charging struct {
 
 // reserve reserves the expected usage of a request, or returns the refusal.
 func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error {
-	c, targets := &x.charging, x.active.Targets
-	d.User = cmp.Or(x.record.User, d.User) // a verified one goes before what the request says
-	c.demand, c.in = d, x.env.derived(x.config)
-	x.record.User = d.User
-	c.rules = x.rulesFor(c.in.rules.Rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName()))
-	if len(c.rules.Rules) == 0 || x.env.Limits == nil {
+	c, targets := &x.charging, x.c.Active.Targets
+	d.User = cmp.Or(x.c.Record.User, d.User) // a verified one goes before what the request says
+	c.demand, c.in = d, x.c.Derived()
+	x.c.Record.User = d.User
+	c.rules = x.rulesFor(c.in.Rules.Rules(x.c.Key, d.User, x.c.Record.Model, targets[0].Provider.Config.GetName()))
+	if len(c.rules.Rules) == 0 || x.c.Env.Limits == nil {
 		return nil
 	}
 	wanted := amounts(&d, c.in, c.rules, targets)
@@ -56,20 +57,20 @@ func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error
 		wanted[limit.OutputTokens] = 0
 		decided, err = x.take(ctx, wanted)
 	}
-	x.record.Rules, x.record.Reserved = c.rules.Names, wanted
+	x.c.Record.Rules, x.c.Record.Reserved = c.rules.Names, wanted
 	return x.refusal(wanted, decided, err)
 }
 
 // take reserves amounts under the rules of the exchange until it ends.
 func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decision, error) {
 	c := &x.charging
-	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: x.record.ID, Rules: c.rules.Rules, Amounts: wanted})
+	decided, err := x.c.Env.Limits.Reserve(ctx, limit.Demand{ID: x.c.Record.ID, Rules: c.rules.Rules, Amounts: wanted})
 	x.leaveRequests()
 	if err != nil {
 		return decided, err
 	}
 	if c.entered != nil {
-		x.env.door.Learn(c.entered, c.rules, wanted, decided, x.env.Now())
+		x.c.Env.Door.Learn(c.entered, c.rules, wanted, decided, x.c.Env.Now())
 	}
 	c.held = decided.Reservation
 	x.tellLimits(c.rules, decided)
@@ -79,13 +80,13 @@ func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decisi
 // tellLimits sets the headers that report limits to the client.
 func (x *Exchange) tellLimits(set *access.Rules, decided limit.Decision) {
 	told := set.Headers(decided)
-	if form := x.dialect.LimitHeader; form != nil {
-		now := x.env.Now()
+	if form := x.c.Dialect.LimitHeader; form != nil {
+		now := x.c.Env.Now()
 		for i := range told {
 			told[i].Name, told[i].Value = form(told[i].Name, told[i].Value, now)
 		}
 	}
-	x.charging.limitHeaders = told
+	x.c.LimitHeaders = told
 }
 
 // refusal returns the error of a decision for the client, or nil if the request was admitted.
@@ -93,26 +94,13 @@ func (x *Exchange) refusal(wanted limit.Amounts, decided limit.Decision, err err
 	switch {
 	case err != nil:
 		return openai.CodeLimitsUnavailable.New("The gateway cannot check the limits of your key at the moment. Please retry.").After(time.Second)
-	case decided.Degraded && x.env.Observer != nil:
-		x.env.Observer.Degraded()
+	case decided.Degraded && x.c.Env.Observer != nil:
+		x.c.Env.Observer.Degraded()
 	}
 	if decided.Refused >= 0 {
 		return x.refused(wanted, decided)
 	}
 	return nil
-}
-
-// An Observer receives events that are counted but not part of a record. It is safe for concurrent use.
-type Observer interface {
-	// Degraded means that the store of limits was not available, and that this process decided from its own counters.
-	Degraded()
-	// Refused means that a limit of a domain or a budget ("cost"), defined for a kind of scope, refused a request.
-	Refused(domain, scope string)
-	// Shed means that a request was refused, or an answer lost, because of "memory", of the "bytes" of all held bodies,
-	// or of the bytes of one key's bodies ("key_bytes").
-	Shed(why string)
-	// Chunks means that n chunks of a stream arrived together, gap after the previous ones.
-	Chunks(r *metering.Record, n int, gap time.Duration)
 }
 
 // refused returns the client's error for a request that a rule refuses.
@@ -122,12 +110,12 @@ func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error
 
 func (x *Exchange) refusedBy(set *access.Rules, wanted limit.Amounts, d limit.Decision) *openai.Error {
 	rule, of := &set.Rules[d.Refused], &set.Scopes[d.Refused]
-	if x.env.Observer != nil {
-		x.env.Observer.Refused(rule.Measure.String(), of.Kind)
+	if x.c.Env.Observer != nil {
+		x.c.Env.Observer.Refused(rule.Measure.String(), of.Kind)
 	}
-	r := access.Refusal{Rule: rule, Of: of, Model: x.record.Model, Organization: x.key.Organization,
-		Wanted: wanted[rule.Measure], Left: d.States[d.Refused].Remaining, Now: x.record.Start}
-	x.record.RefusedBy = r.By()
+	r := access.Refusal{Rule: rule, Of: of, Model: x.c.Record.Model, Organization: x.c.Key.Organization,
+		Wanted: wanted[rule.Measure], Left: d.States[d.Refused].Remaining, Now: x.c.Record.Start}
+	x.c.Record.RefusedBy = r.By()
 	if rule.Measure == limit.Cost {
 		return r.BudgetError(d.States[d.Refused].Reset, d.RetryAfter)
 	}
@@ -143,29 +131,29 @@ func (x *Exchange) settle() {
 	c := &x.charging
 	if !c.sent {
 		if c.held != nil {
-			x.record.Settled = limit.Amounts{limit.Requests: c.counted} // no provider has seen it: its tokens cost nothing
-			c.held.Settle(x.record.Settled)
+			x.c.Record.Settled = limit.Amounts{limit.Requests: c.counted} // no provider has seen it: its tokens cost nothing
+			c.held.Settle(x.c.Record.Settled)
 		}
 		return
 	}
 	x.count()
-	x.doubt(&x.record)
-	if x.operation == nil && x.record.Upstream == "" && x.meters() {
-		x.record.Upstream = x.active.Targets[0].Model
+	x.doubt(&x.c.Record)
+	if x.c.Operation == nil && x.c.Record.Upstream == "" && x.meters() {
+		x.c.Record.Upstream = x.c.Active.Targets[0].Model
 	}
-	x.record.SetCost(c.in.prices.Of(x.vendor(), x.record.Upstream), c.demand.Surcharges, c.tier, &c.tally)
+	x.c.Record.SetCost(c.in.Prices.Of(x.vendor(), x.c.Record.Upstream), c.demand.Surcharges, c.tier, &c.tally)
 	x.countTries()
-	if u := &x.record.Usage; c.held != nil {
-		x.record.Settled = limit.Amounts{
+	if u := &x.c.Record.Usage; c.held != nil {
+		x.c.Record.Settled = limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
-			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(x.record.Cost),
+			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(x.c.Record.Cost),
 		}
 		if s := x.session; s != nil {
 			for m := range s.owed {
-				x.record.Settled[m] += s.owed[m]
+				x.c.Record.Settled[m] += s.owed[m]
 			}
 		}
-		c.held.Settle(x.record.Settled)
+		c.held.Settle(x.c.Record.Settled)
 	}
 	x.note()
 }
@@ -173,8 +161,8 @@ func (x *Exchange) settle() {
 // doubt bounds the usage of a record by what the model can do.
 func (x *Exchange) doubt(r *metering.Record) {
 	var can *configv1.Capabilities
-	if x.operation != nil && x.operation.TextAnswer && x.config.Catalog != nil { // others take many inputs at once
-		can = x.config.Catalog.Facts(r.Vendor, r.Upstream).GetCapabilities()
+	if x.c.Operation != nil && x.c.Operation.TextAnswer && x.c.Config.Catalog != nil { // others take many inputs at once
+		can = x.c.Config.Catalog.Facts(r.Vendor, r.Upstream).GetCapabilities()
 	}
 	r.Doubtful = usage.Bound(&r.Usage, can, x.charging.demand.Answers)
 	r.Estimated = r.Estimated || r.Doubtful // the ledger tells it so
@@ -185,22 +173,22 @@ func (x *Exchange) vendor() string {
 	if x.provider != nil {
 		return x.provider.Vendor.Name
 	}
-	return x.active.Targets[0].Provider.Vendor.Name
+	return x.c.Active.Targets[0].Provider.Vendor.Name
 }
 
 // count estimates the usage that was not reported. Whatever was sent to a provider is charged, at least with its
 // prompt, and with as much of its answer as has come, however the exchange ends. The only exceptions are operations
 // that are free, and requests that the provider has refused or has never got.
 func (x *Exchange) count() {
-	c, r := &x.charging, &x.record
+	c, r := &x.charging, &x.c.Record
 	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
 	failed := r.Outcome == metering.OutcomeFailed || r.Outcome == metering.OutcomeRejected
 	switch {
-	case x.operation != nil && x.operation.Free:
+	case x.c.Operation != nil && x.c.Operation.Free:
 		r.Usage = openai.Usage{}
 		return
 	case failed && r.Usage.IsZero() && !x.hasContent(): // an error with status 200 is a refusal too
-	case !x.operation.IsCounted():
+	case !x.c.Operation.IsCounted():
 		x.countPassed()
 	case c.begun || c.unanswered || r.Outcome == metering.OutcomeCut && !c.refused:
 		r.Usage, r.Estimated = c.text.Usage(x.vendor(), r.Upstream, r.Usage, complete)
@@ -216,7 +204,7 @@ func (x *Exchange) count() {
 // that never reported usage, it counts the estimated prompt and the length of what has passed. For an answer that was
 // not shown or cannot be read, it counts the prompt only.
 func (x *Exchange) countPassed() {
-	r, route, told := &x.record, x.operation == nil, !x.record.Usage.IsZero()
+	r, route, told := &x.c.Record, x.c.Operation == nil, !x.c.Record.Usage.IsZero()
 	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||
 		r.Outcome == metering.OutcomeFailed || x.charging.unanswered
 	switch {
@@ -239,12 +227,12 @@ func (x *Exchange) countPassed() {
 
 // countDocument estimates the answer of a document that passes and was cut, as if all of it were text.
 func (x *Exchange) countDocument(complete bool) {
-	u := &x.record.Usage
-	if complete || x.watch == nil || x.record.Stream || !x.operation.TextAnswer || u.CompletionTokens > 0 {
+	u := &x.c.Record.Usage
+	if complete || x.watch == nil || x.c.Record.Stream || !x.c.Operation.TextAnswer || u.CompletionTokens > 0 {
 		return
 	}
 	u.CompletionTokens = tokens.Estimate(int(x.charging.received))
-	if most := mostOutput(x.charging.in, x.active.Targets); most > 0 {
+	if most := mostOutput(x.charging.in, x.c.Active.Targets); most > 0 {
 		u.CompletionTokens = min(u.CompletionTokens, most)
 	}
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
@@ -252,19 +240,19 @@ func (x *Exchange) countDocument(complete bool) {
 
 // countTries adds the prompts of the attempts before the last that a provider bills.
 func (x *Exchange) countTries() {
-	r := &x.record
-	if len(r.Tries) < 2 || x.operation != nil && x.operation.Free {
+	r := &x.c.Record
+	if len(r.Tries) < 2 || x.c.Operation != nil && x.c.Operation.Free {
 		return
 	}
 	prompt := r.Usage.PromptTokens
-	if prompt == 0 && x.operation.IsCounted() {
+	if prompt == 0 && x.c.Operation.IsCounted() {
 		u, _ := x.charging.text.Usage(x.vendor(), r.Upstream, openai.Usage{}, false)
 		prompt = u.PromptTokens
 	}
 	for i := range r.Tries[:len(r.Tries)-1] {
 		t := &r.Tries[i]
 		t.Prompt = cmp.Or(prompt, x.charging.demand.Input)
-		price := x.charging.in.prices.Of(x.active.Targets[i].Provider.Vendor.Name, t.Upstream)
+		price := x.charging.in.Prices.Of(x.c.Active.Targets[i].Provider.Vendor.Name, t.Upstream)
 		t.Cost, _ = price.Rates.Cost(usage.Used{Usage: openai.Usage{PromptTokens: t.Prompt}})
 	}
 	r.ChargeTries()
@@ -274,7 +262,7 @@ func (x *Exchange) countTries() {
 // text.
 func (x *Exchange) passedTokens() int64 {
 	const envelope = 10
-	if !x.record.Stream {
+	if !x.c.Record.Stream {
 		return 0
 	}
 	return tokens.Estimate(int(x.charging.received / envelope))

@@ -53,35 +53,35 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 		return Reply{ResponseBody: None} // Envoy's own answer to a request without a plan
 	}
 	status, _ := strconv.Atoi(h.Get(":status"))
-	x.record.Attempts, x.record.Provider = f.Attempts, envoy.ProviderOf(f.Cluster)
-	if p := x.config.Providers[x.record.Provider]; p != nil {
-		x.record.Vendor = p.Vendor.Name
+	x.c.Record.Attempts, x.c.Record.Provider = f.Attempts, envoy.ProviderOf(f.Cluster)
+	if p := x.c.Config.Providers[x.c.Record.Provider]; p != nil {
+		x.c.Record.Vendor = p.Vendor.Name
 	}
-	x.record.Status = status
-	if f.Attempts > 1 && x.active != nil {
+	x.c.Record.Status = status
+	if f.Attempts > 1 && x.c.Active != nil {
 		x.try() // Envoy has told of the attempts before
 	}
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		return x.passEnvoys(status, f.CodeDetails)
 	}
-	x.record.Answered = status
+	x.c.Record.Answered = status
 	x.charging.begun = status >= 200 && status <= 299
 	x.charging.refused = !x.charging.begun
 	x.room.Release() // of the request: no further attempt follows
-	switch x.active.Kind {
+	switch x.c.Active.Kind {
 	case envoy.KindPassed:
 		return x.passRouted(h, status, end)
 	case envoy.KindJobs:
 		return x.passJobs(status, end)
 	}
-	target, a, ok := x.active.Answer(min(f.Attempts, len(x.active.Targets)))
+	target, a, ok := x.c.Active.Answer(min(f.Attempts, len(x.c.Active.Targets)))
 	if !ok {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_unplanned_answer")
 	}
 	x.answer, x.provider = a, target.Provider
-	x.record.Upstream = target.Model
+	x.c.Record.Upstream = target.Model
 	x.charging.text.Retried(a.Body)
-	x.active.Release()
+	x.c.Active.Release()
 	x.duplex.size = announcedAnswer(h)
 	x.gatewayHeaders = x.providerHeaders(h)
 	if x.session != nil && status == statusUpgraded {
@@ -90,7 +90,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
 	}
-	x.env.Cooldown.Served(x.provider, x.record.Start)
+	x.c.Env.Cooldown.Served(x.provider, x.c.Record.Start)
 	if h.Get("content-encoding") != "" || end {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_bad_answer")
 	}
@@ -98,10 +98,10 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	switch {
 	case a.Reader == nil:
 		return x.passAnswer(h, reply)
-	case x.wantsStream:
+	case x.c.WantsStream:
 		return x.beginStream(h, reply)
 	}
-	x.open(x.operation.Document)
+	x.open(x.c.Operation.Document)
 	x.state, reply.ResponseBody = inUnary, Buffered
 	x.collects(contentTypeJSON)
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeJSON})
@@ -113,14 +113,14 @@ func (x *Exchange) passEnvoys(status int, details string) Reply {
 	if x.session != nil && details == notUpgraded {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
 	}
-	x.record.Outcome = metering.OutcomeGateway
-	x.charging.unanswered = metering.Reached(details, x.env.Now().Sub(x.record.SentAt))
-	if x.active != nil { // else the job service's
-		x.record.Error = envoysError(status, details)
+	x.c.Record.Outcome = metering.OutcomeGateway
+	x.charging.unanswered = metering.Reached(details, x.c.Env.Now().Sub(x.c.Record.SentAt))
+	if x.c.Active != nil { // else the job service's
+		x.c.Record.Error = envoysError(status, details)
 	}
-	x.finish()
+	x.c.Finish()
 	// Envoy does not have the id any more
-	return Reply{ResponseBody: None, Set: append(x.appendID(nil), x.charging.limitHeaders...)}
+	return Reply{ResponseBody: None, Set: append(x.c.AppendID(nil), x.c.LimitHeaders...)}
 }
 
 // envoysError is the error in an answer of Envoy itself about a provider, as the listener's local replies write it.
@@ -143,8 +143,8 @@ func envoysError(status int, details string) *openai.Error {
 
 // open prepares the pipeline that writes the answer.
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
-	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage,
-		Plain: x.dialect.Plain, Echo: x.echo, Carrier: x.head.Carrier}
+	asked := chat.Asked{Model: x.c.Record.Model, Created: x.c.Record.Start.Unix(), IncludeUsage: x.c.IncludeUsage,
+		Plain: x.c.Dialect.Plain, Echo: x.c.Echo, Carrier: x.c.Head.Carrier}
 	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text,
 		Guard: x.guardAnswer()})
 }
@@ -155,9 +155,9 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 		return x.failUpstream(pipeline.ErrNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
-	x.open(x.operation.Stream)
+	x.open(x.c.Operation.Stream)
 	reply.Remove = append(reply.Remove, "content-length")
-	media := cmp.Or(x.operation.StreamType, contentTypeSSE)
+	media := cmp.Or(x.c.Operation.StreamType, contentTypeSSE)
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: media},
 		Header{Name: "cache-control", Value: "no-cache"})
 	x.collects(media)
@@ -177,10 +177,10 @@ func (x *Exchange) answerHeaders(h Headers) Reply {
 
 // providerHeaders returns the headers that the gateway adds to a provider's answer.
 func (x *Exchange) providerHeaders(h Headers) Headers {
-	own := make(Headers, 0, 8+len(x.charging.limitHeaders)) // with room for headers that are added later
-	own = append(own, x.charging.limitHeaders...)
-	own = x.appendID(append(own, Header{Name: headerProvider, Value: x.record.Provider}))
-	r := &x.record
+	own := make(Headers, 0, 8+len(x.c.LimitHeaders)) // with room for headers that are added later
+	own = append(own, x.c.LimitHeaders...)
+	own = x.c.AppendID(append(own, Header{Name: headerProvider, Value: x.c.Record.Provider}))
+	r := &x.c.Record
 	if r.UpstreamID = upstreamID(h); r.UpstreamID != "" && x.guardAnswer() != nil &&
 		x.guarded.answer.Message(r.UpstreamID) != r.UpstreamID {
 		r.UpstreamID = ""
@@ -188,23 +188,14 @@ func (x *Exchange) providerHeaders(h Headers) Headers {
 	if r.UpstreamID != "" {
 		own = append(own, Header{Name: headerUpstream, Value: r.UpstreamID})
 	}
-	if x.record.Attempts > 1 {
-		own = append(own, Header{Name: headerAttempts, Value: strconv.Itoa(x.record.Attempts)})
+	if x.c.Record.Attempts > 1 {
+		own = append(own, Header{Name: headerAttempts, Value: strconv.Itoa(x.c.Record.Attempts)})
 	}
 	if r.Cache != nil {
 		own = append(own, Header{Name: headerCache, Value: string(r.Cache.Result)})
 	}
 	r.Dropped, r.Adjusted = joined(x.answer.Dropped), joined(x.answer.Adjusted)
 	return appendKnown(appendKnown(own, headerDropped, r.Dropped), headerAdjusted, r.Adjusted)
-}
-
-// appendID appends the headers with the id of the request.
-func (x *Exchange) appendID(h Headers) Headers {
-	h = append(h, Header{Name: "x-request-id", Value: x.record.RequestID})
-	if name := x.dialect.RequestIDHeader; name != "" {
-		h = append(h, Header{Name: name, Value: x.record.RequestID})
-	}
-	return h
 }
 
 // joined returns the value of a header with names.
@@ -261,41 +252,41 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 	for _, own := range x.gatewayHeaders {
 		h.Set(own.Name, own.Value)
 	}
-	return x.immediate(e.Status, h, x.errorBody(e), details)
+	return x.c.Immediate(e.Status, h, x.c.ErrorBody(e), details)
 }
 
 // fail ends the exchange with a failure of the provider, and returns the error for the client.
 func (x *Exchange) fail(err error) *openai.Error {
 	if a := x.guarded.answer; a != nil && a.Unjudged != "" {
-		x.guarded.away, x.record.RefusedBy = true, "guardrail "+a.Unjudged
+		x.guarded.away, x.c.Record.RefusedBy = true, "guardrail "+a.Unjudged
 	}
 	x.charging.billed = x.charging.begun && (x.guarded.away || x.guarded.hasBlocked() || !isRefusal(err))
 	e := x.exhausted(x.guardError(x.provider.Scrub(pipeline.ClientError(err))))
-	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
+	if x.charging.billed && !x.c.Internal && !errors.Is(err, provider.ErrTruncated) {
 		e = e.Final() // a retry would be billed again, with the same result
 	}
 	if x.provider != nil {
-		x.record.Cool = x.env.Cooldown.Refused(x.provider, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
+		x.c.Record.Cool = x.c.Env.Cooldown.Refused(x.provider, cmp.Or(x.status, e.Status), e.RetryAfter, x.c.Env.Now())
 	}
-	x.record.Outcome, x.record.Error = metering.OutcomeFailed, e
+	x.c.Record.Outcome, x.c.Record.Error = metering.OutcomeFailed, e
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
-		x.record.Outcome = metering.OutcomeTruncated
+		x.c.Record.Outcome = metering.OutcomeTruncated
 	case x.guarded.away, isClientError(e.Status):
-		x.record.Outcome = metering.OutcomeRejected
+		x.c.Record.Outcome = metering.OutcomeRejected
 	}
 	// the status of a stream that has begun was sent
 	if x.state != inPassed && (x.state != inStream || !x.pipe.HasOutput()) {
-		x.record.Status = e.Status
+		x.c.Record.Status = e.Status
 	}
-	x.finish()
+	x.c.Finish()
 	return e
 }
 
 // exhausted tells SDKs not to retry if the gateway has made every attempt that the model allows, because a retry would
 // repeat all of them. An error with a retry-after can be retried. The job service decides about retries itself.
 func (x *Exchange) exhausted(e *openai.Error) *openai.Error {
-	if x.internal || x.record.Attempts < 2 || x.record.Attempts < len(x.active.Targets) || e.RetryAfter > 0 ||
+	if x.c.Internal || x.c.Record.Attempts < 2 || x.c.Record.Attempts < len(x.c.Active.Targets) || e.RetryAfter > 0 ||
 		e.NoRetry || isClientError(e.Status) {
 		return e
 	}
@@ -322,13 +313,13 @@ func (x *Exchange) ResponseBody(ctx context.Context, piece []byte, end bool) Rep
 	if reply.ReplaceBody {
 		piece = reply.Body
 	}
-	x.sent(piece)
+	x.c.Sent(piece)
 	return reply
 }
 
 func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Reply {
-	if x.record.FirstByte.IsZero() {
-		x.record.FirstByte = x.env.Now()
+	if x.c.Record.FirstByte.IsZero() {
+		x.c.Record.FirstByte = x.c.Env.Now()
 	}
 	x.charging.received += int64(len(piece))
 	x.beginJudging(len(piece))
@@ -370,24 +361,24 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 		x.salvage(body)
 		return x.replaceByError(err)
 	}
-	x.record.Outcome = metering.OutcomeFinished
+	x.c.Record.Outcome = metering.OutcomeFinished
 	x.charging.text.Report(x.pipe.Usage())
-	x.finish()
+	x.c.Finish()
 	set := append(x.sized[:0], Header{Name: "content-length", Value: strconv.Itoa(len(out))})
-	if x.charging.wantsCost && x.record.Priced {
-		set = append(set, Header{Name: headerCost, Value: x.record.Cost.String()})
+	if x.charging.wantsCost && x.c.Record.Priced {
+		set = append(set, Header{Name: headerCost, Value: x.c.Record.Cost.String()})
 	}
 	return Reply{ReplaceBody: true, Body: out, Set: set}
 }
 
 func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Reply {
 	out, err := x.pipe.Piece(ctx, piece, end)
-	x.chunks(x.pipe.Chunks())
+	x.c.Chunks(x.pipe.Chunks())
 	x.charging.text.Report(x.pipe.Usage())
 	switch {
 	case x.pipe.HasEnded():
-		x.record.Outcome = metering.OutcomeFinished
-		x.finish()
+		x.c.Record.Outcome = metering.OutcomeFinished
+		x.c.Finish()
 	case hasLeft(err):
 		return Reply{ReplaceBody: true}
 	case err != nil && !x.pipe.HasOutput():
@@ -401,7 +392,7 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 // replaceByError replaces a complete body by an error.
 func (x *Exchange) replaceByError(err error) Reply {
 	e := x.fail(err)
-	body := x.errorBody(e)
+	body := x.c.ErrorBody(e)
 	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(e.Status)},
 		{Name: "content-length", Value: strconv.Itoa(len(body))}}}
 	for name, values := range e.Header() {

@@ -39,21 +39,15 @@ var errNoRoom = openai.CodeServerIsOverloaded.New("The gateway holds as many ans
 
 // checkMemory refuses a request if the process lacks memory.
 func (x *Exchange) checkMemory() *openai.Error {
-	if x.env.Shedding == nil || !x.env.Shedding() {
+	if x.c.Env.Shedding == nil || !x.c.Env.Shedding() {
 		return nil
 	}
-	x.shed(shedMemory)
+	x.c.Shed(shedMemory)
 	return overCapacity("The gateway has no memory left for another request at the moment. Please try again later.")
 }
 
 func overCapacity(message string) *openai.Error {
 	return openai.CodeServerIsOverloaded.New("%s", message).After(time.Second)
-}
-
-func (x *Exchange) shed(why string) {
-	if x.env.Observer != nil {
-		x.env.Observer.Shed(why)
-	}
 }
 
 // holdAnnounced takes room for a body of the announced length.
@@ -66,12 +60,12 @@ func (x *Exchange) holdAnnounced(h Headers) *openai.Error {
 
 // hold takes room for the request's body up to a total of bytes, or returns the refusal.
 func (x *Exchange) hold(bytes int64) *openai.Error {
-	switch err := x.room.Grow(x.env.Bytes, x.record.Key, copies*bytes); {
+	switch err := x.room.Grow(x.c.Env.Bytes, x.c.Record.Key, copies*bytes); {
 	case errors.Is(err, inflight.ErrKey):
-		x.shed(shedKey)
-		return openai.CodeRateLimitExceeded.New("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.Key).After(time.Second)
+		x.c.Shed(shedKey)
+		return openai.CodeRateLimitExceeded.New("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.c.Record.Key).After(time.Second)
 	case err != nil:
-		x.shed(shedTotal)
+		x.c.Shed(shedTotal)
 		return overCapacity("The gateway holds as many bytes of requests as it can at the moment. Please try again later.")
 	}
 	return nil
@@ -97,13 +91,13 @@ func (x *Exchange) Room(piece int) (wanting int64) {
 	case d.whole:
 		need = min(max(need+int64(len(d.body)), d.size), maxAnswer)
 	}
-	if need *= copies; need <= inflight.Small || x.env.Bytes == nil {
+	if need *= copies; need <= inflight.Small || x.c.Env.Bytes == nil {
 		return 0
 	}
 	if d.size == 0 { // few steps, because each may have to wait
 		need = (need + leastGrowth - 1) / leastGrowth * leastGrowth
 	}
-	if x.room.Grow(x.env.Bytes, x.record.Key, need) == nil {
+	if x.room.Grow(x.c.Env.Bytes, x.c.Record.Key, need) == nil {
 		return 0
 	}
 	return need
@@ -113,8 +107,8 @@ func (x *Exchange) Room(piece int) (wanting int64) {
 func (x *Exchange) AwaitRoom(ctx context.Context, need int64) {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
-	if x.room.Wait(ctx, x.env.Bytes, x.record.Key, need) != nil && ctx.Err() != nil {
-		x.shed(shedTotal)
+	if x.room.Wait(ctx, x.c.Env.Bytes, x.c.Record.Key, need) != nil && ctx.Err() != nil {
+		x.c.Shed(shedTotal)
 		x.noRoom = true
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // modelIn returns the model in a Route's path, if it has a price. Bedrock's answers do not name the model.
 func (x *Exchange) modelIn(vendor, path string) string {
-	if x.key == nil {
+	if x.c.Key == nil {
 		return ""
 	}
 	path, _, _ = strings.Cut(path, "?")
@@ -25,7 +25,7 @@ func (x *Exchange) modelIn(vendor, path string) string {
 		}
 		// Gemini's paths have a verb after the model
 		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} {
-			if name != "" && x.env.derived(x.config).prices.Of(vendor, name).Rates != nil {
+			if name != "" && x.c.Derived().Prices.Of(vendor, name).Rates != nil {
 				return name
 			}
 		}

@@ -164,7 +164,7 @@ func TestWhoMayUseARoute(t *testing.T) {
 	reply := x.RequestHeaders(context.Background(), h, true)
 	require.Equal(t, 502, reply.Immediate.Status)
 	require.NotContains(t, string(reply.Immediate.Body), "sk-secret")
-	require.Equal(t, []secret.Value{secret.New("credential")}, x.config.Providers["p"].Secrets())
+	require.Equal(t, []secret.Value{secret.New("credential")}, x.c.Config.Providers["p"].Secrets())
 }
 
 type secretError struct{}

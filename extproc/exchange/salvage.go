@@ -23,7 +23,7 @@ func (x *Exchange) hasContent() bool {
 	if x.watch != nil { // that it is announced, and its error, may have been sent
 		return c.billed || c.said
 	}
-	return c.billed || x.record.Sent > 0 || c.text.HasOutput()
+	return c.billed || x.c.Record.Sent > 0 || c.text.HasOutput()
 }
 
 // salvage reads the usage of an unusable complete answer, in any known dialect, or else its text.
@@ -31,7 +31,7 @@ func (x *Exchange) salvage(body []byte) {
 	w := metering.DocumentWatch{}
 	w.Feed(body)
 	x.pipe = pipeline.Pipeline{} // its events are incomplete
-	if x.record.Usage = w.Report().Used; x.record.Usage.CompletionTokens == 0 {
+	if x.c.Record.Usage = w.Report().Used; x.c.Record.Usage.CompletionTokens == 0 {
 		x.charging.text.Salvage(body)
 	}
 }

@@ -91,7 +91,7 @@ func (s *scrubber) has(text string) bool {
 // scrubRoute removes the credential from an error of a Route, because some vendors repeat it. It scrubs the headers
 // and the body, which passes in pieces and may have any length.
 func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
-	p := x.config.Providers[x.record.Provider]
+	p := x.c.Config.Providers[x.c.Record.Provider]
 	if p == nil || len(p.Secrets()) == 0 {
 		return reply
 	}
@@ -111,9 +111,9 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 	if h.Get("content-encoding") != "" && h.Get("content-encoding") != "identity" {
 		e := openai.CodeUpstreamErrorEncoded.New(
 			"The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)
-		x.record.Error = e
-		x.finish()
-		return x.immediate(status, e.Header(), x.errorBody(e), "mg_encoded_error")
+		x.c.Record.Error = e
+		x.c.Finish()
+		return x.c.Immediate(status, e.Header(), x.c.ErrorBody(e), "mg_encoded_error")
 	}
 	x.state, x.scrubber, reply.ResponseBody, reply.PassRequest = inScrubbed, s, Streamed, x.unread
 	reply.Log = false // its end is shown
@@ -125,7 +125,7 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 func (x *Exchange) scrubPiece(piece []byte, end bool) Reply {
 	out := x.scrubber.pass(piece, end)
 	if end {
-		x.finish()
+		x.c.Finish()
 	}
 	return Reply{ReplaceBody: true, Body: out}
 }

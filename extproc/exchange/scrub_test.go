@@ -55,10 +55,10 @@ func TestScrubbedBodiesDoNotDependOnTheCuts(t *testing.T) {
 func answered(t *testing.T, status string, h ...Header) (*Exchange, Reply) {
 	t.Helper()
 	x, request := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: x.config.Providers["p"].Config,
-		Credential: routeSecret}, x.config.Providers["p"].Vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: x.c.Config.Providers["p"].Config,
+		Credential: routeSecret}, x.c.Config.Providers["p"].Vendor)
 	require.NoError(t, err)
-	x.config.Providers["p"] = p
+	x.c.Config.Providers["p"] = p
 	request = append(request, Header{Name: "accept-encoding", Value: "gzip"})
 	reply := x.RequestHeaders(context.Background(), request, true)
 	require.Nil(t, reply.Immediate)

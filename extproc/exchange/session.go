@@ -52,9 +52,9 @@ func (x *Exchange) InSession() bool { return x.session != nil }
 
 // beginSession handles the answer of a provider that has upgraded the connection.
 func (x *Exchange) beginSession(h Headers) Reply {
-	x.env.Cooldown.Served(x.provider, x.record.Start)
+	x.c.Env.Cooldown.Served(x.provider, x.c.Record.Start)
 	x.state, x.charging.begun, x.charging.refused = inSession, true, false
-	x.session.since = x.env.Now()
+	x.session.since = x.c.Env.Now()
 	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0], Patience: sessionTick, Log: true}
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !forwardedFromSession[name] {
@@ -86,13 +86,13 @@ func (x *Exchange) sessionPiece(ctx context.Context, piece []byte, end bool) Rep
 	status, closed := s.watch.Closed()
 	switch {
 	case err != nil:
-		x.record.Error = pipeline.ClientError(provider.ErrNotAnAnswer)
+		x.c.Record.Error = pipeline.ClientError(provider.ErrNotAnAnswer)
 		return x.endSession(metering.OutcomeFailed, nil)
 	case closed:
 		x.providerCloses(status)
 	case end:
-		x.record.Outcome = metering.OutcomeTruncated
-		x.finish()
+		x.c.Record.Outcome = metering.OutcomeTruncated
+		x.c.Finish()
 	case s.ending != nil && s.watch.Boundary() >= 0:
 		return x.refuseSession(piece[:s.watch.Boundary()])
 	}
@@ -103,33 +103,33 @@ func (x *Exchange) sessionPiece(ctx context.Context, piece []byte, end bool) Rep
 func (x *Exchange) providerCloses(status uint16) {
 	switch status {
 	case websocket.StatusNormal, websocket.StatusGoingAway, websocket.StatusNone:
-		x.record.Outcome = metering.OutcomeFinished
+		x.c.Record.Outcome = metering.OutcomeFinished
 	default:
-		x.record.Outcome = metering.OutcomeFailed
+		x.c.Record.Outcome = metering.OutcomeFailed
 		if reported := x.session.watch.Failure(); reported != "" {
-			x.record.Error = x.provider.Scrub(x.provider.Vendor.DecodeError(http.StatusBadGateway, http.Header{},
+			x.c.Record.Error = x.provider.Scrub(x.provider.Vendor.DecodeError(http.StatusBadGateway, http.Header{},
 				[]byte(`{"error":`+reported+`}`)))
 		} else {
-			x.record.Error = pipeline.ClientError(provider.ErrTruncated)
+			x.c.Record.Error = pipeline.ClientError(provider.ErrTruncated)
 		}
 	}
-	x.finish()
+	x.c.Finish()
 }
 
 // refuseSession ends the session with a close frame after frames that are complete. The reason is the error's code.
 // Within a frame, the connection is closed without one.
 func (x *Exchange) refuseSession(frames []byte) Reply {
 	e, last := x.session.ending, []byte(nil)
-	if x.record.Error = e; frames != nil {
-		last = websocket.AppendClose(slices.Clone(frames), websocket.StatusPolicyViolation, cmp.Or(string(e.Code), e.Type))
+	if x.c.Record.Error = e; frames != nil {
+		last = websocket.AppendClose(slices.Clone(frames), websocket.StatusPolicyViolation, cmp.Or(e.Code, e.Type))
 	}
 	return x.endSession(metering.OutcomeRejected, last)
 }
 
 // endSession ends the exchange, and closes the connection after the last bytes.
 func (x *Exchange) endSession(o metering.Outcome, last []byte) Reply {
-	x.record.Outcome = o
-	x.finish()
+	x.c.Record.Outcome = o
+	x.c.Finish()
 	return Reply{ReplaceBody: true, Body: last, End: true}
 }
 
@@ -156,18 +156,18 @@ func (x *Exchange) tick() (Reply, bool) {
 
 // revoked checks the client's key against the current configuration.
 func (x *Exchange) revoked() *openai.Error {
-	if x.env.Current == nil {
+	if x.c.Env.Current == nil {
 		return nil
 	}
-	current := x.env.Current()
+	current := x.c.Env.Current()
 	if current == nil {
 		return nil
 	}
 	s := x.session
 	_, e := current.Directory.Admit(&access.Caller{Authorization: s.key.Reveal(), Address: s.from,
-		Path: envoy.PathRealtime}, x.env.Now())
+		Path: envoy.PathRealtime}, x.c.Env.Now())
 	if e != nil {
-		x.record.RefusedBy = "key/" + x.key.Name
+		x.c.Record.RefusedBy = "key/" + x.c.Key.Name
 	}
 	return e
 }
@@ -180,8 +180,8 @@ func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
 	s.begun = s.parts
 	r := x.part(&metering.Charge{Used: openai.Usage{PromptTokens: prompt, TotalTokens: prompt}, Estimated: true})
 	r.Outcome, r.End = "", time.Time{}
-	if x.env.Spool != nil {
-		x.env.Spool.Begin(r.Entry())
+	if x.c.Env.Spool != nil {
+		x.c.Env.Spool.Begin(r.Entry())
 	}
 	if s.rules == nil || len(s.rules.Rules) == 0 {
 		return
@@ -191,7 +191,7 @@ func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
 	wanted := limit.Amounts{limit.InputTokens: prompt, limit.OutputTokens: metering.DefaultOutput,
 		limit.Tokens: prompt + metering.DefaultOutput, limit.Cost: int64(cost)}
 	demand := limit.Demand{ID: r.ID + "/begun", Rules: s.rules.Rules, Amounts: wanted}
-	decided, err := x.env.Limits.Reserve(ctx, demand)
+	decided, err := x.c.Env.Limits.Reserve(ctx, demand)
 	if err == nil && decided.Refused >= 0 {
 		if used := exhausted(s.rules, &decided); used >= 0 {
 			decided.Refused = used
@@ -202,7 +202,7 @@ func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
 			m := s.rules.Rules[i].Measure
 			demand.Amounts[m] = min(demand.Amounts[m], max(0, decided.States[i].Remaining))
 		}
-		decided, _ = x.env.Limits.Reserve(ctx, demand)
+		decided, _ = x.c.Env.Limits.Reserve(ctx, demand)
 	}
 	s.reserved, s.wanted = decided.Reservation, demand.Amounts
 }
@@ -237,7 +237,7 @@ func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
 // settles later, and the next part may come soon.
 func (x *Exchange) useUp(ctx context.Context, r *metering.Record, more limit.Amounts, held limit.Reservation) {
 	s := x.session
-	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: more})
+	decided, err := x.c.Env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: more})
 	switch {
 	case err != nil:
 		s.ending = cmp.Or(s.ending, x.refusal(more, decided, err))
@@ -290,7 +290,7 @@ func (x *Exchange) chargeRest() {
 	if s.reserved == nil {
 		s.owe(r.Uses())
 	}
-	x.record.Rest = &metering.Rest{Record: r, Charge: c, Price: x.priceOf(&r, true), Held: s.reserved}
+	x.c.Record.Rest = &metering.Rest{Record: r, Charge: c, Price: x.priceOf(&r, true), Held: s.reserved}
 }
 
 func (s *live) owe(used limit.Amounts) {
@@ -301,19 +301,19 @@ func (s *live) owe(used limit.Amounts) {
 
 // part returns the record of a part of the session. Its id is that of the session and a number.
 func (x *Exchange) part(c *metering.Charge) metering.Record {
-	s, now := x.session, x.env.Now()
+	s, now := x.session, x.c.Env.Now()
 	number := s.parts
 	if s.begun > 0 && !c.Transcription {
 		number = s.begun
 	}
 	r := metering.Record{
-		ID: x.record.ID + "." + strconv.Itoa(number), RequestID: x.record.RequestID, Start: s.since, End: now,
-		Method: x.record.Method, Path: x.record.Path, Operation: "realtime/response",
-		Subject: x.record.Subject,
-		Model:   x.record.Model, Label: x.record.Label, Provider: x.record.Provider, Vendor: x.record.Vendor,
-		Upstream: x.record.Upstream, Attempts: 1, Stream: true, Status: x.record.Status, Answered: x.record.Answered,
+		ID: x.c.Record.ID + "." + strconv.Itoa(number), RequestID: x.c.Record.RequestID, Start: s.since, End: now,
+		Method: x.c.Record.Method, Path: x.c.Record.Path, Operation: "realtime/response",
+		Subject: x.c.Record.Subject,
+		Model:   x.c.Record.Model, Label: x.c.Record.Label, Provider: x.c.Record.Provider, Vendor: x.c.Record.Vendor,
+		Upstream: x.c.Record.Upstream, Attempts: 1, Stream: true, Status: x.c.Record.Status, Answered: x.c.Record.Answered,
 		Dispatched: true, SentAt: s.since, Usage: c.Used, Estimated: c.Estimated, Outcome: metering.OutcomeFinished,
-		Policy: x.record.Policy,
+		Policy: x.c.Record.Policy,
 	}
 	if c.Failed {
 		r.Outcome = metering.OutcomeFailed
@@ -329,9 +329,9 @@ func (x *Exchange) part(c *metering.Charge) metering.Record {
 // priceOf returns the price of a part. A deployment has a name of its own, so the name that the session tells counts
 // too, but for a transcription.
 func (x *Exchange) priceOf(r *metering.Record, told bool) metering.Price {
-	price := x.charging.in.prices.Of(r.Vendor, r.Upstream)
+	price := x.charging.in.Prices.Of(r.Vendor, r.Upstream)
 	if price.Rates == nil && told {
-		price = x.charging.in.prices.Of(r.Vendor, x.session.watch.Model())
+		price = x.charging.in.Prices.Of(r.Vendor, x.session.watch.Model())
 	}
 	return price
 }
@@ -339,10 +339,10 @@ func (x *Exchange) priceOf(r *metering.Record, told bool) metering.Price {
 // put sends the record of a part to the ledger and the journal at once, so that a process that dies loses nothing that
 // was billed.
 func (x *Exchange) put(r *metering.Record) {
-	if x.env.Spool != nil {
-		x.env.Spool.End(r.Entry())
+	if x.c.Env.Spool != nil {
+		x.c.Env.Spool.End(r.Entry())
 	}
-	if x.env.Parts != nil {
-		x.env.Parts(*r)
+	if x.c.Env.Parts != nil {
+		x.c.Env.Parts(*r)
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 // refuse rejects a request without a valid key.
 func (x *Exchange) refuse(h Headers, e *openai.Error, details string) Reply {
-	if x.key == nil && !x.internal && !x.env.Strangers.Allow(h.Get(envoy.HeaderAddress), x.record.Start) {
+	if x.c.Key == nil && !x.c.Internal && !x.c.Env.Strangers.Allow(h.Get(envoy.HeaderAddress), x.c.Record.Start) {
 		e, details = tooManyRefusals(), "mg_strangers_limited"
 	}
-	return x.reject(e, details)
+	return x.c.Reject(e, details)
 }
 
 func tooManyRefusals() *openai.Error {

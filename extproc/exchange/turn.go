@@ -10,9 +10,6 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// Load returns the active and the waiting requests of a provider.
-func (e *Env) Load(provider string) (active, waiting int, ok bool) { return e.gates.Load(provider) }
-
 // Turn is called after a reply with Queue. It waits for checkers, then for an answer from the cache, then until the
 // provider of the first attempt takes another request, and returns the reply, or Queue for the next of these. The
 // context ends when the client leaves.
@@ -27,11 +24,11 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 	}
 	reply := x.queued
 	x.queued = Reply{}
-	switch err := x.active.Wait(ctx); {
+	switch err := x.c.Active.Wait(ctx); {
 	case err == nil:
 		return x.sendOut(reply)
 	case errors.Is(err, limit.ErrFull), errors.Is(err, routing.ErrWaited):
-		return x.reject(overloaded(), "mg_overloaded")
+		return x.c.Reject(overloaded(), "mg_overloaded")
 	}
 	return Reply{Wait: true} // the client has left
 }

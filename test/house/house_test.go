@@ -58,6 +58,8 @@ var table = []rule{
 	{"extproc/routing", []string{"extproc/access", "extproc/message", "extproc/metering", "api/...", "envoy",
 		"internal/..."}, nil},
 	{"extproc/metering", []string{"api/...", "internal/..."}, nil},
+	{"extproc/call", []string{"extproc/access", "extproc/bodies", "extproc/message", "extproc/metering",
+		"extproc/routing", "api/...", "internal/..."}, nil},
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},

@@ -1,4 +1,4 @@
-package exchange
+package call
 
 import (
 	"testing"
@@ -67,17 +67,17 @@ func TestChunksAreCountedHoweverTheyAreCut(t *testing.T) {
 	body := first + next + next + "data: [DONE]\n\n"
 	for _, size := range []int{1, 2, 7, len(body)} {
 		now, got := time.Unix(1, 0), &chunkCount{}
-		x := &Exchange{env: &Env{Now: func() time.Time { return now }, Observer: got}}
+		c := &Call{Env: &Env{Now: func() time.Time { return now }, Observer: got}}
 		w := &metering.EventWatch{}
 		for rest := body; rest != ""; {
 			n := min(size, len(rest))
 			now = now.Add(time.Millisecond)
 			w.Feed([]byte(rest[:n]))
-			x.chunks(w.Chunks())
+			c.Chunks(w.Chunks())
 			rest = rest[n:]
 		}
 		require.Equal(t, 2, got.chunks, "after the first; comments and the end mark are none: %d", size)
-		require.False(t, x.record.FirstChunk.IsZero())
-		require.Equal(t, x.lastChunk.Sub(x.record.FirstChunk), got.waited, "the times between add up")
+		require.False(t, c.Record.FirstChunk.IsZero())
+		require.Equal(t, c.lastChunk.Sub(c.Record.FirstChunk), got.waited, "the times between add up")
 	}
 }

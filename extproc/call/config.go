@@ -1,4 +1,4 @@
-package exchange
+package call
 
 import (
 	"github.com/modelgate/modelgate/extproc/access"

@@ -1,0 +1,73 @@
+package call
+
+import (
+	"time"
+
+	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
+)
+
+// A Call is one request and its answer. One goroutine uses it at a time.
+type Call struct {
+	Env       *Env
+	Config    *Config
+	Internal  bool // the request comes from the job service
+	HasPlaces bool // Envoy has clusters of providers by place
+	Ended     bool
+	Record    metering.Record
+
+	Dialect      *inbound.Dialect // the client's
+	Key          *access.Client
+	Operation    *inbound.Operation // nil: it passes unread, or is no request to a provider
+	Head         inbound.Head
+	WantsStream  bool
+	IncludeUsage bool
+	Echo         []byte // see chat.Asked
+	LimitHeaders Headers
+	Active       *routing.Plan // nil: no provider is asked
+
+	driver    Driver
+	lastChunk time.Time // of a stream
+}
+
+// A Driver is the exchange, as the call sees it.
+type Driver interface {
+	// Finish ends the exchange: it settles the charge and completes the record.
+	Finish()
+	// Sent is called with each piece of the answer's body that the client gets.
+	Sent(piece []byte)
+}
+
+// Begin prepares the call for an exchange.
+func (c *Call) Begin(env *Env, config *Config, d Driver) {
+	c.Env, c.Config, c.driver, c.Dialect = env, config, d, dialects.Default
+	c.Record.Start = env.Now()
+}
+
+// Finish ends the exchange.
+func (c *Call) Finish() { c.driver.Finish() }
+
+// Sent notes a piece of the answer's body that the client gets.
+func (c *Call) Sent(piece []byte) { c.driver.Sent(piece) }
+
+// Derived returns the values that are computed from the configuration.
+func (c *Call) Derived() *Derived { return c.Env.derived(c.Config) }
+
+// Found notes findings in the record.
+func (c *Call) Found(f guard.Finding, n int) {
+	if c.Record.Guards == nil {
+		c.Record.Guards = guard.Findings{}
+	}
+	c.Record.Guards[f] += n
+}
+
+// Shed counts a request that was refused, or an answer that was lost, because of a lack of something.
+func (c *Call) Shed(why string) {
+	if c.Env.Observer != nil {
+		c.Env.Observer.Shed(why)
+	}
+}
