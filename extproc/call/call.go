@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // A Call is one request and its answer. One goroutine uses it at a time.
@@ -24,11 +25,13 @@ type Call struct {
 	Key          *access.Client
 	Operation    *inbound.Operation // nil: it passes unread, or is no request to a provider
 	Head         inbound.Head
+	Request      request.Request
 	WantsStream  bool
 	IncludeUsage bool
 	Echo         []byte // see chat.Asked
 	LimitHeaders Headers
-	Active       *routing.Plan // nil: no provider is asked
+	Active       *routing.Plan     // nil: no provider is asked
+	Provider     *routing.Provider // that answers
 
 	driver    Driver
 	lastChunk time.Time // of a stream

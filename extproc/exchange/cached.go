@@ -70,7 +70,7 @@ func MayBeKept(op *inbound.Operation) bool { return !op.AcceptsForms && !op.Free
 // recall returns the answer of an equal request, or the wait for it, if a cache has one. Requests are compared as
 // clients sent them.
 func (x *Exchange) recall(ctx context.Context) (Reply, bool) {
-	r := &x.request
+	r := &x.c.Request
 	if x.cached == nil || !MayBeKept(x.c.Operation) || x.namesOthers() {
 		return Reply{}, false
 	}
@@ -162,15 +162,14 @@ func (x *Exchange) onlyIfCached() (Reply, bool) {
 
 // hit answers with a kept answer. It counts as a request, and uses no tokens and no money.
 func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.CacheResult) Reply {
-	r, c := &x.c.Record, &x.charging
+	r := &x.c.Record
 	x.endFlight(a, false)
 	if a.Similarity > 0 { // also where it is shared
 		how = metering.CacheSimilar
 	}
 	r.Cache.Result, r.Cache.Saved, r.Cache.Similarity = how, usage.Nano(a.Cost), a.Similarity
-	r.User = cmp.Or(r.User, metering.UserOf(&x.request.Request))
-	c.in = x.c.Derived()
-	all := x.rulesFor(c.in.Rules.Rules(x.c.Key, r.User, r.Model, ""))
+	r.User = cmp.Or(r.User, metering.UserOf(&x.c.Request.Request))
+	all := x.rulesFor(x.c.Derived().Rules.Rules(x.c.Key, r.User, r.Model, ""))
 	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0
 	if x.duplex.on && a.ContentType == contentTypeSSE {
 		pace = x.cached.cache.Pace()
@@ -178,15 +177,10 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	if pace > 0 { // it takes its time
 		measures, wanted[limit.Concurrency] = append(measures, limit.Concurrency), 1
 	}
-	if set := all.Only(measures...); x.c.Env.Limits != nil && len(set.Rules) > 0 {
-		c.rules, c.counted = set, 1
-		decided, err := x.take(ctx, wanted)
-		r.Rules, r.Reserved = set.Names, wanted
-		if e := x.refusal(wanted, decided, err); e != nil {
-			return x.c.Reject(e, "mg_limited")
-		}
+	if e := x.account.ReserveHit(ctx, all, measures, wanted); e != nil {
+		return x.c.Reject(e, "mg_limited")
 	}
-	if c.rules = all; all.Bodies != nil {
+	if all.Bodies != nil {
 		x.keepRequest()
 	}
 	r.Status, r.Priced, r.Cache.Age = http.StatusOK, true, max(x.c.Env.Now().Sub(a.At), 0)
@@ -196,7 +190,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	if a.Similarity > 0 {
 		own = append(own, Header{Name: headerSimilarity, Value: strconv.FormatFloat(a.Similarity, 'f', 3, 64)})
 	}
-	if c.wantsCost {
+	if x.account.WantsCost {
 		own = append(own, Header{Name: headerCost, Value: r.Cost.String()})
 	}
 	if pace > 0 {
@@ -204,7 +198,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	}
 	r.Outcome = metering.OutcomeFinished
 	x.c.Finish()
-	x.note()
+	x.account.Note()
 	h := http.Header{}
 	for _, header := range own {
 		h.Set(header.Name, header.Value)

@@ -17,12 +17,12 @@ import (
 func (x *Exchange) check(ctx context.Context) Reply {
 	texts := x.guarded.texts
 	x.guarded.texts = nil
-	j := x.judge(ctx, texts, x.request.Model)
+	j := x.judge(ctx, texts, x.c.Request.Model)
 	if ctx.Err() != nil { // the client has left
 		return Reply{Wait: true}
 	}
 	if rule := cmp.Or(j.blocked, j.away); rule != "" {
-		x.refuses("guardrail "+rule, x.request.Model)
+		x.refuses("guardrail "+rule, x.c.Request.Model)
 		e := contentBlocked(rule, "")
 		if j.blocked == "" {
 			e = checkerAway(rule, "requests")
@@ -46,7 +46,7 @@ func (x *Exchange) maskFound(ctx context.Context, texts []string, found []guard.
 	work := guard.NewWork()
 	work.Pause(x.takeTurn)
 	defer x.turn.Release()
-	masked, err := guard.Mask(ctx, work, x.request.Body, x.guarded.masks, texts, found)
+	masked, err := guard.Mask(ctx, work, x.c.Request.Body, x.guarded.masks, texts, found)
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
 		return u.Refusal()
 	}

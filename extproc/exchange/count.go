@@ -17,12 +17,12 @@ const headerCounted = "X-Modelgate-Counted"
 
 // countHere answers a request for the number of its tokens without the provider, which cannot count.
 func (x *Exchange) countHere(ctx context.Context, here *inbound.CountHere) Reply {
-	set := x.rulesFor(x.rulesOfKey()).Only(limit.Requests, limit.Concurrency)
-	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
+	set := x.rulesFor(x.account.RulesOfKey()).Only(limit.Requests, limit.Concurrency)
+	if e := x.account.ReserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
 	var text metering.Text
-	text.Request(x.request.Body)
+	text.Request(x.c.Request.Body)
 	counted, _ := text.Usage(here.Vendor, here.Model, openai.Usage{}, true)
 	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
 	x.c.Finish()
@@ -39,7 +39,7 @@ func (x *Exchange) mayCountInstead(e *openai.Error) bool {
 
 // countInstead replaces the provider's refusal to count by the gateway's own count.
 func (x *Exchange) countInstead() Reply {
-	counted, _ := x.charging.text.Usage(x.provider.Vendor.Name, x.c.Record.Upstream, openai.Usage{}, true)
+	counted, _ := x.account.Text.Usage(x.c.Provider.Vendor.Name, x.c.Record.Upstream, openai.Usage{}, true)
 	body := x.c.Operation.AppendCount(nil, counted.PromptTokens)
 	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
 	x.c.Finish()

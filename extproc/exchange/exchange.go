@@ -1,9 +1,9 @@
 package exchange
 
 import (
-	"cmp"
 	"net/http"
 
+	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
@@ -11,7 +11,6 @@ import (
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/policy"
-	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
@@ -32,17 +31,16 @@ type Exchange struct {
 	state   state
 
 	// The request.
-	request  request.Request
-	gzip     bool
-	facts    *policy.Facts // for expressions; nil: none has asked
-	offers   offers        // what the request has the vendor do
-	pending  *passing      // the request of a Route, until the body to be signed is complete
-	queued   Reply         // until it is the request's turn
-	unread   bool          // the request's body passes without being shown
-	charging charging
-	room     inflight.Hold   // for the request's body, and then for the answer's
-	drained  *drained        // nil: no answer waits for the rest of the request
-	kept     *bodies.Capture // of the bodies; nil: they are not kept
+	gzip    bool
+	facts   *policy.Facts // for expressions; nil: none has asked
+	offers  offers        // what the request has the vendor do
+	pending *passing      // the request of a Route, until the body to be signed is complete
+	queued  Reply         // until it is the request's turn
+	unread  bool          // the request's body passes without being shown
+	account account.Account
+	room    inflight.Hold   // for the request's body, and then for the answer's
+	drained *drained        // nil: no answer waits for the rest of the request
+	kept    *bodies.Capture // of the bodies; nil: they are not kept
 
 	// The answer.
 	answer         routing.Answer
@@ -92,6 +90,7 @@ const (
 func New(env *Env, config *Config) *Exchange {
 	x := &Exchange{}
 	x.c.Begin(env, config, (*driver)(x))
+	x.account.Open(&x.c)
 	return x
 }
 
@@ -153,13 +152,10 @@ func (d *driver) Finish() {
 	x.c.Record.End = x.c.Env.Now()
 	x.noteGuard()
 	if !x.pipe.IsIdle() {
-		x.c.Record.Usage, x.charging.tier = x.pipe.Usage(), x.pipe.Tier()
+		x.c.Record.Usage, x.account.Tier = x.pipe.Usage(), x.pipe.Tier()
 	}
 	if x.watch != nil {
-		said := x.watch.Report()
-		x.c.Record.Usage, x.c.Record.Upstream = said.Used, cmp.Or(x.c.Record.Upstream, said.Model)
-		x.charging.tier, x.charging.tally, x.charging.said = said.Tier, said.Tally, said.Said
-		x.charging.tally.Complete = x.c.Record.Outcome == metering.OutcomeFinished
+		x.account.Watched(x.watch.Report())
 	}
 	if x.c.Active != nil {
 		x.c.Active.Release()
@@ -169,8 +165,9 @@ func (d *driver) Finish() {
 	x.room.Release()
 	if x.session != nil {
 		x.chargeRest()
+		x.account.Owe(&x.session.owed)
 	}
-	x.settle()
-	x.leave()
+	x.account.Settle()
+	x.account.Leave()
 	x.endCached()
 }

@@ -36,11 +36,11 @@ func (x *Exchange) guardRequest(ctx context.Context) Reply {
 	if e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	set := x.c.Config.Rails.For(&x.c.Record.Subject, x.request.Model, x.fits)
+	set := x.c.Config.Rails.For(&x.c.Record.Subject, x.c.Request.Model, x.fits)
 	switch {
 	case set == nil:
 		return x.afterGuards(ctx)
-	case set.IsMuch(x.request.Size, configv1.GuardSide_REQUESTS):
+	case set.IsMuch(x.c.Request.Size, configv1.GuardSide_REQUESTS):
 		x.guarded.set, x.state = set, awaitGuards
 		return Reply{Queue: true}
 	}
@@ -65,12 +65,12 @@ func (x *Exchange) guard(ctx context.Context, set *guard.Set, work *guard.Work) 
 
 // lookAt has rules look at the texts of a request, and masks some.
 func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work) error {
-	looked, err := set.Request(ctx, work, x.request.Body)
+	looked, err := set.Request(ctx, work, x.c.Request.Body)
 	if err == nil && set.LimitsTools() && looked.Blocked == "" {
 		looked.Blocked, err = x.guardTools(ctx, work, set, looked.Findings)
 	}
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
-		x.refuses("guardrail "+u.Rule, x.request.Model)
+		x.refuses("guardrail "+u.Rule, x.c.Request.Model)
 		return u.Refusal()
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work)
 		x.c.Found(of, n)
 	}
 	if looked.Blocked != "" {
-		x.refuses("guardrail "+looked.Blocked, x.request.Model)
+		x.refuses("guardrail "+looked.Blocked, x.c.Request.Model)
 		return contentBlocked(looked.Blocked, looked.Unmaskable)
 	}
 	x.guarded = guarded{set: set, masks: looked.Masks}
@@ -102,8 +102,8 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work)
 // remask puts the body without what is masked in place of the request's.
 func (x *Exchange) remask(body []byte) error {
 	masked, err := x.c.Operation.Parse(x.c.Head, body)
-	masked.Model = x.request.Model // that a policy may have chosen
-	x.request.Request, x.request.Body = masked, body
+	masked.Model = x.c.Request.Model // that a policy may have chosen
+	x.c.Request.Request, x.c.Request.Body = masked, body
 	return err
 }
 

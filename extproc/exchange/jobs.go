@@ -9,7 +9,8 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
-	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/account"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
@@ -32,7 +33,7 @@ func (x *Exchange) jobsOperation(method, path string) string {
 			return name
 		}
 	case "responses":
-		if x.c.Config.StoresResponses && (deeper && below != "compact" || isRead(method)) {
+		if x.c.Config.StoresResponses && (deeper && below != "compact" || call.IsRead(method)) {
 			return storedResponses
 		}
 	case "conversations":
@@ -99,7 +100,7 @@ func (x *Exchange) stateOf() inbound.State {
 	if x.c.Operation.StateOf == nil || !x.c.Config.StoresResponses || x.c.Internal {
 		return inbound.Stateless
 	}
-	return x.c.Operation.StateOf(x.request.Sent)
+	return x.c.Operation.StateOf(x.c.Request.Sent)
 }
 
 // passStateful sends a request whose body has been read to the job service, which sends another one to a provider.
@@ -107,7 +108,7 @@ func (x *Exchange) stateOf() inbound.State {
 // left of every budget: its client could not be told later.
 func (x *Exchange) passStateful(ctx context.Context, s inbound.State) Reply {
 	x.c.Record.Operation = storedResponses
-	x.leave()
+	x.account.Leave()
 	if s == inbound.Background {
 		if e := x.fitsBudgets(ctx); e != nil {
 			return x.c.Reject(e, "mg_limited")
@@ -116,38 +117,29 @@ func (x *Exchange) passStateful(ctx context.Context, s inbound.State) Reply {
 	x.c.Active = &routing.Plan{ID: x.c.Record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
 	reply := Reply{Plan: x.c.Active, Set: x.identity()}
-	if x.charging.wantsCost {
+	if x.account.WantsCost {
 		reply.Set = append(reply.Set, Header{Name: headerTellCost, Value: "true"})
 	}
 	if x.gzip {
-		reply.ReplaceBody, reply.Body = true, x.request.Body
-		reply.Set = append(reply.Set, Header{Name: "content-length", Value: strconv.Itoa(x.request.Size)})
+		reply.ReplaceBody, reply.Body = true, x.c.Request.Body
+		reply.Set = append(reply.Set, Header{Name: "content-length", Value: strconv.Itoa(x.c.Request.Size)})
 	}
 	return reply
 }
 
 // fitsBudgets checks that a request fits in the budgets, and reserves nothing.
 func (x *Exchange) fitsBudgets(ctx context.Context) *openai.Error {
-	set := x.preBodyRules().Only(limit.Cost)
+	set := x.account.PreBodyRules().Only(limit.Cost)
 	if len(set.Rules) == 0 || x.c.Env.Limits == nil {
 		return nil
 	}
 	wanted := limit.Amounts{limit.Cost: 1}
-	if model, err := x.c.Config.Resolve(x.c.Key, x.request.Model); err == nil { // otherwise the job service reports it
+	if model, err := x.c.Config.Resolve(x.c.Key, x.c.Request.Model); err == nil { // otherwise the job service reports it
 		// The request of the job service reserves what tools cost.
-		d := metering.DemandOf(x.c.Operation, &x.request.Request, x.request.Body, nil)
-		wanted = amounts(&d, x.c.Derived(), set, x.c.Config.Reached(model))
+		d := metering.DemandOf(x.c.Operation, &x.c.Request.Request, x.c.Request.Body, nil)
+		wanted = account.Amounts(&d, x.c.Derived(), set, x.c.Config.Reached(model))
 	}
-	x.charging.rules = set
-	decided, err := x.take(ctx, wanted)
-	if e := x.refusal(wanted, decided, err); e != nil {
-		return e
-	}
-	if held := x.charging.held; held != nil {
-		x.charging.held = nil
-		held.Settle(limit.Amounts{})
-	}
-	return nil
+	return x.account.Fits(ctx, set, wanted)
 }
 
 // reserveJobs reserves what a request to the job service uses. A request that changes something counts like any other.
@@ -156,29 +148,13 @@ func (x *Exchange) fitsBudgets(ctx context.Context) *openai.Error {
 func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 	wanted := limit.Amounts{limit.Concurrency: 1}
 	counted := []limit.Measure{limit.Concurrency}
-	if !isRead(x.c.Record.Method) {
+	if !call.IsRead(x.c.Record.Method) {
 		counted, wanted[limit.Requests] = append(counted, limit.Requests), 1
 		if x.c.Record.Method == http.MethodPost && !strings.HasSuffix(x.c.Record.Path, "/cancel") {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
 		}
 	}
-	return x.reserveKnown(ctx, x.rulesFor(x.rulesOfKey()).Only(counted...), wanted)
-}
-
-// reserveKnown reserves what a request uses that asks no provider. The door has admitted it where its body was read.
-func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted limit.Amounts) *openai.Error {
-	c := &x.charging
-	if x.c.Env.Limits == nil || len(set.Rules) == 0 {
-		return nil
-	}
-	if c.entered == nil {
-		if e := x.enter(ctx, set); e != nil {
-			return e
-		}
-	}
-	c.rules, c.counted = set, wanted[limit.Requests]
-	decided, err := x.take(ctx, wanted)
-	return x.refusal(wanted, decided, err)
+	return x.account.ReserveKnown(ctx, x.rulesFor(x.account.RulesOfKey()).Only(counted...), wanted)
 }
 
 // passJobs passes the job service's answer to the client.

@@ -9,9 +9,9 @@ import (
 
 // keepRequest begins to keep the bodies of the exchange, if it is in the share that is kept.
 func (x *Exchange) keepRequest() {
-	s := x.charging.rules.Bodies
+	s := x.account.Rules.Bodies
 	if x.c.Env.Bodies != nil && s.Keeps(cmp.Or(x.c.Record.Charge, x.c.Record.ID)) {
-		x.kept = x.c.Env.Bodies.Begin(*s, x.c.Head.ContentType, x.request.Body)
+		x.kept = x.c.Env.Bodies.Begin(*s, x.c.Head.ContentType, x.c.Request.Body)
 	}
 }
 

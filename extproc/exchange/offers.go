@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/offered"
@@ -37,7 +38,7 @@ func (o *offers) priced() *offered.List {
 
 // offersOf returns what the client's request has a vendor do. It is read once.
 func (x *Exchange) offersOf() *offered.List {
-	o, r := &x.offers, &x.request
+	o, r := &x.offers, &x.c.Request
 	if o.isRead {
 		return o.client
 	}
@@ -67,7 +68,8 @@ func (x *Exchange) offersOf() *offered.List {
 // rights, or money.
 func (x *Exchange) readsItems() bool {
 	c := x.c.Config
-	return len(c.Rails)+len(c.Policies)+len(c.Caches)+len(c.RateLimits)+len(x.c.Key.Models) > 0 || x.rulesOfKey().Budget
+	return len(c.Rails)+len(c.Policies)+len(c.Caches)+len(c.RateLimits)+len(x.c.Key.Models) > 0 ||
+		x.account.RulesOfKey().Budget
 }
 
 // namesOthers reports whether a request of a key for some models names others, or may. The answer to an equal request
@@ -235,7 +237,7 @@ func (j *judge) decide(tools []offered.Tool) error {
 	facts.Tools = append(slices.Clone(facts.Tools), (&offered.List{Tools: tools}).Names()...)
 	d := x.c.Config.Policies.Decide(&facts)
 	if d.Denied != "" {
-		return x.deny(x.request.Model, d.Denied, d.Message)
+		return x.deny(x.c.Request.Model, d.Denied, d.Message)
 	}
 	fits := func(when cel.Program) bool { return facts.Fits(when) }
 	same := cmp.Or(d.Chosen, x.chosenBy()) == x.chosenBy()
@@ -261,7 +263,7 @@ func notJudged(tool string) error {
 
 // prices holds a retry to what the first attempt was charged for.
 func (j *judge) prices(out *offered.List) error {
-	if rules := j.x.charging.rules; out == nil || rules == nil || !rules.Budget {
+	if rules := j.x.account.Rules; out == nil || rules == nil || !rules.Budget {
 		return nil
 	}
 	for _, f := range out.Fees {
@@ -272,7 +274,7 @@ func (j *judge) prices(out *offered.List) error {
 	}
 	if asked := j.x.offers.client; !reported.IsUsual(out.Tier) && out.Tier != j.tier &&
 		(asked == nil || out.Tier != asked.Tier) {
-		return unpricedTier(out.TierMember)
+		return account.UnpricedTier(out.TierMember)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
@@ -66,7 +67,7 @@ func (x *Exchange) passPiece(ctx context.Context, piece []byte, end bool) Reply 
 	out, changed := x.watch.Feed(piece)
 	x.c.Chunks(x.watch.Chunks())
 	if x.c.Operation.IsCounted() && x.c.Record.Stream {
-		x.charging.text.Events(out, x.watch.Report().Used)
+		x.account.Text.Events(out, x.watch.Report().Used)
 	}
 	if x.c.Record.Stream && x.guarded.answer != nil {
 		judged, err := x.guardPassed(ctx, out)
@@ -113,18 +114,6 @@ type passing struct {
 // maxPassed bounds the body of a Route's request that is counted as text.
 const maxPassed = 256 << 10
 
-// meters reports whether the usage of a Route's answer is needed. A request that only reads repeats usage that was
-// charged before.
-func (x *Exchange) meters() bool {
-	return x.charging.rules != nil && x.charging.rules.Metered && !isRead(x.c.Record.Method)
-}
-
-// willMeter is meters for a request to a provider before anything is reserved, under all limits that may be for it.
-func (x *Exchange) willMeter(p *routing.Provider) bool {
-	return x.c.Key != nil && !isRead(x.c.Record.Method) && x.c.Derived().Rules.Rules(x.c.Key, "", "",
-		p.Config.GetName()).Metered
-}
-
 // demand returns the expected usage of the request. A body that is compressed or not text may have as many tokens as a
 // text of its length, but is not charged for them.
 func (next *passing) demand() metering.Demand {
@@ -154,7 +143,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	}
 	// The answer would repeat the request with the credential, and not be an error.
 	if x.c.Record.Method == http.MethodTrace {
-		return x.c.Reject(wrongMethod(x.c.Record.Method, x.c.Record.Path,
+		return x.c.Reject(call.WrongMethod(x.c.Record.Method, x.c.Record.Path,
 			http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete), "mg_method")
 	}
 	// If a key is restricted to models, it may use a path for any model only if it may use all models of the provider.
@@ -169,7 +158,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	if e := x.decide(); e != nil {
 		return x.c.Reject(e, "mg_guarded")
 	}
-	if e := x.enter(ctx, x.preBodyRules()); e != nil {
+	if e := x.account.Enter(ctx, x.account.PreBodyRules()); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
 	return x.pass(ctx, p, r.Rewrite(x.c.Record.Path), h, query, r.Headers, end)
@@ -198,7 +187,7 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 	next.media, next.packed = mediaType(h.Get("content-type")), h.Get("content-encoding") != ""
 	size, err := strconv.Atoi(h.Get("content-length"))
 	// the reservation follows from its length
-	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.willMeter(p)) {
+	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.account.WillMeter(p.Config.GetName())) {
 		if e := x.holdAnnounced(h); e != nil {
 			return x.c.Reject(e, "mg_no_room")
 		}
@@ -235,7 +224,7 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	reply := Reply{Set: attempt.Header, Plan: x.c.Active}
 	if x.c.Key != nil {
 		if !x.c.Active.Acquire(&x.c.Env.Gates) { // it cannot wait: its body is on its way
-			return x.c.Reject(overloaded(), "mg_overloaded")
+			return x.c.Reject(call.Overloaded(), "mg_overloaded")
 		}
 		if e := x.reserve(ctx, next.demand()); e != nil {
 			return x.c.Reject(e, "mg_limited")
@@ -256,11 +245,11 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	if !x.c.Internal { // the job service reads the provider's own answer
 		reply = x.clientHeaders(h)
 	}
-	if x.meters() && x.charging.begun && !end {
+	if x.account.Meters() && x.account.Begun && !end {
 		if x.watchRoute(h, &reply) {
 			return reply
 		}
-		x.charging.opaque = true
+		x.account.Opaque = true
 	}
 	x.passUnseen(&reply)
 	switch {

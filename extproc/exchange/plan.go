@@ -9,7 +9,7 @@ import (
 // plan makes the plan of a request with a known model, and returns the first attempt. If the first provider has a free
 // place, plan takes it and returns true. An error is an *openai.Error.
 func (x *Exchange) plan(ctx context.Context) (a routing.Attempt, free bool, err error) {
-	r := &x.request
+	r := &x.c.Request
 	x.c.Record.Model, x.c.Record.Label = r.Model, x.c.Config.Label(r.Model)
 	j := x.judgeOf()
 	o := &routing.PlanRequest{ID: x.c.Record.ID, Model: r.Model, Request: r.Encoder,

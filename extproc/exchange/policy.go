@@ -21,7 +21,7 @@ func (x *Exchange) decide() *openai.Error {
 	}
 	switch {
 	case d.Denied != "":
-		return x.deny(x.request.Model, d.Denied, d.Message)
+		return x.deny(x.c.Request.Model, d.Denied, d.Message)
 	case d.Chosen != "":
 		return x.choose(&d)
 	}
@@ -31,7 +31,7 @@ func (x *Exchange) decide() *openai.Error {
 // factsOf returns what expressions can use. The request is read once for all of them, but for the model, because a
 // policy may choose one.
 func (x *Exchange) factsOf() *policy.Facts {
-	r := &x.request
+	r := &x.c.Request
 	if x.facts != nil {
 		x.facts.Model = r.Model
 		return x.facts
@@ -64,7 +64,7 @@ func (x *Exchange) deny(model, rule, message string) *openai.Error {
 // choose takes the model that a rule has chosen, or returns an error. The rule gives no rights: a model that the key
 // may not use stays forbidden. A request for which it cannot be chosen does not pass as if there were no rule.
 func (x *Exchange) choose(d *policy.Decision) *openai.Error {
-	asked := x.request.Model
+	asked := x.c.Request.Model
 	rule := "The policy '" + d.Chosen + "' chooses the model"
 	if asked == "" {
 		return x.deny(asked, d.Chosen, rule+" of this request, and cannot do so for this path.")
@@ -78,7 +78,7 @@ func (x *Exchange) choose(d *policy.Decision) *openai.Error {
 	case model != asked:
 		x.c.Record.Policy = d.Chosen + " instead of " + asked
 	}
-	x.request.Model = model
+	x.c.Request.Model = model
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -87,12 +88,12 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 	x.c.Operation, x.c.Record.Operation, x.c.Record.Stream = realtime, realtime.Name, true
 	switch {
 	case x.c.Record.Method != http.MethodGet:
-		return x.c.Reject(wrongMethod(x.c.Record.Method, x.c.Record.Path, http.MethodGet), "mg_method")
+		return x.c.Reject(call.WrongMethod(x.c.Record.Method, x.c.Record.Path, http.MethodGet), "mg_method")
 	case end || !isWebSocket(h):
 		return x.c.Reject(openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade")
 	}
 	x.c.Record.ID = x.c.Env.NewID()
-	if e := x.enter(ctx, x.preBodyRules()); e != nil {
+	if e := x.account.Enter(ctx, x.account.PreBodyRules()); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
 	if e := x.unguarded(); e != nil {
@@ -109,7 +110,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		}
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
-	x.request.Request = inbound.Request{Model: model, Stream: true, Encoder: session{}}
+	x.c.Request.Request = inbound.Request{Model: model, Stream: true, Encoder: session{}}
 	if e = x.decide(); e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
@@ -118,13 +119,13 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
 	if !free { // a client that waits for its handshake has nothing to say so with
-		return x.c.Reject(overloaded(), "mg_overloaded")
+		return x.c.Reject(call.Overloaded(), "mg_overloaded")
 	}
 	// A token each way is refused if a limit is used up. What the session uses is counted as its responses report it.
 	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
-	x.charging.demand.Input = 0 // nothing is charged for it
+	x.account.Demand.Input = 0 // nothing is charged for it
 	x.session = newLive(x, h)
 	x.duplex.on = true
 	return x.sendOut(x.handshake(h))
@@ -190,7 +191,7 @@ func newLive(x *Exchange, h Headers) *live {
 			s.offered = append(s.offered, p)
 		}
 	}
-	if set := x.charging.rules; x.c.Env.Limits != nil && set != nil && set.Metered {
+	if set := x.account.Rules; x.c.Env.Limits != nil && set != nil && set.Metered {
 		s.rules = set.Only(metered...)
 	}
 	return s

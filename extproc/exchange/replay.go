@@ -66,7 +66,7 @@ func (x *Exchange) replayPiece() Reply {
 	if reply.End {
 		reply.Patience, x.c.Record.Outcome = 0, metering.OutcomeFinished
 		x.c.Finish()
-		x.note()
+		x.account.Note()
 	}
 	return reply
 }

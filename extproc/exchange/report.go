@@ -7,6 +7,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -33,7 +34,7 @@ var reports = map[string]string{
 func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 	resource := reports[name]
 	if resource == "" {
-		return x.c.Reject(unknownURL(x.c.Record.Method, x.c.Record.Path), "mg_unknown_url")
+		return x.c.Reject(call.UnknownURL(x.c.Record.Method, x.c.Record.Path), "mg_unknown_url")
 	}
 	asked := &ledgerv1.UsageRequest{Resource: resource, Query: query, Organization: x.c.Key.Organization,
 		Project: x.c.Key.Project}
@@ -41,8 +42,8 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 		asked.Key = x.c.Key.Name
 	}
 	x.c.Record.ID = x.c.Env.NewID()
-	set := x.rulesFor(x.rulesOfKey()).Only(limit.Requests, limit.Concurrency)
-	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
+	set := x.rulesFor(x.account.RulesOfKey()).Only(limit.Requests, limit.Concurrency)
+	if e := x.account.ReserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)

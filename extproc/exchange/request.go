@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -50,7 +51,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	}
 	if route == nil && op == nil && !strings.HasPrefix(path, "/v1/") && !isModels(path) {
 		_ = x.admit(h, path) // a client with a valid key is not a stranger
-		return x.refuse(h, unknownURL(method, path), "mg_unknown_url")
+		return x.refuse(h, call.UnknownURL(method, path), "mg_unknown_url")
 	}
 	endpoint := path
 	if op != nil && op.Dialect == gemini.Dialect {
@@ -98,22 +99,22 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 	switch {
 	case isReport(path):
 		x.c.Record.Operation = "reports"
-		if !isRead(method) {
-			return x.c.Reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
+		if !call.IsRead(method) {
+			return x.c.Reject(call.WrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 		}
 		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
 	case isModels(path):
 		x.c.Record.Operation = "models"
 		id, _ := modelAsked(path)
 		switch {
-		case isRead(method):
+		case call.IsRead(method):
 			return x.models(id)
 		case x.c.Dialect == gemini.Dialect: // such as a method of a model that there is not
 			return x.c.Reject(notServed(method, path), "mg_unknown_url")
 		case id != "":
-			return x.c.Reject(wrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
+			return x.c.Reject(call.WrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
 		}
-		return x.c.Reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
+		return x.c.Reject(call.WrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 	}
 	return x.c.Reject(notServed(method, path), "mg_unknown_url")
 }
@@ -122,7 +123,7 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h Headers, end bool) Reply {
 	x.c.Operation, x.c.Record.Operation = op, op.Name
 	if method := x.c.Record.Method; method != http.MethodPost {
-		return x.c.Reject(wrongMethod(method, x.c.Record.Path, http.MethodPost), "mg_method")
+		return x.c.Reject(call.WrongMethod(method, x.c.Record.Path, http.MethodPost), "mg_method")
 	}
 	x.c.Head = inbound.Head{Path: x.c.Record.Path, ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta"),
 		Carrier: x.c.Config.Directory.Carriers.For(x.c.Key.Organization, x.c.Key.Name)}
@@ -147,13 +148,13 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 		return x.c.Reject(openai.NoBody(" with "+op.Required), "mg_no_body")
 	}
 	x.c.Record.ID = x.c.Env.NewID()
-	if e := x.enter(ctx, x.preBodyRules()); e != nil {
+	if e := x.account.Enter(ctx, x.account.PreBodyRules()); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
 	if e := x.holdAnnounced(h); e != nil {
 		return x.c.Reject(e, "mg_no_room")
 	}
-	x.charging.wantsCost = h.Get(headerTellCost) == "true"
+	x.account.WantsCost = h.Get(headerTellCost) == "true"
 	if len(x.c.Config.Caches) > 0 {
 		x.cached = &cached{wants: parseCacheControl(h.Get("cache-control"))}
 	}
@@ -191,8 +192,8 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if err != nil {
 		return x.rejectBody(ctx, dialects.Misdirected(x.c.Operation, body, pipeline.ClientError(err)), "mg_bad_request")
 	}
-	x.request = request.Request{Request: parsed, Body: body, Given: parsed.Sent, Size: len(body)}
-	r := &x.request
+	x.c.Request = request.Request{Request: parsed, Body: body, Given: parsed.Sent, Size: len(body)}
+	r := &x.c.Request
 	if s := x.stateOf(); s != inbound.Stateless {
 		return x.passStateful(ctx, s)
 	}
@@ -224,11 +225,12 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 		return x.countHere(ctx, here)
 	}
 	if err != nil {
-		return x.rejectBody(ctx, dialects.Misdirected(x.c.Operation, x.request.Body, pipeline.ClientError(err)), "mg_no_plan")
+		e := dialects.Misdirected(x.c.Operation, x.c.Request.Body, pipeline.ClientError(err))
+		return x.rejectBody(ctx, e, "mg_no_plan")
 	}
 	d := x.demand()
 	e := x.reserve(ctx, d)
-	if x.charging.rules.Bodies != nil {
+	if x.account.Rules.Bodies != nil {
 		x.keepRequest()
 	}
 	if e != nil {
@@ -237,7 +239,7 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 	if e, details := x.unmetered(d); e != nil {
 		return x.rejectBody(ctx, e, details)
 	}
-	x.charging.text.Request(first.Body)
+	x.account.Text.Request(first.Body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.c.Active}
 	if !free {
 		x.state, x.queued = awaitTurn, reply
@@ -249,32 +251,21 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 // unmetered returns the error of a request whose usage would not be counted under limits that count it, and the
 // details for Envoy's log.
 func (x *Exchange) unmetered(d metering.Demand) (*openai.Error, string) {
-	if d.Background && x.meters() { // its usage would be reported only to later requests
+	if d.Background && x.account.Meters() { // its usage would be reported only to later requests
 		return openai.CodeUnsupportedParameter.On("background",
 			"This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background"
 	}
-	return x.unpriced(d.Surcharges), "mg_unpriced"
+	return x.account.Unpriced(d.Surcharges), "mg_unpriced"
 }
 
 // demand returns what a request may use.
 func (x *Exchange) demand() metering.Demand {
-	d := metering.DemandOf(x.c.Operation, &x.request.Request, x.request.Body, x.offers.priced())
+	d := metering.DemandOf(x.c.Operation, &x.c.Request.Request, x.c.Request.Body, x.offers.priced())
 	if x.c.Operation.Free {
 		return metering.Demand{User: d.User, Answers: 1}
 	}
 	return d
 }
-
-func unknownURL(method, path string) *openai.Error {
-	return openai.UnknownURL(telemetry.Clip(method), telemetry.Clip(path))
-}
-
-func wrongMethod(method, path string, allowed ...string) *openai.Error {
-	return openai.WrongMethod(telemetry.Clip(method), telemetry.Clip(path), allowed...)
-}
-
-// isRead reports whether a method only reads.
-func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 func notReady() *openai.Error {
 	return openai.CodeGatewayUnavailable.New("The gateway has no configuration yet. Please retry.").After(1e9)

@@ -65,8 +65,8 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 		return x.passEnvoys(status, f.CodeDetails)
 	}
 	x.c.Record.Answered = status
-	x.charging.begun = status >= 200 && status <= 299
-	x.charging.refused = !x.charging.begun
+	x.account.Begun = status >= 200 && status <= 299
+	x.account.Refused = !x.account.Begun
 	x.room.Release() // of the request: no further attempt follows
 	switch x.c.Active.Kind {
 	case envoy.KindPassed:
@@ -78,9 +78,9 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if !ok {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_unplanned_answer")
 	}
-	x.answer, x.provider = a, target.Provider
+	x.answer, x.c.Provider = a, target.Provider
 	x.c.Record.Upstream = target.Model
-	x.charging.text.Retried(a.Body)
+	x.account.Text.Retried(a.Body)
 	x.c.Active.Release()
 	x.duplex.size = announcedAnswer(h)
 	x.gatewayHeaders = x.providerHeaders(h)
@@ -90,7 +90,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
 	}
-	x.c.Env.Cooldown.Served(x.provider, x.c.Record.Start)
+	x.c.Env.Cooldown.Served(x.c.Provider, x.c.Record.Start)
 	if h.Get("content-encoding") != "" || end {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_bad_answer")
 	}
@@ -114,7 +114,7 @@ func (x *Exchange) passEnvoys(status int, details string) Reply {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
 	}
 	x.c.Record.Outcome = metering.OutcomeGateway
-	x.charging.unanswered = metering.Reached(details, x.c.Env.Now().Sub(x.c.Record.SentAt))
+	x.account.Unanswered = metering.Reached(details, x.c.Env.Now().Sub(x.c.Record.SentAt))
 	if x.c.Active != nil { // else the job service's
 		x.c.Record.Error = envoysError(status, details)
 	}
@@ -145,13 +145,13 @@ func envoysError(status int, details string) *openai.Error {
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 	asked := chat.Asked{Model: x.c.Record.Model, Created: x.c.Record.Start.Unix(), IncludeUsage: x.c.IncludeUsage,
 		Plain: x.c.Dialect.Plain, Echo: x.c.Echo, Carrier: x.c.Head.Carrier}
-	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text,
+	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.account.Text,
 		Guard: x.guardAnswer()})
 }
 
 // beginStream handles the headers of an answer that is translated piece by piece.
 func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
-	if !x.provider.Vendor.Streams(h.Get("content-type")) {
+	if !x.c.Provider.Vendor.Streams(h.Get("content-type")) {
 		return x.failUpstream(pipeline.ErrNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
@@ -235,7 +235,7 @@ func upstreamID(h Headers) string {
 func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 	x.status, x.header = status, h.HTTP()
 	if end {
-		e := x.provider.Vendor.DecodeError(status, x.header, nil)
+		e := x.c.Provider.Vendor.DecodeError(status, x.header, nil)
 		return x.failUpstream(e, "mg_upstream_error")
 	}
 	x.state = inError
@@ -260,13 +260,13 @@ func (x *Exchange) fail(err error) *openai.Error {
 	if a := x.guarded.answer; a != nil && a.Unjudged != "" {
 		x.guarded.away, x.c.Record.RefusedBy = true, "guardrail "+a.Unjudged
 	}
-	x.charging.billed = x.charging.begun && (x.guarded.away || x.guarded.hasBlocked() || !isRefusal(err))
-	e := x.exhausted(x.guardError(x.provider.Scrub(pipeline.ClientError(err))))
-	if x.charging.billed && !x.c.Internal && !errors.Is(err, provider.ErrTruncated) {
+	x.account.Billed = x.account.Begun && (x.guarded.away || x.guarded.hasBlocked() || !isRefusal(err))
+	e := x.exhausted(x.guardError(x.c.Provider.Scrub(pipeline.ClientError(err))))
+	if x.account.Billed && !x.c.Internal && !errors.Is(err, provider.ErrTruncated) {
 		e = e.Final() // a retry would be billed again, with the same result
 	}
-	if x.provider != nil {
-		x.c.Record.Cool = x.c.Env.Cooldown.Refused(x.provider, cmp.Or(x.status, e.Status), e.RetryAfter, x.c.Env.Now())
+	if x.c.Provider != nil {
+		x.c.Record.Cool = x.c.Env.Cooldown.Refused(x.c.Provider, cmp.Or(x.status, e.Status), e.RetryAfter, x.c.Env.Now())
 	}
 	x.c.Record.Outcome, x.c.Record.Error = metering.OutcomeFailed, e
 	switch {
@@ -321,7 +321,7 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 	if x.c.Record.FirstByte.IsZero() {
 		x.c.Record.FirstByte = x.c.Env.Now()
 	}
-	x.charging.received += int64(len(piece))
+	x.account.Received += int64(len(piece))
 	x.beginJudging(len(piece))
 	defer x.turn.Release()
 	switch x.state {
@@ -338,7 +338,7 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 	case inJudged:
 		return x.judgedWhole(ctx, piece)
 	case inError:
-		e := x.provider.Vendor.DecodeError(x.status, x.header, piece)
+		e := x.c.Provider.Vendor.DecodeError(x.status, x.header, piece)
 		if x.mayCountInstead(e) {
 			return x.countInstead()
 		}
@@ -362,10 +362,10 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 		return x.replaceByError(err)
 	}
 	x.c.Record.Outcome = metering.OutcomeFinished
-	x.charging.text.Report(x.pipe.Usage())
+	x.account.Text.Report(x.pipe.Usage())
 	x.c.Finish()
 	set := append(x.sized[:0], Header{Name: "content-length", Value: strconv.Itoa(len(out))})
-	if x.charging.wantsCost && x.c.Record.Priced {
+	if x.account.WantsCost && x.c.Record.Priced {
 		set = append(set, Header{Name: headerCost, Value: x.c.Record.Cost.String()})
 	}
 	return Reply{ReplaceBody: true, Body: out, Set: set}
@@ -374,7 +374,7 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Reply {
 	out, err := x.pipe.Piece(ctx, piece, end)
 	x.c.Chunks(x.pipe.Chunks())
-	x.charging.text.Report(x.pipe.Usage())
+	x.account.Text.Report(x.pipe.Usage())
 	switch {
 	case x.pipe.HasEnded():
 		x.c.Record.Outcome = metering.OutcomeFinished

@@ -52,8 +52,8 @@ func (x *Exchange) InSession() bool { return x.session != nil }
 
 // beginSession handles the answer of a provider that has upgraded the connection.
 func (x *Exchange) beginSession(h Headers) Reply {
-	x.c.Env.Cooldown.Served(x.provider, x.c.Record.Start)
-	x.state, x.charging.begun, x.charging.refused = inSession, true, false
+	x.c.Env.Cooldown.Served(x.c.Provider, x.c.Record.Start)
+	x.state, x.account.Begun, x.account.Refused = inSession, true, false
 	x.session.since = x.c.Env.Now()
 	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0], Patience: sessionTick, Log: true}
 	for i := range h {
@@ -107,7 +107,7 @@ func (x *Exchange) providerCloses(status uint16) {
 	default:
 		x.c.Record.Outcome = metering.OutcomeFailed
 		if reported := x.session.watch.Failure(); reported != "" {
-			x.c.Record.Error = x.provider.Scrub(x.provider.Vendor.DecodeError(http.StatusBadGateway, http.Header{},
+			x.c.Record.Error = x.c.Provider.Scrub(x.c.Provider.Vendor.DecodeError(http.StatusBadGateway, http.Header{},
 				[]byte(`{"error":`+reported+`}`)))
 		} else {
 			x.c.Record.Error = pipeline.ClientError(provider.ErrTruncated)
@@ -121,7 +121,7 @@ func (x *Exchange) providerCloses(status uint16) {
 func (x *Exchange) refuseSession(frames []byte) Reply {
 	e, last := x.session.ending, []byte(nil)
 	if x.c.Record.Error = e; frames != nil {
-		last = websocket.AppendClose(slices.Clone(frames), websocket.StatusPolicyViolation, cmp.Or(e.Code, e.Type))
+		last = websocket.AppendClose(slices.Clone(frames), websocket.StatusPolicyViolation, cmp.Or(string(e.Code), e.Type))
 	}
 	return x.endSession(metering.OutcomeRejected, last)
 }
@@ -195,7 +195,7 @@ func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
 	if err == nil && decided.Refused >= 0 {
 		if used := exhausted(s.rules, &decided); used >= 0 {
 			decided.Refused = used
-			s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, wanted, decided))
+			s.ending = cmp.Or(s.ending, x.account.RefusedBy(s.rules, wanted, decided))
 			return
 		}
 		for i := range s.rules.Rules { // a response may exceed a limit of which something is left
@@ -240,10 +240,10 @@ func (x *Exchange) useUp(ctx context.Context, r *metering.Record, more limit.Amo
 	decided, err := x.c.Env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: more})
 	switch {
 	case err != nil:
-		s.ending = cmp.Or(s.ending, x.refusal(more, decided, err))
+		s.ending = cmp.Or(s.ending, x.account.Refusal(more, decided, err))
 	case decided.Refused >= 0:
 		decided.RetryAfter = 0 // it was used, and does not come back
-		s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, r.Settled, decided))
+		s.ending = cmp.Or(s.ending, x.account.RefusedBy(s.rules, r.Settled, decided))
 	default:
 		if held == nil {
 			decided.Reservation.Settle(r.Settled)
@@ -251,7 +251,7 @@ func (x *Exchange) useUp(ctx context.Context, r *metering.Record, more limit.Amo
 			decided.Reservation.Settle(limit.Amounts{})
 		}
 		if decided.Refused = exhausted(s.rules, &decided); decided.Refused >= 0 {
-			s.ending = cmp.Or(s.ending, x.refusedBy(s.rules, r.Settled, decided))
+			s.ending = cmp.Or(s.ending, x.account.RefusedBy(s.rules, r.Settled, decided))
 		}
 	}
 	if held != nil {
@@ -321,7 +321,7 @@ func (x *Exchange) part(c *metering.Charge) metering.Record {
 	if c.Transcription {
 		r.Operation, r.Upstream = "realtime/transcription", c.Model
 	}
-	x.doubt(&r)
+	x.account.Doubt(&r)
 	r.SetCost(x.priceOf(&r, !c.Transcription), nil, "", &metering.Tally{})
 	return r
 }
@@ -329,9 +329,9 @@ func (x *Exchange) part(c *metering.Charge) metering.Record {
 // priceOf returns the price of a part. A deployment has a name of its own, so the name that the session tells counts
 // too, but for a transcription.
 func (x *Exchange) priceOf(r *metering.Record, told bool) metering.Price {
-	price := x.charging.in.Prices.Of(r.Vendor, r.Upstream)
+	price := x.account.PriceOf(r.Vendor, r.Upstream)
 	if price.Rates == nil && told {
-		price = x.charging.in.Prices.Of(r.Vendor, x.session.watch.Model())
+		price = x.account.PriceOf(r.Vendor, x.session.watch.Model())
 	}
 	return price
 }

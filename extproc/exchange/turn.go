@@ -3,9 +3,8 @@ package exchange
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -28,11 +27,7 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 	case err == nil:
 		return x.sendOut(reply)
 	case errors.Is(err, limit.ErrFull), errors.Is(err, routing.ErrWaited):
-		return x.c.Reject(overloaded(), "mg_overloaded")
+		return x.c.Reject(call.Overloaded(), "mg_overloaded")
 	}
 	return Reply{Wait: true} // the client has left
-}
-
-func overloaded() *openai.Error {
-	return openai.CodeServerIsOverloaded.New("The providers of this model have as many requests as they take at the moment. Please try again later.").After(time.Second)
 }

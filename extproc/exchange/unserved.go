@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
 )
 
 // byRoute tells how a path that the gateway does not serve can be passed to a provider.
@@ -16,7 +17,7 @@ var missing = map[string]string{"music": "music", "video": "video", "videos": "v
 
 // notServed returns the error for a path that the gateway does not serve but that clients may expect.
 func notServed(method, path string) *openai.Error {
-	e := unknownURL(method, path)
+	e := call.UnknownURL(method, path)
 	group, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	var why string
 	switch {

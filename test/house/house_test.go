@@ -60,6 +60,8 @@ var table = []rule{
 	{"extproc/metering", []string{"api/...", "internal/..."}, nil},
 	{"extproc/call", []string{"extproc/access", "extproc/bodies", "extproc/message", "extproc/metering",
 		"extproc/routing", "api/...", "internal/..."}, nil},
+	{"extproc/account", []string{"extproc/access", "extproc/call", "extproc/metering", "extproc/routing", "api/...",
+		"internal/..."}, nil},
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},

@@ -1,4 +1,4 @@
-package exchange
+package account
 
 import (
 	"github.com/modelgate/modelgate/api/openai"
@@ -10,9 +10,9 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// amounts returns what to reserve under rules for a request to one of targets. If the request does not bound the
+// Amounts returns what to reserve under rules for a request to one of targets. If the request does not bound the
 // answer, the length of the answer is a guess. A guess alone never makes a request too large for a limit.
-func amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []routing.Target) limit.Amounts {
+func Amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []routing.Target) limit.Amounts {
 	input, output := d.Input, d.Output
 	if d.Unread > 0 { // at most the whole limit
 		input += d.Unread
@@ -72,20 +72,19 @@ func mostOutput(in *call.Derived, targets []routing.Target) int64 {
 	return longest
 }
 
-// unpriced refuses a request of a client with a budget if it uses a surcharge without a price. A model without a price
+// Unpriced refuses a request of a client with a budget if it uses a surcharge without a price. A model without a price
 // is not bounded by a budget, and neither are its surcharges.
-func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
-	c := &x.charging
-	if s == nil || c.rules == nil || !c.rules.Budget {
+func (a *Account) Unpriced(s *metering.Surcharges) *openai.Error {
+	if s == nil || a.Rules == nil || !a.Rules.Budget {
 		return nil
 	}
-	for _, t := range x.c.Active.Targets {
-		rates := c.in.Prices.Of(t.Provider.Vendor.Name, t.Model).Rates
+	for _, t := range a.c.Active.Targets {
+		rates := a.in.Prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
 			continue
 		}
 		if _, ok := rates.In(s.Tier); !ok {
-			return unpricedTier(s.TierParam)
+			return UnpricedTier(s.TierParam)
 		}
 		for _, of := range s.Tools {
 			if _, ok := rates.Calls(of.Tool, 1); !ok && of.Tool != metering.SearchUnit {
@@ -97,8 +96,8 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 	return nil
 }
 
-// unpricedTier is the error of a request for a service tier that has no price.
-func unpricedTier(member string) *openai.Error {
+// UnpricedTier is the error of a request for a service tier that has no price.
+func UnpricedTier(member string) *openai.Error {
 	return openai.CodeUnsupportedParameter.On(member,
 		"The service tier has no price for this model, and your key has a budget. Leave '%s' out.", member)
 }

@@ -1,0 +1,170 @@
+package account
+
+import (
+	"cmp"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/tokens"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// Settle settles the reservation of the exchange. It is called once, when the exchange has ended, but before Envoy's
+// own facts about the end are known.
+func (a *Account) Settle() {
+	if !a.sent {
+		if a.held != nil {
+			a.c.Record.Settled = limit.Amounts{limit.Requests: a.counted} // no provider has seen it: its tokens cost nothing
+			a.held.Settle(a.c.Record.Settled)
+		}
+		return
+	}
+	a.count()
+	a.Doubt(&a.c.Record)
+	if a.c.Operation == nil && a.c.Record.Upstream == "" && a.Meters() {
+		a.c.Record.Upstream = a.c.Active.Targets[0].Model
+	}
+	a.c.Record.SetCost(a.in.Prices.Of(a.vendor(), a.c.Record.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
+	a.countTries()
+	if u := &a.c.Record.Usage; a.held != nil {
+		a.c.Record.Settled = limit.Amounts{
+			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
+			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(a.c.Record.Cost),
+		}
+		for m, owed := range a.owed {
+			a.c.Record.Settled[m] += owed
+		}
+		a.held.Settle(a.c.Record.Settled)
+	}
+	a.Note()
+}
+
+// Doubt bounds the usage of a record by what the model can do.
+func (a *Account) Doubt(r *metering.Record) {
+	var can *configv1.Capabilities
+	if a.c.Operation != nil && a.c.Operation.TextAnswer && a.c.Config.Catalog != nil { // others take many inputs at once
+		can = a.c.Config.Catalog.Facts(r.Vendor, r.Upstream).GetCapabilities()
+	}
+	r.Doubtful = usage.Bound(&r.Usage, can, a.Demand.Answers)
+	r.Estimated = r.Estimated || r.Doubtful // the ledger tells it so
+}
+
+// vendor returns the kind of the charged provider.
+func (a *Account) vendor() string {
+	if a.c.Provider != nil {
+		return a.c.Provider.Vendor.Name
+	}
+	return a.c.Active.Targets[0].Provider.Vendor.Name
+}
+
+// count estimates the usage that was not reported. Whatever was sent to a provider is charged, at least with its
+// prompt, and with as much of its answer as has come, however the exchange ends. The only exceptions are operations
+// that are free, and requests that the provider has refused or has never got.
+func (a *Account) count() {
+	r := &a.c.Record
+	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
+	failed := r.Outcome == metering.OutcomeFailed || r.Outcome == metering.OutcomeRejected
+	switch {
+	case a.c.Operation != nil && a.c.Operation.Free:
+		r.Usage = openai.Usage{}
+		return
+	case failed && r.Usage.IsZero() && !a.hasContent(): // an error with status 200 is a refusal too
+	case !a.c.Operation.IsCounted():
+		a.countPassed()
+	case a.Begun || a.Unanswered || r.Outcome == metering.OutcomeCut && !a.Refused:
+		r.Usage, r.Estimated = a.Text.Usage(a.vendor(), r.Upstream, r.Usage, complete)
+		a.countDocument(complete)
+	}
+	a.Demand.AddHourCache(&r.Usage, !told)
+	if complete || a.Billed || a.Begun && r.Outcome == metering.OutcomeCut {
+		r.Images = a.Demand.Images
+	}
+}
+
+// countPassed estimates the usage of an answer that passes unchanged. For an answer that was cut, or a Route's stream
+// that never reported usage, it counts the estimated prompt and the length of what has passed. For an answer that was
+// not shown or cannot be read, it counts the prompt only.
+func (a *Account) countPassed() {
+	r, route, told := &a.c.Record, a.c.Operation == nil, !a.c.Record.Usage.IsZero()
+	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||
+		r.Outcome == metering.OutcomeFailed || a.Unanswered
+	switch {
+	case r.Unseen && (route && !a.Opaque || told):
+		return
+	case !r.Unseen && cut && told && !route:
+		return
+	case !r.Unseen && !cut && (told || !route || !r.Stream || !a.Begun):
+		return
+	}
+	before := r.Usage
+	if r.Usage.PromptTokens == 0 {
+		r.Usage.PromptTokens = a.Demand.Input
+	}
+	if !r.Unseen { // usage at the beginning of a stream does not include the later text
+		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, a.passedTokens())
+	}
+	r.Estimated = r.Usage != before
+}
+
+// countDocument estimates the answer of a document that passes and was cut, as if all of it were text.
+func (a *Account) countDocument(complete bool) {
+	u := &a.c.Record.Usage
+	if complete || !a.passes || a.c.Record.Stream || !a.c.Operation.TextAnswer || u.CompletionTokens > 0 {
+		return
+	}
+	u.CompletionTokens = tokens.Estimate(int(a.Received))
+	if most := mostOutput(a.in, a.c.Active.Targets); most > 0 {
+		u.CompletionTokens = min(u.CompletionTokens, most)
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+}
+
+// countTries adds the prompts of the attempts before the last that a provider bills.
+func (a *Account) countTries() {
+	r := &a.c.Record
+	if len(r.Tries) < 2 || a.c.Operation != nil && a.c.Operation.Free {
+		return
+	}
+	prompt := r.Usage.PromptTokens
+	if prompt == 0 && a.c.Operation.IsCounted() {
+		u, _ := a.Text.Usage(a.vendor(), r.Upstream, openai.Usage{}, false)
+		prompt = u.PromptTokens
+	}
+	for i := range r.Tries[:len(r.Tries)-1] {
+		t := &r.Tries[i]
+		t.Prompt = cmp.Or(prompt, a.Demand.Input)
+		price := a.in.Prices.Of(a.c.Active.Targets[i].Provider.Vendor.Name, t.Upstream)
+		t.Cost, _ = price.Rates.Cost(usage.Used{Usage: openai.Usage{PromptTokens: t.Prompt}})
+	}
+	r.ChargeTries()
+}
+
+// passedTokens estimates the tokens of an answer that was cut. An event of a stream is about ten times as long as its
+// text.
+func (a *Account) passedTokens() int64 {
+	const envelope = 10
+	if !a.c.Record.Stream {
+		return 0
+	}
+	return tokens.Estimate(int(a.Received / envelope))
+}
+
+// hasContent reports whether an answer that failed had begun: the client has seen some of it, it had content, or its
+// content is unknown.
+func (a *Account) hasContent() bool {
+	if a.passes { // that it is announced, and its error, may have been sent
+		return a.Billed || a.said
+	}
+	return a.Billed || a.c.Record.Sent > 0 || a.Text.HasOutput()
+}
+
+// Salvage reads the usage of an unusable complete answer, in any known dialect, or else its text.
+func (a *Account) Salvage(body []byte) {
+	w := metering.DocumentWatch{}
+	w.Feed(body)
+	if a.c.Record.Usage = w.Report().Used; a.c.Record.Usage.CompletionTokens == 0 {
+		a.Text.Salvage(body)
+	}
+}

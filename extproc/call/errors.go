@@ -1,0 +1,27 @@
+package call
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// UnknownURL is the error of a request for a path that does not exist.
+func UnknownURL(method, path string) *openai.Error {
+	return openai.UnknownURL(telemetry.Clip(method), telemetry.Clip(path))
+}
+
+// WrongMethod is the error of a request with a method that its path does not have.
+func WrongMethod(method, path string, allowed ...string) *openai.Error {
+	return openai.WrongMethod(telemetry.Clip(method), telemetry.Clip(path), allowed...)
+}
+
+// Overloaded is the error of a request for which no provider has a free place.
+func Overloaded() *openai.Error {
+	return openai.CodeServerIsOverloaded.New("The providers of this model have as many requests as they take at the moment. Please try again later.").After(time.Second)
+}
+
+// IsRead reports whether a method only reads.
+func IsRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
