@@ -1,5 +1,6 @@
 // Package dashboard serves the web pages for administration. It uses only the admin API, which it calls in process
-// with the signed-in account, so that roles, validation and the audit log are in one place.
+// with the signed-in account, so that roles, validation and the audit log are in one place. This package is the shell:
+// sessions, sign-in and the person's own account. All other pages are in folders of sections, one for each subject.
 //
 // A page that hides a button protects nothing. The API decides what an account may do. The pages only hide what the
 // API would refuse.
@@ -8,8 +9,8 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -77,11 +79,10 @@ type Config struct {
 type Dashboard struct {
 	config    Config
 	handler   http.Handler
-	pages     map[string]*template.Template
+	site      *page.Site
 	sessions  *sessions
 	links     *links
 	grants    *grants
-	plays     *playKeys
 	addresses *throttle // of sign-in, by address
 	names     *throttle // and by account
 }
@@ -92,13 +93,16 @@ func New(c Config) *Dashboard {
 		c.Now = time.Now
 	}
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
+	if c.Gateway == nil {
+		c.Gateway = func() (string, http.RoundTripper) { return "", nil }
+	}
 	d := &Dashboard{
-		config:   c,
-		pages:    parsePages(),
+		config: c,
+		site: page.NewSite(page.Config{API: c.API, Static: staticURL, Log: c.Log, Now: c.Now},
+			slices.Concat(sections(c), []page.Section{shell()})),
 		sessions: &sessions{etcd: c.Etcd, now: c.Now},
 		links:    &links{etcd: c.Etcd},
 		grants:   &grants{etcd: c.Etcd},
-		plays:    &playKeys{keys: map[string]playKey{}},
 		// Ten at once and ten a minute from one address; twenty at once and two a minute for one account, wherever from.
 		addresses: newThrottle(10, 6*time.Second, c.Now),
 		names:     newThrottle(20, 30*time.Second, c.Now),
@@ -110,20 +114,18 @@ func New(c Config) *Dashboard {
 // ServeHTTP answers with a page.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
 
-// A page is what answers a path. It returns an error before it has written anything.
-type page func(*visit, http.ResponseWriter, *http.Request) error
-
-// A route is a page, and what somebody must be allowed to see it. Without a scope, everybody who is signed in may.
-type route struct {
-	pattern string
-	scope   admin.Scope
-	page    page
-}
+// A handler answers a path of the shell. It returns an error before it has written anything.
+type handler func(*visit, http.ResponseWriter, *http.Request) error
 
 func (d *Dashboard) routes() http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range signedIn() {
-		mux.Handle(r.pattern, d.guarded(r))
+	for _, r := range d.site.Routes() {
+		mux.Handle(r.Pattern, d.guarded(r.Scope, func(v *visit, w http.ResponseWriter, in *http.Request) error {
+			return r.Handler(v.Visit, w, in)
+		}))
+	}
+	for pattern, h := range ownPages() {
+		mux.Handle(pattern, d.guarded("", h))
 	}
 	mux.Handle("GET /sign-in", d.open((*visit).signInForm))
 	mux.Handle("POST /sign-in", d.open((*visit).signIn))
@@ -135,29 +137,31 @@ func (d *Dashboard) routes() http.Handler {
 	mux.HandleFunc("POST /sign-in/link", d.makeLink)
 	d.programs(mux)
 	mux.Handle("GET /static/", static())
-	mux.Handle("/", d.open(func(*visit, http.ResponseWriter, *http.Request) error { return errNoPage }))
+	mux.Handle("/", d.open(func(*visit, http.ResponseWriter, *http.Request) error { return page.ErrNoPage }))
 	return d.secured(mux)
 }
 
 // visitor finds who asks, if a session says so.
 func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, error) {
-	v := &visit{Dashboard: d, request: r, theme: themeOf(r)}
-	v.principal.Address = addressOf(r)
-	id := sessionIDOf(r)
+	v := &visit{Dashboard: d, Visit: d.site.Visit(r, themeOf(r))}
+	v.Principal.Address, v.SessionID = addressOf(r), sessionIDOf(r)
 	// What a page refreshes by itself does not show that anybody is there.
-	s, account, err := d.resume(r.Context(), id, r.Header.Get("HX-Request") == "")
+	s, account, err := d.resume(r.Context(), v.SessionID, r.Header.Get("HX-Request") == "")
 	if err != nil {
 		return v, err
 	}
 	if account == nil || s.Terminal {
-		v.csrf = formToken(formCookieOf(w, r))
+		v.FormToken = formToken(formCookieOf(w, r))
 		return v, nil
 	}
-	v.session, v.account, v.csrf = s, account, formToken(id)
-	v.principal = admin.PrincipalOfAccount(account, actsFor(r, account), v.principal.Address)
-	v.api = admin.InProcess(d.config.API, v.principal).Waiting(takenWithin, func(string) { v.pending = true })
+	v.session, v.Account, v.FormToken = s, account, formToken(v.SessionID)
+	v.Principal = admin.PrincipalOfAccount(account, actsFor(r, account), v.Principal.Address)
+	v.API = admin.InProcess(d.config.API, v.Principal).Waiting(takenWithin, func(string) { v.Pending = true })
 	return v, nil
 }
+
+// takenWithin is how long a change waits until the data plane has taken it.
+const takenWithin = 10 * time.Second
 
 // resume returns a session and its account. The account is nil where the session has ended or is of an account that
 // has been changed since.
@@ -180,17 +184,17 @@ func (d *Dashboard) resume(ctx context.Context, id string, used bool) (*session,
 }
 
 // open serves a page to everybody.
-func (d *Dashboard) open(p page) http.Handler {
+func (d *Dashboard) open(h handler) http.Handler {
 	return d.serve(func(v *visit, w http.ResponseWriter, r *http.Request) error {
 		if err := v.checkForm(r); err != nil {
 			return err
 		}
-		return p(v, w, r)
+		return h(v, w, r)
 	})
 }
 
-// guarded serves a page to those who are signed in and may see it.
-func (d *Dashboard) guarded(rt route) http.Handler {
+// guarded serves a page to those who are signed in and have a scope. Without a scope, all who are signed in see it.
+func (d *Dashboard) guarded(scope admin.Scope, h handler) http.Handler {
 	return d.serve(func(v *visit, w http.ResponseWriter, r *http.Request) error {
 		if v.session == nil {
 			v.toSignIn(w, r)
@@ -199,14 +203,14 @@ func (d *Dashboard) guarded(rt route) http.Handler {
 		if err := v.checkForm(r); err != nil {
 			return err
 		}
-		if rt.scope != "" && !v.principal.May(rt.scope) {
-			return errNotAllowed
+		if scope != "" && !v.Principal.May(scope) {
+			return page.ErrNotAllowed
 		}
-		return rt.page(v, w, r)
+		return h(v, w, r)
 	})
 }
 
-func (d *Dashboard) serve(p page) http.Handler {
+func (d *Dashboard) serve(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A form that comes slowly must not keep the rights that its sender had when it began.
 		broken := readForm(w, r)
@@ -215,10 +219,10 @@ func (d *Dashboard) serve(p page) http.Handler {
 			err = broken
 		}
 		if err == nil {
-			err = p(v, w, r)
+			err = h(v, w, r)
 		}
 		if err != nil {
-			v.fail(w, r, err)
+			v.ShowError(w, r, err)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package dashboard
 
-import "github.com/modelgate/modelgate/controlplane/admin"
+import (
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
+)
 
 // A Route is a page for those who are signed in, as the table of them has it.
 type Route struct {
@@ -11,8 +14,11 @@ type Route struct {
 // Routes returns the table.
 func Routes() []Route {
 	var all []Route
-	for _, r := range signedIn() {
-		all = append(all, Route{r.pattern, r.scope})
+	for pattern := range ownPages() {
+		all = append(all, Route{pattern, ""})
+	}
+	for _, r := range page.NewSite(page.Config{}, sections(Config{})).Routes() {
+		all = append(all, Route{r.Pattern, r.Scope})
 	}
 	return all
 }
@@ -21,13 +27,7 @@ func Routes() []Route {
 var (
 	OwnPath     = ownPath
 	Network     = network
-	Dollars     = dollars
-	ShortNumber = shortNumber
-	Number      = number
 	NewThrottle = newThrottle
-
-	ReadProvider   = readProvider
-	CredentialText = credentialText
 )
 
 // Take and GiveBack are those of a throttle.

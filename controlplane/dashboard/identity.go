@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/identity"
 )
 
@@ -34,11 +35,11 @@ func (d *Dashboard) back(provider string) string {
 
 // signInWith leads to the page of an identity provider.
 func (v *visit) signInWith(w http.ResponseWriter, r *http.Request) error {
-	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
+	if wait := v.addresses.take(network(v.Principal.Address)); wait > 0 {
 		return errTooMany(wait)
 	}
 	name := r.PathValue("provider")
-	flow, page, err := v.config.Identity.Begin(r.Context(), name, v.back(name), ownPath(r.URL.Query().Get("next")))
+	flow, address, err := v.config.Identity.Begin(r.Context(), name, v.back(name), ownPath(r.URL.Query().Get("next")))
 	if err != nil {
 		return v.identityError(err)
 	}
@@ -46,9 +47,9 @@ func (v *visit) signInWith(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v.addresses.giveBack(network(v.principal.Address))
+	v.addresses.giveBack(network(v.Principal.Address))
 	setCookie(w, flowCookie, base64.RawURLEncoding.EncodeToString(value), flowLife)
-	http.Redirect(w, r, page, http.StatusSeeOther)
+	http.Redirect(w, r, address, http.StatusSeeOther)
 	return nil
 }
 
@@ -65,7 +66,7 @@ func flowOf(r *http.Request) identity.Flow {
 
 // backFrom ends a sign-in with an identity provider.
 func (v *visit) backFrom(w http.ResponseWriter, r *http.Request) error {
-	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
+	if wait := v.addresses.take(network(v.Principal.Address)); wait > 0 {
 		return errTooMany(wait)
 	}
 	flow := flowOf(r)
@@ -79,10 +80,10 @@ func (v *visit) backFrom(w http.ResponseWriter, r *http.Request) error {
 	}
 	account, err := v.accountOf(r.Context(), person)
 	if err != nil {
-		v.audit(r.Context(), admin.Principal{Name: person.Name, Address: v.principal.Address}, "sign_in_failed", person.Name)
+		v.audit(r.Context(), admin.Principal{Name: person.Name, Address: v.Principal.Address}, "sign_in_failed", person.Name)
 		return err
 	}
-	v.addresses.giveBack(network(v.principal.Address))
+	v.addresses.giveBack(network(v.Principal.Address))
 	began := session{Provider: person.Provider.GetName(), IDToken: person.IDToken,
 		Ends: v.config.Now().Add(person.Provider.SignedInFor())}
 	return v.enter(w, r, account, began, ownPath(flow.Next))
@@ -101,10 +102,10 @@ func (v *visit) identityError(err error) error {
 func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*configv1.Account, error) {
 	// The provider gives the role, within what the configuration lets it give. The audit log names the provider.
 	api := admin.InProcess(v.config.API, admin.Principal{Name: person.Provider.GetName(), Role: "identity provider",
-		Scopes: admin.ScopesOf(configv1.Role_OWNER), As: accounts.SignIn, Address: v.principal.Address})
+		Scopes: admin.ScopesOf(configv1.Role_OWNER), As: accounts.SignIn, Address: v.Principal.Address})
 	for range 3 { // somebody may change the account meanwhile
 		revision := int64(0)
-		item, err := api.Get(ctx, kindNamed("accounts"), person.Name)
+		item, err := api.Get(ctx, configv1.KindOf((*configv1.Account)(nil)), person.Name)
 		if err == nil {
 			revision = item.Status.Revision
 		} else if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusNotFound {
@@ -156,7 +157,7 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 func (v *visit) written(ctx context.Context, account *configv1.Account) (*configv1.Account, error) {
 	now, err := v.config.Accounts(ctx, account.GetName())
 	if err == nil && (now.Barred() || !proto.Equal(now.GetIdentity(), account.GetIdentity())) {
-		return nil, errNotAllowed
+		return nil, page.ErrNotAllowed
 	}
 	return now, err
 }
@@ -167,10 +168,10 @@ type leftData struct{ URL, Provider string }
 // signOutAt leads to the page that ends the session at the identity provider. A form may lead to no other site, so it
 // is a page that does.
 func (v *visit) signOutAt(w http.ResponseWriter, r *http.Request, provider, idToken string) error {
-	page := v.config.Identity.SignOut(r.Context(), provider, idToken, v.config.BaseURL+"/sign-in?done=signed_out")
-	if page == "" {
-		return v.goTo(w, r, "/sign-in", "signed_out")
+	address := v.config.Identity.SignOut(r.Context(), provider, idToken, v.config.BaseURL+"/sign-in?done=signed_out")
+	if address == "" {
+		return v.GoTo(w, r, "/sign-in", "signed_out")
 	}
-	v.session, v.account = nil, nil
-	return v.render(w, "signed-out", "Signed out", leftData{page, provider})
+	v.session, v.Account = nil, nil
+	return v.Render(w, "signed-out", "Signed out", leftData{address, provider})
 }

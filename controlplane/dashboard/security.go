@@ -31,8 +31,7 @@ func (d *Dashboard) secured(next http.Handler) http.Handler {
 	// Sec-Fetch-Site or Origin must say that a form is our own; the token in the form says so besides.
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Dashboard: d, request: r, theme: themeOf(r)}
-		v.fail(w, r, errForm)
+		d.site.Visit(r, themeOf(r)).ShowError(w, r, errForm)
 	}))
 	checked := origin.Handler(next)
 	return httpapi.Recover(d.config.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,6 +17,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/internal/password"
 )
 
@@ -43,13 +44,13 @@ func (d signInData) Replaced() bool {
 func (v *visit) signInForm(w http.ResponseWriter, r *http.Request) error {
 	data := signInData{Next: ownPath(r.URL.Query().Get("next"))}
 	if v.session != nil {
-		return v.goTo(w, r, data.Next, "")
+		return v.GoTo(w, r, data.Next, "")
 	}
 	var err error
 	if data.Providers, err = v.config.Identity.Providers(r.Context()); err != nil {
 		return err
 	}
-	return v.render(w, "sign-in", "Sign in", data)
+	return v.Render(w, "sign-in", "Sign in", data)
 }
 
 func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
@@ -64,7 +65,7 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	data := signInData{name, next, providers}
 	if err := v.throttled(name); err != nil {
 		w.Header().Set("Retry-After", err.Header().Get("Retry-After"))
-		return v.renderStatus(w, err.Status, "sign-in", "Sign in", data, err.Message)
+		return v.RenderStatus(w, err.Status, "sign-in", "Sign in", data, err.Message)
 	}
 	account, err := v.config.Accounts(r.Context(), name)
 	if err != nil {
@@ -73,14 +74,14 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	// It takes as long where there is no such account.
 	good := password.Verify(account.GetPasswordHash(), r.PostForm.Get("password"))
 	if account == nil || account.Barred() || !good || data.Replaced() && !account.GetBreakGlass() {
-		failed := admin.Principal{Address: v.principal.Address}
+		failed := admin.Principal{Address: v.Principal.Address}
 		if account != nil { // what is typed there by mistake may be a password
 			failed.Name, failed.Tenant = account.GetName(), admin.PrincipalOfAccount(account, "", "").Tenant
 		}
 		v.audit(r.Context(), failed, "sign_in_failed", failed.Name)
-		return v.renderStatus(w, http.StatusUnauthorized, "sign-in", "Sign in", data, data.wrong())
+		return v.RenderStatus(w, http.StatusUnauthorized, "sign-in", "Sign in", data, data.wrong())
 	}
-	v.addresses.giveBack(network(v.principal.Address))
+	v.addresses.giveBack(network(v.Principal.Address))
 	v.names.giveBack(name)
 	return v.enter(w, r, account, session{}, next)
 }
@@ -94,9 +95,9 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.
 		return err
 	}
 	setCookie(w, sessionCookie, session, sessionLife)
-	p := admin.PrincipalOfAccount(account, "", v.principal.Address)
+	p := admin.PrincipalOfAccount(account, "", v.Principal.Address)
 	v.audit(r.Context(), p, "sign_in", p.Name)
-	return v.goTo(w, r, next, "")
+	return v.GoTo(w, r, next, "")
 }
 
 // leave ends the session that the browser has, if any.
@@ -109,22 +110,22 @@ func (v *visit) leave(r *http.Request) {
 }
 
 func (v *visit) signOut(w http.ResponseWriter, r *http.Request) error {
-	v.endPlayKey(r.Context())
+	v.Leave(r.Context())
 	provider, idToken := v.session.Provider, v.session.IDToken
 	if err := v.sessions.end(r.Context(), sessionIDOf(r)); err != nil {
 		return err
 	}
 	setCookie(w, sessionCookie, "", -time.Second)
-	v.audit(r.Context(), v.principal, "sign_out", v.principal.Name)
+	v.audit(r.Context(), v.Principal, "sign_out", v.Principal.Name)
 	if provider != "" {
 		return v.signOutAt(w, r, provider, idToken)
 	}
-	return v.goTo(w, r, "/sign-in", "signed_out")
+	return v.GoTo(w, r, "/sign-in", "signed_out")
 }
 
 // throttled counts an attempt to sign in, and refuses it where there were too many.
 func (v *visit) throttled(name string) *openai.Error {
-	wait := v.addresses.take(network(v.principal.Address))
+	wait := v.addresses.take(network(v.Principal.Address))
 	if wait == 0 {
 		wait = v.names.take(name)
 	}
@@ -167,7 +168,7 @@ var errLink = &openai.Error{Status: http.StatusGone,
 
 // usable returns a link that can be used now.
 func (v *visit) usable(ctx context.Context, token string) (*link, error) {
-	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
+	if wait := v.addresses.take(network(v.Principal.Address)); wait > 0 {
 		return nil, errTooMany(wait)
 	}
 	k, err := v.links.find(ctx, token)
@@ -186,7 +187,7 @@ func (v *visit) usable(ctx context.Context, token string) (*link, error) {
 			return nil, errLink
 		}
 	}
-	v.addresses.giveBack(network(v.principal.Address))
+	v.addresses.giveBack(network(v.Principal.Address))
 	return k, nil
 }
 
@@ -195,7 +196,7 @@ func (v *visit) firstForm(w http.ResponseWriter, r *http.Request) error {
 	if _, err := v.usable(r.Context(), token); err != nil {
 		return err
 	}
-	return v.render(w, "first", "Welcome", firstData{Token: token})
+	return v.Render(w, "first", "Welcome", firstData{Token: token})
 }
 
 // first makes an owner's account and signs it in.
@@ -211,7 +212,7 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if there != nil {
-		return v.renderStatus(w, http.StatusConflict, "first", "Welcome", data,
+		return v.RenderStatus(w, http.StatusConflict, "first", "Welcome", data,
 			"An account with this name already exists. Choose another name.")
 	}
 	taken, err := v.links.take(r.Context(), data.Token)
@@ -222,15 +223,15 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 		return errLink
 	}
 	p := admin.Principal{Name: data.Name, Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER),
-		Address: v.principal.Address}
+		Address: v.Principal.Address}
 	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER,
 		Password: f.Get("password"), BreakGlass: true}
 	if _, err := admin.InProcess(v.config.API, p).Create(r.Context(), account); err != nil {
 		if err := v.links.putBack(r.Context(), data.Token, k); err != nil {
 			v.config.Log.Error("dashboard: a link is lost", zap.Error(err))
 		}
-		if message, ok := refused(err); ok {
-			return v.renderStatus(w, http.StatusUnprocessableEntity, "first", "Welcome", data, message)
+		if message, ok := page.Refused(err); ok {
+			return v.RenderStatus(w, http.StatusUnprocessableEntity, "first", "Welcome", data, message)
 		}
 		return err
 	}
@@ -250,25 +251,25 @@ func (v *visit) enterByName(w http.ResponseWriter, r *http.Request, name, next s
 }
 
 func (v *visit) profile(w http.ResponseWriter, _ *http.Request) error {
-	return v.render(w, "profile", "Your account", nil)
+	return v.Render(w, "profile", "Your account", nil)
 }
 
 // changePassword changes the password of whoever is signed in, and ends all other sessions.
 func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
-	if err := v.throttled(v.account.GetName()); err != nil {
+	if err := v.throttled(v.Account.GetName()); err != nil {
 		return err
 	}
-	if !password.Verify(v.account.GetPasswordHash(), r.PostForm.Get("current")) {
-		return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil,
+	if !password.Verify(v.Account.GetPasswordHash(), r.PostForm.Get("current")) {
+		return v.RenderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil,
 			"The current password is wrong.")
 	}
-	v.addresses.giveBack(network(v.principal.Address))
-	v.names.giveBack(v.account.GetName())
+	v.addresses.giveBack(network(v.Principal.Address))
+	v.names.giveBack(v.Account.GetName())
 	// People may change their own password whatever their role is.
-	p := v.principal
+	p := v.Principal
 	p.As = accounts.Person
 	p.Scopes = append([]admin.Scope{admin.AdminsWrite}, p.Scopes...)
-	item, err := admin.InProcess(v.config.API, p).Get(r.Context(), kindNamed("accounts"), p.Name)
+	item, err := admin.InProcess(v.config.API, p).Get(r.Context(), configv1.KindOf((*configv1.Account)(nil)), p.Name)
 	if err != nil {
 		return err
 	}
@@ -283,18 +284,18 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	changed := proto.CloneOf(account)
 	changed.PasswordHash, changed.Password = "", r.PostForm.Get("password")
 	if _, err := admin.InProcess(v.config.API, p).Put(r.Context(), changed, item.Status.Revision); err != nil {
-		if message, ok := refused(err); ok {
-			return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, message)
+		if message, ok := page.Refused(err); ok {
+			return v.RenderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, message)
 		}
 		return err
 	}
-	return v.enterByName(w, r, v.account.GetName(), "/account?done=password")
+	return v.enterByName(w, r, v.Account.GetName(), "/account?done=password")
 }
 
 // setTenant has somebody act under one of their memberships.
 func (v *visit) setTenant(w http.ResponseWriter, r *http.Request) error {
 	setCookie(w, tenantCookie, r.PostForm.Get("tenant"), 365*24*time.Hour)
-	return v.goTo(w, r, "/", "")
+	return v.GoTo(w, r, "/", "")
 }
 
 func (v *visit) setTheme(w http.ResponseWriter, r *http.Request) error {
@@ -303,5 +304,5 @@ func (v *visit) setTheme(w http.ResponseWriter, r *http.Request) error {
 		theme = "system"
 	}
 	setCookie(w, themeCookie, theme, 365*24*time.Hour)
-	return v.goTo(w, r, ownPath(r.PostForm.Get("next")), "")
+	return v.GoTo(w, r, ownPath(r.PostForm.Get("next")), "")
 }

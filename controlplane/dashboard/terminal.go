@@ -15,6 +15,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -44,7 +45,7 @@ func (v *visit) terminalForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return v.render(w, "terminal", "Sign in the command line", data)
+	return v.Render(w, "terminal", "Sign in the command line", data)
 }
 
 // allowTerminal lets the command line in that listens on this machine, and leads to it. A form may lead to no other
@@ -60,7 +61,7 @@ func (v *visit) allowTerminal(w http.ResponseWriter, r *http.Request) error {
 	}
 	back := url.URL{Scheme: "http", Host: "127.0.0.1:" + data.Port, Path: "/",
 		RawQuery: url.Values{"code": {code}, "state": {data.State}}.Encode()}
-	return v.render(w, "terminal", "Sign in the command line", terminalData{Back: back.String()})
+	return v.Render(w, "terminal", "Sign in the command line", terminalData{Back: back.String()})
 }
 
 // lent returns the session that a command line gets of the person: it ends no later than the person's own.
@@ -69,15 +70,15 @@ func (v *visit) lent() session {
 	if own := v.session.Ends; !own.IsZero() && own.Before(ends) {
 		ends = own
 	}
-	return session{Account: v.account.GetName(), Fingerprint: v.session.Fingerprint, Ends: ends, Terminal: true}
+	return session{Account: v.Account.GetName(), Fingerprint: v.session.Fingerprint, Ends: ends, Terminal: true}
 }
 
 func (v *visit) deviceForm(w http.ResponseWriter, _ *http.Request) error {
-	return v.render(w, "terminal-code", "Sign in the command line", terminalData{})
+	return v.Render(w, "terminal-code", "Sign in the command line", terminalData{})
 }
 
 func (v *visit) allowDevice(w http.ResponseWriter, r *http.Request) error {
-	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
+	if wait := v.addresses.take(network(v.Principal.Address)); wait > 0 {
 		return errTooMany(wait)
 	}
 	data := terminalData{Typed: r.PostForm.Get("code")}
@@ -86,12 +87,12 @@ func (v *visit) allowDevice(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !allowed {
-		return v.renderStatus(w, http.StatusUnprocessableEntity, "terminal-code", "Sign in the command line", data,
+		return v.RenderStatus(w, http.StatusUnprocessableEntity, "terminal-code", "Sign in the command line", data,
 			"No command line shows this code, or it was used, or it is older than ten minutes.")
 	}
-	v.addresses.giveBack(network(v.principal.Address))
+	v.addresses.giveBack(network(v.Principal.Address))
 	data.Done = true
-	return v.render(w, "terminal-code", "Sign in the command line", data)
+	return v.Render(w, "terminal-code", "Sign in the command line", data)
 }
 
 // programs are the endpoints for the command line itself, which answer with JSON.
@@ -156,7 +157,7 @@ func (d *Dashboard) redeem(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if account == nil || account.Barred() || fingerprint(account) != found.Session.Fingerprint {
-		return errNotAllowed
+		return page.ErrNotAllowed
 	}
 	id, err := d.sessions.begin(r.Context(), account, found.Session)
 	if err != nil {

@@ -1,0 +1,101 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// Stored reads an object of a type, for a page to show or change. The copy is the caller's.
+func Stored[T configv1.Object](v *Visit, r *http.Request) (object T, status adminapi.Status, err error) {
+	item, err := v.API.Get(r.Context(), configv1.KindOf(object), r.PathValue("name"))
+	if err != nil {
+		return object, status, err
+	}
+	o, ok := item.Object.(T)
+	if !ok {
+		return object, status, &openai.Error{Status: http.StatusNotFound,
+			Message: "The stored object with this name cannot be read: " + item.Status.Error}
+	}
+	return proto.CloneOf(o), item.Status, nil
+}
+
+// Create stores an object that must not be there yet.
+func (v *Visit) Create(r *http.Request, o configv1.Object) error {
+	kind := configv1.KindOf(o)
+	if strings.Trim(o.GetName(), "/") != o.GetName() || o.GetName() == "" {
+		return openai.CodeMissing.On("name", "Give it a name.")
+	}
+	if _, err := v.API.Get(r.Context(), kind, o.GetName()); err == nil {
+		return openai.CodeConflict.On("name", "A %s named %s already exists.", kind.Name,
+			o.GetName()).WithStatus(http.StatusBadRequest)
+	}
+	_, err := v.API.Put(r.Context(), o, 0)
+	return err
+}
+
+// Revision returns the revision that an object must still have, which a form has kept.
+func Revision(r *http.Request) int64 {
+	n, _ := strconv.ParseInt(r.PostForm.Get("revision"), 10, 64) // 0: any
+	return n
+}
+
+// HomeOf returns the page that lists the objects of a kind.
+func (v *Visit) HomeOf(kind configv1.Kind) string {
+	if h, ok := v.site.home(kind); ok {
+		return h.Path
+	}
+	return "/objects/" + kind.Name
+}
+
+// PageOf returns the page of an object.
+func (v *Visit) PageOf(kind configv1.Kind, name string) string {
+	if h, ok := v.site.home(kind); ok && h.Pages {
+		return Path(strings.TrimPrefix(h.Path, "/"), name)
+	}
+	return ObjectPath("objects", kind.Name, name)
+}
+
+func (s *Site) home(kind configv1.Kind) (Home, bool) {
+	for _, section := range s.sections {
+		for _, h := range section.Homes {
+			if h.Kind.Name == kind.Name {
+				return h, true
+			}
+		}
+	}
+	return Home{}, false
+}
+
+// Path returns the path of a named thing. The name may hold slashes.
+func Path(base, name string) string {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return "/" + base + "/" + strings.Join(parts, "/")
+}
+
+// ObjectPath returns the path of an object, below objects or delete; without a name the path of its kind.
+func ObjectPath(base, kind, name string) string {
+	if name == "" {
+		return "/" + base + "/" + kind
+	}
+	return Path(base+"/"+kind, name)
+}
+
+// HistoryPath returns the page with the history of an object, or "" where none is kept.
+func HistoryPath(kind, name string) string {
+	k, ok := configv1.FindKind(kind)
+	if !ok || name == "" || k.Plural == "accounts" || k.Plural == "admintokens" {
+		return ""
+	}
+	return ObjectPath("history", k.Name, name)
+}

@@ -1,0 +1,124 @@
+// Package accounts is the pages of the accounts of people, and of the tokens of programs.
+//
+// A person's own account is not here: it is a page of the shell, for everybody who is signed in.
+package accounts
+
+import (
+	"embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
+)
+
+//go:embed *.html
+var templates embed.FS
+
+// Section returns the pages.
+func Section() page.Section {
+	return page.Section{
+		Lines: []page.Line{
+			{Group: "System", Path: "/accounts", Name: "Accounts", Scope: admin.AdminsRead, Tenants: true},
+			{Group: "System", Path: "/objects/IdentityProvider", Name: "Identity providers", Scope: admin.AdminsRead},
+			{Group: "System", Path: "/tokens", Name: "Admin tokens", Scope: admin.AdminsRead},
+		},
+		Routes: []page.Route{
+			page.Get("/accounts", admin.AdminsRead, list),
+			page.Post("/accounts", admin.AdminsWrite, create),
+			page.Get("/new/account", admin.AdminsWrite, form),
+			page.Get("/accounts/{name...}", admin.AdminsRead, show),
+			page.Post("/accounts/{name...}", admin.AdminsWrite, change),
+			page.Get("/tokens", admin.AdminsRead, listTokens),
+			page.Post("/tokens", admin.AdminsWrite, createToken),
+			page.Get("/new/token", admin.AdminsWrite, newToken),
+		},
+		Templates: templates,
+		Functions: template.FuncMap{"roles": roles, "memberships": membershipLines},
+		Homes: []page.Home{
+			{Kind: configv1.KindOf((*configv1.Account)(nil)), Path: "/accounts", Pages: true},
+			{Kind: configv1.KindOf((*configv1.AdminToken)(nil)), Path: "/tokens"},
+		},
+	}
+}
+
+func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+	return v.RenderList(w, r, configv1.KindOf((*configv1.Account)(nil)), "accounts", "Accounts")
+}
+
+// An accountData is what the pages of one account show.
+type accountData struct {
+	Person *configv1.Account
+	New    bool
+	Status adminapi.Status
+}
+
+func form(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
+	person := &configv1.Account{Role: configv1.Role_VIEWER}
+	if t := v.Principal.Tenant; !t.IsAll() {
+		person = &configv1.Account{Memberships: []*configv1.Membership{{Organization: t.Organization, Project: t.Project,
+			Role: configv1.Role_MEMBER}}}
+	}
+	return v.Render(w, "account", "New account", accountData{Person: person, New: true})
+}
+
+// readAccount puts what a form says into an account. Without a password the one that is stored stays.
+func readAccount(f url.Values, a *configv1.Account) (err error) {
+	a.DisplayName, a.Disabled = strings.TrimSpace(f.Get("display_name")), f.Get("disabled") != ""
+	a.ReadBodies, a.BreakGlass = f.Get("read_bodies") != "", f.Get("break_glass") != ""
+	if a.GetProvisioning() == nil { // else the groups of the person decide
+		a.Role = configv1.Role(configv1.Role_value[f.Get("role")])
+	}
+	if p := f.Get("password"); p != "" {
+		a.Password, a.PasswordHash = p, ""
+	}
+	a.Memberships, err = membershipsOf(f.Get("memberships"))
+	return err
+}
+
+func create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+	data := accountData{Person: &configv1.Account{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true}
+	err := readAccount(r.PostForm, data.Person)
+	if err == nil {
+		err = v.Create(r, data.Person)
+	}
+	if message, ok := page.Refused(err); ok {
+		return v.RenderStatus(w, http.StatusUnprocessableEntity, "account", "New account", data, message)
+	}
+	return v.Done(w, r, err, "/accounts", "created")
+}
+
+func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+	person, status, err := page.Stored[*configv1.Account](v, r)
+	if err != nil {
+		return err
+	}
+	return v.Render(w, "account", "Account "+person.GetName(), accountData{Person: person, Status: status})
+}
+
+func change(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+	person, status, err := page.Stored[*configv1.Account](v, r)
+	if err != nil {
+		return err
+	}
+	if err = readAccount(r.PostForm, person); err == nil {
+		_, err = v.API.Put(r.Context(), person, page.Revision(r))
+	}
+	if message, ok := page.Refused(err); ok {
+		return v.RenderStatus(w, http.StatusUnprocessableEntity, "account", "Account "+person.GetName(),
+			accountData{Person: person, Status: status}, message)
+	}
+	return v.Done(w, r, err, "/accounts", "saved")
+}
+
+func roles() []forms.Choice {
+	return forms.Choices([][2]string{{"ROLE_UNSPECIFIED", "none: only memberships"}, {"VIEWER", "viewer: reads"},
+		{"AUDITOR", "auditor: reads accounts too"},
+		{"OPERATOR", "operator: changes everything except accounts"}, {"ADMIN", "admin: manages accounts too"},
+		{"OWNER", "owner: everything"}})
+}

@@ -1,0 +1,39 @@
+// Package audit is the page of the audit log.
+//
+// People who are restricted to a tenant see its entries only, as the API returns them.
+package audit
+
+import (
+	"embed"
+	"net/http"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
+)
+
+//go:embed *.html
+var templates embed.FS
+
+// Section returns the page.
+func Section() page.Section {
+	return page.Section{
+		Lines: []page.Line{
+			{Group: "System", Path: "/audit", Name: "Audit log", Scope: admin.AuditRead, Tenants: true},
+		},
+		Routes: []page.Route{
+			page.Get("/audit", admin.AuditRead, list),
+		},
+		Templates: templates,
+	}
+}
+
+func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+	data, err := page.PartOf(r, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
+		return v.API.Audit(r.Context(), o)
+	}, "actor", "action", "kind", "name")
+	if err != nil {
+		return err
+	}
+	return v.Render(w, "audit", "Audit log", data)
+}

@@ -1,0 +1,124 @@
+// Package jobs is the pages of batches and of fine-tuning jobs.
+//
+// The objects are those of the clients' API. A field that is not read here is not lost: nothing is written back.
+package jobs
+
+import (
+	"cmp"
+	"embed"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"slices"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
+)
+
+//go:embed *.html
+var templates embed.FS
+
+// Section returns the pages.
+func Section() page.Section {
+	return page.Section{
+		Lines: []page.Line{
+			{Group: "Jobs", Path: "/batches", Name: "Batches", Scope: admin.JobsRead, Tenants: true},
+			{Group: "Jobs", Path: "/fine-tuning", Name: "Fine-tuning", Scope: admin.JobsRead, Tenants: true},
+		},
+		Routes: []page.Route{
+			page.Get("/batches", admin.JobsRead, listBatches),
+			page.Get("/batches/{id}", admin.JobsRead, showBatch),
+			page.Post("/batches/{id}", admin.JobsWrite, cancelBatch),
+			page.Post("/batches/{id}/files/{which}", admin.BodiesRead, download),
+			page.Get("/fine-tuning", admin.JobsRead, listTuningJobs),
+			page.Get("/fine-tuning/{id}", admin.JobsRead, showTuningJob),
+		},
+		Templates: templates,
+		Functions: template.FuncMap{"jobLevel": jobLevel},
+		Notices:   map[string]string{"cancelling": "The batch is being cancelled. Requests that are under way may still end."},
+	}
+}
+
+// A batch is one as the clients' API shows it, as far as it is shown.
+type batch struct {
+	adminapi.TenantObject
+	ID           string `json:"id"`
+	Endpoint     string `json:"endpoint"`
+	Model        string `json:"model"`
+	Status       string `json:"status"`
+	OutputFile   string `json:"output_file_id"`
+	ErrorFile    string `json:"error_file_id"`
+	CreatedAt    int64  `json:"created_at"`
+	InProgressAt int64  `json:"in_progress_at"`
+	FinalizingAt int64  `json:"finalizing_at"`
+	CompletedAt  int64  `json:"completed_at"`
+	FailedAt     int64  `json:"failed_at"`
+	ExpiredAt    int64  `json:"expired_at"`
+	CancelledAt  int64  `json:"cancelled_at"`
+	ExpiresAt    int64  `json:"expires_at"`
+	Usage        *struct {
+		Input  int64 `json:"input_tokens"`
+		Output int64 `json:"output_tokens"`
+	} `json:"usage"`
+	Counts struct {
+		Total     int64 `json:"total"`
+		Completed int64 `json:"completed"`
+		Failed    int64 `json:"failed"`
+	} `json:"request_counts"`
+	Errors struct {
+		Data []struct {
+			Message string `json:"message"`
+		} `json:"data"`
+	} `json:"errors"`
+}
+
+// Done is how many of its requests have an answer.
+func (b batch) Done() int64 { return b.Counts.Completed + b.Counts.Failed }
+
+// Ended is when it came to its end, or 0.
+func (b batch) Ended() int64 { return cmp.Or(b.CompletedAt, b.FailedAt, b.ExpiredAt, b.CancelledAt) }
+
+// jobLevel names how a job is, for its colour.
+func jobLevel(status string) string {
+	switch status {
+	case "completed", "succeeded":
+		return "good"
+	case "failed", "expired":
+		return "bad"
+	case "cancelled", "cancelling", "paused":
+		return "warn"
+	}
+	return ""
+}
+
+// running reports whether a job's state will still change.
+func running(status string) bool {
+	return !slices.Contains([]string{"completed", "succeeded", "failed", "expired", "cancelled"}, status)
+}
+
+// objectsOf reads the objects of a page. One that cannot be read is left out.
+func objectsOf[T any](part adminapi.Page[adminapi.TenantObject],
+	whose func(*T, adminapi.TenantObject)) adminapi.Page[T] {
+	out := adminapi.Page[T]{Next: part.Next}
+	for _, o := range part.Items {
+		var t T
+		if json.Unmarshal(o.Object, &t) == nil {
+			whose(&t, o)
+			out.Items = append(out.Items, t)
+		}
+	}
+	return out
+}
+
+func listBatches(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+	data, err := page.PartOf(r, func(o adminapi.ListOptions) (adminapi.Page[batch], error) {
+		part, err := v.API.Batches(r.Context(), o)
+		return objectsOf(part, func(b *batch, o adminapi.TenantObject) { b.TenantObject = o }), err
+	}, "organization", "project")
+	if err != nil {
+		return err
+	}
+	data.Live = slices.ContainsFunc(data.Items, func(b batch) bool { return running(b.Status) })
+	return v.Render(w, "batches", "Batches", data)
+}

@@ -1,0 +1,117 @@
+// Package overview is the first page: what needs attention, and the figures of a time.
+//
+// People may see it without a scope, so each part of it asks for its own.
+package overview
+
+import (
+	"embed"
+	"net/http"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
+	"github.com/modelgate/modelgate/controlplane/dashboard/page"
+)
+
+//go:embed *.html
+var templates embed.FS
+
+// Section returns the page.
+func Section() page.Section {
+	return page.Section{
+		Lines: []page.Line{
+			{Path: "/", Name: "Overview", Scope: admin.UsageRead, Tenants: true, Ranged: true},
+		},
+		Routes: []page.Route{
+			page.Get("/{$}", "", show),
+		},
+		Templates: templates,
+	}
+}
+
+// An overviewData is what the first page shows.
+type overviewData struct {
+	Span figures.Span
+	// Attention is what a person must look at. Unknown says why it is not known.
+	Attention []adminapi.Attention
+	Unknown   string
+	// Models and Providers have the same totals, each by its own groups.
+	Models, Providers adminapi.Series
+	Before            *adminapi.Series // of the previous period; nil: it is not compared with
+	// Away says why there are no figures.
+	Away                           string
+	Requests, Tokens, Cost, Delays figures.Chart
+	// Whether there is something to begin with, where nothing has happened yet.
+	HasProviders, HasKeys bool
+}
+
+func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+	data := overviewData{Span: figures.SpanOf(v, r)}
+	if v.Principal.May(admin.StatusRead) {
+		found, err := v.API.Attention(r.Context())
+		data.Attention = found.Items
+		if data.Unknown, err = page.Unavailable(err); err != nil {
+			return err
+		}
+	}
+	var err error
+	if data.Away, err = page.Unavailable(data.read(v, r)); err != nil {
+		return err
+	}
+	data.draw()
+	if data.Models.Requests == 0 && v.Principal.May(admin.ConfigRead) && v.Principal.May(admin.KeysRead) {
+		if data.HasProviders, err = some(v, r, configv1.KindOf((*configv1.Provider)(nil))); err == nil {
+			data.HasKeys, err = some(v, r, configv1.KeyKind())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return v.Render(w, "overview", "Overview", data)
+}
+
+// some reports whether there is an object of a kind.
+func some(v *page.Visit, r *http.Request, kind configv1.Kind) (bool, error) {
+	found, err := v.API.ListPage(r.Context(), kind, adminapi.ListOptions{Limit: 1})
+	return len(found.Items) > 0, err
+}
+
+func (d *overviewData) read(v *page.Visit, r *http.Request) error {
+	for by, into := range map[string]*adminapi.Series{"model": &d.Models, "provider": &d.Providers} {
+		q := d.Span.Series(by)
+		if q.Groups = figures.MostNamed; by == "model" {
+			q.Detailed = figures.MaxStack // for the charts
+		}
+		s, err := v.API.Series(r.Context(), q)
+		if err != nil {
+			return err
+		}
+		*into = s
+	}
+	if !d.Span.Compare {
+		return nil
+	}
+	before, err := figures.Before(v, r, d.Span, nil)
+	d.Before = before
+	return err
+}
+
+func (d *overviewData) draw() {
+	d.Requests, d.Delays = figures.TimeChart("Requests", "", d.Span), figures.TimeChart("Latency", "ms", d.Span)
+	d.Requests.Stacked = true
+	for _, b := range d.Models.Buckets {
+		d.Requests.Put(0, "Errors", b.Start, float64(b.Errors))
+		d.Requests.Put(1, "Without error", b.Start, float64(b.Requests-b.Errors))
+		d.Delays.Put(0, "Median", b.Start, float64(b.LatencyP50))
+		d.Delays.Put(1, "95th percentile", b.Start, float64(b.LatencyP95))
+		if b.LatencyP95 == 0 { // nothing has ended, which took no time, but not none
+			d.Delays.Gap(b.Start)
+		}
+	}
+	d.Tokens = figures.Stack("Tokens by model", "tokens", d.Models, d.Span)
+	d.Cost = figures.Stack("Cost by model", "cost", d.Models, d.Span)
+	d.Requests.Compare(d.Before, "requests")
+	d.Tokens.Compare(d.Before, "tokens")
+	d.Cost.Compare(d.Before, "cost")
+}
