@@ -120,12 +120,12 @@ type handler func(*visit, http.ResponseWriter, *http.Request) error
 func (d *Dashboard) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range d.site.Routes() {
-		mux.Handle(r.Pattern, d.guarded(r.Scope, func(v *visit, w http.ResponseWriter, in *http.Request) error {
-			return r.Handler(v.Visit, w, in)
+		mux.Handle(r.Pattern, d.guarded(func(v *visit, w http.ResponseWriter, in *http.Request) error {
+			return r.Serve(v.Visit, w, in)
 		}))
 	}
 	for pattern, h := range ownPages() {
-		mux.Handle(pattern, d.guarded("", h))
+		mux.Handle(pattern, d.guarded(h))
 	}
 	mux.Handle("GET /sign-in", d.open((*visit).signInForm))
 	mux.Handle("POST /sign-in", d.open((*visit).signIn))
@@ -193,8 +193,8 @@ func (d *Dashboard) open(h handler) http.Handler {
 	})
 }
 
-// guarded serves a page to those who are signed in and have a scope. Without a scope, all who are signed in see it.
-func (d *Dashboard) guarded(scope admin.Scope, h handler) http.Handler {
+// guarded serves a page to those who are signed in.
+func (d *Dashboard) guarded(h handler) http.Handler {
 	return d.serve(func(v *visit, w http.ResponseWriter, r *http.Request) error {
 		if v.session == nil {
 			v.toSignIn(w, r)
@@ -202,9 +202,6 @@ func (d *Dashboard) guarded(scope admin.Scope, h handler) http.Handler {
 		}
 		if err := v.checkForm(r); err != nil {
 			return err
-		}
-		if scope != "" && !v.Principal.May(scope) {
-			return page.ErrNotAllowed
 		}
 		return h(v, w, r)
 	})

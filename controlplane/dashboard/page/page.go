@@ -35,6 +35,14 @@ func Get(path string, scope admin.Scope, h Handler) Route { return Route{"GET " 
 // Post returns the route of a form that changes something.
 func Post(path string, scope admin.Scope, h Handler) Route { return Route{"POST " + path, scope, h} }
 
+// Serve answers with the page if the person has the scope.
+func (r Route) Serve(v *Visit, w http.ResponseWriter, in *http.Request) error {
+	if r.Scope != "" && !v.Principal.May(r.Scope) {
+		return ErrNotAllowed
+	}
+	return r.Handler(v, w, in)
+}
+
 // A Section is the pages of one subject.
 type Section struct {
 	// Lines are its lines of the navigation.
