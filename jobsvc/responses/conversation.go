@@ -40,13 +40,15 @@ const (
 	conflicts = 16
 )
 
+// conversations serves and changes conversations. It is safe for concurrent use.
+type conversations struct{ *state }
+
 func conversationExpiry(c *store.Record[Conversation]) store.Expiry {
 	return store.Expiry{Kind: Conversations.Name, Tenant: c.Tenant, ID: c.ID, At: c.Value.ExpiresAt}
 }
 
-// findConversation returns a tenant's conversation.
-func (s *Service) findConversation(ctx context.Context, t store.Tenant, id string) (*store.Record[Conversation],
-	error) {
+// find returns a tenant's conversation.
+func (s *conversations) find(ctx context.Context, t store.Tenant, id string) (*store.Record[Conversation], error) {
 	c, err := Conversations.Get(ctx, s.Store, t, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && c.Value.ExpiresAt <= s.Now().Unix() {
 		return nil, notFound("Conversation", id)
@@ -54,14 +56,9 @@ func (s *Service) findConversation(ctx context.Context, t store.Tenant, id strin
 	return c, err
 }
 
-// itemsOf returns where the items of an object are.
-func (s *Service) itemsOf(objectID string, sealer *secret.Sealer) *items.Store {
-	return &items.Store{Bucket: s.Bucket, Sealer: sealer, Owner: objectID}
-}
-
 // read gives the index of a conversation's items to do. If another request has changed the conversation meanwhile, so
 // that what the index names is gone, both are read again.
-func (s *Service) read(ctx context.Context, c *store.Record[Conversation], sealer *secret.Sealer,
+func (s *conversations) read(ctx context.Context, c *store.Record[Conversation], sealer *secret.Sealer,
 	do func(*items.Store, *items.List) error) error {
 	for try := 1; ; try++ {
 		at := s.itemsOf(c.ID, sealer)
@@ -72,7 +69,7 @@ func (s *Service) read(ctx context.Context, c *store.Record[Conversation], seale
 		if !isMissing(err) {
 			return err
 		}
-		now, again := s.findConversation(ctx, c.Tenant, c.ID)
+		now, again := s.find(ctx, c.Tenant, c.ID)
 		if again != nil {
 			return again
 		}
@@ -83,19 +80,19 @@ func (s *Service) read(ctx context.Context, c *store.Record[Conversation], seale
 	}
 }
 
-// conversationItems returns all items of a conversation.
-func (s *Service) conversationItems(ctx context.Context, c *store.Record[Conversation],
-	sealer *secret.Sealer) (all []json.RawMessage, err error) {
+// all returns all items of a conversation.
+func (s *conversations) all(ctx context.Context, c *store.Record[Conversation],
+	sealer *secret.Sealer) (found []json.RawMessage, err error) {
 	err = s.read(ctx, c, sealer, func(at *items.Store, list *items.List) (err error) {
-		all, err = at.All(ctx, list)
+		found, err = at.All(ctx, list)
 		return err
 	})
-	return all, err
+	return found, err
 }
 
 // put adds the change of a conversation to a transaction, once its list of items is written. Exactly one of the two
 // functions must be called after the transaction: each removes the documents that are not needed.
-func (s *Service) put(ctx context.Context, txn *store.Txn, c *store.Record[Conversation], sealer *secret.Sealer,
+func (s *conversations) put(ctx context.Context, txn *store.Txn, c *store.Record[Conversation], sealer *secret.Sealer,
 	was, list *items.List) (undo, done func(), err error) {
 	settings, err := s.settings()
 	if err != nil {
@@ -124,7 +121,7 @@ func (s *Service) put(ctx context.Context, txn *store.Txn, c *store.Record[Conve
 }
 
 // change changes the items of a conversation, and returns it as it is then. Others may change it at the same time.
-func (s *Service) change(ctx context.Context, c *store.Record[Conversation], bounds store.Bounds,
+func (s *conversations) change(ctx context.Context, c *store.Record[Conversation], bounds store.Bounds,
 	do func(*items.Store, *items.List) (*items.List, error)) error {
 	settings, err := s.settings()
 	if err != nil {
@@ -155,7 +152,7 @@ func (s *Service) change(ctx context.Context, c *store.Record[Conversation], bou
 			return err
 		}
 		undo()
-		now, err := s.findConversation(ctx, c.Tenant, c.ID)
+		now, err := s.find(ctx, c.Tenant, c.ID)
 		if err != nil {
 			return err
 		}
@@ -163,8 +160,8 @@ func (s *Service) change(ctx context.Context, c *store.Record[Conversation], bou
 	}
 }
 
-// dropConversation removes a conversation. Its responses remain.
-func (s *Service) dropConversation(ctx context.Context, c *store.Record[Conversation]) error {
+// drop removes a conversation. Its responses remain.
+func (s *conversations) drop(ctx context.Context, c *store.Record[Conversation]) error {
 	t := s.Store.Begin()
 	Conversations.Delete(t, c)
 	t.Keep(conversationExpiry(c))

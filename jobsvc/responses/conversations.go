@@ -39,7 +39,7 @@ func newItems(o *rest.Object) []json.RawMessage {
 	return all
 }
 
-func (s *Service) createConversation(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+func (s *conversations) create(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	settings, err := s.settings()
 	if err != nil {
 		return err
@@ -76,16 +76,16 @@ func (s *Service) createConversation(w http.ResponseWriter, r *http.Request, c r
 	return writeConversation(w, made)
 }
 
-func (s *Service) retrieveConversation(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
+func (s *conversations) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	return writeConversation(w, found)
 }
 
-// updateConversation replaces the metadata.
-func (s *Service) updateConversation(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+// update replaces the metadata.
+func (s *conversations) update(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	o, _, err := rest.ReadObject(w, r, maxBody)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (s *Service) updateConversation(w http.ResponseWriter, r *http.Request, c r
 	if err := o.Err(); err != nil {
 		return err
 	}
-	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -112,10 +112,10 @@ func (s *Service) updateConversation(w http.ResponseWriter, r *http.Request, c r
 	return writeConversation(w, found)
 }
 
-func (s *Service) removeConversation(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
+func (s *conversations) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
 	if err == nil {
-		err = s.dropConversation(r.Context(), found)
+		err = s.drop(r.Context(), found)
 	}
 	if err != nil {
 		return err
@@ -124,23 +124,23 @@ func (s *Service) removeConversation(w http.ResponseWriter, r *http.Request, c r
 }
 
 // readNamed gives the items of the conversation that a request names to do.
-func (s *Service) readNamed(r *http.Request, c rest.Caller, do func(*items.Store, *items.List) error) error {
+func (s *conversations) readNamed(r *http.Request, c rest.Caller, do func(*items.Store, *items.List) error) error {
 	settings, err := s.settings()
 	if err != nil {
 		return err
 	}
-	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	return s.read(r.Context(), found, settings.Sealer, do)
 }
 
-func (s *Service) listItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+func (s *conversations) listItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	return s.readNamed(r, c, func(at *items.Store, list *items.List) error { return writePage(w, r, at, list) })
 }
 
-func (s *Service) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+func (s *conversations) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	o, _, err := rest.ReadObject(w, r, maxBody)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Service) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller
 	if err := o.Err(); err != nil {
 		return err
 	}
-	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *Service) addItems(w http.ResponseWriter, r *http.Request, c rest.Caller
 	return httpapi.WriteJSON(w, http.StatusOK, listOf(added, false))
 }
 
-func (s *Service) retrieveItem(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+func (s *conversations) retrieveItem(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	return s.readNamed(r, c, func(at *items.Store, list *items.List) error {
 		found, item, err := at.Find(r.Context(), list, r.PathValue("item"))
 		if err != nil {
@@ -186,8 +186,8 @@ func (s *Service) retrieveItem(w http.ResponseWriter, r *http.Request, c rest.Ca
 	})
 }
 
-func (s *Service) removeItem(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	found, err := s.findConversation(r.Context(), c.Tenant, r.PathValue("id"))
+func (s *conversations) removeItem(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
 	if err != nil {
 		return err
 	}

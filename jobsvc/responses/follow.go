@@ -84,7 +84,7 @@ func (f *follower) run(ctx context.Context) error {
 				return errors.New("the watch ended")
 			}
 		}
-		now, err := f.find(ctx, f.r.Tenant, f.r.ID)
+		now, err := f.findResponse(ctx, f.r.Tenant, f.r.ID)
 		if err != nil {
 			return err
 		}

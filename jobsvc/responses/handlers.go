@@ -62,7 +62,7 @@ func (s *Service) named(r *http.Request, c rest.Caller) (*store.Record[Response]
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+	found, err := s.findResponse(r.Context(), c.Tenant, r.PathValue("id"))
 	return found, settings.Sealer, err
 }
 
@@ -165,9 +165,9 @@ func (s *Service) inputItems(w http.ResponseWriter, r *http.Request, c rest.Call
 
 func (s *Service) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	for try := 1; ; try++ {
-		found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+		found, err := s.findResponse(r.Context(), c.Tenant, r.PathValue("id"))
 		if err == nil {
-			err = s.drop(r.Context(), found)
+			err = s.dropResponse(r.Context(), found)
 		}
 		switch {
 		case errors.Is(err, store.ErrConflict) && try < conflicts: // a worker has gone on with it
@@ -190,7 +190,7 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		return err
 	}
 	for try := 1; ; try++ {
-		found, err := s.find(r.Context(), c.Tenant, r.PathValue("id"))
+		found, err := s.findResponse(r.Context(), c.Tenant, r.PathValue("id"))
 		if err != nil {
 			return err
 		}

@@ -90,14 +90,14 @@ func (s *Service) commit(ctx context.Context, t *turn, said []json.RawMessage, s
 		undo, done := func() {}, func() {}
 		if t.conversation != nil && (status == job.ResponseCompleted || status == job.ResponseIncomplete) {
 			var before *items.List
-			err := s.read(ctx, t.conversation, t.sealer, func(_ *items.Store, list *items.List) error {
+			err := s.conversations.read(ctx, t.conversation, t.sealer, func(_ *items.Store, list *items.List) error {
 				before = list
 				return nil
 			})
 			if err != nil {
 				return err
 			}
-			undo, done, err = s.put(ctx, txn, t.conversation, t.sealer, before,
+			undo, done, err = s.conversations.put(ctx, txn, t.conversation, t.sealer, before,
 				before.Plus(slices.Concat(t.added, identified(said))))
 			if err != nil {
 				return err
@@ -112,7 +112,7 @@ func (s *Service) commit(ctx context.Context, t *turn, said []json.RawMessage, s
 			return err
 		}
 		undo()
-		if t.conversation, err = s.findConversation(ctx, t.caller.Tenant, t.conversation.ID); err != nil {
+		if t.conversation, err = s.conversations.find(ctx, t.caller.Tenant, t.conversation.ID); err != nil {
 			return err
 		}
 	}

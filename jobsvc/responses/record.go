@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/job"
-	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -93,15 +90,6 @@ func notFound(what, id string) error {
 		Message: fmt.Sprintf("%s with id '%s' not found.", what, id)}
 }
 
-// find returns a tenant's response.
-func (s *Service) find(ctx context.Context, t store.Tenant, id string) (*store.Record[Response], error) {
-	r, err := Kind.Get(ctx, s.Store, t, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && r.Value.ExpiresAt <= s.Now().Unix() {
-		return nil, notFound("Response", id)
-	}
-	return r, err
-}
-
 // Expire removes a response or a conversation whose time has come.
 func (s *Service) Expire(ctx context.Context, e store.Expiry) error {
 	if e.Kind == Conversations.Name {
@@ -112,7 +100,7 @@ func (s *Service) Expire(ctx context.Context, e store.Expiry) error {
 		if err != nil {
 			return err
 		}
-		return s.dropConversation(ctx, c)
+		return s.conversations.drop(ctx, c)
 	}
 	r, err := Kind.Get(ctx, s.Store, e.Tenant, e.ID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -121,37 +109,7 @@ func (s *Service) Expire(ctx context.Context, e store.Expiry) error {
 	if err != nil {
 		return err
 	}
-	return s.drop(ctx, r)
-}
-
-// drop removes a response in any state.
-func (s *Service) drop(ctx context.Context, r *store.Record[Response]) error {
-	t := s.Store.Begin()
-	Kind.Delete(t, r)
-	t.Keep(expiryOf(r))
-	if r.Value.Background {
-		t.Do(queue.Remove(queueKind, r.ID))
-	}
-	if err := t.Commit(ctx); err != nil {
-		return err
-	}
-	s.clearFolder(ctx, r)
-	return nil
-}
-
-// clear deletes documents that no record names any more, by their names. What cannot be deleted is collected on its
-// day.
-func (s *Service) clear(ctx context.Context, names ...string) { s.cleared(s.vault.drop(ctx, names)) }
-
-// clearFolder is clear for all documents of a response.
-func (s *Service) clearFolder(ctx context.Context, r *store.Record[Response]) {
-	s.cleared(s.vault.remove(ctx, folderOf(r)))
-}
-
-func (s *Service) cleared(err error) {
-	if err != nil {
-		s.Log.Warn("stored documents were not deleted; they are collected on the day of their expiry", zap.Error(err))
-	}
+	return s.dropResponse(ctx, r)
 }
 
 // Collect deletes documents without a record. It is meant to run now and then, on any replica.

@@ -44,7 +44,7 @@ func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settin
 	case q.previous != "":
 		before, err = s.context(ctx, t)
 	case q.conversation != "":
-		if t.conversation, err = s.findConversation(ctx, c.Tenant, q.conversation); err != nil {
+		if t.conversation, err = s.conversations.find(ctx, c.Tenant, q.conversation); err != nil {
 			return nil, err
 		}
 		bytes := t.conversation.Value.Bytes
@@ -52,7 +52,7 @@ func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settin
 			err = memory.Of(ctx).Take(ctx, storedCopies*bytes)
 		}
 		if err == nil {
-			before, err = s.conversationItems(memory.With(ctx, nil), t.conversation, t.sealer) // it was taken at once
+			before, err = s.conversations.all(memory.With(ctx, nil), t.conversation, t.sealer) // it was taken at once
 		}
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) resolve(ctx context.Context, q *request, c rest.Caller, settin
 
 // context returns the items of the previous response: everything that it was asked, and its answer.
 func (s *Service) context(ctx context.Context, t *turn) ([]json.RawMessage, error) {
-	r, err := s.find(ctx, t.caller.Tenant, t.previous)
+	r, err := s.findResponse(ctx, t.caller.Tenant, t.previous)
 	if e, ok := errors.AsType[*openai.Error](err); ok && e.Status == http.StatusNotFound {
 		return nil, openai.CodePreviousResponseNotFound.On("previous_response_id",
 			"Previous response with id '%s' not found.", t.previous)

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/memory"
@@ -77,15 +76,16 @@ func (l Limits) filled() Limits {
 
 // A Service serves responses and conversations, and makes background responses. It is safe for concurrent use.
 type Service struct {
-	Options
-	vault *vault
-	turns sync.Map // of store.Tenant, *semaphore.Weighted: the background responses that are asked at once
+	*state
+	conversations *conversations
+	turns         sync.Map // of store.Tenant, *semaphore.Weighted: the background responses that are asked at once
 }
 
 // New returns a service that does no work before Run.
 func New(o Options) *Service {
 	o.Limits = o.Limits.filled()
-	return &Service{Options: o, vault: &vault{bucket: o.Bucket, now: o.Now}}
+	kept := &state{Options: o, vault: &vault{bucket: o.Bucket, now: o.Now}}
+	return &Service{state: kept, conversations: &conversations{kept}}
 }
 
 // Run makes background responses until ctx ends and all that was begun is handed over.
@@ -101,28 +101,15 @@ func (s *Service) Register(mux *http.ServeMux) {
 		"DELETE /v1/responses/{id}":                  s.remove,
 		"POST /v1/responses/{id}/cancel":             s.cancel,
 		"GET /v1/responses/{id}/input_items":         s.inputItems,
-		"POST /v1/conversations":                     s.Gate.Create(s.createConversation),
-		"GET /v1/conversations/{id}":                 s.retrieveConversation,
-		"POST /v1/conversations/{id}":                s.Gate.Create(s.updateConversation),
-		"DELETE /v1/conversations/{id}":              s.Gate.Change(s.removeConversation),
-		"GET /v1/conversations/{id}/items":           s.listItems,
-		"POST /v1/conversations/{id}/items":          s.Gate.Create(s.addItems),
-		"GET /v1/conversations/{id}/items/{item}":    s.retrieveItem,
-		"DELETE /v1/conversations/{id}/items/{item}": s.Gate.Change(s.removeItem),
+		"POST /v1/conversations":                     s.Gate.Create(s.conversations.create),
+		"GET /v1/conversations/{id}":                 s.conversations.retrieve,
+		"POST /v1/conversations/{id}":                s.Gate.Create(s.conversations.update),
+		"DELETE /v1/conversations/{id}":              s.Gate.Change(s.conversations.remove),
+		"GET /v1/conversations/{id}/items":           s.conversations.listItems,
+		"POST /v1/conversations/{id}/items":          s.Gate.Create(s.conversations.addItems),
+		"GET /v1/conversations/{id}/items/{item}":    s.conversations.retrieveItem,
+		"DELETE /v1/conversations/{id}/items/{item}": s.Gate.Change(s.conversations.removeItem),
 	} {
 		mux.Handle(pattern, rest.Handler(s.Log, s.Memory, f))
 	}
-}
-
-// settings returns how responses are stored. The error is for a client if they are not.
-func (s *Service) settings() (*config.Responses, error) {
-	c := s.Config()
-	if c == nil {
-		return nil, openai.CodeGatewayUnavailable.New("The gateway has no configuration yet. Please retry.").After(time.Second)
-	}
-	if c.Responses == nil {
-		return nil, openai.CodeUnsupportedParameter.On("store",
-			"The operator of this gateway has not turned on that it stores responses and conversations.")
-	}
-	return c.Responses, nil
 }

@@ -238,7 +238,7 @@ func (w *worker) join(ctx context.Context) error {
 		return err
 	}
 	w.turn.added = todo.Added
-	w.turn.conversation, err = w.findConversation(ctx, w.r.Tenant, w.r.Value.Conversation)
+	w.turn.conversation, err = w.conversations.find(ctx, w.r.Tenant, w.r.Value.Conversation)
 	if e, ok := errors.AsType[*openai.Error](err); ok && e.Status == http.StatusNotFound {
 		return nil
 	}
