@@ -24,7 +24,7 @@ type visit struct {
 
 // Errors that the shell answers with.
 var (
-	errForm = openai.CodeStaleForm.New("The form did not come from this dashboard, or you signed in or out after you opened it. Go back, reload the page and try again.")
+	errForm   = openai.CodeStaleForm.New("The form did not come from this dashboard, or you signed in or out after you opened it. Go back, reload the page and try again.")
 	errUnread = &openai.Error{Status: http.StatusBadRequest,
 		Message: "The form cannot be read. It may be too large."}
 )

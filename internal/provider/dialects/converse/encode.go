@@ -16,11 +16,11 @@ type Codec struct{}
 
 // An encoder builds one request.
 type encoder struct {
+	turns.Omitted
 	body   *openai.ChatRequest
 	chat   *openai.Chat
 	can    *configv1.Capabilities
 	family *family
-	drop   bool // leave out what cannot be honoured instead of refusing it
 	names  turns.Names
 	wish   reasoning.Wish // how much the model is to think
 	out    request
@@ -34,8 +34,6 @@ type encoder struct {
 	forced      string         // the tool that is
 	serial      bool           // one call at a time
 	answerTool  string         // the tool that emulates structured output, or empty
-	dropped     []string
-	adjusted    []string
 }
 
 // Encode builds a request of Converse or ConverseStream.
@@ -47,12 +45,13 @@ func (Codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	e := &encoder{body: r, chat: chat, can: t.Can(), family: familyOf(t.Model, t.Can()), drop: t.Drops(),
+	e := &encoder{body: r, chat: chat, can: t.Can(), family: familyOf(t.Model, t.Can()),
+		Omitted:     turns.Omitted{Vendor: name, Drops: t.Drops()},
 		temperature: chat.Temperature, topP: chat.TopP}
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.
-	for _, step := range []func() error{e.readWish, e.parameters, e.conversation, e.tools, e.format, e.thinking,
-		e.sampling, e.topK} {
+	for _, step := range []func() error{thinker{e}.readWish, e.parameters, e.conversation, e.tools, e.format,
+		thinker{e}.thinking, e.sampling, e.topK} {
 		if err := step(); err != nil {
 			return provider.Request{}, nil, err
 		}
@@ -63,35 +62,18 @@ func (Codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 	e.choose()
 	e.betas()
 	e.additional()
-	e.ignored()
+	e.Ignored(r.Body, e.family.known())
 	body, err := e.out.json()
 	if err != nil {
 		return provider.Request{}, nil, messages.JSONError(err)
 	}
 	out := provider.Request{Path: OperationPath(t.Model, "converse"), Header: Headers("application/json"), Body: body,
-		Dropped: e.dropped, Adjusted: e.adjusted}
+		Dropped: e.Names, Adjusted: e.Adjusted}
 	if r.Stream {
 		out.Path, out.Header = OperationPath(t.Model, "converse-stream"), Headers(EventStream)
 	}
 	return out, &answer{request: sha256.Sum256(r.Body), names: &e.names, answerTool: e.answerTool}, nil
 }
-
-// unsupported refuses a parameter that the model cannot honour, or notes that it was dropped.
-func (e *encoder) unsupported(param string) error {
-	if e.drop {
-		e.drops(param)
-		return nil
-	}
-	return openai.Unsupported(param, name)
-}
-
-// drops notes that a parameter was left out.
-func (e *encoder) drops(param string) {
-	e.dropped = turns.Note(e.dropped, param)
-}
-
-// adjust notes that a parameter's value is not as the client sent it.
-func (e *encoder) adjust(param string) { e.adjusted = turns.Note(e.adjusted, param) }
 
 // inference returns what Converse itself says of sampling.
 func (e *encoder) inference() *inferenceConfig {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -33,7 +32,7 @@ func (e *encoder) parameters() error {
 	c := e.chat
 	for _, s := range c.Stop {
 		if s == "" || e.family.effort == effortThinking && strings.TrimSpace(s) == "" {
-			e.drops("stop") // Claude refuses stop sequences of white space
+			e.Drop("stop") // Claude refuses stop sequences of white space
 			continue
 		}
 		e.inference().StopSequences = append(e.inference().StopSequences, s)
@@ -72,7 +71,7 @@ func (e *encoder) parameters() error {
 		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
 	} {
 		if p.refused {
-			if err := e.unsupported(p.name); err != nil {
+			if err := e.Unsupported(p.name); err != nil {
 				return err
 			}
 		}
@@ -96,7 +95,7 @@ func (e *encoder) metadata() {
 		text, err := jsontext.AppendUnquote(nil, value)
 		if err != nil || name == "" || !isMetadata(name) || !isMetadata(string(text)) || len(ms) >= maxMetadata ||
 			schema.Find(ms, name) != nil {
-			e.drops(param)
+			e.Drop(param)
 			return
 		}
 		ms = append(ms, schema.Member{Name: name, Value: value})
@@ -130,7 +129,7 @@ func (e *encoder) serviceTier() error {
 	case "default", "flex", "priority", "reserved":
 		e.out.ServiceTier = jsontext.Value(`{"type":"` + tier + `"}`)
 	default:
-		if err := e.unsupported("service_tier"); err != nil {
+		if err := e.Unsupported("service_tier"); err != nil {
 			return err
 		}
 	}
@@ -140,24 +139,16 @@ func (e *encoder) serviceTier() error {
 	return nil
 }
 
-// ignored notes the members that change nothing of the answer's meaning (seed, store) or that neither OpenAI nor the
-// vendor knows: they are never refused, but the client is told.
-func (e *encoder) ignored() {
-	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) ||
-			name.Str == e.wish.Read {
-			return true
-		}
-		if e.family.effort == effortThinking && (name.Str == "output_config" || name.Str == "anthropic_beta") {
-			return true
-		}
-		param := name.Str
-		if turns.Identifier(param) != param {
-			param = "other" // the names end up in a header
-		}
-		e.drops(param)
-		return len(e.dropped) < turns.MaxNoted
-	})
+// claudes are the members that Claude takes, too.
+var claudes = append(slices.Clone(known), "output_config", "anthropic_beta")
+
+// known returns the members that are not named in Request.Dropped. The others change nothing of the answer's meaning
+// (seed, store), or neither OpenAI nor the vendor knows them: they are never refused, but the client is told.
+func (f *family) known() []string {
+	if f.effort == effortThinking {
+		return claudes
+	}
+	return known
 }
 
 // sampling keeps of temperature and top_p what the model takes. What it refuses is left out, and noted unless it is
@@ -166,15 +157,15 @@ func (e *encoder) sampling() error {
 	temperature, topP := e.temperature, e.topP
 	if temperature != nil && *temperature > 1 {
 		temperature = new(1.0) // OpenAI's range ends at 2
-		e.adjust("temperature")
+		e.Adjust("temperature")
 	}
 	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
 	neither := e.can.GetSampling() == configv1.Sampling_NEITHER || e.thinks()
 	if neither && !isDefault(temperature) {
-		e.drops("temperature")
+		e.Drop("temperature")
 	}
 	if neither && !isDefault(topP) {
-		e.drops("top_p")
+		e.Drop("top_p")
 	}
 	if neither {
 		temperature, topP = nil, nil
@@ -185,7 +176,7 @@ func (e *encoder) sampling() error {
 		case isDefault(e.chat.Temperature):
 			temperature = nil
 		default:
-			e.drops("top_p")
+			e.Drop("top_p")
 		}
 		if temperature != nil {
 			topP = nil
@@ -208,7 +199,7 @@ func (e *encoder) betas() {
 		e.addField("anthropic_beta", "anthropic_beta", names)
 	}
 	if !all {
-		e.drops("anthropic_beta")
+		e.Drop("anthropic_beta")
 	}
 }
 
@@ -219,7 +210,7 @@ func (e *encoder) topK() error {
 	}
 	if len(e.family.topK) == 0 || e.family.effort == effortThinking &&
 		(e.thinks() || e.can.GetSampling() == configv1.Sampling_NEITHER) {
-		e.drops("top_k")
+		e.Drop("top_k")
 		return nil
 	}
 	value := strconv.AppendInt(nil, *e.chat.TopK, 10)
@@ -240,7 +231,7 @@ type field struct {
 func (e *encoder) addField(param, name string, value any) {
 	v, err := json.Marshal(value, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		e.drops(param) // values of this package always marshal
+		e.Drop(param) // values of this package always marshal
 		return
 	}
 	e.fields = append(e.fields, field{param: param, Member: schema.Member{Name: name, Value: v}})
@@ -253,7 +244,7 @@ func (e *encoder) additional() {
 	given := len(ms)
 	for _, f := range e.fields {
 		if schema.Find(ms[:given], f.Name) != nil {
-			e.drops(f.param)
+			e.Drop(f.param)
 			continue
 		}
 		ms = append(ms, f.Member)

@@ -26,27 +26,31 @@ var nearest = map[string][]string{
 	"max":     {"max", "xhigh", "high"},
 }
 
+// A thinker is the part of the encoder that says how much the model is to think.
+type thinker struct{ *encoder }
+
 // wantsReasoning reports whether the client asks for reasoning.
 func (e *encoder) wantsReasoning() bool { return e.wish.Param != "" && !e.wish.Off() }
 
 // readWish finds out how much the client wants the model to think.
-func (e *encoder) readWish() error {
+func (e thinker) readWish() error {
 	var err error
 	e.wish, err = reasoning.Of(e.body, e.chat)
+	e.Read = e.wish.Read
 	return err
 }
 
 // thinking says how much the model is to think.
-func (e *encoder) thinking() error {
+func (e thinker) thinking() error {
 	w := &e.wish
 	isClaude := e.family.effort == effortThinking
 	for _, param := range w.Ignored {
 		if param != "output_config" || !isClaude { // the rest of which passes
-			e.drops(param)
+			e.Drop(param)
 		}
 	}
 	if w.Hidden != "" && (!isClaude || !e.can.GetShowThinking()) {
-		e.drops(w.Hidden)
+		e.Drop(w.Hidden)
 	}
 	if isClaude {
 		return e.claude()
@@ -57,21 +61,21 @@ func (e *encoder) thinking() error {
 	case w.Param == "", w.Off() && !always: // these think only when asked
 		return nil
 	case w.Off():
-		e.drops(w.Param) // the least there is
+		e.Drop(w.Param) // the least there is
 		if level == "" {
 			return nil
 		}
 	case always && w.Effort == "" && w.Budget == 0 && level == "":
 		return nil
 	case thinks == configv1.Thinking_NEVER, level == "":
-		return e.unsupported(w.Param)
+		return e.Unsupported(w.Param)
 	}
 	e.sayEffort(level)
 	return nil
 }
 
 // sayEffort writes a level in the form of the family, which has one.
-func (e *encoder) sayEffort(level string) {
+func (e thinker) sayEffort(level string) {
 	param := e.wish.Param
 	e.levelled(level)
 	switch e.family.effort {
@@ -91,12 +95,12 @@ func (e *encoder) sayEffort(level string) {
 }
 
 // withoutLimits takes out what Nova refuses at its highest effort.
-func (e *encoder) withoutLimits() {
+func (e thinker) withoutLimits() {
 	if e.chat.MaxTokens != nil {
-		e.drops("max_tokens")
+		e.Drop("max_tokens")
 	}
 	if e.chat.MaxCompletionTokens != nil {
-		e.drops("max_completion_tokens")
+		e.Drop("max_completion_tokens")
 	}
 	if e.out.InferenceConfig != nil {
 		e.out.InferenceConfig.MaxTokens = 0
@@ -106,21 +110,21 @@ func (e *encoder) withoutLimits() {
 		value **float64
 	}{{"temperature", &e.temperature}, {"top_p", &e.topP}} {
 		if *p.value != nil && **p.value != 1 {
-			e.drops(p.name)
+			e.Drop(p.name)
 		}
 		*p.value = nil
 	}
 }
 
 // levelled notes that the effort is not the one that the client named.
-func (e *encoder) levelled(level string) {
+func (e thinker) levelled(level string) {
 	if w := &e.wish; w.Effort != "" && !w.Off() && level != w.Effort {
-		e.adjust(w.Param)
+		e.Adjust(w.Param)
 	}
 }
 
 // level returns the model's level that is nearest to OpenAI's, or "" where it has none.
-func (e *encoder) level(effort string) string {
+func (e thinker) level(effort string) string {
 	if e.family.effort == effortNone {
 		return ""
 	}
@@ -141,7 +145,7 @@ type thinkingField struct {
 
 // claude says how much the model thinks in Anthropic's ways. The client's own output_config passes, but for an effort
 // where the model takes none.
-func (e *encoder) claude() error {
+func (e thinker) claude() error {
 	w := &e.wish
 	config := schema.Members(e.body.Get("output_config"))
 	if thinks := e.can.GetThinking(); len(e.can.GetEfforts()) == 0 &&
@@ -149,7 +153,7 @@ func (e *encoder) claude() error {
 		given := len(config)
 		config = slices.DeleteFunc(config, func(m schema.Member) bool { return m.Name == "effort" })
 		if len(config) < given && w.Param != "output_config" && (w.Param != "thinking" || w.Effort == "") {
-			e.drops("output_config")
+			e.Drop("output_config")
 		}
 	} else if w.Param == "output_config" {
 		e.addField(w.Param, w.Param, e.body.Get("output_config"))
@@ -167,7 +171,7 @@ func (e *encoder) claude() error {
 
 // claudeThinks says what the client wants in the way in which the model thinks, and returns the members of
 // output_config.
-func (e *encoder) claudeThinks(config []schema.Member) ([]schema.Member, error) {
+func (e thinker) claudeThinks(config []schema.Member) ([]schema.Member, error) {
 	w := &e.wish
 	typ := gjson.GetBytes(e.chat.Thinking, "type").Str
 	if w.Param != "thinking" {
@@ -191,7 +195,7 @@ func (e *encoder) claudeThinks(config []schema.Member) ([]schema.Member, error) 
 		if w.Off() {
 			return config, nil
 		}
-		return config, e.unsupported(w.Param)
+		return config, e.Unsupported(w.Param)
 	case w.Off() && thinks == configv1.Thinking_ADAPTIVE:
 		e.addField(w.Param, "thinking", thinkingField{Type: "disabled"})
 		return config, nil
@@ -199,16 +203,16 @@ func (e *encoder) claudeThinks(config []schema.Member) ([]schema.Member, error) 
 		e.budget(w.Budget)
 		return config, nil
 	case e.force != "":
-		e.drops(w.Param) // a model that thinks cannot be forced to call
+		e.Drop(w.Param) // a model that thinks cannot be forced to call
 		return config, nil
 	case w.Off():
-		e.drops(w.Param) // the least there is
+		e.Drop(w.Param) // the least there is
 	}
 	return e.adaptive(config, typ != "" && typ != "enabled"), nil
 }
 
 // adaptive lets the model decide how much to think, at an effort where the client wants one.
-func (e *encoder) adaptive(config []schema.Member, asSent bool) []schema.Member {
+func (e thinker) adaptive(config []schema.Member, asSent bool) []schema.Member {
 	w := &e.wish
 	t := thinkingField{Type: "adaptive"}
 	if e.can.GetShowThinking() && w.Hidden == "" && !w.Off() {
@@ -225,7 +229,7 @@ func (e *encoder) adaptive(config []schema.Member, asSent bool) []schema.Member 
 	}
 	if schema.Find(config, "effort") != nil {
 		if w.Param != "thinking" { // with which the effort goes
-			e.drops(w.Param)
+			e.Drop(w.Param)
 		}
 		return config
 	}
@@ -235,13 +239,13 @@ func (e *encoder) adaptive(config []schema.Member, asSent bool) []schema.Member 
 
 // rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation
 // lacks the thinking that led to its last calls.
-func (e *encoder) rulesOutBudget() bool { return e.force != "" || e.lacksThinking() }
+func (e thinker) rulesOutBudget() bool { return e.force != "" || e.lacksThinking() }
 
 // budget turns on thinking with a budget. A request that rules it out goes without.
-func (e *encoder) budget(budget int64) {
+func (e thinker) budget(budget int64) {
 	param := e.wish.Param
 	if e.rulesOutBudget() {
-		e.drops(param)
+		e.Drop(param)
 		return
 	}
 	t := thinkingField{Type: "enabled", BudgetTokens: max(budget, messages.MinBudget)}
@@ -249,16 +253,16 @@ func (e *encoder) budget(budget int64) {
 		most := cmp.Or(e.can.GetMaxOutputTokens(), math.MaxInt64)
 		t.BudgetTokens, limit = messages.FitBudget(budget, limit, most, e.wish.Budget > 0)
 		if t.BudgetTokens < messages.MinBudget {
-			e.drops(param)
+			e.Drop(param)
 			return
 		}
 		if limit != e.chat.OutputLimit() {
-			e.adjust(e.chat.LimitParam())
+			e.Adjust(e.chat.LimitParam())
 		}
 		e.inference().MaxTokens = limit
 	}
 	if e.wish.Budget > 0 && t.BudgetTokens != e.wish.Budget {
-		e.adjust(param)
+		e.Adjust(param)
 	}
 	if param == "thinking" && t.BudgetTokens == e.wish.Budget {
 		e.addField(param, "thinking", e.chat.Thinking)
@@ -283,7 +287,7 @@ func (e *encoder) thinks() bool {
 
 // lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: where it
 // called tools, or where it is the beginning of the answer.
-func (e *encoder) lacksThinking() bool {
+func (e thinker) lacksThinking() bool {
 	messages := e.out.Messages
 	i := len(messages) - 1
 	for i >= 0 && messages[i].Role != string(turns.Assistant) {

@@ -22,11 +22,11 @@ func (e *encoder) tools() error {
 		t := &e.chat.Tools[i]
 		if t.Type != "function" {
 			param := fmt.Sprintf("tools[%d]", i)
-			if !e.drop {
+			if !e.Drops {
 				return openai.BadValue(param+".type",
 					"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 			}
-			e.drops(param)
+			e.Drop(param)
 			continue
 		}
 		if err := e.tool(t, i, &strict); err != nil {
@@ -70,7 +70,7 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) error {
 			spec.InputSchema.JSON, spec.Strict = closed, true
 			*strict++
 		} else {
-			e.drops(param + ".strict")
+			e.Drop(param + ".strict")
 		}
 	}
 	e.offer(spec)
@@ -129,13 +129,13 @@ func (e *encoder) choice(c *openai.ToolChoice) error {
 	}
 	if e.force != "" && e.can != nil && e.can.ForcedTools != nil && !*e.can.ForcedTools {
 		e.force = ""
-		if err := e.unsupported("tool_choice"); err != nil {
+		if err := e.Unsupported("tool_choice"); err != nil {
 			return err
 		}
 	}
 	if p := e.chat.ParallelToolCalls; p != nil && !*p {
 		if e.family.effort != effortThinking {
-			return e.unsupported("parallel_tool_calls")
+			return e.Unsupported("parallel_tool_calls")
 		}
 		e.serial = true
 	}

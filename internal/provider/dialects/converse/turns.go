@@ -30,7 +30,7 @@ func (e *encoder) conversation() error {
 	}
 	for _, member := range turns.Unsaid(e.chat) {
 		if member != turns.UnsaidCache && (member != turns.UnsaidThought || !e.remembers()) {
-			e.drops(member)
+			e.Drop(member)
 		}
 	}
 	if e.out.System, err = e.blocks(c.System); err != nil {
@@ -99,7 +99,7 @@ func (e *encoder) userTurn(t *turns.Turn) error {
 		e.say(turns.Assistant, []block{{Text: filler}}) // between two turns of one side, which the vendor would join again
 		e.say(turns.User, rest)
 	case len(results)+len(rest) == 0:
-		e.adjust("messages")
+		e.Adjust("messages")
 		e.say(turns.User, []block{{Text: filler}})
 	case len(results) == 0:
 		e.say(turns.User, rest)
@@ -155,7 +155,7 @@ func (e *encoder) assistantTurn(t *turns.Turn, thoughts *messages.ThoughtReader)
 			if p.Thought != nil {
 				of, signed := thoughts.Part(p)
 				if content = e.thought(content, of); !signed {
-					e.drops(turns.UnsaidThought)
+					e.Drop(turns.UnsaidThought)
 				}
 				continue
 			}
@@ -192,7 +192,7 @@ func (e *encoder) caching(able bool, mark jsontext.Value) bool {
 		return false
 	}
 	if !able || e.cachePoints == maxCachePoints {
-		e.drops("cache_control")
+		e.Drop("cache_control")
 		return false
 	}
 	e.cachePoints++
@@ -210,7 +210,7 @@ func (e *encoder) cached(blocks []block, mark jsontext.Value) []block {
 		at--
 	}
 	if at == 0 {
-		e.drops("cache_control")
+		e.Drop("cache_control")
 		return blocks
 	}
 	if blocks[at-1].CachePoint != nil {
@@ -231,7 +231,7 @@ func newCachePoint(mark jsontext.Value) *cachePoint {
 // ends makes the conversation begin and end as the model demands.
 func (e *encoder) ends() {
 	if len(e.out.Messages) == 0 {
-		e.adjust("messages")
+		e.Adjust("messages")
 		e.say(turns.User, []block{{Text: filler}})
 	}
 	if e.out.Messages[0].Role != string(turns.User) && !e.family.assistantFirst {

@@ -29,7 +29,7 @@ func (e *encoder) part(p *turns.Part) (part, error) {
 		return e.file(p.File, p.Param+".file")
 	}
 	return part{}, openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type,
-		e.service.Vendor)
+		e.Vendor)
 }
 
 func (e *encoder) image(uri, param string) (part, error) {
@@ -59,7 +59,7 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 		}
 		if !e.isAddress(uri) {
 			return part{}, openai.BadValue(param+".file_id",
-				"The file '%s' is not one of the provider '%s'. Send its content as 'file_data'.", f.FileID, e.service.Vendor)
+				"The file '%s' is not one of the provider '%s'. Send its content as 'file_data'.", f.FileID, e.Vendor)
 		}
 		mimeType := typeByName(f.Filename)
 		if mimeType == "" {

@@ -39,7 +39,7 @@ func (e *encoder) conversation() error {
 	}
 	for _, member := range turns.Unsaid(e.chat) {
 		if member != turns.UnsaidDetail {
-			e.dropped(member) // the vendor caches by itself
+			e.Drop(member) // the vendor caches by itself
 		}
 	}
 	for _, p := range c.System {
@@ -81,7 +81,7 @@ func (e *encoder) resolution() {
 	if name := resolutions[e.details[0]]; name != "" && !slices.ContainsFunc(e.details, differs) {
 		e.setString("mediaResolution", name)
 	} else if slices.ContainsFunc(e.details, func(d string) bool { return resolutions[d] != "" }) {
-		e.dropped(turns.UnsaidDetail)
+		e.Drop(turns.UnsaidDetail)
 	}
 }
 
@@ -135,7 +135,7 @@ func (e *encoder) heard(t *turns.Turn) ([]part, error) {
 	}
 	if len(parts) == 0 {
 		parts = []part{{Text: filler}}
-		e.adjusted("messages")
+		e.Adjust("messages")
 	}
 	return parts, nil
 }

@@ -28,10 +28,10 @@ type Service struct {
 
 // An encoder builds one request.
 type encoder struct {
+	turns.Omitted
 	service Service
 	body    *openai.ChatRequest
 	chat    *openai.Chat
-	drop    bool // leave out what cannot be honoured instead of refusing it
 	can     *configv1.Capabilities
 	names   turns.Names
 	wish    reasoning.Wish // how much the model is to think
@@ -54,8 +54,8 @@ func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Ans
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &encoder{service: s, body: r, chat: chat, drop: t.Drops(), can: t.Can(),
-		names: turns.Names{Form: forms.Of("gemini").Tool}}
+	e := &encoder{Omitted: turns.Omitted{Vendor: s.Vendor, Drops: t.Drops()}, service: s, body: r, chat: chat,
+		can: t.Can(), names: turns.Names{Form: forms.Of("gemini").Tool}}
 	e.readOthers()
 	// The order matters: what is the vendor's own goes before what is translated, and the format depends on the tools.
 	for _, step := range []func() error{e.refused, e.sampling, e.output, e.conversation, e.tools, e.format, e.thinking} {
@@ -68,6 +68,7 @@ func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Ans
 	if len(e.config) > 0 {
 		e.out.GenerationConfig = schema.AppendObject(nil, e.config)
 	}
+	e.out.Dropped, e.out.Adjusted = e.Names, e.Adjusted
 	e.answer.names = &e.names
 	return &e.out, &e.answer, nil
 }
@@ -78,23 +79,6 @@ func (e *encoder) set(name string, value jsontext.Value) {
 }
 
 func (e *encoder) setString(name, value string) { e.set(name, openai.AppendString(nil, value)) }
-
-// unsupported refuses a parameter that the vendor cannot honour, or notes that it was dropped.
-func (e *encoder) unsupported(param string) error {
-	if e.drop {
-		e.dropped(param)
-		return nil
-	}
-	return openai.Unsupported(param, e.service.Vendor)
-}
-
-// dropped notes that a parameter was left out.
-func (e *encoder) dropped(param string) {
-	e.out.Dropped = turns.Note(e.out.Dropped, param)
-}
-
-// adjusted notes that a parameter's value is not as the client sent it.
-func (e *encoder) adjusted(param string) { e.out.Adjusted = turns.Note(e.out.Adjusted, param) }
 
 // known are the members of a request that some step of the encoder reads as OpenAI's.
 var known = []string{
@@ -111,7 +95,7 @@ var known = []string{
 func (e *encoder) ignored() {
 	for _, m := range e.unknown {
 		if m.Name != e.wish.Read && (m.Name != "metadata" || !e.label(m.Value)) {
-			e.dropped(m.Name)
+			e.Drop(m.Name)
 		}
 	}
 }

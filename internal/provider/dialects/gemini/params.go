@@ -34,7 +34,7 @@ func (e *encoder) refused() error {
 		{"presence_penalty", c.PresencePenalty != nil && *c.PresencePenalty != 0, false},
 	} {
 		if p.asked && (p.never || e.lacks(p.name)) {
-			if err := e.unsupported(p.name); err != nil {
+			if err := e.Unsupported(p.name); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func (e *encoder) sampling() error {
 	if c.Seed != nil && !e.lacks("seed") {
 		short := int64(int32(*c.Seed)) // the vendor's is of 32 bits
 		if e.setInt("seed", short); short != *c.Seed {
-			e.adjusted("seed")
+			e.Adjust("seed")
 		}
 	}
 	if c.Logprobs != nil && *c.Logprobs && !e.lacks("logprobs") {
@@ -96,12 +96,12 @@ func (e *encoder) stop() error {
 		}
 	}
 	if len(stops) > maxStops {
-		if !e.drop {
+		if !e.Drops {
 			return openai.BadValue("stop",
-				"Invalid 'stop': the provider '%s' takes at most %d stop sequences, but there are %d.", e.service.Vendor, maxStops,
+				"Invalid 'stop': the provider '%s' takes at most %d stop sequences, but there are %d.", e.Vendor, maxStops,
 				len(stops))
 		}
-		e.dropped("stop")
+		e.Drop("stop")
 		stops = stops[:maxStops]
 	}
 	if len(stops) > 0 {
@@ -124,11 +124,11 @@ func (e *encoder) output() error {
 	case "flex", "priority":
 		e.out.ServiceTier = tier
 	default:
-		return e.unsupported("service_tier")
+		return e.Unsupported("service_tier")
 	}
 	if p := e.chat.ParallelToolCalls; p != nil && !*p {
 		if e.answer.oneCall = true; len(e.chat.Tools) > 0 {
-			e.dropped("parallel_tool_calls") // the model is not told
+			e.Drop("parallel_tool_calls") // the model is not told
 		}
 	}
 	return nil
@@ -147,7 +147,7 @@ func (e *encoder) modalities() error {
 	for _, m := range wanted {
 		if modalityNames[m] == "" {
 			return openai.BadValue("modalities", "Answers of the modality '%s' are not supported by the provider '%s'.", m,
-				e.service.Vendor)
+				e.Vendor)
 		}
 		names = append(names, jsontext.Value(modalityNames[m]))
 	}
@@ -164,7 +164,7 @@ func (e *encoder) speech() error {
 	if format != formatPCM && (format != formatWave || e.body.Stream) {
 		return openai.BadValue("audio.format",
 			"Speech in the format '%s' is not supported by the provider '%s'. Ask for 'pcm16', or for 'wav' without 'stream'.",
-			format, e.service.Vendor)
+			format, e.Vendor)
 	}
 	e.answer.audioFormat = format
 	if voice.Kind() == '{' {

@@ -37,20 +37,20 @@ func (e *encoder) thinking() error {
 	if e.ownValue("thinkingConfig") != nil && thinks != configv1.Thinking_NEVER {
 		for _, m := range []string{"thinking", "reasoning", "reasoning_effort", "output_config"} {
 			if turns.Asked(e.body.Get(m)) {
-				e.dropped(m)
+				e.Drop(m)
 			}
 		}
 		return nil
 	}
 	for _, param := range w.Ignored {
-		e.dropped(param)
+		e.Drop(param)
 	}
 	switch {
 	case w.Param == "":
 	case thinks == configv1.Thinking_NEVER:
 		e.own = slices.DeleteFunc(e.own, func(m schema.Member) bool { return m.Name == "thinkingConfig" })
 		if !w.Off() {
-			return e.unsupported(w.Param)
+			return e.Unsupported(w.Param)
 		}
 	case w.Budget > 0:
 		e.think(w.Budget)
@@ -64,7 +64,7 @@ func (e *encoder) thinking() error {
 			budget = budgets[w.Effort]
 		}
 		if w.Off() && budget > 0 { // the least there is
-			e.dropped(w.Param)
+			e.Drop(w.Param)
 		}
 		e.think(budget)
 	}
@@ -82,9 +82,9 @@ func (e *encoder) level() {
 	}
 	switch {
 	case e.wish.Off():
-		e.dropped(e.wish.Param)
+		e.Drop(e.wish.Param)
 	case level != e.wish.Effort:
-		e.adjusted(e.wish.Param)
+		e.Adjust(e.wish.Param)
 	}
 	e.setThinking("thinkingLevel", openai.AppendString(nil, strings.ToUpper(level)))
 }

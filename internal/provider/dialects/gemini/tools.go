@@ -104,7 +104,7 @@ func (e *encoder) ownTool(typ string, i int, raw jsontext.Value) jsontext.Value 
 func (e *encoder) search(own []jsontext.Value, options jsontext.Value, param string) []jsontext.Value {
 	for _, m := range schema.Members(options) {
 		if m.Name != "type" && m.Name != "name" && turns.Asked(m.Value) && string(m.Value) != `"medium"` {
-			e.dropped(param + headerName(m.Name))
+			e.Drop(param + headerName(m.Name))
 		}
 	}
 	if slices.ContainsFunc(own, func(v jsontext.Value) bool { return string(v) == googleSearch }) {
@@ -119,12 +119,12 @@ const googleSearch = `{"googleSearch":{}}`
 // toolType refuses a tool that is not a function, or notes that it was dropped.
 func (e *encoder) toolType(typ string, i int) error {
 	param := fmt.Sprintf("tools[%d]", i)
-	if e.drop {
-		e.dropped(param)
+	if e.Drops {
+		e.Drop(param)
 		return nil
 	}
 	return openai.BadValue(param+".type",
-		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.service.Vendor)
+		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.Vendor)
 }
 
 func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
@@ -147,7 +147,7 @@ func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 		return declaration{}, err
 	}
 	if f.Strict != nil && *f.Strict && !e.thirdGeneration() {
-		e.dropped(param + ".strict")
+		e.Drop(param + ".strict")
 	}
 	return out, nil
 }
@@ -179,7 +179,7 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 		config = callingConfig{modeAny, []string{e.names.Sent(c.Name)}}
 	default:
 		return nil, openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode,
-			e.service.Vendor)
+			e.Vendor)
 	}
 	for _, n := range c.Allowed {
 		config.Allowed = append(config.Allowed, e.names.Sent(n))

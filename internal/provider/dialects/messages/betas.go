@@ -35,10 +35,10 @@ var cloudBetas = map[string][]string{
 
 // betas asks for the client's betas.
 func (e *encoder) betas() {
-	names, all := Betas(e.vendor, e.body.Get("anthropic_beta"))
+	names, all := Betas(e.Vendor, e.body.Get("anthropic_beta"))
 	e.out.AnthropicBeta = names
 	if !all {
-		e.dropped("anthropic_beta")
+		e.Drop("anthropic_beta")
 	}
 }
 
@@ -74,7 +74,7 @@ func takesBeta(vendor, name string) bool {
 
 // beta asks for a beta, and reports whether the cloud takes it.
 func (e *encoder) beta(name string) bool {
-	if !takesBeta(e.vendor, name) {
+	if !takesBeta(e.Vendor, name) {
 		return false
 	}
 	if !slices.Contains(e.out.AnthropicBeta, name) {

@@ -13,7 +13,7 @@ import (
 func (e *encoder) conversation() error {
 	for _, member := range turns.Unsaid(e.chat) {
 		if member != turns.UnsaidCache && (member != turns.UnsaidThought || !e.remembers()) {
-			e.dropped(member)
+			e.Drop(member)
 		}
 	}
 	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: e.can.GetInlineSystem(), ID: turns.ID,
@@ -66,7 +66,7 @@ func (e *encoder) said(dst []block, s *turns.Said, thoughts *ThoughtReader) []bl
 		}
 		of, signed := thoughts.Part(p)
 		if dst = e.thought(dst, of); !signed {
-			e.dropped(turns.UnsaidThought)
+			e.Drop(turns.UnsaidThought)
 		}
 	}
 	for i, c := range s.Calls {
@@ -86,7 +86,7 @@ func (e *encoder) thought(dst []block, thoughts []Thought) []block {
 	for i := range thoughts {
 		dst = append(dst, block{signed: thoughts[i].AppendJSON(nil)})
 		if thoughts[i].Marked {
-			e.dropped(turns.UnsaidCache)
+			e.Drop(turns.UnsaidCache)
 		}
 	}
 	return dst
@@ -119,7 +119,7 @@ func (e *encoder) heard(t *turns.Turn) ([]block, error) {
 	}
 	if len(blocks) == 0 {
 		blocks = append(blocks, filler) // a turn must not be empty
-		e.adjusted("messages")
+		e.Adjust("messages")
 	}
 	return blocks, nil
 }
@@ -154,7 +154,7 @@ func (e *encoder) limitMarks() {
 	if len(marks) <= left {
 		return
 	}
-	e.dropped(turns.UnsaidCache)
+	e.Drop(turns.UnsaidCache)
 	for _, mark := range marks[1 : len(marks)-left+1] {
 		*mark = nil
 	}
@@ -181,7 +181,7 @@ func (e *encoder) part(p *turns.Part) (block, error) {
 	b.cacheControl = p.CacheControl
 	if err == nil && b.source.kind == "url" && !able(e.can.MediaUrls) {
 		return block{}, openai.CodeUnsupportedValue.On(p.Param,
-			"The provider '%s' does not fetch images and files by URL. Send the content as a base64 data URI.", e.vendor)
+			"The provider '%s' does not fetch images and files by URL. Send the content as a base64 data URI.", e.Vendor)
 	}
 	return b, err
 }
@@ -191,7 +191,7 @@ func (e *encoder) ending() {
 	n := len(e.out.Messages)
 	if n == 0 {
 		e.out.Messages = []turn{{role: "user", content: []block{filler}}}
-		e.adjusted("messages")
+		e.Adjust("messages")
 		return
 	}
 	last := &e.out.Messages[n-1]

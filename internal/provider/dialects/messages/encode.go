@@ -21,14 +21,13 @@ import (
 
 // An encoder builds one request.
 type encoder struct {
-	vendor string
-	body   *openai.ChatRequest
-	chat   *openai.Chat
-	drop   bool // leave out what cannot be honoured instead of refusing it
-	can    *configv1.Capabilities
-	names  turns.Names
-	wish   reasoning.Wish // how much the model is to think
-	out    Request
+	turns.Omitted
+	body  *openai.ChatRequest
+	chat  *openai.Chat
+	can   *configv1.Capabilities
+	names turns.Names
+	wish  reasoning.Wish // how much the model is to think
+	out   Request
 
 	search jsontext.Value // OpenAI's web_search_options, or a tool that stands for them
 
@@ -46,17 +45,20 @@ func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, 
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &encoder{vendor: vendor, body: r, chat: chat, drop: t.Drops(), can: cmp.Or(t.Can(), &configv1.Capabilities{})}
+	e := &encoder{Omitted: turns.Omitted{Vendor: vendor, Drops: t.Drops()}, body: r, chat: chat,
+		can: cmp.Or(t.Can(), &configv1.Capabilities{})}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.
-	for _, step := range []func() error{e.parameters, e.conversation, e.tools, e.format, e.thinking, e.sampling} {
+	for _, step := range []func() error{e.parameters, e.conversation, e.tools, e.format, thinker{e}.thinking,
+		e.sampling} {
 		if err := step(); err != nil {
 			return nil, nil, err
 		}
 	}
 	e.limitMarks()
 	e.others()
+	e.out.Dropped, e.out.Adjusted = e.Names, e.Adjusted
 	return &e.out, &Answer{names: &e.names, answerTool: e.answerTool}, nil
 }
 
@@ -65,23 +67,6 @@ func JSONError(err error) *openai.Error {
 	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
 		Message: "The request could not be translated: " + err.Error()}
 }
-
-// unsupported refuses a parameter that the vendor cannot honour, or notes that it was dropped.
-func (e *encoder) unsupported(param string) error {
-	if e.drop {
-		e.dropped(param)
-		return nil
-	}
-	return openai.Unsupported(param, e.vendor)
-}
-
-// dropped notes that a parameter was left out. A request can have thousands of them; the first tell enough.
-func (e *encoder) dropped(param string) {
-	e.out.Dropped = turns.Note(e.out.Dropped, param)
-}
-
-// adjusted notes that a parameter's value is not as the client sent it.
-func (e *encoder) adjusted(param string) { e.out.Adjusted = turns.Note(e.out.Adjusted, param) }
 
 // able returns a capability that models have unless the catalog says otherwise.
 func able(stated *bool) bool { return stated == nil || *stated }

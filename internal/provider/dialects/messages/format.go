@@ -49,7 +49,7 @@ func (e *encoder) format() error {
 	}
 	if out := e.out.OutputConfig; out != nil && out.has("format") {
 		out.own = slices.DeleteFunc(out.own, func(m schema.Member) bool { return m.Name == "format" })
-		e.dropped("output_config.format")
+		e.Drop("output_config.format")
 	}
 	switch {
 	case f.Type == "json_object":

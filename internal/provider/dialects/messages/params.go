@@ -38,7 +38,7 @@ func (e *encoder) parameters() error {
 		if strings.TrimSpace(s) != "" {
 			e.out.StopSequences = append(e.out.StopSequences, s)
 		} else if s != "" {
-			e.dropped("stop") // the vendor refuses stop sequences of white space
+			e.Drop("stop") // the vendor refuses stop sequences of white space
 		}
 	}
 	e.user()
@@ -64,7 +64,7 @@ func (e *encoder) parameters() error {
 		if !p.refused {
 			continue
 		}
-		if err := e.unsupported(p.name); err != nil {
+		if err := e.Unsupported(p.name); err != nil {
 			return err
 		}
 	}
@@ -76,14 +76,14 @@ func (e *encoder) parameters() error {
 func (e *encoder) user() {
 	id := cmp.Or(e.chat.User, e.chat.SafetyIdentifier)
 	if s := e.chat.SafetyIdentifier; s != "" && s != id {
-		e.dropped("safety_identifier")
+		e.Drop("safety_identifier")
 	}
 	for _, m := range schema.Members(e.chat.Metadata) {
 		if v := gjson.ParseBytes(m.Value); m.Name == "user_id" && (id == "" || id == v.Str) {
 			id = v.Str
 			continue
 		}
-		e.dropped("metadata")
+		e.Drop("metadata")
 		break
 	}
 	e.out.UserID = forms.Of("anthropic").User.Fit(id)
@@ -99,7 +99,7 @@ func (e *encoder) serviceTier() error {
 	case "default", "standard_only":
 		e.out.ServiceTier = "standard_only"
 	default:
-		return e.unsupported("service_tier")
+		return e.Unsupported("service_tier")
 	}
 	return nil
 }
@@ -113,14 +113,14 @@ func (e *encoder) others() {
 			return true
 		}
 		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) ||
-			name.Str == e.wish.Read || len(e.out.Dropped) >= turns.MaxNoted {
+			name.Str == e.wish.Read || len(e.Names) >= turns.MaxNoted {
 			return true
 		}
 		param := name.Str
 		if turns.Identifier(param) != param {
 			param = "other" // the names end up in a header
 		}
-		e.dropped(param)
+		e.Drop(param)
 		return true
 	})
 }
@@ -131,19 +131,19 @@ func (e *encoder) sampling() error {
 	temperature, topP := e.chat.Temperature, e.chat.TopP
 	if temperature != nil && *temperature > 1 {
 		temperature = ptr(1.0) // OpenAI's range ends at 2
-		e.adjusted("temperature")
+		e.Adjust("temperature")
 	}
 	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
 	if e.can.GetSampling() == configv1.Sampling_NEITHER || e.thinks() {
 		// Thinking takes no temperature but 1, and a top_p from 0.95 on.
 		if !isDefault(temperature) {
-			e.dropped("temperature")
+			e.Drop("temperature")
 		}
 		if !isDefault(topP) {
-			e.dropped("top_p")
+			e.Drop("top_p")
 		}
 		if e.out.TopK != nil {
-			e.dropped("top_k")
+			e.Drop("top_k")
 		}
 		e.out.TopK = nil
 		return nil
@@ -154,7 +154,7 @@ func (e *encoder) sampling() error {
 		case isDefault(e.chat.Temperature):
 			temperature = nil
 		default:
-			e.dropped("top_p")
+			e.Drop("top_p")
 		}
 		if temperature != nil {
 			topP = nil

@@ -48,8 +48,11 @@ func (t *thinking) appendJSON(dst []byte) []byte {
 // remembers reports whether the model takes thinking of earlier answers back.
 func (e *encoder) remembers() bool { return e.can.GetThinking() != configv1.Thinking_NEVER }
 
+// A thinker is the part of the encoder that says how much the model is to think.
+type thinker struct{ *encoder }
+
 // thinking sets how the model thinks, and what becomes of the thoughts that go back to it.
-func (e *encoder) thinking() error {
+func (e thinker) thinking() error {
 	if err := e.effort(); err != nil {
 		return err
 	}
@@ -60,14 +63,14 @@ func (e *encoder) thinking() error {
 }
 
 // hasThoughts reports whether signed thinking goes back to the model.
-func (e *encoder) hasThoughts() bool {
+func (e thinker) hasThoughts() bool {
 	return slices.ContainsFunc(e.out.Messages, func(t turn) bool { return slices.ContainsFunc(t.content, isThought) })
 }
 
 func isThought(b block) bool { return b.signed != nil }
 
 // forget takes signed thinking out of the conversation.
-func (e *encoder) forget() {
+func (e thinker) forget() {
 	for i := range e.out.Messages {
 		t := &e.out.Messages[i]
 		t.content = slices.DeleteFunc(t.content, isThought)
@@ -77,7 +80,7 @@ func (e *encoder) forget() {
 // unbind asks the vendor to pass over thoughts that do not fit what stands before them, which it would refuse. In what
 // stock clients send back the thoughts of answers without calls are missing, so that later ones may not fit.
 // https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
-func (e *encoder) unbind() {
+func (e thinker) unbind() {
 	switch t := e.out.Thinking; {
 	case t.off():
 		e.forget()
@@ -94,7 +97,7 @@ func (e *encoder) unbind() {
 }
 
 // effort sets how much the model thinks, and max_tokens, which the vendor requires and which thinking is a part of.
-func (e *encoder) effort() error {
+func (e thinker) effort() error {
 	e.out.MaxTokens = cmp.Or(e.chat.OutputLimit(), e.maxOutput())
 	var err error
 	if e.wish, err = reasoning.Of(e.body, e.chat); err != nil {
@@ -102,11 +105,11 @@ func (e *encoder) effort() error {
 	}
 	for _, param := range e.wish.Ignored {
 		if param != "output_config" { // the rest of which passes
-			e.dropped(param)
+			e.Drop(param)
 		}
 	}
 	if hidden := e.wish.Hidden; hidden != "" && !e.can.GetShowThinking() {
-		e.dropped(hidden)
+		e.Drop(hidden)
 	}
 	switch {
 	case e.wish.Param == "":
@@ -124,19 +127,19 @@ func (e *encoder) effort() error {
 }
 
 // takesEffort reports whether the model takes the effort of output_config.
-func (e *encoder) takesEffort() bool {
+func (e thinker) takesEffort() bool {
 	thinks := e.can.GetThinking()
 	return len(e.can.GetEfforts()) > 0 || thinks != configv1.Thinking_BUDGET && thinks != configv1.Thinking_NEVER
 }
 
 // withoutEffort takes the client's own effort out, which the model would refuse.
-func (e *encoder) withoutEffort() {
+func (e thinker) withoutEffort() {
 	out := e.out.OutputConfig
 	if out == nil || !out.has("effort") {
 		return
 	}
 	if by := e.wish.Param; by != "output_config" && (by != "thinking" || e.wish.Effort == "") {
-		e.dropped("output_config")
+		e.Drop("output_config")
 	}
 	out.own = slices.DeleteFunc(out.own, func(m schema.Member) bool { return m.Name == "effort" })
 	if len(out.own) == 0 && out.schema == nil {
@@ -145,7 +148,7 @@ func (e *encoder) withoutEffort() {
 }
 
 // takesOwn reports whether the model takes the vendor's parameter as the client sent it: models differ in its types.
-func (e *encoder) takesOwn() bool {
+func (e thinker) takesOwn() bool {
 	off, budget := e.wish.Off(), e.wish.Budget > 0
 	other := !off && gjson.GetBytes(e.chat.Thinking, "type").Str != "enabled"
 	switch e.can.GetThinking() {
@@ -162,16 +165,16 @@ func (e *encoder) takesOwn() bool {
 }
 
 // takesBudget reports whether a model that decides itself how much to think also takes a budget, for this request.
-func (e *encoder) takesBudget() bool {
+func (e thinker) takesBudget() bool {
 	return !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens") && !e.rulesOutBudget()
 }
 
 // rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation
 // lacks the thinking that led to its last calls.
-func (e *encoder) rulesOutBudget() bool { return e.out.ToolChoice.forces() || e.lacksThinking() }
+func (e thinker) rulesOutBudget() bool { return e.out.ToolChoice.forces() || e.lacksThinking() }
 
 // ownThinking takes the client's thinking parameter as it is.
-func (e *encoder) ownThinking() {
+func (e thinker) ownThinking() {
 	t := thinking{Type: "adaptive", display: gjson.GetBytes(e.chat.Thinking, "display").Str, asSent: e.chat.Thinking}
 	switch {
 	case e.wish.Budget > 0:
@@ -185,7 +188,7 @@ func (e *encoder) ownThinking() {
 }
 
 // think says what the client wants in the way in which the model thinks.
-func (e *encoder) think() error {
+func (e thinker) think() error {
 	w := &e.wish
 	switch e.can.GetThinking() {
 	case configv1.Thinking_BUDGET:
@@ -194,7 +197,7 @@ func (e *encoder) think() error {
 		}
 	case configv1.Thinking_ALWAYS:
 		if w.Off() { // the least there is
-			e.dropped(w.Param)
+			e.Drop(w.Param)
 		}
 		e.adaptive()
 	case configv1.Thinking_ADAPTIVE:
@@ -208,7 +211,7 @@ func (e *encoder) think() error {
 		}
 	default:
 		if !w.Off() {
-			return e.unsupported(w.Param)
+			return e.Unsupported(w.Param)
 		}
 	}
 	return nil
@@ -218,15 +221,15 @@ func (e *encoder) think() error {
 func (e *encoder) maxOutput() int64 { return cmp.Or(e.can.GetMaxOutputTokens(), 4096) }
 
 // adaptive lets the model decide how much to think, at an effort where the client wants one.
-func (e *encoder) adaptive() {
+func (e thinker) adaptive() {
 	w := &e.wish
 	if w.Effort != "" || w.Budget > 0 {
 		if out := e.output(); !out.has("effort") {
 			if out.effort = e.level(w.Level()); w.Effort != "" && out.effort != w.Effort {
-				e.adjusted(w.Param)
+				e.Adjust(w.Param)
 			}
 		} else if w.Param != "thinking" { // with which the effort goes
-			e.dropped(w.Param)
+			e.Drop(w.Param)
 		}
 	}
 	e.out.Thinking = &thinking{Type: "adaptive"}
@@ -236,7 +239,7 @@ func (e *encoder) adaptive() {
 }
 
 // level returns the model's level that is nearest to OpenAI's.
-func (e *encoder) level(effort string) string {
+func (e thinker) level(effort string) string {
 	nearest := map[string][]string{
 		"none": {"low"}, "minimal": {"low"}, "xhigh": {"xhigh", "max", "high"}, "max": {"max", "xhigh", "high"},
 	}
@@ -249,24 +252,24 @@ func (e *encoder) level(effort string) string {
 }
 
 // budget turns on thinking with a budget. A request that rules it out goes without.
-func (e *encoder) budget(t thinking) {
+func (e thinker) budget(t thinking) {
 	if e.rulesOutBudget() {
-		e.dropped(e.wish.Param)
+		e.Drop(e.wish.Param)
 		return
 	}
 	budget, limit := FitBudget(t.BudgetTokens, e.out.MaxTokens, e.maxOutput(), e.wish.Budget > 0)
 	if budget < MinBudget {
-		e.dropped(e.wish.Param)
+		e.Drop(e.wish.Param)
 		return
 	}
 	if budget != t.BudgetTokens {
 		if e.wish.Budget > 0 {
-			e.adjusted(e.wish.Param)
+			e.Adjust(e.wish.Param)
 		}
 		t.BudgetTokens, t.asSent = budget, nil
 	}
 	if limit != e.out.MaxTokens && e.chat.OutputLimit() > 0 {
-		e.adjusted(e.chat.LimitParam())
+		e.Adjust(e.chat.LimitParam())
 	}
 	e.out.MaxTokens, e.out.Thinking = limit, &t
 }
@@ -295,7 +298,7 @@ func (e *encoder) thinks() bool {
 
 // lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: where it
 // called tools, or where it is the beginning of the answer.
-func (e *encoder) lacksThinking() bool {
+func (e thinker) lacksThinking() bool {
 	turns := e.out.Messages
 	i := len(turns) - 1
 	for i >= 0 && turns[i].role != "assistant" {

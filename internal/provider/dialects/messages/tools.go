@@ -56,7 +56,7 @@ func (e *encoder) tools() error {
 	if e.search != nil {
 		if e.hasTool(searchName) {
 			return openai.BadValue("web_search_options",
-				"The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.vendor,
+				"The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.Vendor,
 				searchName)
 		}
 		e.out.Tools = append(e.out.Tools, tool{name: searchName, own: e.search})
@@ -76,12 +76,12 @@ func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
 	case typ == "mcp_toolset", isDated(typ):
 		e.out.Tools = append(e.out.Tools, tool{name: gjson.GetBytes(raw, "name").Str, own: raw})
 		return nil
-	case e.drop:
-		e.dropped(param)
+	case e.Drops:
+		e.Drop(param)
 		return nil
 	}
 	return openai.BadValue(param+".type",
-		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.vendor)
+		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.Vendor)
 }
 
 // isDated reports whether a type of tools is one of the vendor's.
@@ -104,7 +104,7 @@ func (e *encoder) searchTool(i int, raw jsontext.Value) {
 			case "max_uses", "allowed_domains", "blocked_domains", "cache_control":
 				own = append(own, m)
 			default:
-				e.dropped(fmt.Sprintf("tools[%d].%s", i, turns.Identifier(m.Name)))
+				e.Drop(fmt.Sprintf("tools[%d].%s", i, turns.Identifier(m.Name)))
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 			out.inputSchema, out.strict = closed, true
 			*strict++
 		} else {
-			e.dropped(param + ".strict")
+			e.Drop(param + ".strict")
 		}
 	}
 	return out, nil
@@ -198,7 +198,7 @@ func (e *encoder) choice() error {
 		}
 	default:
 		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode,
-			e.vendor)
+			e.Vendor)
 	}
 	if c.Allowed != nil {
 		if err := e.allow(c.Allowed); err != nil {
@@ -206,7 +206,7 @@ func (e *encoder) choice() error {
 		}
 	}
 	if out.forces() && !able(e.can.ForcedTools) {
-		if err := e.unsupported("tool_choice"); err != nil {
+		if err := e.Unsupported("tool_choice"); err != nil {
 			return err
 		}
 		out = &toolChoice{kind: "auto"}
