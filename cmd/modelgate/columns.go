@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -30,72 +31,61 @@ func columns(kind configv1.Kind) (header []string, row func(adminapi.Item) []str
 
 // columnsOf returns what is shown of a kind besides its name and state.
 func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) []string) {
-	switch kind.New().(type) {
-	case *configv1.Provider:
-		return []string{"VENDOR", "ENDPOINT"}, func(o configv1.Object) []string {
-			p := o.(*configv1.Provider)
-			return []string{p.GetVendor(), p.GetEndpoint()}
-		}
-	case *configv1.Model:
-		return []string{"TARGETS"}, func(o configv1.Object) []string {
-			var targets []string
-			for _, t := range o.(*configv1.Model).GetTargets() {
-				targets = append(targets, t.GetProvider()+"/"+t.GetModel())
-			}
-			return []string{strings.Join(targets, ",")}
-		}
-	case *configv1.Key:
-		names = []string{"LABEL", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES"}
-		return names, func(o configv1.Object) []string {
-			k := o.(*configv1.Key)
-			models := "all"
-			if len(k.GetModels()) > 0 {
-				models = strings.Join(k.GetModels(), ",")
-			}
-			return []string{k.GetDisplayName(), "..." + k.GetHint(), k.GetOrganization(), k.GetProject(), models,
-				k.GetOwner(), whenever(k.GetExpiresAt())}
-		}
-	case *configv1.Organization, *configv1.Project:
-		return []string{"LABEL", "LIMITS", "BUDGETS"}, func(o configv1.Object) []string {
-			s := o.(shared)
-			return []string{s.GetDisplayName(), admincli.LimitsOf(s.GetLimits()), admincli.BudgetsOf(s.GetBudgets())}
-		}
-	case *configv1.Account:
-		return []string{"LABEL", "ROLE"}, func(o configv1.Object) []string {
-			a := o.(*configv1.Account)
-			if a.GetRole() == configv1.Role_ROLE_UNSPECIFIED {
-				return []string{a.GetDisplayName(), "none"}
-			}
-			return []string{a.GetDisplayName(), strings.ToLower(a.GetRole().String())}
-		}
-	case *configv1.AdminToken:
-		return []string{"LABEL", "HINT", "SCOPES", "OWNER", "EXPIRES"}, func(o configv1.Object) []string {
-			t := o.(*configv1.AdminToken)
-			return []string{t.GetDisplayName(), "..." + t.GetHint(), strings.Join(t.GetScopes(), ","),
-				t.GetOwner(), whenever(t.GetExpiresAt())}
-		}
-	case *configv1.RateLimit:
-		return []string{"DOMAIN", "DESCRIPTORS"}, func(o configv1.Object) []string {
-			l := o.(*configv1.RateLimit)
-			return []string{l.GetDomain(), strconv.Itoa(len(l.GetDescriptors()))}
-		}
+	for _, c := range kind.Options.GetColumns() {
+		names = append(names, c.GetHeader())
 	}
-	return nil, func(configv1.Object) []string { return nil }
+	return names, func(o configv1.Object) []string {
+		m, fields := o.ProtoReflect(), o.ProtoReflect().Descriptor().Fields()
+		row := make([]string, 0, len(names))
+		for _, c := range kind.Options.GetColumns() {
+			fd, text := fields.ByName(protoreflect.Name(c.GetField())), c.GetEmpty()
+			if m.Has(fd) || text == "" && fd.Message() == nil {
+				text = cell(fd, m.Get(fd))
+			}
+			row = append(row, text)
+		}
+		return row
+	}
 }
 
-// shared is what an Organization and a Project have in common.
-type shared interface {
-	configv1.Object
-	GetDisplayName() string
-	GetLimits() []*configv1.Limit
-	GetBudgets() []*configv1.Budget
+// cell shows the value of a field.
+func cell(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	switch {
+	case fd.IsList():
+		return listCell(fd, v.List())
+	case fd.Kind() == protoreflect.EnumKind:
+		return strings.ToLower(string(fd.Enum().Values().ByNumber(v.Enum()).Name()))
+	case fd.Kind() == protoreflect.MessageKind:
+		if t, ok := v.Message().Interface().(*timestamppb.Timestamp); ok {
+			return t.AsTime().Format(time.RFC3339)
+		}
+	case fd.Name() == "hint":
+		return "..." + v.String()
+	}
+	return v.String()
 }
 
-func whenever(t *timestamppb.Timestamp) string {
-	if t == nil {
-		return "never"
+// listCell shows a list of texts, targets, limits or budgets, or the length of another one.
+func listCell(fd protoreflect.FieldDescriptor, list protoreflect.List) string {
+	var texts []string
+	separator := ","
+	for i := range list.Len() {
+		if fd.Message() == nil {
+			texts = append(texts, list.Get(i).String())
+			continue
+		}
+		switch m := list.Get(i).Message().Interface().(type) {
+		case *configv1.Target:
+			texts = append(texts, m.GetProvider()+"/"+m.GetModel())
+		case *configv1.Limit:
+			texts, separator = append(texts, admincli.LimitsOf([]*configv1.Limit{m})), ", "
+		case *configv1.Budget:
+			texts, separator = append(texts, admincli.BudgetsOf([]*configv1.Budget{m})), ", "
+		default:
+			return strconv.Itoa(list.Len())
+		}
 	}
-	return t.AsTime().Format(time.RFC3339)
+	return strings.Join(texts, separator)
 }
 
 // stateOf says whether an object has effect.

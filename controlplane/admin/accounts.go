@@ -100,8 +100,6 @@ func rightsOf(o configv1.Object) []Scope {
 			scopes = append(scopes, TenantScopesOf(m.GetRole())...)
 		}
 		return scopes
-	case *configv1.TokenIssuer, *configv1.CertificateIssuer: // they let tokens and certificates act as keys
-		return []Scope{KeysWrite}
 	case *configv1.IdentityProvider:
 		scopes := ScopesOf(o.GetDefaultRole())
 		for _, r := range o.GetRoles() {
@@ -118,14 +116,11 @@ func rightsOf(o configv1.Object) []Scope {
 			scopes = append(scopes, Scope(s))
 		}
 		return scopes
-	case *configv1.IdentityGroup: // its name decides roles, also of who comes into it later
-		return []Scope{Everything}
-	case *configv1.Retention: // it deletes the audit log
-		return []Scope{Everything}
-	case *configv1.ApprovalRule: // it bounds what everybody else may do alone
-		return []Scope{Everything}
-	case *configv1.AuditSink: // it gets what everybody does, and is evidence against everybody
-		return []Scope{Everything}
+	case nil:
+		return nil
+	}
+	if gives := configv1.KindOf(o).Options.GetGives(); gives != "" {
+		return []Scope{Scope(gives)}
 	}
 	return nil
 }

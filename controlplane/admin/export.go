@@ -15,21 +15,16 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// exportedKinds are the kinds that files describe, by plural: what others refer to comes first. Keys, accounts and
-// tokens cannot be stored from a file. The gateway itself writes listings. No prune deletes the proof, or
-// what takes a second person: audit sinks, the retention and approval rules are not among them.
-var exportedKinds = [...]string{"organizations", "projects", "certificates", "providers", "catalogs", "models",
-	"routes", "gateways", "ratelimits", "checkers", "guardrails", "policies", "responsecaches", "tokenissuers",
-	"certificateissuers",
-	"identityproviders", "jobservices", "webhooks", "alertreceivers", "alertrules"}
-
-// exported returns the place of a stored object in an export, or false for one that files do not describe.
+// exported returns the place of a stored object in an export, or false for one that files do not describe: what others
+// refer to comes first. Keys, accounts and tokens cannot be stored from a file. The gateway itself writes listings. No
+// prune deletes the proof, or what takes a second person: audit sinks, the retention and approval rules are not among
+// them.
 func exported(e configstore.Entry) (int, bool) {
 	if m, ok := e.Object.(*configv1.Model); ok && m.GetFineTuned() != nil {
 		return 0, false // the job service wrote it
 	}
-	i := slices.Index(exportedKinds[:], e.Kind.Plural)
-	return i, i >= 0
+	place := int(e.Kind.Options.GetExport())
+	return place, place > 0
 }
 
 // exportAll answers with all objects that files describe, of one revision, such that apply takes them back.

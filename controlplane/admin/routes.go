@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -201,28 +202,9 @@ func needsAny(ctx context.Context, scopes ...Scope) error {
 }
 
 // ReadScope returns the scope that reading objects of a kind takes.
-func ReadScope(kind configv1.Kind) Scope {
-	switch kind.New().(type) {
-	case *configv1.Key:
-		return KeysRead
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
-		*configv1.TokenIssuer, *configv1.CertificateIssuer:
-		return AdminsRead
-	}
-	return ConfigRead
-}
+func ReadScope(kind configv1.Kind) Scope { return Scope(kind.Area() + ":read") }
 
 // WriteScope returns the scope that writing objects of a kind takes.
 func WriteScope(kind configv1.Kind) Scope {
-	switch kind.New().(type) {
-	case *configv1.Key:
-		return KeysWrite
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
-		*configv1.TokenIssuer, *configv1.CertificateIssuer:
-		return AdminsWrite
-	case *configv1.AuditSink, *configv1.Retention, // one gets what everybody does, the other deletes it
-		*configv1.ApprovalRule: // it bounds what everybody else may do alone
-		return Everything
-	}
-	return ConfigWrite
+	return Scope(cmp.Or(kind.Options.GetWriteScope(), kind.Area()+":write"))
 }

@@ -1,16 +1,13 @@
 package admin
 
 import (
-	"fmt"
-	"maps"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/modelgate/modelgate/api/config/options"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
@@ -35,58 +32,35 @@ func reached() map[protoreflect.Name]protoreflect.MessageDescriptor {
 	return found
 }
 
-func TestEveryFieldOfEveryKindIsLookedAt(t *testing.T) {
-	rows, used := looks(), map[string]bool{}
+func TestEveryFieldOfEveryKindStatesItsSecrecy(t *testing.T) {
 	require.Len(t, configv1.Kinds(), 28)
-	for name, m := range reached() {
-		// Of what has a credential, or is trusted with one, each field is a row of its own: a new one is not let pass.
-		fields := m.Fields()
-		for i := range fields.Len() {
-			fd := fields.Get(i)
-			if isOurs(fd) {
-				continue // its message has rows
-			}
-			_, known := lookOf(rows, fd)
-			require.True(t, known,
-				"%s decides who sees a credential, or does not: give it a row in looks, and docs/threat-model.md", fd.FullName())
-			if row := string(name) + "." + string(fd.Name()); rows[row] != (look{}) {
-				used[row] = true
-			} else {
-				used[string(name)+".*"] = true
-			}
-		}
-	}
-	for row := range rows {
-		require.True(t, used[row], "%s is no field", row)
-	}
-	for _, whole := range []string{"Provider", "Webhook", "Certificate", "JobService", "Account", "AdminToken",
+	each := []string{"Provider", "Webhook", "Certificate", "JobService", "Account", "AdminToken",
 		"AlertReceiver", "AlertWebhook", "AlertSlack", "AlertEmail", "AuditSink", "AuditWebhook", "AuditSyslog", "AuditOtlp",
-		"AuditFile", "ResponseCache", "SimilarAnswers"} {
-		require.NotContains(t, rows, whole+".*", "a new field of it needs an answer of its own")
-	}
-}
-
-func TestTheThreatModelHasTheTableOfFields(t *testing.T) {
-	text, err := os.ReadFile("../../docs/threat-model.md")
-	require.NoError(t, err)
-	rows := looks()
-	var missing []string
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		row := fmt.Sprintf("| `%s` | %s | %s |\n", name, rows[name].sight, rows[name].why)
-		if !strings.Contains(string(text), row) {
-			missing = append(missing, row)
+		"AuditFile", "ResponseCache", "SimilarAnswers"}
+	for name, m := range reached() {
+		of, _ := options.OfFields(m).SecrecyAndReason()
+		if slices.Contains(each, string(name)) {
+			require.Empty(t, of, "%s: a new field of it needs an answer of its own", name)
 		}
+		used := of == ""
+		for i := range m.Fields().Len() {
+			fd := m.Fields().Get(i)
+			own, _ := options.Of(fd).SecrecyAndReason()
+			if isOurs(fd) {
+				require.Empty(t, own, "%s: the fields of its message say it", fd.FullName())
+				continue
+			}
+			_, stated := options.SecrecyOf(fd)
+			require.True(t, stated, "%s decides who sees a credential, or does not: say it by an option", fd.FullName())
+			used = used || own == ""
+		}
+		require.True(t, used, "%s: its fields all say it themselves", name)
 	}
-	require.Empty(t, missing, "docs/threat-model.md lacks:\n%s", strings.Join(missing, ""))
-	require.Equal(t, len(rows), strings.Count(string(text), " | no | ")+strings.Count(string(text), " | credential | ")+
-		strings.Count(string(text), " | decides | ")+strings.Count(string(text), " | rights | "),
-		"it has rows of fields that are no more")
 }
 
-// A field that nobody has looked at counts as one that decides.
+// A field that states no secrecy counts as one that decides.
 func TestAnUnknownFieldDecides(t *testing.T) {
-	fd := (&configv1.Provider{}).ProtoReflect().Descriptor().Fields().ByName("trace_context")
-	l, known := lookOf(map[string]look{}, fd)
-	require.False(t, known)
-	require.Equal(t, decides, l.sight)
+	is, stated := options.SecrecyOf((&configv1.ResolvedProvider{}).ProtoReflect().Descriptor().Fields().ByName("place"))
+	require.False(t, stated)
+	require.Equal(t, options.Decides, is)
 }

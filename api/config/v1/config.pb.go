@@ -10,6 +10,7 @@
 package configv1
 
 import (
+	_ "github.com/modelgate/modelgate/api/config/options"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -7497,43 +7498,58 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\a\n" +
-	"\bProvider\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
-	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12?\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x0e\n" +
+	"\bProvider\x12U\n" +
+	"\x04name\x18\x01 \x01(\tBA\xca\xf3\x18=(\x01\n" +
+	"9a sealed credential can be opened only under its own nameR\x04name\x12\x84\x01\n" +
+	"\x06vendor\x18\x02 \x01(\tBl\xca\xf3\x18h(\x01\x1adit sets the endpoint, the header or signature that carries the credential, and where it is exchangedR\x06vendor\x12T\n" +
+	"\bendpoint\x18\x03 \x01(\tB8\xca\xf3\x184\x1a2where the credential is sent, and whether over TLSR\bendpoint\x12?\n" +
 	"\n" +
 	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\x12D\n" +
-	"\aheaders\x18\x05 \x03(\v2*.modelgate.config.v1.Provider.HeadersEntryR\aheaders\x129\n" +
+	"credential\x12\x8f\x01\n" +
+	"\aheaders\x18\x05 \x03(\v2*.modelgate.config.v1.Provider.HeadersEntryBI\xca\xf3\x18E\x1aCvendors' proxies forward a request to the place that a header namesR\aheaders\x129\n" +
 	"\btimeouts\x18\x06 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x122\n" +
-	"\x03tls\x18\a \x01(\v2 .modelgate.config.v1.UpstreamTLSR\x03tls\x12\x16\n" +
-	"\x06models\x18\b \x03(\tR\x06models\x127\n" +
-	"\x15allow_unlisted_models\x18\t \x01(\bH\x00R\x13allowUnlistedModels\x88\x01\x01\x12a\n" +
+	"\x03tls\x18\a \x01(\v2 .modelgate.config.v1.UpstreamTLSR\x03tls\x12-\n" +
+	"\x06models\x18\b \x03(\tB\x15\xca\xf3\x18\x11\n" +
+	"\x0fnames in a listR\x06models\x12\\\n" +
+	"\x15allow_unlisted_models\x18\t \x01(\bB#\xca\xf3\x18\x1f\n" +
+	"\x1dwhich models clients may nameH\x00R\x13allowUnlistedModels\x88\x01\x01\x12\x84\x01\n" +
 	"\x16unsupported_parameters\x18\n" +
-	" \x01(\x0e2*.modelgate.config.v1.UnsupportedParametersR\x15unsupportedParameters\x12\x1a\n" +
-	"\bdisabled\x18\v \x01(\bR\bdisabled\x12\x16\n" +
-	"\x06region\x18\f \x01(\tR\x06region\x12\x18\n" +
-	"\aproject\x18\r \x01(\tR\aproject\x12\x1f\n" +
-	"\vapi_version\x18\x0e \x01(\tR\n" +
-	"apiVersion\x12+\n" +
-	"\x11untouched_answers\x18\x0f \x01(\bR\x10untouchedAnswers\x12%\n" +
-	"\x0enative_batches\x18\x10 \x01(\bR\rnativeBatches\x12B\n" +
-	"\vconcurrency\x18\x11 \x01(\v2 .modelgate.config.v1.ConcurrencyR\vconcurrency\x12#\n" +
-	"\rtrace_context\x18\x12 \x01(\bR\ftraceContext\x12&\n" +
-	"\x0ffull_names_only\x18\x13 \x01(\bR\rfullNamesOnly\x12\x1e\n" +
+	" \x01(\x0e2*.modelgate.config.v1.UnsupportedParametersB!\xca\xf3\x18\x1d\n" +
+	"\x1bhow requests are translatedR\x15unsupportedParameters\x12N\n" +
+	"\bdisabled\x18\v \x01(\bB2\xca\xf3\x18.\n" +
+	",whether the credential is sent, not where toR\bdisabled\x12<\n" +
+	"\x06region\x18\f \x01(\tB$\xca\xf3\x18 \x1a\x1epart of the vendor's host nameR\x06region\x12R\n" +
+	"\aproject\x18\r \x01(\tB8\xca\xf3\x184\x1a2which account of the vendor's cloud it is used forR\aproject\x12M\n" +
+	"\vapi_version\x18\x0e \x01(\tB,\xca\xf3\x18(\n" +
+	"&paths and a parameter at the same hostR\n" +
+	"apiVersion\x12k\n" +
+	"\x11untouched_answers\x18\x0f \x01(\bB>\xca\xf3\x18:\n" +
+	"8only responses with the status 200; errors are rewrittenR\x10untouchedAnswers\x12I\n" +
+	"\x0enative_batches\x18\x10 \x01(\bB\"\xca\xf3\x18\x1e\n" +
+	"\x1cother paths at the same hostR\rnativeBatches\x12B\n" +
+	"\vconcurrency\x18\x11 \x01(\v2 .modelgate.config.v1.ConcurrencyR\vconcurrency\x12@\n" +
+	"\rtrace_context\x18\x12 \x01(\bB\x1b\xca\xf3\x18\x17\n" +
+	"\x15ids, to the same hostR\ftraceContext\x12I\n" +
+	"\x0ffull_names_only\x18\x13 \x01(\bB!\xca\xf3\x18\x1d\n" +
+	"\x1bhow clients may name modelsR\rfullNamesOnly\x12B\n" +
 	"\n" +
-	"operations\x18\x14 \x03(\tR\n" +
+	"operations\x18\x14 \x03(\tB\"\xca\xf3\x18\x1e\n" +
+	"\x1cother paths at the same hostR\n" +
 	"operations\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +
-	"\x16_allow_unlisted_models\"\x87\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:y\xca\xf3\x18u\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints\"\n" +
+	"/providers(\x04J\x10\n" +
+	"\x06VENDOR\x12\x06vendorJ\x14\n" +
+	"\bENDPOINT\x12\bendpointB\x18\n" +
+	"\x16_allow_unlisted_models\"\xac\x01\n" +
 	"\vConcurrency\x12!\n" +
 	"\fmax_requests\x18\x01 \x01(\rR\vmaxRequests\x12\x1f\n" +
 	"\vmax_pending\x18\x02 \x01(\rR\n" +
 	"maxPending\x124\n" +
-	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"\xcf\x02\n" +
+	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait:#\xd2\xf3\x18\x1f\n" +
+	"\x1dnumber of concurrent requests\"\xb1\x03\n" +
 	"\n" +
 	"Credential\x12\x12\n" +
 	"\x03env\x18\x01 \x01(\tH\x00R\x03env\x12\x14\n" +
@@ -7542,51 +7558,65 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06sealed\x18\x04 \x01(\tH\x00R\x06sealed\x128\n" +
 	"\x05vault\x18\x05 \x01(\v2 .modelgate.config.v1.VaultSecretH\x00R\x05vault\x12K\n" +
 	"\x0esecret_manager\x18\x06 \x01(\v2\".modelgate.config.v1.ManagedSecretH\x00R\rsecretManager\x12T\n" +
-	"\x11workload_identity\x18\a \x01(\v2%.modelgate.config.v1.WorkloadIdentityH\x00R\x10workloadIdentityB\b\n" +
-	"\x06source\"7\n" +
-	"\vVaultSecret\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05field\x18\x02 \x01(\tR\x05field\"9\n" +
-	"\rManagedSecret\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05field\x18\x02 \x01(\tR\x05field\"\"\n" +
+	"\x11workload_identity\x18\a \x01(\v2%.modelgate.config.v1.WorkloadIdentityH\x00R\x10workloadIdentity:`\xd2\xf3\x18\\\x12Za clear-text value is sealed and never shown; variables and files need the process's flagsB\b\n" +
+	"\x06source\"\xa9\x01\n" +
+	"\vVaultSecret\x12\x1a\n" +
+	"\x04path\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04path\x12\x1c\n" +
+	"\x05field\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x05field:`\xd2\xf3\x18\\\x12Zwhere a secret is in Vault; paths need the process's flags, and the scope `*` to name them\"\xae\x01\n" +
+	"\rManagedSecret\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x14\n" +
+	"\x05field\x18\x02 \x01(\tR\x05field:k\xd2\xf3\x18g\x12ewhere a secret is in a secret manager; names need the process's flags, and the scope `*` to name them\"\x80\x01\n" +
 	"\x10WorkloadIdentity\x12\x0e\n" +
-	"\x02as\x18\x01 \x01(\tR\x02as\"\xa8\x01\n" +
+	"\x02as\x18\x01 \x01(\tR\x02as:\\\xd2\xf3\x18X\x12Van identity of the process; it needs the process's flags, and the scope `*` to name it\"\xca\x01\n" +
 	"\bTimeouts\x123\n" +
 	"\aconnect\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\aconnect\x128\n" +
 	"\n" +
 	"first_byte\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tfirstByte\x12-\n" +
-	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\">\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle: \xd2\xf3\x18\x1c\n" +
+	"\x1ahow long the gateway waits\"d\n" +
 	"\vUpstreamTLS\x12\x0e\n" +
 	"\x02ca\x18\x01 \x01(\tR\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName\"\x92\x03\n" +
-	"\x05Model\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
-	"\atargets\x18\x02 \x03(\v2\x1b.modelgate.config.v1.TargetR\atargets\x120\n" +
+	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\xed\x04\n" +
+	"\x05Model\x120\n" +
+	"\x04name\x18\x01 \x01(\tB\x1c\xca\xf3\x18\x18(\x01\n" +
+	"\x14what clients call itR\x04name\x12=\n" +
+	"\atargets\x18\x02 \x03(\v2\x1b.modelgate.config.v1.TargetB\x06\xca\xf3\x18\x02(\x01R\atargets\x120\n" +
 	"\x05retry\x18\x03 \x01(\v2\x1a.modelgate.config.v1.RetryR\x05retry\x129\n" +
-	"\btimeouts\x18\x04 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x12\x19\n" +
-	"\bowned_by\x18\x05 \x01(\tR\aownedBy\x129\n" +
+	"\btimeouts\x18\x04 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x12/\n" +
+	"\bowned_by\x18\x05 \x01(\tB\x14\xca\xf3\x18\x10\n" +
+	"\x0eshown in listsR\aownedBy\x12O\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\"\n" +
-	"\forganization\x18\a \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\b \x01(\tR\aproject\x12=\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x14\xca\xf3\x18\x10\n" +
+	"\x0eshown in listsR\tcreatedAt\x128\n" +
+	"\forganization\x18\a \x01(\tB\x14\xca\xf3\x18\x10\n" +
+	"\x0ewho may use itR\forganization\x12.\n" +
+	"\aproject\x18\b \x01(\tB\x14\xca\xf3\x18\x10\n" +
+	"\x0ewho may use itR\aproject\x12=\n" +
 	"\n" +
-	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned\"<\n" +
+	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned:[\xca\xf3\x18W\b\x02\x12\x06models\x1a,Public names and the targets that serve them\"\a/models(\x06J\x12\n" +
+	"\aTARGETS\x12\atargets\"\\\n" +
 	"\tFineTuned\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
-	"base_model\x18\x02 \x01(\tR\tbaseModel\"n\n" +
-	"\x06Target\x12\x1a\n" +
-	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
-	"\x06weight\x18\x03 \x01(\rR\x06weight\x12\x1a\n" +
-	"\bpriority\x18\x04 \x01(\rR\bpriority\"M\n" +
+	"base_model\x18\x02 \x01(\tR\tbaseModel:\x1e\xd2\xf3\x18\x1a\n" +
+	"\x18where a model comes from\"\xf4\x01\n" +
+	"\x06Target\x12a\n" +
+	"\bprovider\x18\x01 \x01(\tBE\xca\xf3\x18A(\x01\n" +
+	"=which provider is used; each receives only its own credentialR\bprovider\x126\n" +
+	"\x05model\x18\x02 \x01(\tB \xca\xf3\x18\x1c(\x01\n" +
+	"\x18which model is requestedR\x05model\x12'\n" +
+	"\x06weight\x18\x03 \x01(\rB\x0f\xca\xf3\x18\v\n" +
+	"\thow oftenR\x06weight\x12&\n" +
+	"\bpriority\x18\x04 \x01(\rB\n" +
+	"\xca\xf3\x18\x06\n" +
+	"\x04whenR\bpriority\"\xb0\x01\n" +
 	"\x05Retry\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\rR\vmaxAttempts\x12!\n" +
-	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xae\x06\n" +
-	"\x03Key\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes:a\xd2\xf3\x18]\n" +
+	"[how often requests are retried; every credential is removed before another provider is used\"\xba\b\n" +
+	"\x03Key\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\fR\x04hash\x12\x12\n" +
 	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\"\n" +
@@ -7610,26 +7640,41 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04left\x18\x13 \x01(\v2\x1e.modelgate.config.v1.DepartureR\x04left\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x81\x02\xca\xf3\x18\xc6\x01\b\x03\x12\x04keys\x1a\x13API keys of clients\"\x05/keys2\x04keysJ\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameJ\f\n" +
+	"\x04HINT\x12\x04hintJ\x1c\n" +
+	"\fORGANIZATION\x12\forganizationJ\x12\n" +
+	"\aPROJECT\x12\aprojectJ\x15\n" +
+	"\x06MODELS\x12\x06models\x1a\x03allJ\x0e\n" +
+	"\x05OWNER\x12\x05ownerJ\x1c\n" +
+	"\aEXPIRES\x12\n" +
+	"expires_at\x1a\x05never\xd2\xf3\x182\n" +
+	"0what clients may use; its hash cannot be written\"~\n" +
 	"\tDeparture\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"o\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at:+\xd2\xf3\x18'\n" +
+	"%who had the key; it cannot be written\"\x8b\x01\n" +
 	"\n" +
 	"RetiredKey\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x12\n" +
 	"\x04hint\x18\x02 \x01(\tR\x04hint\x129\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x90\x01\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt:\x1a\xd2\xf3\x18\x16\n" +
+	"\x14it cannot be written\"\xa0\x01\n" +
 	"\x05Limit\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12-\n" +
 	"\x04unit\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
 	"\x11requests_per_unit\x18\x03 \x01(\x04R\x0frequestsPerUnit\x12\x14\n" +
-	"\x05model\x18\x04 \x01(\tR\x05model\"I\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model:\x0e\xd2\xf3\x18\n" +
+	"\n" +
+	"\bhow much\"Y\n" +
 	"\x06Budget\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12\x10\n" +
-	"\x03usd\x18\x02 \x01(\tR\x03usd\"\xdb\x03\n" +
-	"\fOrganization\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\x03usd\x18\x02 \x01(\tR\x03usd:\x0e\xd2\xf3\x18\n" +
+	"\n" +
+	"\bhow much\"\x8e\x05\n" +
+	"\fOrganization\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
 	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
@@ -7640,9 +7685,13 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12J\n" +
 	"\x0fkeys_of_leavers\x18\t \x01(\x0e2\".modelgate.config.v1.KeysOfLeaversR\rkeysOfLeavers\x12\x1c\n" +
 	"\tsuccessor\x18\n" +
-	" \x01(\tR\tsuccessor\"\xec\x02\n" +
-	"\aProject\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	" \x01(\tR\tsuccessor:\xa8\x01\xca\xf3\x18\x8e\x01\b\v\x12\rorganizations\x1a,Groups of keys that share limits and budgets\"\x0e/organizations(\x01J\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameJ\x10\n" +
+	"\x06LIMITS\x12\x06limitsJ\x12\n" +
+	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
+	"\x0fwhat keys share\"\xfe\x03\n" +
+	"\aProject\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
 	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
@@ -7650,17 +7699,23 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
 	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
-	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\"\xf0\x01\n" +
+	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies:\x87\x01\xca\xf3\x18n\b\f\x12\bprojects\x1a\x16Parts of organizations\"\t/projects(\x02J\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameJ\x10\n" +
+	"\x06LIMITS\x12\x06limitsJ\x12\n" +
+	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
+	"\x0fwhat keys share\"\x9c\x02\n" +
 	"\x06Bodies\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x16\n" +
 	"\x06redact\x18\x02 \x03(\tR\x06redact\x12:\n" +
 	"\bpatterns\x18\x03 \x03(\v2\x1e.modelgate.config.v1.RedactionR\bpatterns\x12\x1b\n" +
 	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes\x12&\n" +
 	"\x0fmax_total_bytes\x18\x05 \x01(\x04R\rmaxTotalBytes\x127\n" +
-	"\tretention\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\tretention\"9\n" +
+	"\tretention\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\tretention:*\xd2\xf3\x18&\n" +
+	"$which bodies are kept, never headers\"Y\n" +
 	"\tRedaction\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\apattern\x18\x02 \x01(\tR\apattern\"\xe6\x04\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern:\x1e\xd2\xf3\x18\x1a\n" +
+	"\x18what is left out of them\"\xf6\x04\n" +
 	"\x06Quotas\x12!\n" +
 	"\fopen_batches\x18\x01 \x01(\x04R\vopenBatches\x12!\n" +
 	"\fkept_batches\x18\x02 \x01(\x04R\vkeptBatches\x12\x14\n" +
@@ -7678,12 +7733,19 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x11writes_per_minute\x18\f \x01(\x04R\x0fwritesPerMinute\x12)\n" +
 	"\x10stored_responses\x18\r \x01(\x04R\x0fstoredResponses\x122\n" +
 	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\x12:\n" +
-	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses\"\x97\x01\n" +
-	"\tRateLimit\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06domain\x18\x02 \x01(\tR\x06domain\x12J\n" +
-	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorR\vdescriptors\x12\x12\n" +
-	"\x04when\x18\x04 \x01(\tR\x04when\"\xef\x01\n" +
+	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses:\x0e\xd2\xf3\x18\n" +
+	"\n" +
+	"\bhow much\"\xca\x02\n" +
+	"\tRateLimit\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x1e\n" +
+	"\x06domain\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x06domain\x12R\n" +
+	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorB\x06\xca\xf3\x18\x02(\x01R\vdescriptors\x12\x12\n" +
+	"\x04when\x18\x04 \x01(\tR\x04when:\x98\x01\xca\xf3\x18\x85\x01\b\r\x12\n" +
+	"ratelimits\x1a4Limits for combinations of key, user, model and more\"\f/rate-limits(\tJ\x10\n" +
+	"\x06DOMAIN\x12\x06domainJ\x1d\n" +
+	"\vDESCRIPTORS\x12\vdescriptors\x1a\x010\xd2\xf3\x18\n" +
+	"\n" +
+	"\bhow much\"\x8b\x02\n" +
 	"\x13RateLimitDescriptor\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12C\n" +
@@ -7691,99 +7753,127 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"rate_limit\x18\x03 \x01(\v2$.modelgate.config.v1.RateLimitPolicyR\trateLimit\x12J\n" +
 	"\vdescriptors\x18\x04 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorR\vdescriptors\x12\x1f\n" +
 	"\vshadow_mode\x18\x05 \x01(\bR\n" +
-	"shadowMode\"l\n" +
+	"shadowMode:\x1a\xd2\xf3\x18\x16\n" +
+	"\x14whose requests count\"|\n" +
 	"\x0fRateLimitPolicy\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
-	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\xa6\x04\n" +
-	"\aAccount\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12-\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\x12\x1a\n" +
-	"\bpassword\x18\x04 \x01(\tR\bpassword\x12#\n" +
-	"\rpassword_hash\x18\x05 \x01(\tR\fpasswordHash\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled\x129\n" +
+	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1f\n" +
-	"\vread_bodies\x18\b \x01(\bR\n" +
+	"\bhow much\"\xbd\b\n" +
+	"\aAccount\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xca\xf3\x18\n" +
+	"(\x01\n" +
+	"\x06a nameR\x04name\x12/\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\f\xca\xf3\x18\b\n" +
+	"\x06a nameR\vdisplayName\x12g\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB8\xca\xf3\x184\"2only users who have all these rights can give themR\x04role\x12]\n" +
+	"\bpassword\x18\x04 \x01(\tBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\bpassword\x12<\n" +
+	"\rpassword_hash\x18\x05 \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\fpasswordHash\x12]\n" +
+	"\bdisabled\x18\x06 \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\bdisabled\x12Q\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x16\xca\xf3\x18\x12\n" +
+	"\x10when it was madeR\tcreatedAt\x12b\n" +
+	"\vread_bodies\x18\b \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\n" +
 	"readBodies\x129\n" +
-	"\bidentity\x18\t \x01(\v2\x1d.modelgate.config.v1.IdentityR\bidentity\x12\x1f\n" +
+	"\bidentity\x18\t \x01(\v2\x1d.modelgate.config.v1.IdentityR\bidentity\x12b\n" +
 	"\vbreak_glass\x18\n" +
-	" \x01(\bR\n" +
+	" \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\n" +
 	"breakGlass\x12E\n" +
 	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12A\n" +
-	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipR\vmemberships\x12\x16\n" +
-	"\x06tenant\x18\r \x01(\tR\x06tenant\"\xac\x01\n" +
-	"\fProvisioning\x12\x1a\n" +
-	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1b\n" +
-	"\tuser_name\x18\x03 \x01(\tR\buserName\x12\x1f\n" +
+	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipR\vmemberships\x12/\n" +
+	"\x06tenant\x18\r \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x06tenant:g\xca\xf3\x18c\b\x12\x12\baccounts\x1a\x17People who sign in here\"\t/accounts2\x06adminsJ\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameJ\x12\n" +
+	"\x04ROLE\x12\x04role\x1a\x04none\"\x9a\x02\n" +
+	"\fProvisioning\x12\"\n" +
+	"\bprovider\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\bprovider\x12\x16\n" +
+	"\x02id\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x02id\x12#\n" +
+	"\tuser_name\x18\x03 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\buserName\x12\x1f\n" +
 	"\vexternal_id\x18\x04 \x01(\tR\n" +
 	"externalId\x12\x1a\n" +
 	"\binactive\x18\x05 \x01(\bR\binactive\x12\x16\n" +
-	"\x06groups\x18\x06 \x03(\tR\x06groups\"\xbe\x01\n" +
-	"\rIdentityGroup\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1a\n" +
-	"\bprovider\x18\x03 \x01(\tR\bprovider\x12\x1f\n" +
+	"\x06groups\x18\x06 \x03(\tR\x06groups:T\xd2\xf3\x18P\"Nonly users who have all rights of the account, before and after, can change it\"\xe0\x02\n" +
+	"\rIdentityGroup\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12)\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\vdisplayName\x12\"\n" +
+	"\bprovider\x18\x03 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\bprovider\x12\x1f\n" +
 	"\vexternal_id\x18\x04 \x01(\tR\n" +
 	"externalId\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"y\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt:\x87\x01\xca\xf3\x18Q\b\x15\x12\x0eidentitygroups\x1a2Groups of people that identity providers provision2\x06adminsB\x01*\xd2\xf3\x18.\",only users who have all rights can change it\"\xc3\x01\n" +
 	"\n" +
-	"Membership\x12\"\n" +
-	"\forganization\x18\x01 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\x12-\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\"<\n" +
+	"Membership\x12*\n" +
+	"\forganization\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\forganization\x12\x18\n" +
+	"\aproject\x18\x02 \x01(\tR\aproject\x125\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB\x06\xca\xf3\x18\x02(\x01R\x04role:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\x7f\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
-	"\asubject\x18\x02 \x01(\tR\asubject\"\xcd\x04\n" +
-	"\x10IdentityProvider\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x16\n" +
-	"\x06issuer\x18\x03 \x01(\tR\x06issuer\x12\x1b\n" +
-	"\tclient_id\x18\x04 \x01(\tR\bclientId\x12D\n" +
-	"\rclient_secret\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\fclientSecret\x12\x16\n" +
-	"\x06scopes\x18\x06 \x03(\tR\x06scopes\x12\x1d\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject:A\xd2\xf3\x18=\";only users who have all rights of the account can change it\"\xb1\t\n" +
+	"\x10IdentityProvider\x126\n" +
+	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1athe same as for a ProviderR\x04name\x12/\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\f\xca\xf3\x18\b\n" +
+	"\x06a nameR\vdisplayName\x12Q\n" +
+	"\x06issuer\x18\x03 \x01(\tB9\xca\xf3\x185(\x01\x1a1who receives the client's secret, and is believedR\x06issuer\x127\n" +
+	"\tclient_id\x18\x04 \x01(\tB\x1a\xca\xf3\x18\x16(\x01\x1a\x12whose secret it isR\bclientId\x12D\n" +
+	"\rclient_secret\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\fclientSecret\x129\n" +
+	"\x06scopes\x18\x06 \x03(\tB!\xca\xf3\x18\x1d\n" +
+	"\x1bwhat is asked of the issuerR\x06scopes\x12W\n" +
 	"\n" +
-	"name_claim\x18\a \x01(\tR\tnameClaim\x12!\n" +
-	"\fgroups_claim\x18\b \x01(\tR\vgroupsClaim\x124\n" +
-	"\x05roles\x18\t \x03(\v2\x1e.modelgate.config.v1.GroupRoleR\x05roles\x12<\n" +
+	"name_claim\x18\a \x01(\tB8\xca\xf3\x184\"2only users who have all these rights can change itR\tnameClaim\x12[\n" +
+	"\fgroups_claim\x18\b \x01(\tB8\xca\xf3\x184\"2only users who have all these rights can change itR\vgroupsClaim\x124\n" +
+	"\x05roles\x18\t \x03(\v2\x1e.modelgate.config.v1.GroupRoleR\x05roles\x12v\n" +
 	"\fdefault_role\x18\n" +
-	" \x01(\x0e2\x19.modelgate.config.v1.RoleR\vdefaultRole\x123\n" +
-	"\asession\x18\v \x01(\v2\x19.google.protobuf.DurationR\asession\x12\x0e\n" +
-	"\x02ca\x18\f \x01(\tR\x02ca\x12-\n" +
-	"\x12replaces_passwords\x18\r \x01(\bR\x11replacesPasswords\x12\x1a\n" +
-	"\bdisabled\x18\x0e \x01(\bR\bdisabled\x12)\n" +
-	"\x10provisioned_only\x18\x0f \x01(\bR\x0fprovisionedOnly\"\x8e\x01\n" +
-	"\tGroupRole\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\tR\x05group\x12-\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\x12\"\n" +
+	" \x01(\x0e2\x19.modelgate.config.v1.RoleB8\xca\xf3\x184\"2only users who have all these rights can give themR\vdefaultRole\x12Y\n" +
+	"\asession\x18\v \x01(\v2\x19.google.protobuf.DurationB$\xca\xf3\x18 \n" +
+	"\x1ehow long people stay signed inR\asession\x122\n" +
+	"\x02ca\x18\f \x01(\tB\"\xca\xf3\x18\x1e\x1a\x1cwho is trusted as the issuerR\x02ca\x12T\n" +
+	"\x12replaces_passwords\x18\r \x01(\bB%\xca\xf3\x18!\n" +
+	"\x1fwho can sign in with a passwordR\x11replacesPasswords\x12@\n" +
+	"\bdisabled\x18\x0e \x01(\bB$\xca\xf3\x18 \n" +
+	"\x1ewhether the credential is usedR\bdisabled\x12C\n" +
+	"\x10provisioned_only\x18\x0f \x01(\bB\x18\xca\xf3\x18\x14\n" +
+	"\x12who cannot sign inR\x0fprovisionedOnly:W\xca\xf3\x18S\b\x14\x12\x11identityproviders\x1a2Sign-in with accounts elsewhere, by OpenID Connect(\x102\x06admins\"\xd8\x01\n" +
+	"\tGroupRole\x12\x1c\n" +
+	"\x05group\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x05group\x125\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleB\x06\xca\xf3\x18\x02(\x01R\x04role\x12\"\n" +
 	"\forganization\x18\x03 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x04 \x01(\tR\aproject\"\xfe\x01\n" +
-	"\tRetention\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\aproject\x18\x04 \x01(\tR\aproject:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\x8d\x03\n" +
+	"\tRetention\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x125\n" +
 	"\brequests\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\brequests\x12D\n" +
 	"\x10refused_requests\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0frefusedRequests\x12/\n" +
 	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05usage\x12/\n" +
-	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05audit\"\xfa\x02\n" +
+	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05audit:\x84\x01\xca\xf3\x184\b\x18\x12\n" +
+	"retentions\x1a\x1eHow long the ledger keeps what:\x01*B\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\xea\a\n" +
 	"\n" +
-	"AdminToken\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\fR\x04hash\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x16\n" +
-	"\x06scopes\x18\x05 \x03(\tR\x06scopes\x129\n" +
+	"AdminToken\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xca\xf3\x18\n" +
+	"(\x01\n" +
+	"\x06its idR\x04name\x127\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x14\xca\xf3\x18\x10\n" +
+	"\x0ewhat it is forR\vdisplayName\x12+\n" +
+	"\x04hash\x18\x03 \x01(\fB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x04hash\x12/\n" +
+	"\x04hint\x18\x04 \x01(\tB\x1b\xca\xf3\x18\x17\n" +
+	"\x15helps to recognise itR\x04hint\x12L\n" +
+	"\x06scopes\x18\x05 \x03(\tB4\xca\xf3\x180\".only users who have these scopes can give themR\x06scopes\x12z\n" +
 	"\n" +
-	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
+	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\texpiresAt\x12Q\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12+\n" +
-	"\x11identity_provider\x18\b \x01(\tR\x10identityProvider\x12\"\n" +
-	"\forganization\x18\t \x01(\tR\forganization\x12\x18\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x16\xca\xf3\x18\x12\n" +
+	"\x10when it was madeR\tcreatedAt\x12g\n" +
+	"\x11identity_provider\x18\b \x01(\tB:\xca\xf3\x186\"4goes with the scope scim, which only owners can giveR\x10identityProvider\x12c\n" +
+	"\forganization\x18\t \x01(\tB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\forganization\x12Y\n" +
 	"\aproject\x18\n" +
-	" \x01(\tR\aproject\x12\x14\n" +
-	"\x05owner\x18\v \x01(\tR\x05owner\"\xde\x02\n" +
-	"\fApprovalRule\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	" \x01(\tB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\aproject\x12-\n" +
+	"\x05owner\x18\v \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x05owner:\xab\x01\xca\xf3\x18\xa6\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API\"\a/tokens2\x06adminsJ\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameJ\f\n" +
+	"\x04HINT\x12\x04hintJ\x10\n" +
+	"\x06SCOPES\x12\x06scopesJ\x0e\n" +
+	"\x05OWNER\x12\x05ownerJ\x1c\n" +
+	"\aEXPIRES\x12\n" +
+	"expires_at\x1a\x05never\"\x81\x04\n" +
+	"\fApprovalRule\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
 	"\aproject\x18\x03 \x01(\tR\aproject\x12\x1a\n" +
 	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12$\n" +
@@ -7791,51 +7881,72 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x10budget_usd_month\x18\x06 \x01(\tR\x0ebudgetUsdMonth\x12\x12\n" +
 	"\x04keys\x18\a \x01(\bR\x04keys\x12<\n" +
 	"\tapprovers\x18\b \x01(\x0e2\x1e.modelgate.config.v1.ApproversR\tapprovers\x12>\n" +
-	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\fexpiresAfter\"\xdb\x02\n" +
-	"\aGateway\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\rR\x04port\x12 \n" +
-	"\vcertificate\x18\x04 \x01(\tR\vcertificate\x12!\n" +
-	"\ftrusted_hops\x18\x05 \x01(\rR\vtrustedHops\x12*\n" +
-	"\x11max_request_bytes\x18\x06 \x01(\x04R\x0fmaxRequestBytes\x12&\n" +
-	"\x0fplain_http_port\x18\a \x01(\rR\rplainHttpPort\x12F\n" +
+	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\fexpiresAfter:\x98\x01\xca\xf3\x18>\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person:\x01*B\x01*\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xc9\x05\n" +
+	"\aGateway\x12-\n" +
+	"\x04name\x18\x01 \x01(\tB\x19\xca\xf3\x18\x15(\x01\n" +
+	"\x11what it is calledR\x04name\x125\n" +
+	"\aaddress\x18\x02 \x01(\tB\x1b\xca\xf3\x18\x17\n" +
+	"\x15where clients connectR\aaddress\x12/\n" +
+	"\x04port\x18\x03 \x01(\rB\x1b\xca\xf3\x18\x17\n" +
+	"\x15where clients connectR\x04port\x12Z\n" +
+	"\vcertificate\x18\x04 \x01(\tB8\xca\xf3\x184\n" +
+	"2which certificate is presented; Envoy has all keysR\vcertificate\x12r\n" +
+	"\ftrusted_hops\x18\x05 \x01(\rBO\xca\xf3\x18K\n" +
+	"Iwhich client address is trusted; a key bound to addresses is still neededR\vtrustedHops\x12:\n" +
+	"\x11max_request_bytes\x18\x06 \x01(\x04B\x0e\xca\xf3\x18\n" +
+	"\n" +
+	"\bhow muchR\x0fmaxRequestBytes\x12{\n" +
+	"\x0fplain_http_port\x18\a \x01(\rBS\xca\xf3\x18O\n" +
+	"Mit refuses requests; a client that sends its key there has already exposed itR\rplainHttpPort\x12F\n" +
 	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\x12-\n" +
-	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors\"\x97\x01\n" +
+	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:'\xca\xf3\x18#\b\x04\x12\bgateways\x1a\x13The HTTPS listeners(\b\"\xe2\x01\n" +
 	"\x04Cors\x12\x18\n" +
 	"\aorigins\x18\x01 \x03(\tR\aorigins\x12\x18\n" +
 	"\aheaders\x18\x02 \x03(\tR\aheaders\x12'\n" +
 	"\x0fexposed_headers\x18\x03 \x03(\tR\x0eexposedHeaders\x122\n" +
-	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\"p\n" +
+	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge:I\xd2\xf3\x18E\n" +
+	"Cfrom which pages browsers may send requests; a page has its own key\"\x81\x01\n" +
 	"\fAddressLimit\x12.\n" +
 	"\x13requests_per_second\x18\x01 \x01(\rR\x11requestsPerSecond\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\rR\x05burst\x12\x1a\n" +
-	"\bdisabled\x18\x03 \x01(\bR\bdisabled\"\x98\x01\n" +
-	"\vCertificate\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05chain\x18\x02 \x01(\tR\x05chain\x12@\n" +
-	"\vprivate_key\x18\x03 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"privateKey\x12\x1d\n" +
+	"\bdisabled\x18\x03 \x01(\bR\bdisabled:\x0f\xd2\xf3\x18\v\n" +
+	"\thow often\"\xf9\x02\n" +
+	"\vCertificate\x126\n" +
+	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1athe same as for a ProviderR\x04name\x12L\n" +
+	"\x05chain\x18\x02 \x01(\tB6\xca\xf3\x182\n" +
+	"0it must match the key, which only Envoy receivesR\x05chain\x12H\n" +
+	"\vprivate_key\x18\x03 \x01(\v2\x1f.modelgate.config.v1.CredentialB\x06\xca\xf3\x18\x02(\x01R\n" +
+	"privateKey\x12c\n" +
 	"\n" +
-	"chain_file\x18\x04 \x01(\tR\tchainFile\"\xc0\x01\n" +
-	"\x05Route\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vpath_prefix\x18\x02 \x01(\tR\n" +
-	"pathPrefix\x12\x1a\n" +
-	"\bprovider\x18\x03 \x01(\tR\bprovider\x12*\n" +
-	"\x0erewrite_prefix\x18\x04 \x01(\tH\x00R\rrewritePrefix\x88\x01\x01\x12'\n" +
-	"\x0frequest_headers\x18\x05 \x03(\tR\x0erequestHeadersB\x11\n" +
-	"\x0f_rewrite_prefix\"p\n" +
-	"\aCatalog\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"chain_file\x18\x04 \x01(\tBD\xca\xf3\x18@\n" +
+	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:5\xca\xf3\x181\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners(\x03\"\x8b\x04\n" +
+	"\x05Route\x12-\n" +
+	"\x04name\x18\x01 \x01(\tB\x19\xca\xf3\x18\x15(\x01\n" +
+	"\x11what it is calledR\x04name\x12I\n" +
+	"\vpath_prefix\x18\x02 \x01(\tB(\xca\xf3\x18$(\x01\n" +
+	" which client paths are forwardedR\n" +
+	"pathPrefix\x12h\n" +
+	"\bprovider\x18\x03 \x01(\tBL\xca\xf3\x18H(\x01\n" +
+	"Dwhich provider is used; its credential goes only to its own endpointR\bprovider\x12c\n" +
+	"\x0erewrite_prefix\x18\x04 \x01(\tB7\xca\xf3\x183\n" +
+	"1a path below that endpoint, which it cannot leaveH\x00R\rrewritePrefix\x88\x01\x01\x12p\n" +
+	"\x0frequest_headers\x18\x05 \x03(\tBG\xca\xf3\x18C\n" +
+	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders:4\xca\xf3\x180\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged(\aB\x11\n" +
+	"\x0f_rewrite_prefix\"\xc7\x01\n" +
+	"\aCatalog\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x127\n" +
 	"\x06models\x18\x02 \x03(\v2\x1f.modelgate.config.v1.ModelFactsR\x06models\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\"\xb7\x01\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion:M\xca\xf3\x181\b\a\x12\bcatalogs\x1a!Capabilities and prices of models(\x05\xd2\xf3\x18\x14\n" +
+	"\x12facts about models\"\xd1\x01\n" +
 	"\n" +
 	"ModelFacts\x12\x18\n" +
 	"\avendors\x18\x01 \x03(\tR\avendors\x12\x16\n" +
 	"\x06models\x18\x02 \x03(\tR\x06models\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
-	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\"\xf0\t\n" +
+	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price:\x18\xd2\xf3\x18\x14\n" +
+	"\x12facts about models\"\x93\n" +
+	"\n" +
 	"\fCapabilities\x12/\n" +
 	"\x11max_output_tokens\x18\x01 \x01(\x03H\x00R\x0fmaxOutputTokens\x88\x01\x01\x12*\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\x03H\x01R\rcontextTokens\x88\x01\x01\x127\n" +
@@ -7862,7 +7973,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fschema_rules\x18\x13 \x01(\tR\vschemaRules\x1a:\n" +
 	"\fBudgetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01:!\xd2\xf3\x18\x1d\n" +
+	"\x1bhow requests are translatedB\x14\n" +
 	"\x12_max_output_tokensB\x11\n" +
 	"\x0f_context_tokensB\x18\n" +
 	"\x16_max_completion_tokensB\v\n" +
@@ -7878,7 +7990,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\v_media_urlsB\x11\n" +
 	"\x0f_bound_thinkingB\x16\n" +
 	"\x14_encrypted_reasoningB\x1c\n" +
-	"\x1a_chat_tools_with_reasoning\"\xf6\x03\n" +
+	"\x1a_chat_tools_with_reasoning\"\x8d\x04\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +
@@ -7895,7 +8007,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	" \x01(\tR\vbatchFactor\x12J\n" +
 	"\rservice_tiers\x18\v \x03(\v2%.modelgate.config.v1.ServiceTierPriceR\fserviceTiers\x124\n" +
 	"\x05tools\x18\f \x03(\v2\x1e.modelgate.config.v1.ToolPriceR\x05tools\x12(\n" +
-	"\x10cache_write_hour\x18\r \x01(\tR\x0ecacheWriteHour\"\xda\x01\n" +
+	"\x10cache_write_hour\x18\r \x01(\tR\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"\xf1\x01\n" +
 	"\x10ServiceTierPrice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06factor\x18\x02 \x01(\tR\x06factor\x12\x14\n" +
@@ -7904,10 +8017,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fcached_input\x18\x05 \x01(\tR\vcachedInput\x12\x1f\n" +
 	"\vcache_write\x18\x06 \x01(\tR\n" +
 	"cacheWrite\x12(\n" +
-	"\x10cache_write_hour\x18\a \x01(\tR\x0ecacheWriteHour\"3\n" +
+	"\x10cache_write_hour\x18\a \x01(\tR\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"J\n" +
 	"\tToolPrice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04call\x18\x02 \x01(\tR\x04call\"\xd7\x01\n" +
+	"\x04call\x18\x02 \x01(\tR\x04call:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"\xee\x01\n" +
 	"\tPriceTier\x12.\n" +
 	"\x13above_prompt_tokens\x18\x01 \x01(\x03R\x11abovePromptTokens\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\tR\x05input\x12\x16\n" +
@@ -7915,33 +8030,42 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fcached_input\x18\x04 \x01(\tR\vcachedInput\x12\x1f\n" +
 	"\vcache_write\x18\x05 \x01(\tR\n" +
 	"cacheWrite\x12(\n" +
-	"\x10cache_write_hour\x18\x06 \x01(\tR\x0ecacheWriteHour\"\xd5\x01\n" +
+	"\x10cache_write_hour\x18\x06 \x01(\tR\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"\xce\x03\n" +
 	"\n" +
-	"JobService\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
-	"\x06listen\x18\x03 \x01(\tR\x06listen\x120\n" +
+	"JobService\x12*\n" +
+	"\x04name\x18\x01 \x01(\tB\x16\xca\xf3\x18\x12(\x01\n" +
+	"\x0ealways defaultR\x04name\x12Y\n" +
+	"\aaddress\x18\x02 \x01(\tB?\xca\xf3\x18;(\x01\x1a7who receives clients' files and the names of their keysR\aaddress\x12d\n" +
+	"\x06listen\x18\x03 \x01(\tBL\xca\xf3\x18H(\x01\x1aDwho reaches the listener that trusts the named key without seeing itR\x06listen\x120\n" +
 	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\x12O\n" +
-	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses\"J\n" +
+	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses:P\xca\xf3\x18L\b\b\x12\vjobservices\x1a9Address of the service for files, batches and fine-tuning(\x11\"o\n" +
 	"\x0fStoredResponses\x127\n" +
-	"\tretention\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\tretention\"w\n" +
+	"\tretention\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\tretention:#\xd2\xf3\x18\x1f\n" +
+	"\x1dhow long responses are stored\"\xa0\x01\n" +
 	"\tMutualTLS\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12\x0e\n" +
 	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x03 \x01(\tR\n" +
 	"serverName\x12\x17\n" +
-	"\aca_file\x18\x04 \x01(\tR\x06caFile\"\xda\x01\n" +
-	"\aWebhook\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
-	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
-	"\x03url\x18\x04 \x01(\tR\x03url\x12\x16\n" +
-	"\x06events\x18\x05 \x03(\tR\x06events\x127\n" +
-	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialR\x06secret\x12\x1a\n" +
-	"\bdisabled\x18\a \x01(\bR\bdisabled\"\xa2\x03\n" +
-	"\tAlertRule\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
-	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionR\tcondition\x12!\n" +
+	"\aca_file\x18\x04 \x01(\tR\x06caFile:'\xd2\xf3\x18#\x1a!who is trusted as the job service\"\x94\x04\n" +
+	"\aWebhook\x126\n" +
+	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1athe same as for a ProviderR\x04name\x12G\n" +
+	"\forganization\x18\x02 \x01(\tB#\xca\xf3\x18\x1f\n" +
+	"\x1dwhose jobs it reports, signedR\forganization\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\x0e\xca\xf3\x18\n" +
+	"\n" +
+	"\blikewiseR\aproject\x12h\n" +
+	"\x03url\x18\x04 \x01(\tBV\xca\xf3\x18R(\x01\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\x125\n" +
+	"\x06events\x18\x05 \x03(\tB\x1d\xca\xf3\x18\x19\n" +
+	"\x17which events it reportsR\x06events\x12?\n" +
+	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialB\x06\xca\xf3\x18\x02(\x01R\x06secret\x128\n" +
+	"\bdisabled\x18\a \x01(\bB\x1c\xca\xf3\x18\x18\n" +
+	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs(\x12\"\x99\x04\n" +
+	"\tAlertRule\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12I\n" +
+	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionB\x06\xca\xf3\x18\x02(\x01R\tcondition\x12!\n" +
 	"\tthreshold\x18\x03 \x01(\x01H\x00R\tthreshold\x88\x01\x01\x12\"\n" +
 	"\forganization\x18\x04 \x01(\tR\forganization\x12\x18\n" +
 	"\aproject\x18\x05 \x01(\tR\aproject\x12\x10\n" +
@@ -7952,74 +8076,86 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"clearAfter\x12\x1c\n" +
 	"\treceivers\x18\n" +
 	" \x03(\tR\treceivers\x12\x1a\n" +
-	"\bdisabled\x18\v \x01(\bR\bdisabledB\f\n" +
+	"\bdisabled\x18\v \x01(\bR\bdisabled:e\xca\xf3\x18.\b\x1a\x12\n" +
+	"alertrules\x1a\x1cConditions that are reported(\x14\xd2\xf3\x18/\n" +
+	"-what is told to whom; no message has a secretB\f\n" +
 	"\n" +
-	"_threshold\"\xab\x02\n" +
-	"\rAlertReceiver\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
+	"_threshold\"\xa6\x03\n" +
+	"\rAlertReceiver\x126\n" +
+	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1athe same as for a ProviderR\x04name\x12;\n" +
 	"\awebhook\x18\x02 \x01(\v2!.modelgate.config.v1.AlertWebhookR\awebhook\x125\n" +
 	"\x05slack\x18\x03 \x01(\v2\x1f.modelgate.config.v1.AlertSlackR\x05slack\x125\n" +
 	"\x05email\x18\x04 \x01(\v2\x1f.modelgate.config.v1.AlertEmailR\x05email\x12?\n" +
 	"\n" +
 	"credential\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled\" \n" +
-	"\fAlertWebhook\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\" \n" +
+	"credential\x12@\n" +
+	"\bdisabled\x18\x06 \x01(\bB$\xca\xf3\x18 \n" +
+	"\x1ewhether the credential is usedR\bdisabled:/\xca\xf3\x18+\b\x1b\x12\x0ealertreceivers\x1a\x15Where alerts are sent(\x13\"v\n" +
+	"\fAlertWebhook\x12f\n" +
+	"\x03url\x18\x01 \x01(\tBT\xca\xf3\x18P\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\"H\n" +
 	"\n" +
-	"AlertSlack\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\"\xa4\x01\n" +
+	"AlertSlack\x12:\n" +
+	"\x04host\x18\x01 \x01(\tB&\xca\xf3\x18\"\x1a the host that the URL is sent toR\x04host\"\xf2\x02\n" +
 	"\n" +
-	"AlertEmail\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x02 \x01(\rR\x04port\x12.\n" +
-	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsR\x03tls\x12\x1a\n" +
-	"\busername\x18\x04 \x01(\tR\busername\x12\x12\n" +
-	"\x04from\x18\x05 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\x06 \x03(\tR\x02to\"\xf6\x02\n" +
-	"\tAuditSink\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
+	"AlertEmail\x124\n" +
+	"\x04host\x18\x01 \x01(\tB \xca\xf3\x18\x1c\x1a\x1awhere the password is sentR\x04host\x12\"\n" +
+	"\x04port\x18\x02 \x01(\rB\x0e\xca\xf3\x18\n" +
+	"\x1a\blikewiseR\x04port\x12P\n" +
+	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x126\n" +
+	"\busername\x18\x04 \x01(\tB\x1a\xca\xf3\x18\x16\x1a\x14whose password it isR\busername\x12A\n" +
+	"\x04from\x18\x05 \x01(\tB-\xca\xf3\x18)\x1a'in whose name messages are sent with itR\x04from\x12=\n" +
+	"\x02to\x18\x06 \x03(\tB-\xca\xf3\x18)\x1a'who gets messages that are sent with itR\x02to\"\xb9\x04\n" +
+	"\tAuditSink\x126\n" +
+	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1athe same as for a ProviderR\x04name\x12;\n" +
 	"\awebhook\x18\x02 \x01(\v2!.modelgate.config.v1.AuditWebhookR\awebhook\x128\n" +
 	"\x06syslog\x18\x03 \x01(\v2 .modelgate.config.v1.AuditSyslogR\x06syslog\x122\n" +
 	"\x04otlp\x18\x04 \x01(\v2\x1e.modelgate.config.v1.AuditOtlpR\x04otlp\x122\n" +
 	"\x04file\x18\x05 \x01(\v2\x1e.modelgate.config.v1.AuditFileR\x04file\x12?\n" +
 	"\n" +
 	"credential\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\x12\x19\n" +
-	"\bfrom_now\x18\a \x01(\bR\afromNow\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabled\" \n" +
-	"\fAuditWebhook\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\"I\n" +
-	"\vAuditSyslog\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03tls\x18\x02 \x01(\bR\x03tls\x12\x0e\n" +
-	"\x02ca\x18\x03 \x01(\tR\x02ca\"'\n" +
-	"\tAuditOtlp\x12\x1a\n" +
-	"\bendpoint\x18\x01 \x01(\tR\bendpoint\"\x1f\n" +
-	"\tAuditFile\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"W\n" +
-	"\aListing\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
-	"\x06models\x18\x02 \x03(\v2 .modelgate.config.v1.ListedModelR\x06models\"R\n" +
+	"credential\x12M\n" +
+	"\bfrom_now\x18\a \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\afromNow\x12N\n" +
+	"\bdisabled\x18\b \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\bdisabled:5\xca\xf3\x181\b\x1c\x12\n" +
+	"auditsinks\x1a\x1bWhere the audit log is sent:\x01*B\x01*\"{\n" +
+	"\fAuditWebhook\x12k\n" +
+	"\x03url\x18\x01 \x01(\tBY\xca\xf3\x18U(\x01\x1aQwho receives the audit log signed with the secret, and could present it elsewhereR\x03url\"\xb5\x01\n" +
+	"\vAuditSyslog\x12<\n" +
+	"\aaddress\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\x1a\x1awho receives the audit logR\aaddress\x122\n" +
+	"\x03tls\x18\x02 \x01(\bB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x124\n" +
+	"\x02ca\x18\x03 \x01(\tB$\xca\xf3\x18 \x1a\x1ewho is trusted as the receiverR\x02ca\"`\n" +
+	"\tAuditOtlp\x12S\n" +
+	"\bendpoint\x18\x01 \x01(\tB7\xca\xf3\x183(\x01\x1a/where the credential and the audit log are sentR\bendpoint\"T\n" +
+	"\tAuditFile\x12G\n" +
+	"\x04path\x18\x01 \x01(\tB3\xca\xf3\x18/(\x01\x1a+the file that is written; it needs the flagR\x04path\"\xa4\x01\n" +
+	"\aListing\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x128\n" +
+	"\x06models\x18\x02 \x03(\v2 .modelgate.config.v1.ListedModelR\x06models:C\xca\xf3\x18*\b\n" +
+	"\x12\blistings\x1a\x1cModels that providers report\xd2\xf3\x18\x11\n" +
+	"\x0fnames in a list\"i\n" +
 	"\vListedModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\x03R\acreated\x12\x19\n" +
-	"\bowned_by\x18\x03 \x01(\tR\aownedBy\"\xa8\x02\n" +
-	"\tGuardrail\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\bowned_by\x18\x03 \x01(\tR\aownedBy:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fnames in a list\"\xc7\x03\n" +
+	"\tGuardrail\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
 	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x16\n" +
-	"\x06models\x18\x05 \x03(\tR\x06models\x124\n" +
-	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleR\x05rules\x12\x1a\n" +
+	"\x06models\x18\x05 \x03(\tR\x06models\x12<\n" +
+	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleB\x06\xca\xf3\x18\x02(\x01R\x05rules\x12\x1a\n" +
 	"\bdisabled\x18\a \x01(\bR\bdisabled\x12\x16\n" +
 	"\x06window\x18\b \x01(\rR\x06window\x12\x12\n" +
 	"\x04when\x18\t \x01(\tR\x04when\x12!\n" +
 	"\fcheck_window\x18\n" +
-	" \x01(\rR\vcheckWindow\"\xdc\x03\n" +
-	"\tGuardRule\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
-	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeR\x04mode\x12.\n" +
+	" \x01(\rR\vcheckWindow:\x8c\x01\xca\xf3\x18C\b\x0e\x12\n" +
+	"guardrails\x1a1What is masked or refused in requests and answers(\v\xd2\xf3\x18A\n" +
+	"?what is masked or refused; a provider sees no more than without\"\xb3\x04\n" +
+	"\tGuardRule\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12:\n" +
+	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeB\x06\xca\xf3\x18\x02(\x01R\x04mode\x12.\n" +
 	"\x02in\x18\x03 \x03(\x0e2\x1e.modelgate.config.v1.GuardSideR\x02in\x126\n" +
 	"\x04data\x18\x04 \x03(\x0e2\".modelgate.config.v1.SensitiveDataR\x04data\x12\x1a\n" +
 	"\bpatterns\x18\x05 \x03(\tR\bpatterns\x12\x14\n" +
@@ -8033,90 +8169,117 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"categories\x12\x1c\n" +
 	"\tthreshold\x18\v \x01(\x01R\tthreshold\x12!\n" +
 	"\fmax_messages\x18\r \x01(\rR\vmaxMessages\x12&\n" +
-	"\x0fpass_on_failure\x18\f \x01(\bR\rpassOnFailure\"\xa1\x02\n" +
-	"\vTokenIssuer\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x1c\n" +
-	"\taudiences\x18\x03 \x03(\tR\taudiences\x12\x19\n" +
+	"\x0fpass_on_failure\x18\f \x01(\bR\rpassOnFailure:E\xd2\xf3\x18A\n" +
+	"?what is masked or refused; a provider sees no more than without\"\xc7\x03\n" +
+	"\vTokenIssuer\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x1e\n" +
+	"\x06issuer\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x06issuer\x12$\n" +
+	"\taudiences\x18\x03 \x03(\tB\x06\xca\xf3\x18\x02(\x01R\taudiences\x12\x19\n" +
 	"\bjwks_url\x18\x04 \x01(\tR\ajwksUrl\x12\x0e\n" +
 	"\x02ca\x18\x05 \x01(\tR\x02ca\x12\x1d\n" +
 	"\n" +
-	"user_claim\x18\x06 \x01(\tR\tuserClaim\x12=\n" +
-	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingR\bbindings\x12\x1a\n" +
+	"user_claim\x18\x06 \x01(\tR\tuserClaim\x12E\n" +
+	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingB\x06\xca\xf3\x18\x02(\x01R\bbindings\x12\x1a\n" +
 	"\bdisabled\x18\b \x01(\bR\bdisabled\x12#\n" +
-	"\rpolicy_claims\x18\t \x03(\tR\fpolicyClaims\"\xa2\x01\n" +
-	"\fTokenBinding\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12E\n" +
+	"\rpolicy_claims\x18\t \x03(\tR\fpolicyClaims:\x83\x01\xca\xf3\x18H\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys(\x0e2\x06adminsB\n" +
+	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xe3\x01\n" +
+	"\fTokenBinding\x12\x18\n" +
+	"\x03key\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x03key\x12E\n" +
 	"\x06claims\x18\x02 \x03(\v2-.modelgate.config.v1.TokenBinding.ClaimsEntryR\x06claims\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfa\x01\n" +
-	"\x11CertificateIssuer\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\agateway\x18\x02 \x01(\tR\agateway\x12\x0e\n" +
-	"\x02ca\x18\x03 \x01(\tR\x02ca\x12\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xa4\x03\n" +
+	"\x11CertificateIssuer\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x18\n" +
+	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
+	"\x02ca\x18\x03 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x02ca\x12\x10\n" +
 	"\x03crl\x18\x04 \x01(\tR\x03crl\x12\x1a\n" +
 	"\brequired\x18\x05 \x01(\bR\brequired\x12\x18\n" +
-	"\aproxies\x18\x06 \x03(\tR\aproxies\x12C\n" +
-	"\bbindings\x18\a \x03(\v2'.modelgate.config.v1.CertificateBindingR\bbindings\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabled\"B\n" +
-	"\x12CertificateBinding\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
-	"\bidentity\x18\x02 \x01(\tR\bidentity\"\xbf\x01\n" +
-	"\x06Policy\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\aproxies\x18\x06 \x03(\tR\aproxies\x12K\n" +
+	"\bbindings\x18\a \x03(\v2'.modelgate.config.v1.CertificateBindingB\x06\xca\xf3\x18\x02(\x01R\bbindings\x12\x1a\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled:\x8f\x01\xca\xf3\x18T\b\x17\x12\x12certificateissuers\x1a&Issuers whose certificates act as keys(\x0f2\x06adminsB\n" +
+	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\x8b\x01\n" +
+	"\x12CertificateBinding\x12\x18\n" +
+	"\x03key\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x03key\x12\"\n" +
+	"\bidentity\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xfe\x02\n" +
+	"\x06Policy\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
 	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key\x125\n" +
-	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleR\x05rules\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled\"\x99\x01\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12=\n" +
+	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleB\x06\xca\xf3\x18\x02(\x01R\x05rules\x12\x1a\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xac\x01\xca\xf3\x18R\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models\"\t/policies(\f\xd2\xf3\x18R\n" +
+	"Pwhat is refused, and which model a request is for, of those that the key may use\"\xf9\x01\n" +
 	"\n" +
-	"PolicyRule\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"PolicyRule\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x12\n" +
 	"\x04deny\x18\x02 \x01(\tR\x04deny\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
 	"\aobserve\x18\x04 \x01(\bR\aobserve\x12\x12\n" +
 	"\x04when\x18\x05 \x01(\tR\x04when\x12\x1b\n" +
-	"\tuse_model\x18\x06 \x01(\tR\buseModel\"\xde\x03\n" +
-	"\rResponseCache\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
-	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key\x12\x16\n" +
-	"\x06models\x18\x05 \x03(\tR\x06models\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled\x12+\n" +
-	"\x03ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x1b\n" +
-	"\tmax_bytes\x18\b \x01(\x04R\bmaxBytes\x12'\n" +
-	"\x0fmax_temperature\x18\t \x01(\x01R\x0emaxTemperature\x12\x14\n" +
+	"\tuse_model\x18\x06 \x01(\tR\buseModel:V\xd2\xf3\x18R\n" +
+	"Pwhat is refused, and which model a request is for, of those that the key may use\"\xcf\a\n" +
+	"\rResponseCache\x126\n" +
+	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1athe same as for a ProviderR\x04name\x12f\n" +
+	"\forganization\x18\x02 \x01(\tBB\xca\xf3\x18>\n" +
+	"<whose answers are kept; they are shared within a tenant onlyR\forganization\x126\n" +
+	"\aproject\x18\x03 \x01(\tB\x1c\xca\xf3\x18\x18\n" +
+	"\x16whose answers are keptR\aproject\x12.\n" +
+	"\x03key\x18\x04 \x01(\tB\x1c\xca\xf3\x18\x18\n" +
+	"\x16whose answers are keptR\x03key\x124\n" +
+	"\x06models\x18\x05 \x03(\tB\x1c\xca\xf3\x18\x18\n" +
+	"\x16which answers are keptR\x06models\x12:\n" +
+	"\bdisabled\x18\x06 \x01(\bB\x1e\xca\xf3\x18\x1a\n" +
+	"\x18whether answers are keptR\bdisabled\x12L\n" +
+	"\x03ttl\x18\a \x01(\v2\x19.google.protobuf.DurationB\x1f\xca\xf3\x18\x1b\n" +
+	"\x19how long answers are keptR\x03ttl\x12<\n" +
+	"\tmax_bytes\x18\b \x01(\x04B\x1f\xca\xf3\x18\x1b\n" +
+	"\x19how many answers are keptR\bmaxBytes\x12E\n" +
+	"\x0fmax_temperature\x18\t \x01(\x01B\x1c\xca\xf3\x18\x18\n" +
+	"\x16which answers are keptR\x0emaxTemperature\x122\n" +
 	"\x05tools\x18\n" +
-	" \x01(\bR\x05tools\x12\x18\n" +
-	"\aversion\x18\v \x01(\tR\aversion\x12=\n" +
+	" \x01(\bB\x1c\xca\xf3\x18\x18\n" +
+	"\x16which answers are keptR\x05tools\x12;\n" +
+	"\aversion\x18\v \x01(\tB!\xca\xf3\x18\x1d\n" +
+	"\x1bsince when answers are keptR\aversion\x12=\n" +
 	"\asimilar\x18\f \x01(\v2#.modelgate.config.v1.SimilarAnswersR\asimilar\x12?\n" +
 	"\n" +
 	"credential\x18\r \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\x12\x12\n" +
-	"\x04pace\x18\x0e \x01(\rR\x04pace\"\xbb\x01\n" +
-	"\x0eSimilarAnswers\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1e\n" +
+	"credential\x12<\n" +
+	"\x04pace\x18\x0e \x01(\rB(\xca\xf3\x18$\n" +
+	"\"how fast a kept stream is replayedR\x04pace:B\xca\xf3\x18>\b\x11\x12\x0eresponsecaches\x1a(Answers that are kept for equal requests(\r\"\x9a\x03\n" +
+	"\x0eSimilarAnswers\x12T\n" +
+	"\x03url\x18\x01 \x01(\tBB\xca\xf3\x18>(\x01\x1a:who receives the credential, and the last text of requestsR\x03url\x122\n" +
+	"\x05model\x18\x02 \x01(\tB\x1c\xca\xf3\x18\x18(\x01\n" +
+	"\x14which model comparesR\x05model\x121\n" +
 	"\n" +
-	"dimensions\x18\x03 \x01(\rR\n" +
-	"dimensions\x12\x1c\n" +
-	"\tthreshold\x18\x04 \x01(\x01R\tthreshold\x123\n" +
-	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x0e\n" +
-	"\x02ca\x18\x06 \x01(\tR\x02ca\"\xb5\x02\n" +
-	"\aChecker\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
-	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeR\x04type\x12\x10\n" +
-	"\x03url\x18\x03 \x01(\tR\x03url\x12?\n" +
+	"dimensions\x18\x03 \x01(\rB\x11\xca\xf3\x18\r\n" +
+	"\vhow exactlyR\n" +
+	"dimensions\x12>\n" +
+	"\tthreshold\x18\x04 \x01(\x01B \xca\xf3\x18\x1c\n" +
+	"\x1awhich requests are similarR\tthreshold\x12U\n" +
+	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationB \xca\xf3\x18\x1c\n" +
+	"\x1ahow long the gateway waitsR\atimeout\x124\n" +
+	"\x02ca\x18\x06 \x01(\tB$\xca\xf3\x18 \x1a\x1ewho is trusted as that serviceR\x02ca\"\xa9\x05\n" +
+	"\aChecker\x126\n" +
+	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1athe same as for a ProviderR\x04name\x12n\n" +
+	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeB8\xca\xf3\x184(\x01\x1a0which header or signature carries the credentialR\x04type\x12\\\n" +
+	"\x03url\x18\x03 \x01(\tBJ\xca\xf3\x18F(\x01\x1aBwho receives the credential, and the texts of requests and answersR\x03url\x12?\n" +
 	"\n" +
 	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\x12\x14\n" +
-	"\x05model\x18\x05 \x01(\tR\x05model\x12\x16\n" +
-	"\x06prompt\x18\x06 \x01(\tR\x06prompt\x123\n" +
-	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x0e\n" +
-	"\x02ca\x18\b \x01(\tR\x02ca\x12\x1a\n" +
-	"\blanguage\x18\t \x01(\tR\blanguage*U\n" +
+	"credential\x12.\n" +
+	"\x05model\x18\x05 \x01(\tB\x18\xca\xf3\x18\x14\n" +
+	"\x12which model judgesR\x05model\x12+\n" +
+	"\x06prompt\x18\x06 \x01(\tB\x13\xca\xf3\x18\x0f\n" +
+	"\rhow it judgesR\x06prompt\x12U\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationB \xca\xf3\x18\x1c\n" +
+	"\x1ahow long the gateway waitsR\atimeout\x123\n" +
+	"\x02ca\x18\b \x01(\tB#\xca\xf3\x18\x1f\x1a\x1dwho is trusted as the checkerR\x02ca\x12/\n" +
+	"\blanguage\x18\t \x01(\tB\x13\xca\xf3\x18\x0f\n" +
+	"\rhow it judgesR\blanguage:=\xca\xf3\x189\b\x0f\x12\bcheckers\x1a)Services that judge the texts of requests(\n" +
+	"*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +

@@ -7,4 +7,6 @@
 //
 // Defaults are never stored. An absent field stays absent in etcd and in the admin API. Code that needs the value
 // calls the method with the default, such as [Gateway.ListenAddress].
+//
+//go:generate go run gendocs.go ../../../docs/threat-model.md
 package configv1

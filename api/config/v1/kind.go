@@ -1,10 +1,17 @@
 package configv1
 
 import (
+	"cmp"
+	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/modelgate/modelgate/api/config/options"
 )
 
 // An Object is a stored message: see [Kinds].
@@ -13,7 +20,8 @@ type Object interface {
 	GetName() string
 }
 
-// A Kind describes a kind of object for the store, the admin API and the command line.
+// A Kind describes a kind of object for the store, the admin API and the command line. What it is beyond its name, the
+// message states by options.
 type Kind struct {
 	// Name is the value of "kind:" in a YAML document, such as Provider.
 	Name string
@@ -21,66 +29,89 @@ type Kind struct {
 	Plural string
 	// New returns an empty object of the kind.
 	New func() Object
+	// Options are the message's other options.
+	Options *options.Kind
 
 	validate func(*validator, Object)
 }
 
 // Kinds returns the stored kinds, in the order for display.
-func Kinds() []Kind {
-	return []Kind{
-		newKind("providers", (*validator).provider),
-		newKind("models", (*validator).model),
-		newKind("keys", (*validator).key),
-		newKind("gateways", (*validator).gateway),
-		newKind("certificates", (*validator).certificate),
-		newKind("routes", (*validator).route),
-		newKind("catalogs", (*validator).catalog),
-		newKind("jobservices", (*validator).jobService),
-		newKind("webhooks", (*validator).webhook),
-		newKind("listings", (*validator).listing),
-		newKind("organizations", (*validator).organization),
-		newKind("projects", (*validator).project),
-		newKind("ratelimits", (*validator).rateLimit),
-		newKind("guardrails", (*validator).guardrail),
-		newKind("checkers", (*validator).checker),
-		newKind("policies", (*validator).policy),
-		newKind("responsecaches", (*validator).responseCache),
-		newKind("accounts", (*validator).account),
-		newKind("admintokens", (*validator).adminToken),
-		newKind("identityproviders", (*validator).identityProvider),
-		newKind("identitygroups", (*validator).identityGroup),
-		newKind("tokenissuers", (*validator).tokenIssuer),
-		newKind("certificateissuers", (*validator).certificateIssuer),
-		newKind("retentions", (*validator).retention),
-		newKind("approvalrules", (*validator).approvalRule),
-		newKind("alertrules", (*validator).alertRule),
-		newKind("alertreceivers", (*validator).alertReceiver),
-		newKind("auditsinks", (*validator).auditSink),
+func Kinds() []Kind { return slices.Clone(kinds()) }
+
+// kinds are the messages that have the option.
+var kinds = sync.OnceValue(func() []Kind {
+	var all []Kind
+	messages := File_api_config_v1_config_proto.Messages()
+	for i := range messages.Len() {
+		if o := options.KindOf(messages.Get(i)); o != nil {
+			all = append(all, newKind(messages.Get(i), o))
+		}
+	}
+	slices.SortFunc(all, func(a, b Kind) int { return cmp.Compare(a.Options.GetPlace(), b.Options.GetPlace()) })
+	return all
+})
+
+func newKind(m protoreflect.MessageDescriptor, o *options.Kind) Kind {
+	goType, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
+	if err != nil {
+		panic(err) // the generated code registers it
+	}
+	return Kind{
+		Name: string(m.Name()), Plural: o.GetPlural(), Options: o,
+		New:      func() Object { return goType.New().Interface().(Object) },
+		validate: validators()[string(m.Name())],
 	}
 }
 
-func newKind[M any, P interface {
-	*M
-	Object
-}](plural string, validate func(*validator, P)) Kind {
-	return Kind{
-		Name:     nameOf(P(nil)),
-		Plural:   plural,
-		New:      func() Object { return P(new(M)) },
-		validate: func(v *validator, o Object) { validate(v, o.(P)) },
+// validators are the rules of each kind.
+func validators() map[string]func(*validator, Object) {
+	return map[string]func(*validator, Object){
+		"Provider":          rules((*validator).provider),
+		"Model":             rules((*validator).model),
+		"Key":               rules((*validator).key),
+		"Gateway":           rules((*validator).gateway),
+		"Certificate":       rules((*validator).certificate),
+		"Route":             rules((*validator).route),
+		"Catalog":           rules((*validator).catalog),
+		"JobService":        rules((*validator).jobService),
+		"Webhook":           rules((*validator).webhook),
+		"Listing":           rules((*validator).listing),
+		"Organization":      rules((*validator).organization),
+		"Project":           rules((*validator).project),
+		"RateLimit":         rules((*validator).rateLimit),
+		"Guardrail":         rules((*validator).guardrail),
+		"Checker":           rules((*validator).checker),
+		"Policy":            rules((*validator).policy),
+		"ResponseCache":     rules((*validator).responseCache),
+		"Account":           rules((*validator).account),
+		"AdminToken":        rules((*validator).adminToken),
+		"IdentityProvider":  rules((*validator).identityProvider),
+		"IdentityGroup":     rules((*validator).identityGroup),
+		"TokenIssuer":       rules((*validator).tokenIssuer),
+		"CertificateIssuer": rules((*validator).certificateIssuer),
+		"Retention":         rules((*validator).retention),
+		"ApprovalRule":      rules((*validator).approvalRule),
+		"AlertRule":         rules((*validator).alertRule),
+		"AlertReceiver":     rules((*validator).alertReceiver),
+		"AuditSink":         rules((*validator).auditSink),
 	}
+}
+
+func rules[P Object](validate func(*validator, P)) func(*validator, Object) {
+	return func(v *validator, o Object) { validate(v, o.(P)) }
 }
 
 func nameOf(o Object) string { return string(o.ProtoReflect().Descriptor().Name()) }
+
+// Area returns the word with which the scopes for the kind begin: config, keys or admins.
+func (k Kind) Area() string { return cmp.Or(k.Options.GetArea(), "config") }
 
 // KindOf returns the kind of an object, which may be a nil pointer of its type. For a message that is not stored it
 // returns the zero Kind.
 func KindOf(o Object) Kind {
 	name := nameOf(o)
-	for _, k := range Kinds() {
-		if k.Name == name {
-			return k
-		}
+	if i := slices.IndexFunc(kinds(), func(k Kind) bool { return k.Name == name }); i >= 0 {
+		return kinds()[i]
 	}
 	return Kind{}
 }
@@ -90,7 +121,7 @@ func KeyKind() Kind { return KindOf((*Key)(nil)) }
 
 // FindKind returns the kind with a name or plural, in any case.
 func FindKind(s string) (Kind, bool) {
-	for _, k := range Kinds() {
+	for _, k := range kinds() {
 		if strings.EqualFold(s, k.Name) || strings.EqualFold(s, k.Plural) {
 			return k, true
 		}
@@ -101,7 +132,7 @@ func FindKind(s string) (Kind, bool) {
 // KindNames returns the names of all kinds as "A, B and C", for messages.
 func KindNames() string {
 	var names []string
-	for _, k := range Kinds() {
+	for _, k := range kinds() {
 		names = append(names, k.Name)
 	}
 	return listing(names)

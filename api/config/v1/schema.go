@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/modelgate/modelgate/api/config/options"
 )
 
 // A schema is a JSON Schema.
@@ -39,29 +41,6 @@ func Schema(kinds ...Kind) ([]byte, error) {
 }
 
 func refTo(name string) schema { return schema{"$ref": "#/$defs/" + name} }
-
-// requiredFields are the fields without which no object of a kind is valid.
-func requiredFields() map[string][]string {
-	return map[string][]string{
-		"Provider": {"name", "vendor"}, "Model": {"name", "targets"}, "Target": {"provider", "model"}, "Key": {"name"},
-		"Gateway": {"name"}, "Certificate": {"name", "private_key"}, "Route": {"name", "provider", "path_prefix"},
-		"Catalog": {"name"}, "JobService": {"name", "address", "listen"}, "Webhook": {"name", "url", "secret"},
-		"Listing": {"name"}, "Organization": {"name"}, "Project": {"name"}, "RateLimit": {"name", "domain", "descriptors"},
-		"Account": {"name"}, "Membership": {"organization", "role"}, "AdminToken": {"name"},
-		"Guardrail": {"name", "rules"}, "GuardRule": {"name", "mode"},
-		"Checker": {"name", "type", "url"}, "Policy": {"name", "rules"}, "PolicyRule": {"name"},
-		"ResponseCache": {"name"}, "SimilarAnswers": {"url", "model"},
-		"TokenIssuer": {"name", "issuer", "audiences", "bindings"}, "TokenBinding": {"key"},
-		"CertificateIssuer": {"name", "ca", "bindings"}, "CertificateBinding": {"key", "identity"},
-		"IdentityProvider": {"name", "issuer", "client_id"}, "GroupRole": {"group", "role"},
-		"Retention": {"name"}, "ApprovalRule": {"name"},
-		"IdentityGroup": {"name", "display_name", "provider"}, "Provisioning": {"provider", "id", "user_name"},
-		"AlertRule": {"name", "condition"}, "AlertReceiver": {"name"}, "VaultSecret": {"path", "field"},
-		"ManagedSecret": {"name"},
-		"AuditSink":     {"name"}, "AuditWebhook": {"url"}, "AuditSyslog": {"address"}, "AuditOtlp": {"endpoint"},
-		"AuditFile": {"path"},
-	}
-}
 
 // schemas gathers the schemas of messages.
 type schemas struct {
@@ -104,18 +83,22 @@ func (b *schemas) message(m protoreflect.MessageDescriptor) {
 	if len(patterns) > 0 {
 		s["patternProperties"] = patterns
 	}
-	if required := requiredFields()[name]; required != nil {
-		s["allOf"] = eachOf(fields, required)
+	if required := requiredOf(fields); len(required) > 0 {
+		s["allOf"] = required
 	}
 }
 
-// eachOf demands fields, each in one of its spellings.
-func eachOf(fields protoreflect.FieldDescriptors, names []string) []schema {
+// requiredOf demands the fields without which no object is valid, each in one of its spellings.
+func requiredOf(fields protoreflect.FieldDescriptors) []schema {
 	var all []schema
-	for _, name := range names {
-		one := []schema{{"required": []string{name}}}
-		if other := fields.ByName(protoreflect.Name(name)).JSONName(); other != name {
-			one = append(one, schema{"required": []string{other}})
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		if !options.Of(fd).GetRequired() {
+			continue
+		}
+		one := []schema{{"required": []string{string(fd.Name())}}}
+		if fd.JSONName() != string(fd.Name()) {
+			one = append(one, schema{"required": []string{fd.JSONName()}})
 		}
 		all = append(all, schema{"anyOf": one})
 	}

@@ -214,9 +214,11 @@ func bound[B interface{ GetKey() string }](bindings []B) []string {
 	return keys
 }
 
-// rightsKinds are the kinds that decide who may do what.
-var rightsKinds = map[string]bool{"Account": true, "AdminToken": true, "IdentityProvider": true, "IdentityGroup": true,
-	"TokenIssuer": true, "CertificateIssuer": true, "Key": true}
+// givesRights reports whether the kind with a name decides who may do what.
+func givesRights(name string) bool {
+	kind, ok := configv1.FindKind(name)
+	return ok && kind.Area() != "config"
+}
 
 // audit counts what was done, and lists what changed rights.
 func (r *Report) audit(ctx context.Context, client *adminapi.Client) error {
@@ -236,7 +238,7 @@ func (r *Report) audit(ctx context.Context, client *adminapi.Client) error {
 		for _, e := range page.Items {
 			r.AuditLog.Entries++
 			counts[Changes{Actor: e.Actor, Action: e.Action, Kind: e.Kind}]++
-			if rightsKinds[e.Kind] {
+			if givesRights(e.Kind) {
 				e.Diff = "" // it is in the log
 				r.RightsChanged = append(r.RightsChanged, e)
 			}

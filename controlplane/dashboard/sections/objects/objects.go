@@ -4,6 +4,7 @@
 package objects
 
 import (
+	"cmp"
 	"embed"
 	"net/http"
 	"strings"
@@ -51,6 +52,9 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 	return kind, nil
 }
 
+// homeOf returns the page that lists the objects of a kind.
+func homeOf(kind configv1.Kind) string { return cmp.Or(kind.Options.GetPage(), "/objects/"+kind.Name) }
+
 func kinds(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
 	type line struct{ Name, Does string }
 	var lines []line
@@ -58,38 +62,9 @@ func kinds(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
 		if !v.Principal.May(admin.ReadScope(k)) {
 			continue
 		}
-		lines = append(lines, line{k.Name, kindText(k.Plural)})
+		lines = append(lines, line{k.Name, k.Options.GetSummary()})
 	}
 	return v.Render(w, "kinds", "All objects", lines)
-}
-
-func kindText(plural string) string {
-	return map[string]string{
-		"providers":          "Accounts with model vendors, and their endpoints",
-		"models":             "Public names and the targets that serve them",
-		"keys":               "API keys of clients",
-		"gateways":           "The HTTPS listeners",
-		"certificates":       "TLS certificates of listeners",
-		"routes":             "Paths that are forwarded unchanged",
-		"catalogs":           "Capabilities and prices of models",
-		"jobservices":        "Address of the service for files, batches and fine-tuning",
-		"webhooks":           "Receivers of notifications about finished jobs",
-		"tokenissuers":       "Issuers whose tokens act as keys",
-		"certificateissuers": "Issuers whose certificates act as keys",
-		"checkers":           "Services that judge the texts of requests",
-		"policies":           "Expressions that refuse requests or choose their models",
-		"responsecaches":     "Answers that are kept for equal requests",
-		"guardrails":         "What is masked or refused in requests and answers",
-		"listings":           "Models that providers report",
-		"identityproviders":  "Sign-in with accounts elsewhere, by OpenID Connect",
-		"retentions":         "How long the ledger keeps what",
-		"identitygroups":     "Groups of people that identity providers provision",
-		"organizations":      "Groups of keys that share limits and budgets",
-		"projects":           "Parts of organizations",
-		"ratelimits":         "Limits for combinations of key, user, model and more",
-		"accounts":           "People who sign in here",
-		"admintokens":        "Programs that use the admin API",
-	}[plural]
 }
 
 func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
