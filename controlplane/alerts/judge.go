@@ -108,24 +108,18 @@ func bounded(all []finding) []finding {
 	return all
 }
 
-// within reports whether a tenant is in the scope of a rule.
-func within(r *configv1.AlertRule, organization, project, key string) bool {
-	return (r.GetOrganization() == "" || r.GetOrganization() == organization) &&
-		(r.GetProject() == "" || r.GetProject() == project) && (r.GetKey() == "" || r.GetKey() == key)
-}
-
-// covers is within for an owner: key/<id>, organization/<name> or project/<organization>/<project>.
+// covers reports whether a rule is for an owner: key/<id>, organization/<name> or project/<organization>/<project>.
 func (j *judge) covers(r *configv1.AlertRule, owner string) bool {
 	kind, name, _ := strings.Cut(owner, "/")
+	c := configv1.Client{Organization: name}
 	switch kind {
 	case "key":
 		k := j.keys[name]
-		return within(r, k.GetOrganization(), k.GetProject(), name)
+		c = configv1.Client{Key: name, Organization: k.GetOrganization(), Project: k.GetProject()}
 	case "project":
-		organization, project, _ := strings.Cut(name, "/")
-		return within(r, organization, project, "")
+		c.Organization, c.Project, _ = strings.Cut(name, "/")
 	}
-	return within(r, name, "", "")
+	return configv1.Covers(r, c)
 }
 
 func (j *judge) budgets(r *configv1.AlertRule) (found []finding) {
@@ -199,7 +193,7 @@ func (j *judge) limits(ctx context.Context, r *configv1.AlertRule) (found []find
 	times := map[string]int64{}
 	for _, f := range j.refusals {
 		if (strings.HasPrefix(f.By, "budget ") || strings.Contains(f.By, " limit ")) &&
-			within(r, f.Organization, f.Project, f.Key) {
+			configv1.Covers(r, configv1.Client{Key: f.Key, Organization: f.Organization, Project: f.Project}) {
 			times[f.By] += f.Requests
 		}
 	}

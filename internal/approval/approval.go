@@ -64,10 +64,15 @@ func needed(r *configv1.ApprovalRule, c Change) string {
 		return ""
 	}
 	was, _ := c.Was.(*configv1.Key)
-	if was == nil || !r.Covers(was.GetOrganization(), was.GetProject()) {
+	if was == nil || !covers(r, was.GetOrganization(), was.GetProject()) {
 		return "the key is new"
 	}
 	return wider(was, now, before, after)
+}
+
+// covers reports whether a rule is about what is of an organization and of a project of it.
+func covers(r *configv1.ApprovalRule, organization, project string) bool {
+	return !r.GetDisabled() && configv1.Covers(r, configv1.Client{Organization: organization, Project: project})
 }
 
 // raised says that more can be spent than a rule allows, and more than before.
@@ -126,18 +131,18 @@ func subject(r *configv1.ApprovalRule, o configv1.Object, t Tenants) (spending, 
 	none := spending{unlimited, unlimited}
 	switch o := o.(type) {
 	case *configv1.Key:
-		if !r.Covers(o.GetOrganization(), o.GetProject()) {
+		if !covers(r, o.GetOrganization(), o.GetProject()) {
 			return spending{}, false
 		}
 		return t.of(none.bounded(o.GetBudgets()), o.GetOrganization(), o.GetProject()), true
 	case *configv1.Project:
 		organization, project, _ := strings.Cut(o.GetName(), "/")
-		if !r.Covers(organization, project) {
+		if !covers(r, organization, project) {
 			return spending{}, false
 		}
 		return t.of(none.bounded(o.GetBudgets()), organization, ""), true
 	case *configv1.Organization:
-		if !r.Covers(o.GetName(), r.GetProject()) {
+		if !covers(r, o.GetName(), r.GetProject()) {
 			return spending{}, false
 		}
 		s := none.bounded(o.GetBudgets())

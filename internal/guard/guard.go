@@ -155,7 +155,7 @@ func (s *Set) Chosen() string {
 func (rails Rails) For(from *request.Subject, model string, fits func(when cel.Program) bool) *Set {
 	var s *Set
 	for _, r := range rails {
-		if !r.of(from) || !r.config.Covers(model) || r.when != nil && !fits(r.when) {
+		if !r.of(from) || !configv1.CoversModel(r.config, model) || r.when != nil && !fits(r.when) {
 			continue
 		}
 		if s == nil {
@@ -177,7 +177,7 @@ func (rails Rails) Guards(s *request.Subject) bool {
 	})
 }
 
-func (r *rail) of(s *request.Subject) bool { return r.config.IsOf(s.Key, s.Organization, s.Project) }
+func (r *rail) of(s *request.Subject) bool { return configv1.Covers(r.config, s.Client()) }
 
 // Strict reports whether a rule does more than observe.
 func (s *Set) Strict() bool { return slices.ContainsFunc(s.rules, (*rule).isStrict) }

@@ -85,6 +85,10 @@ type Facts struct {
 	spent uint64 // of maxSpent
 }
 
+func (f *Facts) client() configv1.Client {
+	return configv1.Client{Key: f.Key, Organization: f.Organization, Project: f.Project}
+}
+
 // maxSpent bounds the work of all expressions on one request, in CEL's units: some ten milliseconds. What is evaluated
 // after it fails, and so refuses the request. An expression as people write them takes ten.
 const maxSpent = 400_000
@@ -142,7 +146,7 @@ type Decision struct {
 func (all Policies) Decide(f *Facts) (d Decision) {
 	var values map[string]any
 	for _, p := range all {
-		if !p.config.IsOf(f.Key, f.Organization, f.Project) {
+		if !configv1.Covers(p.config, f.client()) {
 			continue
 		}
 		if values == nil {

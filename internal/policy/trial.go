@@ -59,7 +59,7 @@ func (t *Trial) Judge(f *Facts, unknown []string) ([]Verdict, error) {
 	var all []Verdict
 	chosen := false
 	for _, p := range t.policies {
-		if !p.config.IsOf(f.Key, f.Organization, f.Project) {
+		if !configv1.Covers(p.config, f.client()) {
 			continue
 		}
 		for _, r := range p.rules {

@@ -119,7 +119,7 @@ func (c *Cache) rank() int {
 // For returns the cache for a client's request to a model: the most specific one; nil where there is none.
 func (all Caches) For(s *request.Subject, model string) *Cache {
 	for _, cache := range all {
-		if cache.config.IsOf(s.Key, s.Organization, s.Project) && cache.config.Covers(model) {
+		if configv1.Covers(cache.config, s.Client()) && configv1.CoversModel(cache.config, model) {
 			return cache
 		}
 	}

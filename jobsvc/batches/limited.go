@@ -51,10 +51,7 @@ func (w *work) limited(ctx context.Context, model, provider string) (bool, error
 			return true, nil
 		}
 	}
-	if decided, err := w.decided(ctx); decided || err != nil {
-		return decided, err
-	}
-	return w.guarded(ctx, model)
+	return w.ruled(ctx, model)
 }
 
 // isBound reports whether a key may not use all models of a provider. The lines of its batches may name others than
@@ -64,30 +61,35 @@ func isBound(k *configv1.Key, provider string) bool {
 		func(pattern string) bool { return configv1.Matches(pattern, provider+"/*") })
 }
 
-// decided reports whether a policy is for the batch.
-func (w *work) decided(ctx context.Context) (bool, error) {
-	all, err := w.s.Objects.List(ctx, configv1.KindOf((*configv1.Policy)(nil)))
-	key, tenant := w.rec.Value.Key, w.rec.Tenant
-	for _, e := range all {
-		p, ok := e.Object.(*configv1.Policy)
-		if !ok || !p.GetDisabled() && p.IsOf(key, tenant.Organization, tenant.Project) {
-			return true, err // also where the object cannot be read
+// ruled reports whether a policy or a guardrail is for the batch.
+func (w *work) ruled(ctx context.Context, model string) (bool, error) {
+	tenant := w.rec.Tenant
+	client := configv1.Client{Key: w.rec.Value.Key, Organization: tenant.Organization, Project: tenant.Project}
+	for _, none := range []configv1.Object{(*configv1.Policy)(nil), (*configv1.Guardrail)(nil)} {
+		all, err := w.s.Objects.List(ctx, configv1.KindOf(none))
+		if err != nil {
+			return false, err
+		}
+		for _, e := range all {
+			if mayRule(e.Object, client, model) {
+				return true, nil
+			}
 		}
 	}
-	return false, err
+	return false, nil
 }
 
-// guarded reports whether a guardrail is for the batch.
-func (w *work) guarded(ctx context.Context, model string) (bool, error) {
-	all, err := w.s.Objects.List(ctx, configv1.KindOf((*configv1.Guardrail)(nil)))
-	key, tenant := w.rec.Value.Key, w.rec.Tenant
-	for _, e := range all {
-		g, ok := e.Object.(*configv1.Guardrail)
-		if !ok || !g.GetDisabled() && g.IsOf(key, tenant.Organization, tenant.Project) && g.Covers(model) {
-			return true, err // also where the object cannot be read
-		}
+// mayRule reports whether an object may be for a client's requests to a model, also if it cannot be read.
+func mayRule(o configv1.Object, client configv1.Client, model string) bool {
+	rule, ok := o.(interface {
+		configv1.Scoped
+		GetDisabled() bool
+	})
+	if !ok {
+		return true
 	}
-	return false, err
+	models, byModel := o.(interface{ GetModels() []string })
+	return !rule.GetDisabled() && configv1.Covers(rule, client) && (!byModel || configv1.CoversModel(models, model))
 }
 
 // mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known here,

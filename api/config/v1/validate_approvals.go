@@ -12,12 +12,6 @@ func (r *ApprovalRule) Wait() time.Duration {
 	return orDefault(r.GetExpiresAfter(), defaultApprovalWait)
 }
 
-// Covers reports whether the rule is about what is of an organization and of a project of it.
-func (r *ApprovalRule) Covers(organization, project string) bool {
-	return !r.GetDisabled() && (r.GetOrganization() == "" || r.GetOrganization() == organization) &&
-		(r.GetProject() == "" || r.GetProject() == project)
-}
-
 func (v *validator) approvalRule(r *ApprovalRule) {
 	v.label("name", r.GetName())
 	v.optionalID("organization", r.GetOrganization())

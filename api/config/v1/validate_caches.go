@@ -1,7 +1,6 @@
 package configv1
 
 import (
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -22,33 +21,6 @@ const (
 	defaultEmbedTime = time.Second
 	maxEmbedTime     = 10 * time.Second
 )
-
-// A tenancy says whose requests an object is for.
-type tenancy interface {
-	GetOrganization() string
-	GetProject() string
-	GetKey() string
-}
-
-// isOf reports whether an object is for the requests of a key.
-func isOf(t tenancy, key, organization, project string) bool {
-	return (t.GetKey() == "" || t.GetKey() == key) &&
-		(t.GetOrganization() == "" || t.GetOrganization() == organization) &&
-		(t.GetProject() == "" || t.GetProject() == project)
-}
-
-// covers reports whether patterns of models are for a model.
-func covers(patterns []string, model string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, model) })
-}
-
-// IsOf reports whether a cache is for the requests of a key, whatever the model is.
-func (c *ResponseCache) IsOf(key, organization, project string) bool {
-	return isOf(c, key, organization, project)
-}
-
-// Covers reports whether a cache is for the requests to a model.
-func (c *ResponseCache) Covers(model string) bool { return covers(c.GetModels(), model) }
 
 // KeptFor returns how long an answer is kept.
 func (c *ResponseCache) KeptFor() time.Duration { return orDefault(c.GetTtl(), defaultCacheTTL) }

@@ -40,14 +40,6 @@ func (g *Guardrail) JudgedAtOnce() int {
 	return int(g.GetCheckWindow())
 }
 
-// IsOf reports whether a guardrail is for the requests of a key, whatever the model is.
-func (g *Guardrail) IsOf(key, organization, project string) bool {
-	return isOf(g, key, organization, project)
-}
-
-// Covers reports whether a guardrail is for the requests to a model.
-func (g *Guardrail) Covers(model string) bool { return covers(g.GetModels(), model) }
-
 // LooksIn reports whether a rule looks at a side.
 func (r *GuardRule) LooksIn(side GuardSide) bool {
 	return len(r.GetIn()) == 0 || slices.Contains(r.GetIn(), side)

@@ -6,11 +6,6 @@ import (
 	"github.com/modelgate/modelgate/api/config/expression"
 )
 
-// IsOf reports whether a policy is for the requests of a key.
-func (p *Policy) IsOf(key, organization, project string) bool {
-	return isOf(p, key, organization, project)
-}
-
 func (v *validator) policy(p *Policy) {
 	v.label("name", p.GetName())
 	v.optionalID("organization", p.GetOrganization())
