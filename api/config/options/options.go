@@ -59,3 +59,8 @@ func (x *Field) SecrecyAndReason() (is Secrecy, why string) {
 	}
 	return "", ""
 }
+
+// IsRequired reports whether no object is valid without the field.
+func (x *Field) IsRequired() bool {
+	return x.GetRequired() || x.GetMissing() != "" || x.GetItems().GetLeast() > 0
+}

@@ -26,6 +26,120 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// A Form is what a value looks like. A field that is not required may also be empty. Values of enumerations are always
+// checked, if no rule does it.
+type Form int32
+
+const (
+	Form_FORM_UNSPECIFIED Form = 0
+	Form_RULE             Form = 1  // a rule of the message checks it
+	Form_TEXT             Form = 2  // a short line
+	Form_LABEL            Form = 3  // a name of lower-case letters, digits and dashes
+	Form_ID               Form = 4  // letters, digits, _ and -
+	Form_SINGLE           Form = 5  // "default": there is one object of the kind
+	Form_MODEL            Form = 6  // the name of a model as clients send it
+	Form_PLACE            Form = 7  // a part of a host name
+	Form_HOST             Form = 8  // a DNS name
+	Form_URL              Form = 9  // a whole URL that is called
+	Form_ISSUER           Form = 10 // the URL of an issuer
+	Form_PATH             Form = 11 // a path under /v1/, or a pattern of some
+	Form_ADDRESS          Form = 12 // an IP address or a range
+	Form_MAILBOX          Form = 13 // an e-mail address
+	Form_IDENTITY         Form = 14 // a pattern of names in certificates
+	Form_SCOPE            Form = 15 // a scope of OAuth
+	Form_DOMAIN           Form = 16 // what a limit counts
+	Form_EXPRESSION       Form = 17 // CEL
+	Form_USD              Form = 18 // an amount of a budget
+	Form_MONEY            Form = 19 // a price
+	Form_PEM              Form = 20 // certificates
+	Form_HASH             Form = 21 // of a key
+	Form_HINT             Form = 22 // the end of a key
+	Form_TIMEOUT          Form = 23 // a duration above 0, of at most a day
+)
+
+// Enum value maps for Form.
+var (
+	Form_name = map[int32]string{
+		0:  "FORM_UNSPECIFIED",
+		1:  "RULE",
+		2:  "TEXT",
+		3:  "LABEL",
+		4:  "ID",
+		5:  "SINGLE",
+		6:  "MODEL",
+		7:  "PLACE",
+		8:  "HOST",
+		9:  "URL",
+		10: "ISSUER",
+		11: "PATH",
+		12: "ADDRESS",
+		13: "MAILBOX",
+		14: "IDENTITY",
+		15: "SCOPE",
+		16: "DOMAIN",
+		17: "EXPRESSION",
+		18: "USD",
+		19: "MONEY",
+		20: "PEM",
+		21: "HASH",
+		22: "HINT",
+		23: "TIMEOUT",
+	}
+	Form_value = map[string]int32{
+		"FORM_UNSPECIFIED": 0,
+		"RULE":             1,
+		"TEXT":             2,
+		"LABEL":            3,
+		"ID":               4,
+		"SINGLE":           5,
+		"MODEL":            6,
+		"PLACE":            7,
+		"HOST":             8,
+		"URL":              9,
+		"ISSUER":           10,
+		"PATH":             11,
+		"ADDRESS":          12,
+		"MAILBOX":          13,
+		"IDENTITY":         14,
+		"SCOPE":            15,
+		"DOMAIN":           16,
+		"EXPRESSION":       17,
+		"USD":              18,
+		"MONEY":            19,
+		"PEM":              20,
+		"HASH":             21,
+		"HINT":             22,
+		"TIMEOUT":          23,
+	}
+)
+
+func (x Form) Enum() *Form {
+	p := new(Form)
+	*p = x
+	return p
+}
+
+func (x Form) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Form) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_options_options_proto_enumTypes[0].Descriptor()
+}
+
+func (Form) Type() protoreflect.EnumType {
+	return &file_api_config_options_options_proto_enumTypes[0]
+}
+
+func (x Form) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Form.Descriptor instead.
+func (Form) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_options_options_proto_rawDescGZIP(), []int{0}
+}
+
 // A Kind is a kind of object that is stored.
 type Kind struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -219,7 +333,23 @@ type Field struct {
 	//	*Field_Rights
 	Secrecy isField_Secrecy `protobuf_oneof:"secrecy"`
 	// Without it no object is valid.
-	Required      bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
+	Required bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
+	// What the error says if it is missing, in place of "missing". Such a field is required.
+	Missing string `protobuf:"bytes,6,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Form of the text, or of each text of a list.
+	Form Form `protobuf:"varint,7,opt,name=form,proto3,enum=modelgate.config.options.Form" json:"form,omitempty"`
+	// Bounds of a number. 0 means that it is absent.
+	Number *Bounds `protobuf:"bytes,8,opt,name=number,proto3" json:"number,omitempty"`
+	// Bounds of the length of a list.
+	Items *Bounds `protobuf:"bytes,9,opt,name=items,proto3" json:"items,omitempty"`
+	// Bounds of a duration, in seconds.
+	Seconds *Bounds `protobuf:"bytes,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	// The elements of the list differ: texts, or the names of messages.
+	Distinct bool `protobuf:"varint,11,opt,name=distinct,proto3" json:"distinct,omitempty"`
+	// Most elements of the list, as items but in the words of an error about lists.
+	Elements uint64 `protobuf:"varint,12,opt,name=elements,proto3" json:"elements,omitempty"`
+	// Another field without which this one has no meaning.
+	Needs         string `protobuf:"bytes,13,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -304,6 +434,62 @@ func (x *Field) GetRequired() bool {
 	return false
 }
 
+func (x *Field) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
+}
+
+func (x *Field) GetForm() Form {
+	if x != nil {
+		return x.Form
+	}
+	return Form_FORM_UNSPECIFIED
+}
+
+func (x *Field) GetNumber() *Bounds {
+	if x != nil {
+		return x.Number
+	}
+	return nil
+}
+
+func (x *Field) GetItems() *Bounds {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *Field) GetSeconds() *Bounds {
+	if x != nil {
+		return x.Seconds
+	}
+	return nil
+}
+
+func (x *Field) GetDistinct() bool {
+	if x != nil {
+		return x.Distinct
+	}
+	return false
+}
+
+func (x *Field) GetElements() uint64 {
+	if x != nil {
+		return x.Elements
+	}
+	return 0
+}
+
+func (x *Field) GetNeeds() string {
+	if x != nil {
+		return x.Needs
+	}
+	return ""
+}
+
 type isField_Secrecy interface {
 	isField_Secrecy()
 }
@@ -335,6 +521,59 @@ func (*Field_Credential) isField_Secrecy() {}
 func (*Field_Decides) isField_Secrecy() {}
 
 func (*Field_Rights) isField_Secrecy() {}
+
+// Bounds of a value, both of them allowed.
+type Bounds struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Least         *uint64                `protobuf:"varint,1,opt,name=least,proto3,oneof" json:"least,omitempty"`
+	Most          uint64                 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bounds) Reset() {
+	*x = Bounds{}
+	mi := &file_api_config_options_options_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bounds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bounds) ProtoMessage() {}
+
+func (x *Bounds) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_options_options_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
+func (*Bounds) Descriptor() ([]byte, []int) {
+	return file_api_config_options_options_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Bounds) GetLeast() uint64 {
+	if x != nil && x.Least != nil {
+		return *x.Least
+	}
+	return 0
+}
+
+func (x *Bounds) GetMost() uint64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
 
 var file_api_config_options_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
@@ -400,7 +639,7 @@ const file_api_config_options_options_proto_rawDesc = "" +
 	"\x06Column\x12\x16\n" +
 	"\x06header\x18\x01 \x01(\tR\x06header\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
-	"\x05empty\x18\x03 \x01(\tR\x05empty\"\xa0\x01\n" +
+	"\x05empty\x18\x03 \x01(\tR\x05empty\"\xea\x03\n" +
 	"\x05Field\x12\x18\n" +
 	"\x06public\x18\x01 \x01(\tH\x00R\x06public\x12 \n" +
 	"\n" +
@@ -408,8 +647,51 @@ const file_api_config_options_options_proto_rawDesc = "" +
 	"credential\x12\x1a\n" +
 	"\adecides\x18\x03 \x01(\tH\x00R\adecides\x12\x18\n" +
 	"\x06rights\x18\x04 \x01(\tH\x00R\x06rights\x12\x1a\n" +
-	"\brequired\x18\x05 \x01(\bR\brequiredB\t\n" +
-	"\asecrecy:U\n" +
+	"\brequired\x18\x05 \x01(\bR\brequired\x12\x18\n" +
+	"\amissing\x18\x06 \x01(\tR\amissing\x122\n" +
+	"\x04form\x18\a \x01(\x0e2\x1e.modelgate.config.options.FormR\x04form\x128\n" +
+	"\x06number\x18\b \x01(\v2 .modelgate.config.options.BoundsR\x06number\x126\n" +
+	"\x05items\x18\t \x01(\v2 .modelgate.config.options.BoundsR\x05items\x12:\n" +
+	"\aseconds\x18\n" +
+	" \x01(\v2 .modelgate.config.options.BoundsR\aseconds\x12\x1a\n" +
+	"\bdistinct\x18\v \x01(\bR\bdistinct\x12\x1a\n" +
+	"\belements\x18\f \x01(\x04R\belements\x12\x14\n" +
+	"\x05needs\x18\r \x01(\tR\x05needsB\t\n" +
+	"\asecrecy\"A\n" +
+	"\x06Bounds\x12\x19\n" +
+	"\x05least\x18\x01 \x01(\x04H\x00R\x05least\x88\x01\x01\x12\x12\n" +
+	"\x04most\x18\x02 \x01(\x04R\x04mostB\b\n" +
+	"\x06_least*\x9b\x02\n" +
+	"\x04Form\x12\x14\n" +
+	"\x10FORM_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04RULE\x10\x01\x12\b\n" +
+	"\x04TEXT\x10\x02\x12\t\n" +
+	"\x05LABEL\x10\x03\x12\x06\n" +
+	"\x02ID\x10\x04\x12\n" +
+	"\n" +
+	"\x06SINGLE\x10\x05\x12\t\n" +
+	"\x05MODEL\x10\x06\x12\t\n" +
+	"\x05PLACE\x10\a\x12\b\n" +
+	"\x04HOST\x10\b\x12\a\n" +
+	"\x03URL\x10\t\x12\n" +
+	"\n" +
+	"\x06ISSUER\x10\n" +
+	"\x12\b\n" +
+	"\x04PATH\x10\v\x12\v\n" +
+	"\aADDRESS\x10\f\x12\v\n" +
+	"\aMAILBOX\x10\r\x12\f\n" +
+	"\bIDENTITY\x10\x0e\x12\t\n" +
+	"\x05SCOPE\x10\x0f\x12\n" +
+	"\n" +
+	"\x06DOMAIN\x10\x10\x12\x0e\n" +
+	"\n" +
+	"EXPRESSION\x10\x11\x12\a\n" +
+	"\x03USD\x10\x12\x12\t\n" +
+	"\x05MONEY\x10\x13\x12\a\n" +
+	"\x03PEM\x10\x14\x12\b\n" +
+	"\x04HASH\x10\x15\x12\b\n" +
+	"\x04HINT\x10\x16\x12\v\n" +
+	"\aTIMEOUT\x10\x17:U\n" +
 	"\x04kind\x12\x1f.google.protobuf.MessageOptions\x18\xb9\x8e\x03 \x01(\v2\x1e.modelgate.config.options.KindR\x04kind:Z\n" +
 	"\x06fields\x12\x1f.google.protobuf.MessageOptions\x18\xba\x8e\x03 \x01(\v2\x1f.modelgate.config.options.FieldR\x06fields:V\n" +
 	"\x05field\x12\x1d.google.protobuf.FieldOptions\x18\xb9\x8e\x03 \x01(\v2\x1f.modelgate.config.options.FieldR\x05fieldB3Z1github.com/modelgate/modelgate/api/config/optionsb\x06proto3"
@@ -426,27 +708,34 @@ func file_api_config_options_options_proto_rawDescGZIP() []byte {
 	return file_api_config_options_options_proto_rawDescData
 }
 
-var file_api_config_options_options_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_api_config_options_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_api_config_options_options_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_api_config_options_options_proto_goTypes = []any{
-	(*Kind)(nil),                        // 0: modelgate.config.options.Kind
-	(*Column)(nil),                      // 1: modelgate.config.options.Column
-	(*Field)(nil),                       // 2: modelgate.config.options.Field
-	(*descriptorpb.MessageOptions)(nil), // 3: google.protobuf.MessageOptions
-	(*descriptorpb.FieldOptions)(nil),   // 4: google.protobuf.FieldOptions
+	(Form)(0),                           // 0: modelgate.config.options.Form
+	(*Kind)(nil),                        // 1: modelgate.config.options.Kind
+	(*Column)(nil),                      // 2: modelgate.config.options.Column
+	(*Field)(nil),                       // 3: modelgate.config.options.Field
+	(*Bounds)(nil),                      // 4: modelgate.config.options.Bounds
+	(*descriptorpb.MessageOptions)(nil), // 5: google.protobuf.MessageOptions
+	(*descriptorpb.FieldOptions)(nil),   // 6: google.protobuf.FieldOptions
 }
 var file_api_config_options_options_proto_depIdxs = []int32{
-	1, // 0: modelgate.config.options.Kind.columns:type_name -> modelgate.config.options.Column
-	3, // 1: modelgate.config.options.kind:extendee -> google.protobuf.MessageOptions
-	3, // 2: modelgate.config.options.fields:extendee -> google.protobuf.MessageOptions
-	4, // 3: modelgate.config.options.field:extendee -> google.protobuf.FieldOptions
-	0, // 4: modelgate.config.options.kind:type_name -> modelgate.config.options.Kind
-	2, // 5: modelgate.config.options.fields:type_name -> modelgate.config.options.Field
-	2, // 6: modelgate.config.options.field:type_name -> modelgate.config.options.Field
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	4, // [4:7] is the sub-list for extension type_name
-	1, // [1:4] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2,  // 0: modelgate.config.options.Kind.columns:type_name -> modelgate.config.options.Column
+	0,  // 1: modelgate.config.options.Field.form:type_name -> modelgate.config.options.Form
+	4,  // 2: modelgate.config.options.Field.number:type_name -> modelgate.config.options.Bounds
+	4,  // 3: modelgate.config.options.Field.items:type_name -> modelgate.config.options.Bounds
+	4,  // 4: modelgate.config.options.Field.seconds:type_name -> modelgate.config.options.Bounds
+	5,  // 5: modelgate.config.options.kind:extendee -> google.protobuf.MessageOptions
+	5,  // 6: modelgate.config.options.fields:extendee -> google.protobuf.MessageOptions
+	6,  // 7: modelgate.config.options.field:extendee -> google.protobuf.FieldOptions
+	1,  // 8: modelgate.config.options.kind:type_name -> modelgate.config.options.Kind
+	3,  // 9: modelgate.config.options.fields:type_name -> modelgate.config.options.Field
+	3,  // 10: modelgate.config.options.field:type_name -> modelgate.config.options.Field
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	8,  // [8:11] is the sub-list for extension type_name
+	5,  // [5:8] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_api_config_options_options_proto_init() }
@@ -460,18 +749,20 @@ func file_api_config_options_options_proto_init() {
 		(*Field_Decides)(nil),
 		(*Field_Rights)(nil),
 	}
+	file_api_config_options_options_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_options_options_proto_rawDesc), len(file_api_config_options_options_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   3,
+			NumEnums:      1,
+			NumMessages:   4,
 			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_api_config_options_options_proto_goTypes,
 		DependencyIndexes: file_api_config_options_options_proto_depIdxs,
+		EnumInfos:         file_api_config_options_options_proto_enumTypes,
 		MessageInfos:      file_api_config_options_options_proto_msgTypes,
 		ExtensionInfos:    file_api_config_options_options_proto_extTypes,
 	}.Build()

@@ -7498,19 +7498,19 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x0e\n" +
-	"\bProvider\x12U\n" +
-	"\x04name\x18\x01 \x01(\tBA\xca\xf3\x18=(\x01\n" +
-	"9a sealed credential can be opened only under its own nameR\x04name\x12\x84\x01\n" +
-	"\x06vendor\x18\x02 \x01(\tBl\xca\xf3\x18h(\x01\x1adit sets the endpoint, the header or signature that carries the credential, and where it is exchangedR\x06vendor\x12T\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x0e\n" +
+	"\bProvider\x12W\n" +
+	"\x04name\x18\x01 \x01(\tBC\xca\xf3\x18?(\x018\x03\n" +
+	"9a sealed credential can be opened only under its own nameR\x04name\x12\x86\x01\n" +
+	"\x06vendor\x18\x02 \x01(\tBn\xca\xf3\x18j(\x018\x01\x1adit sets the endpoint, the header or signature that carries the credential, and where it is exchangedR\x06vendor\x12T\n" +
 	"\bendpoint\x18\x03 \x01(\tB8\xca\xf3\x184\x1a2where the credential is sent, and whether over TLSR\bendpoint\x12?\n" +
 	"\n" +
 	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12\x8f\x01\n" +
 	"\aheaders\x18\x05 \x03(\v2*.modelgate.config.v1.Provider.HeadersEntryBI\xca\xf3\x18E\x1aCvendors' proxies forward a request to the place that a header namesR\aheaders\x129\n" +
 	"\btimeouts\x18\x06 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x122\n" +
-	"\x03tls\x18\a \x01(\v2 .modelgate.config.v1.UpstreamTLSR\x03tls\x12-\n" +
-	"\x06models\x18\b \x03(\tB\x15\xca\xf3\x18\x11\n" +
+	"\x03tls\x18\a \x01(\v2 .modelgate.config.v1.UpstreamTLSR\x03tls\x121\n" +
+	"\x06models\x18\b \x03(\tB\x19\xca\xf3\x18\x158\x02X\x01\n" +
 	"\x0fnames in a listR\x06models\x12\\\n" +
 	"\x15allow_unlisted_models\x18\t \x01(\bB#\xca\xf3\x18\x1f\n" +
 	"\x1dwhich models clients may nameH\x00R\x13allowUnlistedModels\x88\x01\x01\x12\x84\x01\n" +
@@ -7518,9 +7518,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	" \x01(\x0e2*.modelgate.config.v1.UnsupportedParametersB!\xca\xf3\x18\x1d\n" +
 	"\x1bhow requests are translatedR\x15unsupportedParameters\x12N\n" +
 	"\bdisabled\x18\v \x01(\bB2\xca\xf3\x18.\n" +
-	",whether the credential is sent, not where toR\bdisabled\x12<\n" +
-	"\x06region\x18\f \x01(\tB$\xca\xf3\x18 \x1a\x1epart of the vendor's host nameR\x06region\x12R\n" +
-	"\aproject\x18\r \x01(\tB8\xca\xf3\x184\x1a2which account of the vendor's cloud it is used forR\aproject\x12M\n" +
+	",whether the credential is sent, not where toR\bdisabled\x12>\n" +
+	"\x06region\x18\f \x01(\tB&\xca\xf3\x18\"8\a\x1a\x1epart of the vendor's host nameR\x06region\x12T\n" +
+	"\aproject\x18\r \x01(\tB:\xca\xf3\x1868\a\x1a2which account of the vendor's cloud it is used forR\aproject\x12M\n" +
 	"\vapi_version\x18\x0e \x01(\tB,\xca\xf3\x18(\n" +
 	"&paths and a parameter at the same hostR\n" +
 	"apiVersion\x12k\n" +
@@ -7532,9 +7532,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\rtrace_context\x18\x12 \x01(\bB\x1b\xca\xf3\x18\x17\n" +
 	"\x15ids, to the same hostR\ftraceContext\x12I\n" +
 	"\x0ffull_names_only\x18\x13 \x01(\bB!\xca\xf3\x18\x1d\n" +
-	"\x1bhow clients may name modelsR\rfullNamesOnly\x12B\n" +
+	"\x1bhow clients may name modelsR\rfullNamesOnly\x12D\n" +
 	"\n" +
-	"operations\x18\x14 \x03(\tB\"\xca\xf3\x18\x1e\n" +
+	"operations\x18\x14 \x03(\tB$\xca\xf3\x18 X\x01\n" +
 	"\x1cother paths at the same hostR\n" +
 	"operations\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
@@ -7543,12 +7543,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"/providers(\x04J\x10\n" +
 	"\x06VENDOR\x12\x06vendorJ\x14\n" +
 	"\bENDPOINT\x12\bendpointB\x18\n" +
-	"\x16_allow_unlisted_models\"\xac\x01\n" +
-	"\vConcurrency\x12!\n" +
-	"\fmax_requests\x18\x01 \x01(\rR\vmaxRequests\x12\x1f\n" +
-	"\vmax_pending\x18\x02 \x01(\rR\n" +
-	"maxPending\x124\n" +
-	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait:#\xd2\xf3\x18\x1f\n" +
+	"\x16_allow_unlisted_models\"\xd0\x01\n" +
+	"\vConcurrency\x12/\n" +
+	"\fmax_requests\x18\x01 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\xc0\x84=R\vmaxRequests\x12-\n" +
+	"\vmax_pending\x18\x02 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\xc0\x84=R\n" +
+	"maxPending\x12<\n" +
+	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\amaxWait:#\xd2\xf3\x18\x1f\n" +
 	"\x1dnumber of concurrent requests\"\xb1\x03\n" +
 	"\n" +
 	"Credential\x12\x12\n" +
@@ -7559,79 +7559,79 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05vault\x18\x05 \x01(\v2 .modelgate.config.v1.VaultSecretH\x00R\x05vault\x12K\n" +
 	"\x0esecret_manager\x18\x06 \x01(\v2\".modelgate.config.v1.ManagedSecretH\x00R\rsecretManager\x12T\n" +
 	"\x11workload_identity\x18\a \x01(\v2%.modelgate.config.v1.WorkloadIdentityH\x00R\x10workloadIdentity:`\xd2\xf3\x18\\\x12Za clear-text value is sealed and never shown; variables and files need the process's flagsB\b\n" +
-	"\x06source\"\xa9\x01\n" +
-	"\vVaultSecret\x12\x1a\n" +
-	"\x04path\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04path\x12\x1c\n" +
-	"\x05field\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x05field:`\xd2\xf3\x18\\\x12Zwhere a secret is in Vault; paths need the process's flags, and the scope `*` to name them\"\xae\x01\n" +
-	"\rManagedSecret\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x14\n" +
+	"\x06source\"\xad\x01\n" +
+	"\vVaultSecret\x12\x1c\n" +
+	"\x04path\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x01R\x04path\x12\x1e\n" +
+	"\x05field\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x01R\x05field:`\xd2\xf3\x18\\\x12Zwhere a secret is in Vault; paths need the process's flags, and the scope `*` to name them\"\xb0\x01\n" +
+	"\rManagedSecret\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x01R\x04name\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field:k\xd2\xf3\x18g\x12ewhere a secret is in a secret manager; names need the process's flags, and the scope `*` to name them\"\x80\x01\n" +
 	"\x10WorkloadIdentity\x12\x0e\n" +
-	"\x02as\x18\x01 \x01(\tR\x02as:\\\xd2\xf3\x18X\x12Van identity of the process; it needs the process's flags, and the scope `*` to name it\"\xca\x01\n" +
-	"\bTimeouts\x123\n" +
-	"\aconnect\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\aconnect\x128\n" +
+	"\x02as\x18\x01 \x01(\tR\x02as:\\\xd2\xf3\x18X\x12Van identity of the process; it needs the process's flags, and the scope `*` to name it\"\xe2\x01\n" +
+	"\bTimeouts\x12;\n" +
+	"\aconnect\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\aconnect\x12@\n" +
 	"\n" +
-	"first_byte\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tfirstByte\x12-\n" +
-	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle: \xd2\xf3\x18\x1c\n" +
-	"\x1ahow long the gateway waits\"d\n" +
-	"\vUpstreamTLS\x12\x0e\n" +
-	"\x02ca\x18\x01 \x01(\tR\x02ca\x12\x1f\n" +
+	"first_byte\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\tfirstByte\x125\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\x04idle: \xd2\xf3\x18\x1c\n" +
+	"\x1ahow long the gateway waits\"l\n" +
+	"\vUpstreamTLS\x12\x16\n" +
+	"\x02ca\x18\x01 \x01(\tB\x06\xca\xf3\x18\x028\x14R\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\xed\x04\n" +
-	"\x05Model\x120\n" +
-	"\x04name\x18\x01 \x01(\tB\x1c\xca\xf3\x18\x18(\x01\n" +
-	"\x14what clients call itR\x04name\x12=\n" +
-	"\atargets\x18\x02 \x03(\v2\x1b.modelgate.config.v1.TargetB\x06\xca\xf3\x18\x02(\x01R\atargets\x120\n" +
+	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\x9c\x05\n" +
+	"\x05Model\x122\n" +
+	"\x04name\x18\x01 \x01(\tB\x1e\xca\xf3\x18\x1a(\x018\x06\n" +
+	"\x14what clients call itR\x04name\x12V\n" +
+	"\atargets\x18\x02 \x03(\v2\x1b.modelgate.config.v1.TargetB\x1f\xca\xf3\x18\x1b2\x19needs at least one targetR\atargets\x120\n" +
 	"\x05retry\x18\x03 \x01(\v2\x1a.modelgate.config.v1.RetryR\x05retry\x129\n" +
-	"\btimeouts\x18\x04 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x12/\n" +
-	"\bowned_by\x18\x05 \x01(\tB\x14\xca\xf3\x18\x10\n" +
+	"\btimeouts\x18\x04 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x121\n" +
+	"\bowned_by\x18\x05 \x01(\tB\x16\xca\xf3\x18\x128\x02\n" +
 	"\x0eshown in listsR\aownedBy\x12O\n" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x14\xca\xf3\x18\x10\n" +
-	"\x0eshown in listsR\tcreatedAt\x128\n" +
-	"\forganization\x18\a \x01(\tB\x14\xca\xf3\x18\x10\n" +
-	"\x0ewho may use itR\forganization\x12.\n" +
-	"\aproject\x18\b \x01(\tB\x14\xca\xf3\x18\x10\n" +
+	"\x0eshown in listsR\tcreatedAt\x12:\n" +
+	"\forganization\x18\a \x01(\tB\x16\xca\xf3\x18\x128\x04\n" +
+	"\x0ewho may use itR\forganization\x12>\n" +
+	"\aproject\x18\b \x01(\tB$\xca\xf3\x18 8\x04j\forganization\n" +
 	"\x0ewho may use itR\aproject\x12=\n" +
 	"\n" +
 	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned:[\xca\xf3\x18W\b\x02\x12\x06models\x1a,Public names and the targets that serve them\"\a/models(\x06J\x12\n" +
-	"\aTARGETS\x12\atargets\"\\\n" +
-	"\tFineTuned\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
+	"\aTARGETS\x12\atargets\"p\n" +
+	"\tFineTuned\x12\x1a\n" +
+	"\x03job\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03job\x12'\n" +
 	"\n" +
-	"base_model\x18\x02 \x01(\tR\tbaseModel:\x1e\xd2\xf3\x18\x1a\n" +
-	"\x18where a model comes from\"\xf4\x01\n" +
-	"\x06Target\x12a\n" +
-	"\bprovider\x18\x01 \x01(\tBE\xca\xf3\x18A(\x01\n" +
-	"=which provider is used; each receives only its own credentialR\bprovider\x126\n" +
-	"\x05model\x18\x02 \x01(\tB \xca\xf3\x18\x1c(\x01\n" +
-	"\x18which model is requestedR\x05model\x12'\n" +
-	"\x06weight\x18\x03 \x01(\rB\x0f\xca\xf3\x18\v\n" +
-	"\thow oftenR\x06weight\x12&\n" +
-	"\bpriority\x18\x04 \x01(\rB\n" +
-	"\xca\xf3\x18\x06\n" +
-	"\x04whenR\bpriority\"\xb0\x01\n" +
-	"\x05Retry\x12!\n" +
-	"\fmax_attempts\x18\x01 \x01(\rR\vmaxAttempts\x12!\n" +
+	"base_model\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\tbaseModel:\x1e\xd2\xf3\x18\x1a\n" +
+	"\x18where a model comes from\"\x86\x02\n" +
+	"\x06Target\x12c\n" +
+	"\bprovider\x18\x01 \x01(\tBG\xca\xf3\x18C(\x018\x03\n" +
+	"=which provider is used; each receives only its own credentialR\bprovider\x128\n" +
+	"\x05model\x18\x02 \x01(\tB\"\xca\xf3\x18\x1e(\x018\x02\n" +
+	"\x18which model is requestedR\x05model\x12/\n" +
+	"\x06weight\x18\x03 \x01(\rB\x17\xca\xf3\x18\x13B\x06\b\x01\x10\xc0\x84=\n" +
+	"\thow oftenR\x06weight\x12,\n" +
+	"\bpriority\x18\x04 \x01(\rB\x10\xca\xf3\x18\fB\x04\b\x00\x10\x7f\n" +
+	"\x04whenR\bpriority\"\xbc\x01\n" +
+	"\x05Retry\x12-\n" +
+	"\fmax_attempts\x18\x01 \x01(\rB\n" +
+	"\xca\xf3\x18\x06B\x04\b\x01\x10\x05R\vmaxAttempts\x12!\n" +
 	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes:a\xd2\xf3\x18]\n" +
-	"[how often requests are retried; every credential is removed before another provider is used\"\xba\b\n" +
-	"\x03Key\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\fR\x04hash\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\"\n" +
-	"\forganization\x18\x05 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x06 \x01(\tR\aproject\x12\x16\n" +
-	"\x06models\x18\a \x03(\tR\x06models\x129\n" +
+	"[how often requests are retried; every credential is removed before another provider is used\"\x93\t\n" +
+	"\x03Key\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12\x1a\n" +
+	"\x04hash\x18\x03 \x01(\fB\x06\xca\xf3\x18\x028\x15R\x04hash\x12\x1a\n" +
+	"\x04hint\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x16R\x04hint\x12*\n" +
+	"\forganization\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12 \n" +
+	"\aproject\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x04R\aproject\x12#\n" +
+	"\x06models\x18\a \x03(\tB\v\xca\xf3\x18\a8\x02X\x01`\x80\x02R\x06models\x129\n" +
 	"\n" +
 	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
 	"\bdisabled\x18\t \x01(\bR\bdisabled\x129\n" +
 	"\n" +
 	"created_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1c\n" +
-	"\tendpoints\x18\v \x03(\tR\tendpoints\x12\x1c\n" +
-	"\taddresses\x18\f \x03(\tR\taddresses\x122\n" +
-	"\x06limits\x18\r \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12)\n" +
+	"\tendpoints\x18\v \x03(\tB\v\xca\xf3\x18\a8\vX\x01`\x80\x02R\tendpoints\x12)\n" +
+	"\taddresses\x18\f \x03(\tB\v\xca\xf3\x18\a8\fX\x01`\x80\x02R\taddresses\x12:\n" +
+	"\x06limits\x18\r \x03(\v2\x1a.modelgate.config.v1.LimitB\x06\xca\xf3\x18\x02` R\x06limits\x125\n" +
 	"\abudgets\x18\x0e \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12B\n" +
 	"\bmetadata\x18\x0f \x03(\v2&.modelgate.config.v1.Key.MetadataEntryR\bmetadata\x129\n" +
 	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyR\aretired\x123\n" +
@@ -7653,30 +7653,30 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tDeparture\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at:+\xd2\xf3\x18'\n" +
-	"%who had the key; it cannot be written\"\x8b\x01\n" +
+	"%who had the key; it cannot be written\"\xce\x01\n" +
 	"\n" +
-	"RetiredKey\x12\x12\n" +
-	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x12\n" +
-	"\x04hint\x18\x02 \x01(\tR\x04hint\x129\n" +
+	"RetiredKey\x12\x1c\n" +
+	"\x04hash\x18\x01 \x01(\fB\b\xca\xf3\x18\x04(\x018\x15R\x04hash\x12\x1a\n" +
+	"\x04hint\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x16R\x04hint\x12j\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt:\x1a\xd2\xf3\x18\x16\n" +
-	"\x14it cannot be written\"\xa0\x01\n" +
-	"\x05Limit\x12\x16\n" +
-	"\x06domain\x18\x01 \x01(\tR\x06domain\x12-\n" +
-	"\x04unit\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
-	"\x11requests_per_unit\x18\x03 \x01(\x04R\x0frequestsPerUnit\x12\x14\n" +
-	"\x05model\x18\x04 \x01(\tR\x05model:\x0e\xd2\xf3\x18\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB/\xca\xf3\x18+2)missing: a key that was replaced must endR\texpiresAt:\x1a\xd2\xf3\x18\x16\n" +
+	"\x14it cannot be written\"\xba\x01\n" +
+	"\x05Limit\x12 \n" +
+	"\x06domain\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x10R\x06domain\x125\n" +
+	"\x04unit\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12*\n" +
+	"\x11requests_per_unit\x18\x03 \x01(\x04R\x0frequestsPerUnit\x12\x1c\n" +
+	"\x05model\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x02R\x05model:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"Y\n" +
-	"\x06Budget\x12-\n" +
-	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12\x10\n" +
-	"\x03usd\x18\x02 \x01(\tR\x03usd:\x0e\xd2\xf3\x18\n" +
+	"\bhow much\"k\n" +
+	"\x06Budget\x125\n" +
+	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12\x1a\n" +
+	"\x03usd\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x12R\x03usd:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\x8e\x05\n" +
-	"\fOrganization\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
-	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
+	"\bhow much\"\xa0\x05\n" +
+	"\fOrganization\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
+	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitB\x06\xca\xf3\x18\x02` R\x06limits\x125\n" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
 	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
 	"\n" +
@@ -7689,11 +7689,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05LABEL\x12\fdisplay_nameJ\x10\n" +
 	"\x06LIMITS\x12\x06limitsJ\x12\n" +
 	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
-	"\x0fwhat keys share\"\xfe\x03\n" +
-	"\aProject\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
-	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
+	"\x0fwhat keys share\"\x90\x04\n" +
+	"\aProject\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x01R\x04name\x12)\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
+	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitB\x06\xca\xf3\x18\x02` R\x06limits\x125\n" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
 	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
 	"\n" +
@@ -7703,11 +7703,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05LABEL\x12\fdisplay_nameJ\x10\n" +
 	"\x06LIMITS\x12\x06limitsJ\x12\n" +
 	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
-	"\x0fwhat keys share\"\x9c\x02\n" +
+	"\x0fwhat keys share\"\xac\x02\n" +
 	"\x06Bodies\x12\x14\n" +
-	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x16\n" +
-	"\x06redact\x18\x02 \x03(\tR\x06redact\x12:\n" +
-	"\bpatterns\x18\x03 \x03(\v2\x1e.modelgate.config.v1.RedactionR\bpatterns\x12\x1b\n" +
+	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x1e\n" +
+	"\x06redact\x18\x02 \x03(\tB\x06\xca\xf3\x18\x02X\x01R\x06redact\x12B\n" +
+	"\bpatterns\x18\x03 \x03(\v2\x1e.modelgate.config.v1.RedactionB\x06\xca\xf3\x18\x02`\x10R\bpatterns\x12\x1b\n" +
 	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes\x12&\n" +
 	"\x0fmax_total_bytes\x18\x05 \x01(\x04R\rmaxTotalBytes\x127\n" +
 	"\tretention\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\tretention:*\xd2\xf3\x18&\n" +
@@ -7735,12 +7735,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\x12:\n" +
 	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xca\x02\n" +
-	"\tRateLimit\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x1e\n" +
-	"\x06domain\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x06domain\x12R\n" +
-	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorB\x06\xca\xf3\x18\x02(\x01R\vdescriptors\x12\x12\n" +
-	"\x04when\x18\x04 \x01(\tR\x04when:\x98\x01\xca\xf3\x18\x85\x01\b\r\x12\n" +
+	"\bhow much\"\x85\x03\n" +
+	"\tRateLimit\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
+	"\x06domain\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x10R\x06domain\x12\x80\x01\n" +
+	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorB4\xca\xf3\x1802.needs at least one: without, it limits nothingR\vdescriptors\x12\x1a\n" +
+	"\x04when\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when:\x98\x01\xca\xf3\x18\x85\x01\b\r\x12\n" +
 	"ratelimits\x1a4Limits for combinations of key, user, model and more\"\f/rate-limits(\tJ\x10\n" +
 	"\x06DOMAIN\x12\x06domainJ\x1d\n" +
 	"\vDESCRIPTORS\x12\vdescriptors\x1a\x010\xd2\xf3\x18\n" +
@@ -7754,19 +7754,19 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vdescriptors\x18\x04 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorR\vdescriptors\x12\x1f\n" +
 	"\vshadow_mode\x18\x05 \x01(\bR\n" +
 	"shadowMode:\x1a\xd2\xf3\x18\x16\n" +
-	"\x14whose requests count\"|\n" +
-	"\x0fRateLimitPolicy\x12-\n" +
-	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
+	"\x14whose requests count\"\x84\x01\n" +
+	"\x0fRateLimitPolicy\x125\n" +
+	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12*\n" +
 	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xbd\b\n" +
-	"\aAccount\x12\"\n" +
-	"\x04name\x18\x01 \x01(\tB\x0e\xca\xf3\x18\n" +
-	"(\x01\n" +
-	"\x06a nameR\x04name\x12/\n" +
-	"\fdisplay_name\x18\x02 \x01(\tB\f\xca\xf3\x18\b\n" +
-	"\x06a nameR\vdisplayName\x12g\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB8\xca\xf3\x184\"2only users who have all these rights can give themR\x04role\x12]\n" +
+	"\bhow much\"\xcd\b\n" +
+	"\aAccount\x12$\n" +
+	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x01\n" +
+	"\x06a nameR\x04name\x121\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x0e\xca\xf3\x18\n" +
+	"8\x02\n" +
+	"\x06a nameR\vdisplayName\x12i\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB:\xca\xf3\x1868\x01\"2only users who have all these rights can give themR\x04role\x12]\n" +
 	"\bpassword\x18\x04 \x01(\tBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\bpassword\x12<\n" +
 	"\rpassword_hash\x18\x05 \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\fpasswordHash\x12]\n" +
 	"\bdisabled\x18\x06 \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\bdisabled\x12Q\n" +
@@ -7779,140 +7779,144 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vbreak_glass\x18\n" +
 	" \x01(\bBA\xca\xf3\x18=\";only users who have all rights of the account can change itR\n" +
 	"breakGlass\x12E\n" +
-	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12A\n" +
-	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipR\vmemberships\x12/\n" +
+	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12K\n" +
+	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipB\b\xca\xf3\x18\x04J\x02\x102R\vmemberships\x12/\n" +
 	"\x06tenant\x18\r \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x06tenant:g\xca\xf3\x18c\b\x12\x12\baccounts\x1a\x17People who sign in here\"\t/accounts2\x06adminsJ\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameJ\x12\n" +
-	"\x04ROLE\x12\x04role\x1a\x04none\"\x9a\x02\n" +
-	"\fProvisioning\x12\"\n" +
-	"\bprovider\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\bprovider\x12\x16\n" +
-	"\x02id\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x02id\x12#\n" +
-	"\tuser_name\x18\x03 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\buserName\x12\x1f\n" +
-	"\vexternal_id\x18\x04 \x01(\tR\n" +
+	"\x04ROLE\x12\x04role\x1a\x04none\"\xb5\x02\n" +
+	"\fProvisioning\x12$\n" +
+	"\bprovider\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\bprovider\x12\x18\n" +
+	"\x02id\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x02id\x12%\n" +
+	"\tuser_name\x18\x03 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\buserName\x12'\n" +
+	"\vexternal_id\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x02R\n" +
 	"externalId\x12\x1a\n" +
-	"\binactive\x18\x05 \x01(\bR\binactive\x12\x16\n" +
-	"\x06groups\x18\x06 \x03(\tR\x06groups:T\xd2\xf3\x18P\"Nonly users who have all rights of the account, before and after, can change it\"\xe0\x02\n" +
-	"\rIdentityGroup\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12)\n" +
-	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\vdisplayName\x12\"\n" +
-	"\bprovider\x18\x03 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\bprovider\x12\x1f\n" +
-	"\vexternal_id\x18\x04 \x01(\tR\n" +
+	"\binactive\x18\x05 \x01(\bR\binactive\x12#\n" +
+	"\x06groups\x18\x06 \x03(\tB\v\xca\xf3\x18\a8\x04X\x01`\x80\x02R\x06groups:T\xd2\xf3\x18P\"Nonly users who have all rights of the account, before and after, can change it\"\xee\x02\n" +
+	"\rIdentityGroup\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12+\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\vdisplayName\x12$\n" +
+	"\bprovider\x18\x03 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\bprovider\x12'\n" +
+	"\vexternal_id\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x02R\n" +
 	"externalId\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt:\x87\x01\xca\xf3\x18Q\b\x15\x12\x0eidentitygroups\x1a2Groups of people that identity providers provision2\x06adminsB\x01*\xd2\xf3\x18.\",only users who have all rights can change it\"\xc3\x01\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt:\x87\x01\xca\xf3\x18Q\b\x15\x12\x0eidentitygroups\x1a2Groups of people that identity providers provision2\x06adminsB\x01*\xd2\xf3\x18.\",only users who have all rights can change it\"\xcf\x01\n" +
 	"\n" +
-	"Membership\x12*\n" +
-	"\forganization\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\forganization\x12\x18\n" +
-	"\aproject\x18\x02 \x01(\tR\aproject\x125\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB\x06\xca\xf3\x18\x02(\x01R\x04role:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\x7f\n" +
-	"\bIdentity\x12\x16\n" +
-	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
-	"\asubject\x18\x02 \x01(\tR\asubject:A\xd2\xf3\x18=\";only users who have all rights of the account can change it\"\xb1\t\n" +
-	"\x10IdentityProvider\x126\n" +
-	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
-	"\x1athe same as for a ProviderR\x04name\x12/\n" +
-	"\fdisplay_name\x18\x02 \x01(\tB\f\xca\xf3\x18\b\n" +
-	"\x06a nameR\vdisplayName\x12Q\n" +
-	"\x06issuer\x18\x03 \x01(\tB9\xca\xf3\x185(\x01\x1a1who receives the client's secret, and is believedR\x06issuer\x127\n" +
-	"\tclient_id\x18\x04 \x01(\tB\x1a\xca\xf3\x18\x16(\x01\x1a\x12whose secret it isR\bclientId\x12D\n" +
-	"\rclient_secret\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\fclientSecret\x129\n" +
-	"\x06scopes\x18\x06 \x03(\tB!\xca\xf3\x18\x1d\n" +
-	"\x1bwhat is asked of the issuerR\x06scopes\x12W\n" +
+	"Membership\x12,\n" +
+	"\forganization\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\forganization\x12 \n" +
+	"\aproject\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\aproject\x127\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleB\b\xca\xf3\x18\x04(\x018\x01R\x04role:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\x91\x01\n" +
+	"\bIdentity\x12 \n" +
+	"\x06issuer\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\n" +
+	"R\x06issuer\x12 \n" +
+	"\asubject\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\asubject:A\xd2\xf3\x18=\";only users who have all rights of the account can change it\"\xdc\t\n" +
+	"\x10IdentityProvider\x128\n" +
+	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
+	"\x1athe same as for a ProviderR\x04name\x121\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x0e\xca\xf3\x18\n" +
+	"8\x02\n" +
+	"\x06a nameR\vdisplayName\x12S\n" +
+	"\x06issuer\x18\x03 \x01(\tB;\xca\xf3\x187(\x018\n" +
+	"\x1a1who receives the client's secret, and is believedR\x06issuer\x129\n" +
+	"\tclient_id\x18\x04 \x01(\tB\x1c\xca\xf3\x18\x18(\x018\x02\x1a\x12whose secret it isR\bclientId\x12D\n" +
+	"\rclient_secret\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\fclientSecret\x12@\n" +
+	"\x06scopes\x18\x06 \x03(\tB(\xca\xf3\x18$8\x0fX\x01`\x80\x02\n" +
+	"\x1bwhat is asked of the issuerR\x06scopes\x12Y\n" +
 	"\n" +
-	"name_claim\x18\a \x01(\tB8\xca\xf3\x184\"2only users who have all these rights can change itR\tnameClaim\x12[\n" +
-	"\fgroups_claim\x18\b \x01(\tB8\xca\xf3\x184\"2only users who have all these rights can change itR\vgroupsClaim\x124\n" +
-	"\x05roles\x18\t \x03(\v2\x1e.modelgate.config.v1.GroupRoleR\x05roles\x12v\n" +
+	"name_claim\x18\a \x01(\tB:\xca\xf3\x1868\x02\"2only users who have all these rights can change itR\tnameClaim\x12]\n" +
+	"\fgroups_claim\x18\b \x01(\tB:\xca\xf3\x1868\x02\"2only users who have all these rights can change itR\vgroupsClaim\x12?\n" +
+	"\x05roles\x18\t \x03(\v2\x1e.modelgate.config.v1.GroupRoleB\t\xca\xf3\x18\x05J\x03\x10\xc8\x01R\x05roles\x12x\n" +
 	"\fdefault_role\x18\n" +
-	" \x01(\x0e2\x19.modelgate.config.v1.RoleB8\xca\xf3\x184\"2only users who have all these rights can give themR\vdefaultRole\x12Y\n" +
-	"\asession\x18\v \x01(\v2\x19.google.protobuf.DurationB$\xca\xf3\x18 \n" +
-	"\x1ehow long people stay signed inR\asession\x122\n" +
-	"\x02ca\x18\f \x01(\tB\"\xca\xf3\x18\x1e\x1a\x1cwho is trusted as the issuerR\x02ca\x12T\n" +
+	" \x01(\x0e2\x19.modelgate.config.v1.RoleB:\xca\xf3\x1868\x01\"2only users who have all these rights can give themR\vdefaultRole\x12b\n" +
+	"\asession\x18\v \x01(\v2\x19.google.protobuf.DurationB-\xca\xf3\x18)R\a\b\xac\x02\x10\x80\xf5$\n" +
+	"\x1ehow long people stay signed inR\asession\x124\n" +
+	"\x02ca\x18\f \x01(\tB$\xca\xf3\x18 8\x14\x1a\x1cwho is trusted as the issuerR\x02ca\x12T\n" +
 	"\x12replaces_passwords\x18\r \x01(\bB%\xca\xf3\x18!\n" +
 	"\x1fwho can sign in with a passwordR\x11replacesPasswords\x12@\n" +
 	"\bdisabled\x18\x0e \x01(\bB$\xca\xf3\x18 \n" +
 	"\x1ewhether the credential is usedR\bdisabled\x12C\n" +
 	"\x10provisioned_only\x18\x0f \x01(\bB\x18\xca\xf3\x18\x14\n" +
-	"\x12who cannot sign inR\x0fprovisionedOnly:W\xca\xf3\x18S\b\x14\x12\x11identityproviders\x1a2Sign-in with accounts elsewhere, by OpenID Connect(\x102\x06admins\"\xd8\x01\n" +
-	"\tGroupRole\x12\x1c\n" +
-	"\x05group\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x05group\x125\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleB\x06\xca\xf3\x18\x02(\x01R\x04role\x12\"\n" +
-	"\forganization\x18\x03 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x04 \x01(\tR\aproject:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\x8d\x03\n" +
-	"\tRetention\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x125\n" +
-	"\brequests\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\brequests\x12D\n" +
-	"\x10refused_requests\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0frefusedRequests\x12/\n" +
-	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05usage\x12/\n" +
-	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05audit:\x84\x01\xca\xf3\x184\b\x18\x12\n" +
-	"retentions\x1a\x1eHow long the ledger keeps what:\x01*B\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\xea\a\n" +
+	"\x12who cannot sign inR\x0fprovisionedOnly:W\xca\xf3\x18S\b\x14\x12\x11identityproviders\x1a2Sign-in with accounts elsewhere, by OpenID Connect(\x102\x06admins\"\xfa\x01\n" +
+	"\tGroupRole\x12\x1e\n" +
+	"\x05group\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\x05group\x127\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleB\b\xca\xf3\x18\x04(\x018\x01R\x04role\x12*\n" +
+	"\forganization\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
+	"\aproject\x18\x04 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject:8\xd2\xf3\x184\"2only users who have all these rights can give them\"\xd6\x03\n" +
+	"\tRetention\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x12F\n" +
+	"\brequests\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xca\xf3\x18\vR\t\b\x80\xe9\x0f\x10\x80\xb0\xbd\x10R\brequests\x12T\n" +
+	"\x10refused_requests\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xca\xf3\x18\n" +
+	"R\b\b\x90\x1c\x10\x80\xb0\xbd\x10R\x0frefusedRequests\x12B\n" +
+	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\xfa\xc6\x02\x10\x80\x86\xb0\x96\x01R\x05usage\x12B\n" +
+	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\x9a\x9e\x01\x10\x80\x86\xb0\x96\x01R\x05audit:\x84\x01\xca\xf3\x184\b\x18\x12\n" +
+	"retentions\x1a\x1eHow long the ledger keeps what:\x01*B\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\x89\b\n" +
 	"\n" +
-	"AdminToken\x12\"\n" +
-	"\x04name\x18\x01 \x01(\tB\x0e\xca\xf3\x18\n" +
-	"(\x01\n" +
-	"\x06its idR\x04name\x127\n" +
-	"\fdisplay_name\x18\x02 \x01(\tB\x14\xca\xf3\x18\x10\n" +
-	"\x0ewhat it is forR\vdisplayName\x12+\n" +
-	"\x04hash\x18\x03 \x01(\fB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x04hash\x12/\n" +
-	"\x04hint\x18\x04 \x01(\tB\x1b\xca\xf3\x18\x17\n" +
-	"\x15helps to recognise itR\x04hint\x12L\n" +
-	"\x06scopes\x18\x05 \x03(\tB4\xca\xf3\x180\".only users who have these scopes can give themR\x06scopes\x12z\n" +
+	"AdminToken\x12$\n" +
+	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x04\n" +
+	"\x06its idR\x04name\x129\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x16\xca\xf3\x18\x128\x02\n" +
+	"\x0ewhat it is forR\vdisplayName\x12-\n" +
+	"\x04hash\x18\x03 \x01(\fB\x19\xca\xf3\x18\x158\x15\"\x11cannot be writtenR\x04hash\x121\n" +
+	"\x04hint\x18\x04 \x01(\tB\x1d\xca\xf3\x18\x198\x16\n" +
+	"\x15helps to recognise itR\x04hint\x12Q\n" +
+	"\x06scopes\x18\x05 \x03(\tB9\xca\xf3\x185X\x01`\x80\x02\".only users who have these scopes can give themR\x06scopes\x12z\n" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\texpiresAt\x12Q\n" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x16\xca\xf3\x18\x12\n" +
 	"\x10when it was madeR\tcreatedAt\x12g\n" +
-	"\x11identity_provider\x18\b \x01(\tB:\xca\xf3\x186\"4goes with the scope scim, which only owners can giveR\x10identityProvider\x12c\n" +
-	"\forganization\x18\t \x01(\tB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\forganization\x12Y\n" +
+	"\x11identity_provider\x18\b \x01(\tB:\xca\xf3\x186\"4goes with the scope scim, which only owners can giveR\x10identityProvider\x12e\n" +
+	"\forganization\x18\t \x01(\tBA\xca\xf3\x18=8\x04\"9only users who have all scopes of the token can change itR\forganization\x12i\n" +
 	"\aproject\x18\n" +
-	" \x01(\tB?\xca\xf3\x18;\"9only users who have all scopes of the token can change itR\aproject\x12-\n" +
+	" \x01(\tBO\xca\xf3\x18K8\x04j\forganization\"9only users who have all scopes of the token can change itR\aproject\x12-\n" +
 	"\x05owner\x18\v \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x05owner:\xab\x01\xca\xf3\x18\xa6\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API\"\a/tokens2\x06adminsJ\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameJ\f\n" +
 	"\x04HINT\x12\x04hintJ\x10\n" +
 	"\x06SCOPES\x12\x06scopesJ\x0e\n" +
 	"\x05OWNER\x12\x05ownerJ\x1c\n" +
 	"\aEXPIRES\x12\n" +
-	"expires_at\x1a\x05never\"\x81\x04\n" +
-	"\fApprovalRule\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\"\n" +
-	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x03 \x01(\tR\aproject\x12\x1a\n" +
-	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12$\n" +
-	"\x0ebudget_usd_day\x18\x05 \x01(\tR\fbudgetUsdDay\x12(\n" +
-	"\x10budget_usd_month\x18\x06 \x01(\tR\x0ebudgetUsdMonth\x12\x12\n" +
+	"expires_at\x1a\x05never\"\xc1\x04\n" +
+	"\fApprovalRule\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
+	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
+	"\aproject\x18\x03 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x1a\n" +
+	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12,\n" +
+	"\x0ebudget_usd_day\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x12R\fbudgetUsdDay\x120\n" +
+	"\x10budget_usd_month\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x12R\x0ebudgetUsdMonth\x12\x12\n" +
 	"\x04keys\x18\a \x01(\bR\x04keys\x12<\n" +
-	"\tapprovers\x18\b \x01(\x0e2\x1e.modelgate.config.v1.ApproversR\tapprovers\x12>\n" +
-	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\fexpiresAfter:\x98\x01\xca\xf3\x18>\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person:\x01*B\x01*\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xc9\x05\n" +
-	"\aGateway\x12-\n" +
-	"\x04name\x18\x01 \x01(\tB\x19\xca\xf3\x18\x15(\x01\n" +
+	"\tapprovers\x18\b \x01(\x0e2\x1e.modelgate.config.v1.ApproversR\tapprovers\x12N\n" +
+	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xca\xf3\x18\n" +
+	"R\b\b\x90\x1c\x10\x80\xce\xda\x03R\fexpiresAfter:\x98\x01\xca\xf3\x18>\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person:\x01*B\x01*\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xe4\x05\n" +
+	"\aGateway\x12/\n" +
+	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
 	"\x11what it is calledR\x04name\x125\n" +
 	"\aaddress\x18\x02 \x01(\tB\x1b\xca\xf3\x18\x17\n" +
-	"\x15where clients connectR\aaddress\x12/\n" +
-	"\x04port\x18\x03 \x01(\rB\x1b\xca\xf3\x18\x17\n" +
-	"\x15where clients connectR\x04port\x12Z\n" +
-	"\vcertificate\x18\x04 \x01(\tB8\xca\xf3\x184\n" +
-	"2which certificate is presented; Envoy has all keysR\vcertificate\x12r\n" +
-	"\ftrusted_hops\x18\x05 \x01(\rBO\xca\xf3\x18K\n" +
+	"\x15where clients connectR\aaddress\x127\n" +
+	"\x04port\x18\x03 \x01(\rB#\xca\xf3\x18\x1fB\x06\b\x01\x10\xff\xff\x03\n" +
+	"\x15where clients connectR\x04port\x12\\\n" +
+	"\vcertificate\x18\x04 \x01(\tB:\xca\xf3\x1868\x03\n" +
+	"2which certificate is presented; Envoy has all keysR\vcertificate\x12x\n" +
+	"\ftrusted_hops\x18\x05 \x01(\rBU\xca\xf3\x18QB\x04\b\x00\x10 \n" +
 	"Iwhich client address is trusted; a key bound to addresses is still neededR\vtrustedHops\x12:\n" +
 	"\x11max_request_bytes\x18\x06 \x01(\x04B\x0e\xca\xf3\x18\n" +
 	"\n" +
-	"\bhow muchR\x0fmaxRequestBytes\x12{\n" +
-	"\x0fplain_http_port\x18\a \x01(\rBS\xca\xf3\x18O\n" +
+	"\bhow muchR\x0fmaxRequestBytes\x12\x83\x01\n" +
+	"\x0fplain_http_port\x18\a \x01(\rB[\xca\xf3\x18WB\x06\b\x01\x10\xff\xff\x03\n" +
 	"Mit refuses requests; a client that sends its key there has already exposed itR\rplainHttpPort\x12F\n" +
 	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\x12-\n" +
-	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:'\xca\xf3\x18#\b\x04\x12\bgateways\x1a\x13The HTTPS listeners(\b\"\xe2\x01\n" +
-	"\x04Cors\x12\x18\n" +
-	"\aorigins\x18\x01 \x03(\tR\aorigins\x12\x18\n" +
+	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:'\xca\xf3\x18#\b\x04\x12\bgateways\x1a\x13The HTTPS listeners(\b\"\xad\x02\n" +
+	"\x04Cors\x12[\n" +
+	"\aorigins\x18\x01 \x03(\tBA\xca\xf3\x18=2;must not be empty: without origins there is no need of corsR\aorigins\x12\x18\n" +
 	"\aheaders\x18\x02 \x03(\tR\aheaders\x12'\n" +
-	"\x0fexposed_headers\x18\x03 \x03(\tR\x0eexposedHeaders\x122\n" +
-	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge:I\xd2\xf3\x18E\n" +
-	"Cfrom which pages browsers may send requests; a page has its own key\"\x81\x01\n" +
-	"\fAddressLimit\x12.\n" +
-	"\x13requests_per_second\x18\x01 \x01(\rR\x11requestsPerSecond\x12\x14\n" +
-	"\x05burst\x18\x02 \x01(\rR\x05burst\x12\x1a\n" +
+	"\x0fexposed_headers\x18\x03 \x03(\tR\x0eexposedHeaders\x12:\n" +
+	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x06\xca\xf3\x18\x028\x17R\x06maxAge:I\xd2\xf3\x18E\n" +
+	"Cfrom which pages browsers may send requests; a page has its own key\"\x9d\x01\n" +
+	"\fAddressLimit\x12<\n" +
+	"\x13requests_per_second\x18\x01 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\xc0\x84=R\x11requestsPerSecond\x12\"\n" +
+	"\x05burst\x18\x02 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\x80\x89zR\x05burst\x12\x1a\n" +
 	"\bdisabled\x18\x03 \x01(\bR\bdisabled:\x0f\xd2\xf3\x18\v\n" +
-	"\thow often\"\xf9\x02\n" +
-	"\vCertificate\x126\n" +
-	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\thow often\"\xfb\x02\n" +
+	"\vCertificate\x128\n" +
+	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12L\n" +
 	"\x05chain\x18\x02 \x01(\tB6\xca\xf3\x182\n" +
 	"0it must match the key, which only Envoy receivesR\x05chain\x12H\n" +
@@ -7920,29 +7924,29 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"privateKey\x12c\n" +
 	"\n" +
 	"chain_file\x18\x04 \x01(\tBD\xca\xf3\x18@\n" +
-	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:5\xca\xf3\x181\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners(\x03\"\x8b\x04\n" +
-	"\x05Route\x12-\n" +
-	"\x04name\x18\x01 \x01(\tB\x19\xca\xf3\x18\x15(\x01\n" +
-	"\x11what it is calledR\x04name\x12I\n" +
-	"\vpath_prefix\x18\x02 \x01(\tB(\xca\xf3\x18$(\x01\n" +
+	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:5\xca\xf3\x181\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners(\x03\"\x95\x04\n" +
+	"\x05Route\x12/\n" +
+	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
+	"\x11what it is calledR\x04name\x12K\n" +
+	"\vpath_prefix\x18\x02 \x01(\tB*\xca\xf3\x18&(\x018\x01\n" +
 	" which client paths are forwardedR\n" +
-	"pathPrefix\x12h\n" +
-	"\bprovider\x18\x03 \x01(\tBL\xca\xf3\x18H(\x01\n" +
+	"pathPrefix\x12j\n" +
+	"\bprovider\x18\x03 \x01(\tBN\xca\xf3\x18J(\x018\x03\n" +
 	"Dwhich provider is used; its credential goes only to its own endpointR\bprovider\x12c\n" +
 	"\x0erewrite_prefix\x18\x04 \x01(\tB7\xca\xf3\x183\n" +
-	"1a path below that endpoint, which it cannot leaveH\x00R\rrewritePrefix\x88\x01\x01\x12p\n" +
-	"\x0frequest_headers\x18\x05 \x03(\tBG\xca\xf3\x18C\n" +
+	"1a path below that endpoint, which it cannot leaveH\x00R\rrewritePrefix\x88\x01\x01\x12t\n" +
+	"\x0frequest_headers\x18\x05 \x03(\tBK\xca\xf3\x18GJ\x02\x10 \n" +
 	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders:4\xca\xf3\x180\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged(\aB\x11\n" +
-	"\x0f_rewrite_prefix\"\xc7\x01\n" +
-	"\aCatalog\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x127\n" +
+	"\x0f_rewrite_prefix\"\xc9\x01\n" +
+	"\aCatalog\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x127\n" +
 	"\x06models\x18\x02 \x03(\v2\x1f.modelgate.config.v1.ModelFactsR\x06models\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion:M\xca\xf3\x181\b\a\x12\bcatalogs\x1a!Capabilities and prices of models(\x05\xd2\xf3\x18\x14\n" +
-	"\x12facts about models\"\xd1\x01\n" +
+	"\x12facts about models\"\xfd\x01\n" +
 	"\n" +
 	"ModelFacts\x12\x18\n" +
-	"\avendors\x18\x01 \x03(\tR\avendors\x12\x16\n" +
-	"\x06models\x18\x02 \x03(\tR\x06models\x12E\n" +
+	"\avendors\x18\x01 \x03(\tR\avendors\x12B\n" +
+	"\x06models\x18\x02 \x03(\tB*\xca\xf3\x18&2\"needs at least one name or pattern8\x02R\x06models\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
 	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price:\x18\xd2\xf3\x18\x14\n" +
 	"\x12facts about models\"\x93\n" +
@@ -7990,99 +7994,99 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\v_media_urlsB\x11\n" +
 	"\x0f_bound_thinkingB\x16\n" +
 	"\x14_encrypted_reasoningB\x1c\n" +
-	"\x1a_chat_tools_with_reasoning\"\x8d\x04\n" +
-	"\x05Price\x12\x14\n" +
-	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
-	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +
-	"\fcached_input\x18\x03 \x01(\tR\vcachedInput\x12\x1f\n" +
-	"\vcache_write\x18\x04 \x01(\tR\n" +
-	"cacheWrite\x12\x1f\n" +
-	"\vinput_audio\x18\x05 \x01(\tR\n" +
-	"inputAudio\x12!\n" +
-	"\foutput_audio\x18\x06 \x01(\tR\voutputAudio\x124\n" +
-	"\x05tiers\x18\a \x03(\v2\x1e.modelgate.config.v1.PriceTierR\x05tiers\x12\x1c\n" +
-	"\treasoning\x18\b \x01(\tR\treasoning\x12\x14\n" +
-	"\x05image\x18\t \x01(\tR\x05image\x12!\n" +
+	"\x1a_chat_tools_with_reasoning\"\xd5\x04\n" +
+	"\x05Price\x12\x1c\n" +
+	"\x05input\x18\x01 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x05input\x12\x1e\n" +
+	"\x06output\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x06output\x12)\n" +
+	"\fcached_input\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x13R\vcachedInput\x12'\n" +
+	"\vcache_write\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x13R\n" +
+	"cacheWrite\x12'\n" +
+	"\vinput_audio\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x13R\n" +
+	"inputAudio\x12)\n" +
+	"\foutput_audio\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x13R\voutputAudio\x124\n" +
+	"\x05tiers\x18\a \x03(\v2\x1e.modelgate.config.v1.PriceTierR\x05tiers\x12$\n" +
+	"\treasoning\x18\b \x01(\tB\x06\xca\xf3\x18\x028\x13R\treasoning\x12\x1c\n" +
+	"\x05image\x18\t \x01(\tB\x06\xca\xf3\x18\x028\x13R\x05image\x12!\n" +
 	"\fbatch_factor\x18\n" +
 	" \x01(\tR\vbatchFactor\x12J\n" +
 	"\rservice_tiers\x18\v \x03(\v2%.modelgate.config.v1.ServiceTierPriceR\fserviceTiers\x124\n" +
-	"\x05tools\x18\f \x03(\v2\x1e.modelgate.config.v1.ToolPriceR\x05tools\x12(\n" +
-	"\x10cache_write_hour\x18\r \x01(\tR\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
-	"\x0fwhat is charged\"\xf1\x01\n" +
-	"\x10ServiceTierPrice\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06factor\x18\x02 \x01(\tR\x06factor\x12\x14\n" +
-	"\x05input\x18\x03 \x01(\tR\x05input\x12\x16\n" +
-	"\x06output\x18\x04 \x01(\tR\x06output\x12!\n" +
-	"\fcached_input\x18\x05 \x01(\tR\vcachedInput\x12\x1f\n" +
-	"\vcache_write\x18\x06 \x01(\tR\n" +
-	"cacheWrite\x12(\n" +
-	"\x10cache_write_hour\x18\a \x01(\tR\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
-	"\x0fwhat is charged\"J\n" +
+	"\x05tools\x18\f \x03(\v2\x1e.modelgate.config.v1.ToolPriceR\x05tools\x120\n" +
+	"\x10cache_write_hour\x18\r \x01(\tB\x06\xca\xf3\x18\x028\x13R\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"\xb4\x02\n" +
+	"\x10ServiceTierPrice\x12%\n" +
+	"\x04name\x18\x01 \x01(\tB\x11\xca\xf3\x18\r2\vis requiredR\x04name\x12\x1e\n" +
+	"\x06factor\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x06factor\x12\x1c\n" +
+	"\x05input\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x05input\x12\x1e\n" +
+	"\x06output\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x06output\x12)\n" +
+	"\fcached_input\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x13R\vcachedInput\x12'\n" +
+	"\vcache_write\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x13R\n" +
+	"cacheWrite\x120\n" +
+	"\x10cache_write_hour\x18\a \x01(\tB\x06\xca\xf3\x18\x028\x13R\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"R\n" +
 	"\tToolPrice\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04call\x18\x02 \x01(\tR\x04call:\x15\xd2\xf3\x18\x11\n" +
-	"\x0fwhat is charged\"\xee\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\x04call\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x04call:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"\x96\x02\n" +
 	"\tPriceTier\x12.\n" +
-	"\x13above_prompt_tokens\x18\x01 \x01(\x03R\x11abovePromptTokens\x12\x14\n" +
-	"\x05input\x18\x02 \x01(\tR\x05input\x12\x16\n" +
-	"\x06output\x18\x03 \x01(\tR\x06output\x12!\n" +
-	"\fcached_input\x18\x04 \x01(\tR\vcachedInput\x12\x1f\n" +
-	"\vcache_write\x18\x05 \x01(\tR\n" +
-	"cacheWrite\x12(\n" +
-	"\x10cache_write_hour\x18\x06 \x01(\tR\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
-	"\x0fwhat is charged\"\xce\x03\n" +
+	"\x13above_prompt_tokens\x18\x01 \x01(\x03R\x11abovePromptTokens\x12\x1c\n" +
+	"\x05input\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x05input\x12\x1e\n" +
+	"\x06output\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x06output\x12)\n" +
+	"\fcached_input\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x13R\vcachedInput\x12'\n" +
+	"\vcache_write\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x13R\n" +
+	"cacheWrite\x120\n" +
+	"\x10cache_write_hour\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"\xd4\x03\n" +
 	"\n" +
-	"JobService\x12*\n" +
-	"\x04name\x18\x01 \x01(\tB\x16\xca\xf3\x18\x12(\x01\n" +
-	"\x0ealways defaultR\x04name\x12Y\n" +
-	"\aaddress\x18\x02 \x01(\tB?\xca\xf3\x18;(\x01\x1a7who receives clients' files and the names of their keysR\aaddress\x12d\n" +
-	"\x06listen\x18\x03 \x01(\tBL\xca\xf3\x18H(\x01\x1aDwho reaches the listener that trusts the named key without seeing itR\x06listen\x120\n" +
+	"JobService\x12,\n" +
+	"\x04name\x18\x01 \x01(\tB\x18\xca\xf3\x18\x14(\x018\x05\n" +
+	"\x0ealways defaultR\x04name\x12[\n" +
+	"\aaddress\x18\x02 \x01(\tBA\xca\xf3\x18=(\x018\x01\x1a7who receives clients' files and the names of their keysR\aaddress\x12f\n" +
+	"\x06listen\x18\x03 \x01(\tBN\xca\xf3\x18J(\x018\x01\x1aDwho reaches the listener that trusts the named key without seeing itR\x06listen\x120\n" +
 	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\x12O\n" +
 	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses:P\xca\xf3\x18L\b\b\x12\vjobservices\x1a9Address of the service for files, batches and fine-tuning(\x11\"o\n" +
 	"\x0fStoredResponses\x127\n" +
 	"\tretention\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\tretention:#\xd2\xf3\x18\x1f\n" +
-	"\x1dhow long responses are stored\"\xa0\x01\n" +
-	"\tMutualTLS\x12 \n" +
-	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12\x0e\n" +
-	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x1f\n" +
-	"\vserver_name\x18\x03 \x01(\tR\n" +
+	"\x1dhow long responses are stored\"\xb4\x01\n" +
+	"\tMutualTLS\x12*\n" +
+	"\vcertificate\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\vcertificate\x12\x0e\n" +
+	"\x02ca\x18\x02 \x01(\tR\x02ca\x12)\n" +
+	"\vserver_name\x18\x03 \x01(\tB\b\xca\xf3\x18\x04(\x018\bR\n" +
 	"serverName\x12\x17\n" +
-	"\aca_file\x18\x04 \x01(\tR\x06caFile:'\xd2\xf3\x18#\x1a!who is trusted as the job service\"\x94\x04\n" +
-	"\aWebhook\x126\n" +
-	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
-	"\x1athe same as for a ProviderR\x04name\x12G\n" +
-	"\forganization\x18\x02 \x01(\tB#\xca\xf3\x18\x1f\n" +
-	"\x1dwhose jobs it reports, signedR\forganization\x12(\n" +
-	"\aproject\x18\x03 \x01(\tB\x0e\xca\xf3\x18\n" +
-	"\n" +
-	"\blikewiseR\aproject\x12h\n" +
-	"\x03url\x18\x04 \x01(\tBV\xca\xf3\x18R(\x01\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\x125\n" +
-	"\x06events\x18\x05 \x03(\tB\x1d\xca\xf3\x18\x19\n" +
-	"\x17which events it reportsR\x06events\x12?\n" +
-	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialB\x06\xca\xf3\x18\x02(\x01R\x06secret\x128\n" +
+	"\aca_file\x18\x04 \x01(\tR\x06caFile:'\xd2\xf3\x18#\x1a!who is trusted as the job service\"\xdb\x04\n" +
+	"\aWebhook\x128\n" +
+	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
+	"\x1athe same as for a ProviderR\x04name\x12I\n" +
+	"\forganization\x18\x02 \x01(\tB%\xca\xf3\x18!8\x04\n" +
+	"\x1dwhose jobs it reports, signedR\forganization\x12*\n" +
+	"\aproject\x18\x03 \x01(\tB\x10\xca\xf3\x18\f8\x04\n" +
+	"\blikewiseR\aproject\x12j\n" +
+	"\x03url\x18\x04 \x01(\tBX\xca\xf3\x18T(\x018\t\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\x127\n" +
+	"\x06events\x18\x05 \x03(\tB\x1f\xca\xf3\x18\x1bX\x01\n" +
+	"\x17which events it reportsR\x06events\x12|\n" +
+	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialBC\xca\xf3\x18?2=missing; make one with: echo whsec_$(openssl rand -base64 32)R\x06secret\x128\n" +
 	"\bdisabled\x18\a \x01(\bB\x1c\xca\xf3\x18\x18\n" +
-	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs(\x12\"\x99\x04\n" +
-	"\tAlertRule\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12I\n" +
-	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionB\x06\xca\xf3\x18\x02(\x01R\tcondition\x12!\n" +
-	"\tthreshold\x18\x03 \x01(\x01H\x00R\tthreshold\x88\x01\x01\x12\"\n" +
-	"\forganization\x18\x04 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x05 \x01(\tR\aproject\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\tR\x03key\x12\x1a\n" +
-	"\bprovider\x18\a \x01(\tR\bprovider\x12+\n" +
+	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs(\x12\"\xd7\x04\n" +
+	"\tAlertRule\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12K\n" +
+	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionB\b\xca\xf3\x18\x04(\x018\x01R\tcondition\x12!\n" +
+	"\tthreshold\x18\x03 \x01(\x01H\x00R\tthreshold\x88\x01\x01\x12*\n" +
+	"\forganization\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
+	"\aproject\x18\x05 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x18\n" +
+	"\x03key\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12\"\n" +
+	"\bprovider\x18\a \x01(\tB\x06\xca\xf3\x18\x028\x03R\bprovider\x12+\n" +
 	"\x03for\x18\b \x01(\v2\x19.google.protobuf.DurationR\x03for\x12:\n" +
 	"\vclear_after\x18\t \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"clearAfter\x12\x1c\n" +
+	"clearAfter\x12(\n" +
 	"\treceivers\x18\n" +
-	" \x03(\tR\treceivers\x12\x1a\n" +
+	" \x03(\tB\n" +
+	"\xca\xf3\x18\x06J\x02\x10\x14X\x01R\treceivers\x12\x1a\n" +
 	"\bdisabled\x18\v \x01(\bR\bdisabled:e\xca\xf3\x18.\b\x1a\x12\n" +
 	"alertrules\x1a\x1cConditions that are reported(\x14\xd2\xf3\x18/\n" +
 	"-what is told to whom; no message has a secretB\f\n" +
 	"\n" +
-	"_threshold\"\xa6\x03\n" +
-	"\rAlertReceiver\x126\n" +
-	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"_threshold\"\xa8\x03\n" +
+	"\rAlertReceiver\x128\n" +
+	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12;\n" +
 	"\awebhook\x18\x02 \x01(\v2!.modelgate.config.v1.AlertWebhookR\awebhook\x125\n" +
 	"\x05slack\x18\x03 \x01(\v2\x1f.modelgate.config.v1.AlertSlackR\x05slack\x125\n" +
@@ -8091,23 +8095,22 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12@\n" +
 	"\bdisabled\x18\x06 \x01(\bB$\xca\xf3\x18 \n" +
-	"\x1ewhether the credential is usedR\bdisabled:/\xca\xf3\x18+\b\x1b\x12\x0ealertreceivers\x1a\x15Where alerts are sent(\x13\"v\n" +
-	"\fAlertWebhook\x12f\n" +
-	"\x03url\x18\x01 \x01(\tBT\xca\xf3\x18P\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\"H\n" +
+	"\x1ewhether the credential is usedR\bdisabled:/\xca\xf3\x18+\b\x1b\x12\x0ealertreceivers\x1a\x15Where alerts are sent(\x13\"z\n" +
+	"\fAlertWebhook\x12j\n" +
+	"\x03url\x18\x01 \x01(\tBX\xca\xf3\x18T(\x018\t\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\"H\n" +
 	"\n" +
 	"AlertSlack\x12:\n" +
-	"\x04host\x18\x01 \x01(\tB&\xca\xf3\x18\"\x1a the host that the URL is sent toR\x04host\"\xf2\x02\n" +
+	"\x04host\x18\x01 \x01(\tB&\xca\xf3\x18\"\x1a the host that the URL is sent toR\x04host\"\x84\x03\n" +
 	"\n" +
 	"AlertEmail\x124\n" +
-	"\x04host\x18\x01 \x01(\tB \xca\xf3\x18\x1c\x1a\x1awhere the password is sentR\x04host\x12\"\n" +
-	"\x04port\x18\x02 \x01(\rB\x0e\xca\xf3\x18\n" +
-	"\x1a\blikewiseR\x04port\x12P\n" +
-	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x126\n" +
-	"\busername\x18\x04 \x01(\tB\x1a\xca\xf3\x18\x16\x1a\x14whose password it isR\busername\x12A\n" +
-	"\x04from\x18\x05 \x01(\tB-\xca\xf3\x18)\x1a'in whose name messages are sent with itR\x04from\x12=\n" +
-	"\x02to\x18\x06 \x03(\tB-\xca\xf3\x18)\x1a'who gets messages that are sent with itR\x02to\"\xb9\x04\n" +
-	"\tAuditSink\x126\n" +
-	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x04host\x18\x01 \x01(\tB \xca\xf3\x18\x1c\x1a\x1awhere the password is sentR\x04host\x12*\n" +
+	"\x04port\x18\x02 \x01(\rB\x16\xca\xf3\x18\x12B\x06\b\x01\x10\xff\xff\x03\x1a\blikewiseR\x04port\x12P\n" +
+	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x128\n" +
+	"\busername\x18\x04 \x01(\tB\x1c\xca\xf3\x18\x188\x02\x1a\x14whose password it isR\busername\x12E\n" +
+	"\x04from\x18\x05 \x01(\tB1\xca\xf3\x18-(\x018\r\x1a'in whose name messages are sent with itR\x04from\x12A\n" +
+	"\x02to\x18\x06 \x03(\tB1\xca\xf3\x18-8\rX\x01\x1a'who gets messages that are sent with itR\x02to\"\xbb\x04\n" +
+	"\tAuditSink\x128\n" +
+	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12;\n" +
 	"\awebhook\x18\x02 \x01(\v2!.modelgate.config.v1.AuditWebhookR\awebhook\x128\n" +
 	"\x06syslog\x18\x03 \x01(\v2 .modelgate.config.v1.AuditSyslogR\x06syslog\x122\n" +
@@ -8118,51 +8121,52 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x12M\n" +
 	"\bfrom_now\x18\a \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\afromNow\x12N\n" +
 	"\bdisabled\x18\b \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\bdisabled:5\xca\xf3\x181\b\x1c\x12\n" +
-	"auditsinks\x1a\x1bWhere the audit log is sent:\x01*B\x01*\"{\n" +
-	"\fAuditWebhook\x12k\n" +
-	"\x03url\x18\x01 \x01(\tBY\xca\xf3\x18U(\x01\x1aQwho receives the audit log signed with the secret, and could present it elsewhereR\x03url\"\xb5\x01\n" +
-	"\vAuditSyslog\x12<\n" +
-	"\aaddress\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\x1a\x1awho receives the audit logR\aaddress\x122\n" +
-	"\x03tls\x18\x02 \x01(\bB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x124\n" +
-	"\x02ca\x18\x03 \x01(\tB$\xca\xf3\x18 \x1a\x1ewho is trusted as the receiverR\x02ca\"`\n" +
-	"\tAuditOtlp\x12S\n" +
-	"\bendpoint\x18\x01 \x01(\tB7\xca\xf3\x183(\x01\x1a/where the credential and the audit log are sentR\bendpoint\"T\n" +
-	"\tAuditFile\x12G\n" +
-	"\x04path\x18\x01 \x01(\tB3\xca\xf3\x18/(\x01\x1a+the file that is written; it needs the flagR\x04path\"\xa4\x01\n" +
-	"\aListing\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x128\n" +
-	"\x06models\x18\x02 \x03(\v2 .modelgate.config.v1.ListedModelR\x06models:C\xca\xf3\x18*\b\n" +
+	"auditsinks\x1a\x1bWhere the audit log is sent:\x01*B\x01*\"}\n" +
+	"\fAuditWebhook\x12m\n" +
+	"\x03url\x18\x01 \x01(\tB[\xca\xf3\x18W(\x018\t\x1aQwho receives the audit log signed with the secret, and could present it elsewhereR\x03url\"\xb9\x01\n" +
+	"\vAuditSyslog\x12>\n" +
+	"\aaddress\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x01\x1a\x1awho receives the audit logR\aaddress\x122\n" +
+	"\x03tls\x18\x02 \x01(\bB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x126\n" +
+	"\x02ca\x18\x03 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as the receiverR\x02ca\"b\n" +
+	"\tAuditOtlp\x12U\n" +
+	"\bendpoint\x18\x01 \x01(\tB9\xca\xf3\x185(\x018\t\x1a/where the credential and the audit log are sentR\bendpoint\"V\n" +
+	"\tAuditFile\x12I\n" +
+	"\x04path\x18\x01 \x01(\tB5\xca\xf3\x181(\x018\x01\x1a+the file that is written; it needs the flagR\x04path\"\xb1\x01\n" +
+	"\aListing\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12C\n" +
+	"\x06models\x18\x02 \x03(\v2 .modelgate.config.v1.ListedModelB\t\xca\xf3\x18\x05J\x03\x10\x88'R\x06models:C\xca\xf3\x18*\b\n" +
 	"\x12\blistings\x1a\x1cModels that providers report\xd2\xf3\x18\x11\n" +
-	"\x0fnames in a list\"i\n" +
-	"\vListedModel\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\x03R\acreated\x12\x19\n" +
-	"\bowned_by\x18\x03 \x01(\tR\aownedBy:\x15\xd2\xf3\x18\x11\n" +
-	"\x0fnames in a list\"\xc7\x03\n" +
-	"\tGuardrail\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\"\n" +
-	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key\x12\x16\n" +
-	"\x06models\x18\x05 \x03(\tR\x06models\x12<\n" +
-	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleB\x06\xca\xf3\x18\x02(\x01R\x05rules\x12\x1a\n" +
-	"\bdisabled\x18\a \x01(\bR\bdisabled\x12\x16\n" +
-	"\x06window\x18\b \x01(\rR\x06window\x12\x12\n" +
-	"\x04when\x18\t \x01(\tR\x04when\x12!\n" +
+	"\x0fnames in a list\"{\n" +
+	"\vListedModel\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\x02id\x12\x18\n" +
+	"\acreated\x18\x02 \x01(\x03R\acreated\x12!\n" +
+	"\bowned_by\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x02R\aownedBy:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fnames in a list\"\xa8\x04\n" +
+	"\tGuardrail\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
+	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
+	"\aproject\x18\x03 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x18\n" +
+	"\x03key\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12#\n" +
+	"\x06models\x18\x05 \x03(\tB\v\xca\xf3\x18\a8\x02X\x01`\x80\x02R\x06models\x12D\n" +
+	"\x05rules\x18\x06 \x03(\v2\x1e.modelgate.config.v1.GuardRuleB\x0e\xca\xf3\x18\n" +
+	"(\x01J\x04\b\x01\x102X\x01R\x05rules\x12\x1a\n" +
+	"\bdisabled\x18\a \x01(\bR\bdisabled\x12#\n" +
+	"\x06window\x18\b \x01(\rB\v\xca\xf3\x18\aB\x05\b \x10\x80 R\x06window\x12\x1a\n" +
+	"\x04when\x18\t \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when\x120\n" +
 	"\fcheck_window\x18\n" +
-	" \x01(\rR\vcheckWindow:\x8c\x01\xca\xf3\x18C\b\x0e\x12\n" +
+	" \x01(\rB\r\xca\xf3\x18\tB\a\b\x80\x01\x10\x80\x80\x04R\vcheckWindow:\x8c\x01\xca\xf3\x18C\b\x0e\x12\n" +
 	"guardrails\x1a1What is masked or refused in requests and answers(\v\xd2\xf3\x18A\n" +
-	"?what is masked or refused; a provider sees no more than without\"\xb3\x04\n" +
-	"\tGuardRule\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12:\n" +
+	"?what is masked or refused; a provider sees no more than without\"\xcd\x04\n" +
+	"\tGuardRule\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12:\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1e.modelgate.config.v1.GuardModeB\x06\xca\xf3\x18\x02(\x01R\x04mode\x12.\n" +
-	"\x02in\x18\x03 \x03(\x0e2\x1e.modelgate.config.v1.GuardSideR\x02in\x126\n" +
-	"\x04data\x18\x04 \x03(\x0e2\".modelgate.config.v1.SensitiveDataR\x04data\x12\x1a\n" +
+	"\x02in\x18\x03 \x03(\x0e2\x1e.modelgate.config.v1.GuardSideR\x02in\x12>\n" +
+	"\x04data\x18\x04 \x03(\x0e2\".modelgate.config.v1.SensitiveDataB\x06\xca\xf3\x18\x028\x01R\x04data\x12\x1a\n" +
 	"\bpatterns\x18\x05 \x03(\tR\bpatterns\x12\x14\n" +
-	"\x05words\x18\x06 \x03(\tR\x05words\x12#\n" +
-	"\rallowed_tools\x18\a \x03(\tR\fallowedTools\x12%\n" +
-	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters\x12\x18\n" +
-	"\achecker\x18\t \x01(\tR\achecker\x12\x1e\n" +
+	"\x05words\x18\x06 \x03(\tR\x05words\x12+\n" +
+	"\rallowed_tools\x18\a \x03(\tB\x06\xca\xf3\x18\x028\x02R\fallowedTools\x12%\n" +
+	"\x0emax_characters\x18\b \x01(\x04R\rmaxCharacters\x12 \n" +
+	"\achecker\x18\t \x01(\tB\x06\xca\xf3\x18\x028\x03R\achecker\x12\x1e\n" +
 	"\n" +
 	"categories\x18\n" +
 	" \x03(\tR\n" +
@@ -8170,113 +8174,116 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\tthreshold\x18\v \x01(\x01R\tthreshold\x12!\n" +
 	"\fmax_messages\x18\r \x01(\rR\vmaxMessages\x12&\n" +
 	"\x0fpass_on_failure\x18\f \x01(\bR\rpassOnFailure:E\xd2\xf3\x18A\n" +
-	"?what is masked or refused; a provider sees no more than without\"\xc7\x03\n" +
-	"\vTokenIssuer\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x1e\n" +
-	"\x06issuer\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x06issuer\x12$\n" +
-	"\taudiences\x18\x03 \x03(\tB\x06\xca\xf3\x18\x02(\x01R\taudiences\x12\x19\n" +
-	"\bjwks_url\x18\x04 \x01(\tR\ajwksUrl\x12\x0e\n" +
-	"\x02ca\x18\x05 \x01(\tR\x02ca\x12\x1d\n" +
+	"?what is masked or refused; a provider sees no more than without\"\xd5\x04\n" +
+	"\vTokenIssuer\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
+	"\x06issuer\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\n" +
+	"R\x06issuer\x12~\n" +
+	"\taudiences\x18\x03 \x03(\tB`\xca\xf3\x18\\2Sneeds at least one: otherwise tokens that are for other services would be good here8\x02X\x01`\x80\x02R\taudiences\x12!\n" +
+	"\bjwks_url\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\n" +
+	"R\ajwksUrl\x12\x16\n" +
+	"\x02ca\x18\x05 \x01(\tB\x06\xca\xf3\x18\x028\x14R\x02ca\x12%\n" +
 	"\n" +
-	"user_claim\x18\x06 \x01(\tR\tuserClaim\x12E\n" +
-	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingB\x06\xca\xf3\x18\x02(\x01R\bbindings\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabled\x12#\n" +
-	"\rpolicy_claims\x18\t \x03(\tR\fpolicyClaims:\x83\x01\xca\xf3\x18H\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys(\x0e2\x06adminsB\n" +
-	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xe3\x01\n" +
-	"\fTokenBinding\x12\x18\n" +
-	"\x03key\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x03key\x12E\n" +
+	"user_claim\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x02R\tuserClaim\x12L\n" +
+	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingB\r\xca\xf3\x18\t(\x01J\x05\b\x01\x10\xc8\x01R\bbindings\x12\x1a\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled\x124\n" +
+	"\rpolicy_claims\x18\t \x03(\tB\x0f\xca\xf3\x18\v8\x02J\x02\x10\bX\x01`\x80\x02R\fpolicyClaims:\x83\x01\xca\xf3\x18H\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys(\x0e2\x06adminsB\n" +
+	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xe5\x01\n" +
+	"\fTokenBinding\x12\x1a\n" +
+	"\x03key\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03key\x12E\n" +
 	"\x06claims\x18\x02 \x03(\v2-.modelgate.config.v1.TokenBinding.ClaimsEntryR\x06claims\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xa4\x03\n" +
-	"\x11CertificateIssuer\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x18\n" +
-	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
-	"\x02ca\x18\x03 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x02ca\x12\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xc4\x03\n" +
+	"\x11CertificateIssuer\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
+	"\agateway\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x03R\agateway\x12\x18\n" +
+	"\x02ca\x18\x03 \x01(\tB\b\xca\xf3\x18\x04(\x018\x14R\x02ca\x12\x10\n" +
 	"\x03crl\x18\x04 \x01(\tR\x03crl\x12\x1a\n" +
-	"\brequired\x18\x05 \x01(\bR\brequired\x12\x18\n" +
-	"\aproxies\x18\x06 \x03(\tR\aproxies\x12K\n" +
-	"\bbindings\x18\a \x03(\v2'.modelgate.config.v1.CertificateBindingB\x06\xca\xf3\x18\x02(\x01R\bbindings\x12\x1a\n" +
+	"\brequired\x18\x05 \x01(\bR\brequired\x12%\n" +
+	"\aproxies\x18\x06 \x03(\tB\v\xca\xf3\x18\a8\x0eJ\x03\x10\xc8\x01R\aproxies\x12R\n" +
+	"\bbindings\x18\a \x03(\v2'.modelgate.config.v1.CertificateBindingB\r\xca\xf3\x18\t(\x01J\x05\b\x01\x10\xc8\x01R\bbindings\x12\x1a\n" +
 	"\bdisabled\x18\b \x01(\bR\bdisabled:\x8f\x01\xca\xf3\x18T\b\x17\x12\x12certificateissuers\x1a&Issuers whose certificates act as keys(\x0f2\x06adminsB\n" +
-	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\x8b\x01\n" +
-	"\x12CertificateBinding\x12\x18\n" +
-	"\x03key\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x03key\x12\"\n" +
-	"\bidentity\x18\x02 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xfe\x02\n" +
-	"\x06Policy\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\"\n" +
-	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
-	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key\x12=\n" +
-	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleB\x06\xca\xf3\x18\x02(\x01R\x05rules\x12\x1a\n" +
+	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\x8f\x01\n" +
+	"\x12CertificateBinding\x12\x1a\n" +
+	"\x03key\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03key\x12$\n" +
+	"\bidentity\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x0eR\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xae\x03\n" +
+	"\x06Policy\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
+	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
+	"\aproject\x18\x03 \x01(\tB\x14\xca\xf3\x18\x108\x04j\forganizationR\aproject\x12\x18\n" +
+	"\x03key\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12E\n" +
+	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleB\x0e\xca\xf3\x18\n" +
+	"(\x01J\x04\b\x01\x10dX\x01R\x05rules\x12\x1a\n" +
 	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xac\x01\xca\xf3\x18R\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models\"\t/policies(\f\xd2\xf3\x18R\n" +
-	"Pwhat is refused, and which model a request is for, of those that the key may use\"\xf9\x01\n" +
+	"Pwhat is refused, and which model a request is for, of those that the key may use\"\x83\x02\n" +
 	"\n" +
-	"PolicyRule\x12\x1a\n" +
-	"\x04name\x18\x01 \x01(\tB\x06\xca\xf3\x18\x02(\x01R\x04name\x12\x12\n" +
-	"\x04deny\x18\x02 \x01(\tR\x04deny\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
+	"PolicyRule\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12\x12\n" +
+	"\x04deny\x18\x02 \x01(\tR\x04deny\x12 \n" +
+	"\amessage\x18\x03 \x01(\tB\x06\xca\xf3\x18\x028\x02R\amessage\x12\x18\n" +
 	"\aobserve\x18\x04 \x01(\bR\aobserve\x12\x12\n" +
 	"\x04when\x18\x05 \x01(\tR\x04when\x12\x1b\n" +
 	"\tuse_model\x18\x06 \x01(\tR\buseModel:V\xd2\xf3\x18R\n" +
-	"Pwhat is refused, and which model a request is for, of those that the key may use\"\xcf\a\n" +
-	"\rResponseCache\x126\n" +
-	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
-	"\x1athe same as for a ProviderR\x04name\x12f\n" +
-	"\forganization\x18\x02 \x01(\tBB\xca\xf3\x18>\n" +
-	"<whose answers are kept; they are shared within a tenant onlyR\forganization\x126\n" +
-	"\aproject\x18\x03 \x01(\tB\x1c\xca\xf3\x18\x18\n" +
-	"\x16whose answers are keptR\aproject\x12.\n" +
-	"\x03key\x18\x04 \x01(\tB\x1c\xca\xf3\x18\x18\n" +
-	"\x16whose answers are keptR\x03key\x124\n" +
-	"\x06models\x18\x05 \x03(\tB\x1c\xca\xf3\x18\x18\n" +
+	"Pwhat is refused, and which model a request is for, of those that the key may use\"\xfb\a\n" +
+	"\rResponseCache\x128\n" +
+	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
+	"\x1athe same as for a ProviderR\x04name\x12h\n" +
+	"\forganization\x18\x02 \x01(\tBD\xca\xf3\x18@8\x04\n" +
+	"<whose answers are kept; they are shared within a tenant onlyR\forganization\x12F\n" +
+	"\aproject\x18\x03 \x01(\tB,\xca\xf3\x18(8\x04j\forganization\n" +
+	"\x16whose answers are keptR\aproject\x120\n" +
+	"\x03key\x18\x04 \x01(\tB\x1e\xca\xf3\x18\x1a8\x04\n" +
+	"\x16whose answers are keptR\x03key\x12;\n" +
+	"\x06models\x18\x05 \x03(\tB#\xca\xf3\x18\x1f8\x02X\x01`\x80\x02\n" +
 	"\x16which answers are keptR\x06models\x12:\n" +
 	"\bdisabled\x18\x06 \x01(\bB\x1e\xca\xf3\x18\x1a\n" +
 	"\x18whether answers are keptR\bdisabled\x12L\n" +
 	"\x03ttl\x18\a \x01(\v2\x19.google.protobuf.DurationB\x1f\xca\xf3\x18\x1b\n" +
-	"\x19how long answers are keptR\x03ttl\x12<\n" +
-	"\tmax_bytes\x18\b \x01(\x04B\x1f\xca\xf3\x18\x1b\n" +
+	"\x19how long answers are keptR\x03ttl\x12D\n" +
+	"\tmax_bytes\x18\b \x01(\x04B'\xca\xf3\x18#B\x06\x10\x80\x80\x80\x80\x04\n" +
 	"\x19how many answers are keptR\bmaxBytes\x12E\n" +
 	"\x0fmax_temperature\x18\t \x01(\x01B\x1c\xca\xf3\x18\x18\n" +
 	"\x16which answers are keptR\x0emaxTemperature\x122\n" +
 	"\x05tools\x18\n" +
 	" \x01(\bB\x1c\xca\xf3\x18\x18\n" +
-	"\x16which answers are keptR\x05tools\x12;\n" +
-	"\aversion\x18\v \x01(\tB!\xca\xf3\x18\x1d\n" +
+	"\x16which answers are keptR\x05tools\x12=\n" +
+	"\aversion\x18\v \x01(\tB#\xca\xf3\x18\x1f8\x02\n" +
 	"\x1bsince when answers are keptR\aversion\x12=\n" +
 	"\asimilar\x18\f \x01(\v2#.modelgate.config.v1.SimilarAnswersR\asimilar\x12?\n" +
 	"\n" +
 	"credential\x18\r \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\x12<\n" +
-	"\x04pace\x18\x0e \x01(\rB(\xca\xf3\x18$\n" +
-	"\"how fast a kept stream is replayedR\x04pace:B\xca\xf3\x18>\b\x11\x12\x0eresponsecaches\x1a(Answers that are kept for equal requests(\r\"\x9a\x03\n" +
-	"\x0eSimilarAnswers\x12T\n" +
-	"\x03url\x18\x01 \x01(\tBB\xca\xf3\x18>(\x01\x1a:who receives the credential, and the last text of requestsR\x03url\x122\n" +
-	"\x05model\x18\x02 \x01(\tB\x1c\xca\xf3\x18\x18(\x01\n" +
-	"\x14which model comparesR\x05model\x121\n" +
+	"credential\x12A\n" +
+	"\x04pace\x18\x0e \x01(\rB-\xca\xf3\x18)B\x03\x10\xe8\a\n" +
+	"\"how fast a kept stream is replayedR\x04pace:B\xca\xf3\x18>\b\x11\x12\x0eresponsecaches\x1a(Answers that are kept for equal requests(\r\"\xa5\x03\n" +
+	"\x0eSimilarAnswers\x12V\n" +
+	"\x03url\x18\x01 \x01(\tBD\xca\xf3\x18@(\x018\t\x1a:who receives the credential, and the last text of requestsR\x03url\x124\n" +
+	"\x05model\x18\x02 \x01(\tB\x1e\xca\xf3\x18\x1a(\x018\x02\n" +
+	"\x14which model comparesR\x05model\x126\n" +
 	"\n" +
-	"dimensions\x18\x03 \x01(\rB\x11\xca\xf3\x18\r\n" +
+	"dimensions\x18\x03 \x01(\rB\x16\xca\xf3\x18\x12B\x03\x10\x80 \n" +
 	"\vhow exactlyR\n" +
 	"dimensions\x12>\n" +
 	"\tthreshold\x18\x04 \x01(\x01B \xca\xf3\x18\x1c\n" +
 	"\x1awhich requests are similarR\tthreshold\x12U\n" +
 	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationB \xca\xf3\x18\x1c\n" +
-	"\x1ahow long the gateway waitsR\atimeout\x124\n" +
-	"\x02ca\x18\x06 \x01(\tB$\xca\xf3\x18 \x1a\x1ewho is trusted as that serviceR\x02ca\"\xa9\x05\n" +
-	"\aChecker\x126\n" +
-	"\x04name\x18\x01 \x01(\tB\"\xca\xf3\x18\x1e(\x01\n" +
+	"\x1ahow long the gateway waitsR\atimeout\x126\n" +
+	"\x02ca\x18\x06 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as that serviceR\x02ca\"\xb1\x05\n" +
+	"\aChecker\x128\n" +
+	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12n\n" +
-	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeB8\xca\xf3\x184(\x01\x1a0which header or signature carries the credentialR\x04type\x12\\\n" +
-	"\x03url\x18\x03 \x01(\tBJ\xca\xf3\x18F(\x01\x1aBwho receives the credential, and the texts of requests and answersR\x03url\x12?\n" +
+	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeB8\xca\xf3\x184(\x01\x1a0which header or signature carries the credentialR\x04type\x12^\n" +
+	"\x03url\x18\x03 \x01(\tBL\xca\xf3\x18H(\x018\t\x1aBwho receives the credential, and the texts of requests and answersR\x03url\x12?\n" +
 	"\n" +
 	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"credential\x12.\n" +
-	"\x05model\x18\x05 \x01(\tB\x18\xca\xf3\x18\x14\n" +
+	"credential\x120\n" +
+	"\x05model\x18\x05 \x01(\tB\x1a\xca\xf3\x18\x168\x02\n" +
 	"\x12which model judgesR\x05model\x12+\n" +
 	"\x06prompt\x18\x06 \x01(\tB\x13\xca\xf3\x18\x0f\n" +
 	"\rhow it judgesR\x06prompt\x12U\n" +
 	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationB \xca\xf3\x18\x1c\n" +
-	"\x1ahow long the gateway waitsR\atimeout\x123\n" +
-	"\x02ca\x18\b \x01(\tB#\xca\xf3\x18\x1f\x1a\x1dwho is trusted as the checkerR\x02ca\x12/\n" +
+	"\x1ahow long the gateway waitsR\atimeout\x125\n" +
+	"\x02ca\x18\b \x01(\tB%\xca\xf3\x18!8\x14\x1a\x1dwho is trusted as the checkerR\x02ca\x12/\n" +
 	"\blanguage\x18\t \x01(\tB\x13\xca\xf3\x18\x0f\n" +
 	"\rhow it judgesR\blanguage:=\xca\xf3\x189\b\x0f\x12\bcheckers\x1a)Services that judge the texts of requests(\n" +
 	"*U\n" +

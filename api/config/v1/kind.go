@@ -31,8 +31,6 @@ type Kind struct {
 	New func() Object
 	// Options are the message's other options.
 	Options *options.Kind
-
-	validate func(*validator, Object)
 }
 
 // Kinds returns the stored kinds, in the order for display.
@@ -58,47 +56,8 @@ func newKind(m protoreflect.MessageDescriptor, o *options.Kind) Kind {
 	}
 	return Kind{
 		Name: string(m.Name()), Plural: o.GetPlural(), Options: o,
-		New:      func() Object { return goType.New().Interface().(Object) },
-		validate: validators()[string(m.Name())],
+		New: func() Object { return goType.New().Interface().(Object) },
 	}
-}
-
-// validators are the rules of each kind.
-func validators() map[string]func(*validator, Object) {
-	return map[string]func(*validator, Object){
-		"Provider":          rules((*validator).provider),
-		"Model":             rules((*validator).model),
-		"Key":               rules((*validator).key),
-		"Gateway":           rules((*validator).gateway),
-		"Certificate":       rules((*validator).certificate),
-		"Route":             rules((*validator).route),
-		"Catalog":           rules((*validator).catalog),
-		"JobService":        rules((*validator).jobService),
-		"Webhook":           rules((*validator).webhook),
-		"Listing":           rules((*validator).listing),
-		"Organization":      rules((*validator).organization),
-		"Project":           rules((*validator).project),
-		"RateLimit":         rules((*validator).rateLimit),
-		"Guardrail":         rules((*validator).guardrail),
-		"Checker":           rules((*validator).checker),
-		"Policy":            rules((*validator).policy),
-		"ResponseCache":     rules((*validator).responseCache),
-		"Account":           rules((*validator).account),
-		"AdminToken":        rules((*validator).adminToken),
-		"IdentityProvider":  rules((*validator).identityProvider),
-		"IdentityGroup":     rules((*validator).identityGroup),
-		"TokenIssuer":       rules((*validator).tokenIssuer),
-		"CertificateIssuer": rules((*validator).certificateIssuer),
-		"Retention":         rules((*validator).retention),
-		"ApprovalRule":      rules((*validator).approvalRule),
-		"AlertRule":         rules((*validator).alertRule),
-		"AlertReceiver":     rules((*validator).alertReceiver),
-		"AuditSink":         rules((*validator).auditSink),
-	}
-}
-
-func rules[P Object](validate func(*validator, P)) func(*validator, Object) {
-	return func(v *validator, o Object) { validate(v, o.(P)) }
 }
 
 func nameOf(o Object) string { return string(o.ProtoReflect().Descriptor().Name()) }

@@ -54,14 +54,14 @@ const (
 	maxWrites = 1_000_000
 )
 
-func (v *validator) quotas(q *Quotas) {
-	q.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, n protoreflect.Value) bool {
+func (x *Quotas) check(v *validator) {
+	x.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, n protoreflect.Value) bool {
 		most := uint64(maxQuota)
 		if f.Name() == "writes_per_minute" {
 			most = maxWrites
 		}
 		if n.Uint() > most {
-			v.fail("quotas."+string(f.Name()), "must be at most %d", most)
+			v.fail(string(f.Name()), "must be at most %d", most)
 		}
 		return true
 	})

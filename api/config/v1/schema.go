@@ -1,8 +1,13 @@
 package configv1
 
 import (
+	"cmp"
+	_ "embed" // of the .proto file
 	"encoding/json"
 	"math"
+	"regexp"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -93,7 +98,7 @@ func requiredOf(fields protoreflect.FieldDescriptors) []schema {
 	var all []schema
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		if !options.Of(fd).GetRequired() {
+		if !options.Of(fd).IsRequired() {
 			continue
 		}
 		one := []schema{{"required": []string{string(fd.Name())}}}
@@ -113,11 +118,23 @@ func (b *schemas) describe(s schema, of string) {
 
 // field returns the schema of a field. A field that is null is absent.
 func (b *schemas) field(fd protoreflect.FieldDescriptor) schema {
-	one := b.value(fd)
-	if fd.IsMap() {
+	one, o := b.value(fd), options.Of(fd)
+	switch {
+	case fd.IsMap():
 		one = schema{"type": "object", "additionalProperties": b.value(fd.MapValue())}
-	} else if fd.IsList() {
+	case fd.IsList():
 		one = schema{"type": "array", "items": one}
+		if least := o.GetItems().GetLeast(); least > 0 {
+			one["minItems"] = least
+		}
+		if most := cmp.Or(o.GetItems().GetMost(), o.GetElements()); most > 0 {
+			one["maxItems"] = most
+		}
+		if o.GetDistinct() && fd.Kind() == protoreflect.StringKind {
+			one["uniqueItems"] = true
+		}
+	case o.GetNumber() != nil:
+		one["maximum"] = o.GetNumber().GetMost()
 	}
 	return schema{"anyOf": []schema{one, {"type": "null"}}}
 }
@@ -158,4 +175,53 @@ func (b *schemas) value(fd protoreflect.FieldDescriptor) schema {
 // whole is the schema of a whole number, which may be written as a string.
 func whole(least, most float64) schema {
 	return schema{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^-?[0-9]+$"}
+}
+
+//go:embed config.proto
+var protoFile string
+
+var (
+	blockLine = regexp.MustCompile(`^\s*(message|enum|oneof) (\w+) \{`)
+	fieldLine = regexp.MustCompile(`^\s*(?:repeated |optional )?(?:map<[^>]*>|[\w.]+) (\w+) = \d+`)
+	noteLine  = regexp.MustCompile(`^\s*// ?(.*)$`)
+)
+
+// commentsOf returns the comments of a .proto file, by "Message" and "Message.field".
+func commentsOf(file string) map[string]string {
+	all := map[string]string{}
+	var inside []string // messages; "" for a oneof, whose fields are the message's
+	var note []string
+	for line := range strings.Lines(file) {
+		line = strings.TrimRight(line, "\n")
+		if m := noteLine.FindStringSubmatch(line); m != nil {
+			note = append(note, m[1])
+			continue
+		}
+		text := strings.Join(note, " ")
+		note = nil
+		if m := blockLine.FindStringSubmatch(line); m != nil {
+			name := m[2]
+			if m[1] == "oneof" {
+				name = ""
+			} else {
+				all[name] = text
+			}
+			inside = append(inside, name)
+		} else if m := fieldLine.FindStringSubmatch(line); m != nil {
+			all[ownerOf(inside)+"."+m[1]] = text
+		} else if strings.TrimSpace(line) == "}" && len(inside) > 0 {
+			inside = inside[:len(inside)-1]
+		}
+	}
+	return all
+}
+
+// ownerOf returns the innermost message.
+func ownerOf(inside []string) string {
+	for _, name := range slices.Backward(inside) {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
 }

@@ -93,6 +93,14 @@ func TestSchemaRefusesWhatIsNoObject(t *testing.T) {
 		_, err := configv1.ParseYAML("f", []byte(good+more))
 		require.Error(t, err, name)
 	}
+	for name, more := range map[string]string{ // the options of the fields bound these
+		"too many": "concurrency: {max_requests: 1000001}", "twice the same": "models: [a, a]",
+	} {
+		require.Error(t, judge(t, s, good+more), name)
+		docs, err := configv1.ParseYAML("f", []byte(good+more))
+		require.NoError(t, err, name)
+		require.NotEmpty(t, docs[0].Validate(func(string) (configv1.Vendor, bool) { return configv1.Vendor{}, true }), name)
+	}
 	require.Error(t, judge(t, s, "kind: Providers\nname: a"))
 	require.Error(t, judge(t, s, "name: a"))
 	require.NoError(t, judge(t, compiled(t, configv1.KindOf((*configv1.Provider)(nil))), good))

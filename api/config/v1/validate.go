@@ -2,37 +2,16 @@ package configv1
 
 import (
 	"encoding/base64"
-	"fmt"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
-
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Redacted replaces a sealed credential in answers. If it is applied again, it means the stored credential.
 const Redacted = "[redacted]"
 
-const (
-	maxName    = 63
-	maxModel   = 256
-	maxText    = 256
-	maxTimeout = 24 * time.Hour
-	hashSize   = 32 // of HMAC-SHA-256
-)
-
-var (
-	labelPattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	idPattern      = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	modelPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+/-]*$`)
-	placePattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
-	versionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-)
+const maxTimeout = 24 * time.Hour
 
 // Vendors finds the vendors of providers. For an unknown name it may return a Vendor with the known ones.
 type Vendors func(name string) (Vendor, bool)
@@ -53,11 +32,11 @@ type Vendor struct {
 // Validate returns the errors in an object that an operator has written. It does not read files that the object names.
 func Validate(o Object, vendors Vendors) Errors {
 	kind := KindOf(o)
-	if kind.validate == nil {
+	if kind.Name == "" {
 		return Errors{{Object: Label(o), Message: "cannot be stored; only " + KindNames() + " can"}}
 	}
-	v := &validator{object: Label(o), vendors: vendors}
-	kind.validate(v, o)
+	v := &validator{object: Label(o), kind: kind.Name, vendors: vendors}
+	v.message("", o.ProtoReflect())
 	return v.errs
 }
 
@@ -113,101 +92,29 @@ func Credentials(o Object) []CredentialField {
 
 // A validator collects the errors in one object.
 type validator struct {
-	object  string
-	vendors Vendors
-	errs    Errors
+	object, kind string
+	vendors      Vendors
+	at           string // what the names of the fields of the message begin with: empty, or a path and a dot
+	errs         Errors
 }
 
+// fail reports an error in a field of the message that is checked, or in the whole message if the field is empty.
 func (v *validator) fail(field, format string, args ...any) {
-	v.errs.add(v.object, field, format, args...)
+	path := v.at + field
+	if field == "" {
+		path = strings.TrimSuffix(path, ".")
+	}
+	v.errs.add(v.object, path, format, args...)
 }
 
-func (v *validator) label(field, s string) {
-	if len(s) > maxName || !labelPattern.MatchString(s) {
-		v.fail(field, "must be 1 to %d lower-case letters, digits and dashes, and begin and end with a letter or digit",
-			maxName)
-	}
+// failed reports whether a field of the message has an error.
+func (v *validator) failed(fields ...string) bool {
+	return slices.ContainsFunc(v.errs, func(e FieldError) bool {
+		return slices.ContainsFunc(fields, func(f string) bool {
+			return e.Field == v.at+f || strings.HasPrefix(e.Field, v.at+f+".")
+		})
+	})
 }
-
-func (v *validator) optionalLabel(field, s string) {
-	if s != "" {
-		v.label(field, s)
-	}
-}
-
-// place accepts a text that can be a part of a host name or path, and can end neither.
-func (v *validator) place(field, s string) {
-	if s != "" && (len(s) > maxName || !placePattern.MatchString(s) || strings.Contains(s, "..")) {
-		v.fail(field,
-			"must be at most %d lower-case letters, digits, dots and dashes, and begin and end with a letter or digit", maxName)
-	}
-}
-
-func (v *validator) id(field, s string) {
-	if len(s) > maxName || !idPattern.MatchString(s) {
-		v.fail(field, "must be 1 to %d letters, digits, _ and -", maxName)
-	}
-}
-
-func (v *validator) optionalID(field, s string) {
-	if s != "" {
-		v.id(field, s)
-	}
-}
-
-// modelName accepts a text that clients can send and that can be in a path without escapes.
-func (v *validator) modelName(field, s string) {
-	if len(s) > maxModel || !modelPattern.MatchString(s) || path.Clean(s) != s {
-		v.fail(field, "must be 1 to %d letters, digits and ._:@+-, in parts separated by single slashes", maxModel)
-	}
-}
-
-// text accepts a short line of text.
-func (v *validator) text(field, s string) {
-	if len(s) > maxText || strings.ContainsFunc(s, unicode.IsControl) {
-		v.fail(field, "must be at most %d bytes without control characters", maxText)
-	}
-}
-
-func (v *validator) required(field, s string) {
-	if s == "" {
-		v.fail(field, "missing")
-	}
-	v.text(field, s)
-}
-
-func (v *validator) duration(field string, d *durationpb.Duration) {
-	if d == nil {
-		return
-	}
-	if d.CheckValid() != nil || d.AsDuration() <= 0 || d.AsDuration() > maxTimeout {
-		v.fail(field, "must be more than 0 s and at most %d h", int(maxTimeout.Hours()))
-	}
-}
-
-func (v *validator) time(field string, t *timestamppb.Timestamp) {
-	if t != nil && t.CheckValid() != nil {
-		v.fail(field, "must be a time between the years 1 and 9999")
-	}
-}
-
-// between checks a number that may be absent (0).
-func (v *validator) between(field string, n, low, high uint32) {
-	if n != 0 && (n < low || n > high) {
-		v.fail(field, "must be between %d and %d", low, high)
-	}
-}
-
-// distinct reports the elements of a list that came before.
-func (v *validator) distinct(field string, list []string) {
-	for i, s := range list {
-		if first := slices.Index(list, s); first < i {
-			v.fail(element(field, i), "is the same as %s", element(field, first))
-		}
-	}
-}
-
-func element(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 
 // isPlain reports whether s can stand in a message without quotes.
 func isPlain(s string) bool {

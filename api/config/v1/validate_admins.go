@@ -1,16 +1,19 @@
 package configv1
 
 import (
+	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/config/options"
 )
 
 const (
 	minPassword = 12  // characters
 	maxPassword = 512 // bytes
 	maxAccount  = 128
-
-	maxMemberships = 50
 )
 
 var (
@@ -28,23 +31,27 @@ func Scopes() []string {
 	}
 }
 
-func (v *validator) account(a *Account) {
+func (a *Account) check(v *validator) {
 	if name, err := AccountName(a.GetName()); err != nil {
 		v.fail("name", "%s", err)
 	} else if name != a.GetName() {
 		v.fail("name", "must be in lower case: %s", name)
 	}
-	v.text("display_name", a.GetDisplayName())
 	if a.GetRole() != Role_ROLE_UNSPECIFIED || len(a.GetMemberships()) == 0 && a.GetProvisioning() == nil &&
 		a.GetIdentity() == nil { // groups may give a person of an issuer no rights
 		v.role("role", a.GetRole())
 	}
-	v.provisioning(a)
-	v.memberships(a.GetMemberships())
-	if id := a.GetIdentity(); id != nil {
-		v.issuer("identity.issuer", id.GetIssuer())
-		v.text("identity.subject", id.GetSubject())
+	if a.GetProvisioning() != nil && a.GetIdentity() == nil {
+		v.fail("provisioning", "needs the identity of the person")
 	}
+	if a.GetProvisioning() != nil && a.GetBreakGlass() {
+		v.fail("break_glass", "does not go with provisioning: an identity provider must not change an emergency account")
+	}
+	of := make([]string, 0, len(a.GetMemberships()))
+	for _, m := range a.GetMemberships() {
+		of = append(of, m.GetOrganization()+"/"+m.GetProject())
+	}
+	v.distinct("memberships", of)
 	switch p := a.GetPassword(); {
 	case p == "":
 	case len([]rune(p)) < minPassword:
@@ -57,26 +64,12 @@ func (v *validator) account(a *Account) {
 	if h := a.GetPasswordHash(); h != "" && (len(h) > maxText || !argonPattern.MatchString(h)) {
 		v.fail("password_hash", "must be an argon2id hash; leave it out, and give the password")
 	}
-	v.time("created_at", a.GetCreatedAt())
 }
 
 // TenantRoles returns the roles within an organization or a project, from the lowest to the highest.
 func TenantRoles() []Role { return []Role{Role_VIEWER, Role_MEMBER, Role_ADMIN} }
 
-func (v *validator) memberships(all []*Membership) {
-	if len(all) > maxMemberships {
-		v.fail("memberships", "must be at most %d", maxMemberships)
-	}
-	names := make([]string, 0, len(all))
-	for i, m := range all {
-		at := element("memberships", i)
-		v.id(at+".organization", m.GetOrganization())
-		v.optionalID(at+".project", m.GetProject())
-		v.tenantRole(at+".role", m.GetRole())
-		names = append(names, m.GetOrganization()+"/"+m.GetProject())
-	}
-	v.distinct("memberships", names)
-}
+func (m *Membership) check(v *validator) { v.tenantRole("role", m.GetRole()) }
 
 func (v *validator) tenantRole(field string, r Role) {
 	if !slices.Contains(TenantRoles(), r) {
@@ -90,41 +83,27 @@ func TenantScopes() []string {
 		"admins:read", "admins:write", "audit:read"}
 }
 
-func (v *validator) adminToken(t *AdminToken) {
-	v.optionalID("organization", t.GetOrganization())
-	v.optionalID("project", t.GetProject())
-	switch {
-	case t.GetProject() != "" && t.GetOrganization() == "":
-		v.fail("project", "needs an organization")
-	case t.GetOrganization() != "":
-		v.list("scopes", t.GetScopes(), func(field, s string) {
-			if !slices.Contains(TenantScopes(), s) {
-				v.fail(field, "cannot be restricted to an organization; the scopes that can are %s", listing(TenantScopes()))
-			}
-		})
+func (t *AdminToken) check(v *validator) {
+	for i, s := range t.GetScopes() {
+		if t.GetOrganization() != "" && !slices.Contains(TenantScopes(), s) {
+			v.fail(element("scopes", i), "cannot be restricted to an organization; the scopes that can are %s",
+				listing(TenantScopes()))
+		}
+		if !slices.Contains(Scopes(), s) {
+			v.fail(element("scopes", i), "must be one of %s", listing(Scopes()))
+		}
 	}
-	v.id("name", t.GetName())
-	v.text("display_name", t.GetDisplayName())
-	v.hash("hash", t.GetHash())
-	v.hint("hint", t.GetHint())
 	if len(t.GetScopes()) == 0 {
 		v.fail("scopes", "needs at least one of %s", listing(Scopes()))
 	}
-	v.list("scopes", t.GetScopes(), func(field, s string) {
-		if !slices.Contains(Scopes(), s) {
-			v.fail(field, "must be one of %s", listing(Scopes()))
-		}
-	})
 	switch scim := slices.Contains(t.GetScopes(), "scim"); {
 	case scim && len(t.GetScopes()) > 1:
 		v.fail("scopes", "scim stands alone: the client of an identity provider may do nothing else")
 	case scim:
-		v.label("identity_provider", t.GetIdentityProvider())
+		v.form("identity_provider", options.Form_LABEL, t.GetIdentityProvider())
 	case t.GetIdentityProvider() != "":
 		v.fail("identity_provider", "goes with the scope scim")
 	}
-	v.time("expires_at", t.GetExpiresAt())
-	v.time("created_at", t.GetCreatedAt())
 }
 
 // storedSecrets checks that an object has its hashes, and no password in clear text.
@@ -143,4 +122,40 @@ func (v *validator) storedSecrets(o Object) {
 			v.fail("password", "must be hashed before it is stored")
 		}
 	}
+}
+
+// Fold returns a text in the form in which names are compared where case does not count: letters of ASCII in lower
+// case, and nothing else changed. Unicode makes one name of two: the Kelvin sign becomes a k, and a dotted İ an i.
+func Fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// AccountName returns the name under which an account is stored, of a name as a person types it or a directory or an
+// identity provider writes it. A name that has anything but ASCII is refused, never mapped to another.
+func AccountName(written string) (string, error) {
+	name := Fold(written)
+	if len(name) > maxAccount || !accountPattern.MatchString(name) {
+		return "", fmt.Errorf("must be 1 to %d letters of ASCII, digits and ._%%+@-, such as an address of e-mail", maxAccount)
+	}
+	return name, nil
+}
+
+// SameIssuer reports whether two addresses are of one issuer. The case of the host and a slash at the end do not
+// count.
+func SameIssuer(a, b string) bool {
+	return a == b || a != "" && b != "" && plainIssuer(a) == plainIssuer(b)
+}
+
+func plainIssuer(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	u.Scheme, u.Host = Fold(u.Scheme), Fold(u.Host)
+	return strings.TrimSuffix(u.String(), "/")
 }

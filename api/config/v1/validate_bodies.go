@@ -18,7 +18,6 @@ const (
 	defaultBodyRetention  = 30 * 24 * time.Hour
 	maxBodyRetention      = 365 * 24 * time.Hour
 	minBodyRetention      = time.Minute
-	maxRedactions         = 16
 	maxRedactionPattern   = 512 // characters
 	redactNone            = "none"
 	maxRedactionPositions = 2000 // instructions of the compiled expression
@@ -49,58 +48,48 @@ func (x *Bodies) TotalBytes() int64 { return int64(cmp.Or(x.GetMaxTotalBytes(), 
 // KeptFor returns how long bodies are kept.
 func (x *Bodies) KeptFor() time.Duration { return orDefault(x.GetRetention(), defaultBodyRetention) }
 
-func (v *validator) bodies(b *Bodies) {
-	if b == nil {
-		return
+func (x *Bodies) check(v *validator) {
+	if !(x.GetShare() >= 0 && x.GetShare() <= 1) { // also for one that is not a number
+		v.fail("share", "must be from 0 to 1")
 	}
-	if !(b.GetShare() >= 0 && b.GetShare() <= 1) { // also for one that is not a number
-		v.fail("bodies.share", "must be from 0 to 1")
-	}
-	v.distinct("bodies.redact", b.GetRedact())
-	for i, name := range b.GetRedact() {
+	for i, name := range x.GetRedact() {
 		if name != redactNone && !slices.Contains(BuiltInRedactions(), name) {
-			v.fail(element("bodies.redact", i), "must be one of %s, or none", listing(BuiltInRedactions()))
+			v.fail(element("redact", i), "must be one of %s, or none", listing(BuiltInRedactions()))
 		}
 	}
-	if slices.Contains(b.GetRedact(), redactNone) && len(b.GetRedact()) > 1 {
-		v.fail("bodies.redact", "none cannot be given together with others")
+	if slices.Contains(x.GetRedact(), redactNone) && len(x.GetRedact()) > 1 {
+		v.fail("redact", "none cannot be given together with others")
 	}
-	if len(b.GetPatterns()) > maxRedactions {
-		v.fail("bodies.patterns", "must have at most %d elements", maxRedactions)
+	if x.GetMaxBytes() > maxBodyBytes {
+		v.fail("max_bytes", "must be at most %d", maxBodyBytes)
 	}
-	for i, p := range b.GetPatterns()[:min(len(b.GetPatterns()), maxRedactions)] {
-		v.redaction(element("bodies.patterns", i), p)
+	if x.GetMaxTotalBytes() > maxBodyTotal {
+		v.fail("max_total_bytes", "must be at most %d", maxBodyTotal)
 	}
-	if b.GetMaxBytes() > maxBodyBytes {
-		v.fail("bodies.max_bytes", "must be at most %d", maxBodyBytes)
-	}
-	if b.GetMaxTotalBytes() > maxBodyTotal {
-		v.fail("bodies.max_total_bytes", "must be at most %d", maxBodyTotal)
-	}
-	if d := b.KeptFor(); d < minBodyRetention || d > maxBodyRetention {
-		v.fail("bodies.retention", "must be from %s to %s", minBodyRetention, maxBodyRetention)
+	if d := x.KeptFor(); d < minBodyRetention || d > maxBodyRetention {
+		v.fail("retention", "must be from %s to %s", minBodyRetention, maxBodyRetention)
 	}
 }
 
-func (v *validator) redaction(at string, r *Redaction) {
+func (r *Redaction) check(v *validator) {
 	if !redactionName.MatchString(r.GetName()) {
-		v.fail(at+".name", "must be 1 to 32 lower-case letters, digits, _ and -")
+		v.fail("name", "must be 1 to 32 lower-case letters, digits, _ and -")
 	}
 	if r.GetPattern() == "" || utf8.RuneCountInString(r.GetPattern()) > maxRedactionPattern {
-		v.fail(at+".pattern", "must have 1 to %d characters", maxRedactionPattern)
+		v.fail("pattern", "must have 1 to %d characters", maxRedactionPattern)
 		return
 	}
 	parsed, err := syntax.Parse(r.GetPattern(), syntax.Perl)
 	if err != nil {
-		v.fail(at+".pattern", "is not a regular expression in the syntax of RE2: %v", err)
+		v.fail("pattern", "is not a regular expression in the syntax of RE2: %v", err)
 		return
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxRedactionPositions {
-		v.fail(at+".pattern", "is too large: use smaller counts of repetition")
+		v.fail("pattern", "is too large: use smaller counts of repetition")
 		return
 	}
 	if regexp.MustCompile(r.GetPattern()).MatchString("") {
-		v.fail(at+".pattern", "matches the empty text")
+		v.fail("pattern", "matches the empty text")
 	}
 }

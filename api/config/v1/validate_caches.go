@@ -10,9 +10,7 @@ const (
 	defaultCacheTTL   = time.Hour
 	maxCacheTTL       = 30 * 24 * time.Hour
 	defaultCacheBytes = 32 << 20
-	maxCacheBytes     = 1 << 30
 	maxTemperature    = 2
-	maxPace           = 1000 // chunks a second
 
 	// MaxDimensions is the largest length of vectors.
 	MaxDimensions    = 4096
@@ -47,58 +45,26 @@ func (s *SimilarAnswers) LeastSimilarity() float64 {
 	return s.GetThreshold()
 }
 
-func (v *validator) responseCache(c *ResponseCache) {
-	v.label("name", c.GetName())
-	v.optionalID("organization", c.GetOrganization())
-	v.optionalID("project", c.GetProject())
-	v.optionalID("key", c.GetKey())
-	if c.GetProject() != "" && c.GetOrganization() == "" {
-		v.fail("project", "needs an organization")
-	}
-	v.list("models", c.GetModels(), v.required)
+func (c *ResponseCache) check(v *validator) {
 	if ttl := c.KeptFor(); ttl < time.Second || ttl > maxCacheTTL {
 		v.fail("ttl", "must be from 1 s to %d h", int(maxCacheTTL.Hours()))
-	}
-	if c.GetMaxBytes() > maxCacheBytes {
-		v.fail("max_bytes", "must be at most %d", maxCacheBytes)
 	}
 	if t := c.GetMaxTemperature(); !(t >= 0 && t <= maxTemperature) { // also for one that is not a number
 		v.fail("max_temperature", "must be from 0 to %d", maxTemperature)
 	}
-	if c.GetPace() > maxPace {
-		v.fail("pace", "must be at most %d", maxPace)
-	}
-	v.text("version", c.GetVersion())
 	switch {
-	case c.GetSimilar() != nil:
-		v.similarAnswers(c)
-	case c.GetCredential() != nil:
+	case c.GetSimilar() == nil && c.GetCredential() != nil:
 		v.fail("credential", "is for similar, which is missing")
+	case strings.ContainsFunc(c.GetCredential().GetValue(), unicode.IsControl): // it becomes a header
+		v.fail("credential.value", "must be one line without control characters")
 	}
 }
 
-func (v *validator) similarAnswers(c *ResponseCache) {
-	s := c.GetSimilar()
-	if _, err := c.Endpoint(); err != nil {
-		v.fail("similar.url", "%s", err)
-	}
-	v.required("similar.model", s.GetModel())
-	if s.GetDimensions() > MaxDimensions {
-		v.fail("similar.dimensions", "must be at most %d", MaxDimensions)
-	}
+func (s *SimilarAnswers) check(v *validator) {
 	if t := s.LeastSimilarity(); !(t >= minThreshold && t <= 1) { // also for one that is not a number
-		v.fail("similar.threshold", "must be from %g to 1", minThreshold)
+		v.fail("threshold", "must be from %g to 1", minThreshold)
 	}
 	if d := s.Patience(); d < 10*time.Millisecond || d > maxEmbedTime {
-		v.fail("similar.timeout", "must be from 0.01 s to %d s", int(maxEmbedTime.Seconds()))
-	}
-	if s.GetCa() != "" {
-		v.pemCertificates("similar.ca", s.GetCa())
-	}
-	if c.GetCredential() != nil {
-		v.credential("credential", c.GetCredential())
-		if strings.ContainsFunc(c.GetCredential().GetValue(), unicode.IsControl) { // it becomes a header
-			v.fail("credential.value", "must be one line without control characters")
-		}
+		v.fail("timeout", "must be from 0.01 s to %d s", int(maxEmbedTime.Seconds()))
 	}
 }

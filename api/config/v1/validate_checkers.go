@@ -16,14 +16,7 @@ const (
 // Patience returns how long an answer of the checker is waited for.
 func (c *Checker) Patience() time.Duration { return orDefault(c.GetTimeout(), defaultCheckTime) }
 
-func (v *validator) checker(c *Checker) {
-	v.label("name", c.GetName())
-	if CheckerType_name[int32(c.GetType())] == "" || c.GetType() == CheckerType_CHECKER_TYPE_UNSPECIFIED {
-		v.fail("type", "must be WEBHOOK, MODERATION, CHAT, AZURE_TEXT, AZURE_SHIELD, BEDROCK or PRESIDIO")
-	}
-	if _, err := c.Endpoint(); err != nil {
-		v.fail("url", "%s", err)
-	}
+func (c *Checker) check(v *validator) {
 	if secret := c.GetCredential().GetValue(); c.GetType() == CheckerType_WEBHOOK && secret != "" {
 		if err := CheckWebhookSecret(secret); err != nil {
 			v.fail("credential", "%s", err)
@@ -32,7 +25,6 @@ func (v *validator) checker(c *Checker) {
 	if c.GetType() == CheckerType_CHAT && c.GetModel() == "" {
 		v.fail("model", "missing: CHAT needs one")
 	}
-	v.text("model", c.GetModel())
 	if len(c.GetPrompt()) > maxPrompt || c.GetPrompt() != "" && c.GetType() != CheckerType_CHAT {
 		v.fail("prompt", "must be at most %d bytes, and is for CHAT only", maxPrompt)
 	}
@@ -41,9 +33,6 @@ func (v *validator) checker(c *Checker) {
 	}
 	if d := c.Patience(); d < 10*time.Millisecond || d > maxCheckTime {
 		v.fail("timeout", "must be from 0.01 s to %d s", int(maxCheckTime.Seconds()))
-	}
-	if c.GetCa() != "" {
-		v.pemCertificates("ca", c.GetCa())
 	}
 }
 
@@ -115,21 +104,20 @@ func checkerRules(g *Guardrail, checkers map[string]*Checker, refer func(Object,
 }
 
 // guardCheck checks a rule that has a checker judge.
-func (v *validator) guardCheck(at string, r *GuardRule) {
+func (v *validator) guardCheck(r *GuardRule) {
 	if r.GetChecker() == "" {
 		if len(r.GetCategories()) > 0 || r.GetThreshold() != 0 || r.GetPassOnFailure() {
-			v.fail(at+".checker", "missing: categories, threshold and pass_on_failure are for rules with a checker")
+			v.fail("checker", "missing: categories, threshold and pass_on_failure are for rules with a checker")
 		}
 		return
 	}
-	v.label(at+".checker", r.GetChecker())
 	if r.GetMode() == GuardMode_MASK && r.LooksIn(GuardSide_ANSWERS) {
-		v.fail(at+".in", "must be [REQUESTS] for MASK with a checker")
+		v.fail("in", "must be [REQUESTS] for MASK with a checker")
 	}
 	if len(r.GetCategories()) > maxCategories {
-		v.fail(at+".categories", "must be at most %d", maxCategories)
+		v.fail("categories", "must be at most %d", maxCategories)
 	}
 	if t := r.GetThreshold(); !(t >= 0 && t <= 100) { // also for one that is not a number
-		v.fail(at+".threshold", "must be from 0 to 100")
+		v.fail("threshold", "must be from 0 to 100")
 	}
 }

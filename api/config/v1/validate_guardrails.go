@@ -10,17 +10,12 @@ import (
 )
 
 const (
-	maxGuardRules = 50
 	maxPatterns   = 100
 	maxPattern    = 1000 // bytes
 	maxRuleSteps  = 50_000
 	maxWords      = 10_000
 	maxWord       = 200 // bytes
-	minWindow     = 32
-	maxWindow     = 4096
 	defaultWindow = 128
-	minJudged     = 128 // bytes
-	maxJudged     = 64 << 10
 	defaultJudged = 1024
 )
 
@@ -45,77 +40,43 @@ func (r *GuardRule) LooksIn(side GuardSide) bool {
 	return len(r.GetIn()) == 0 || slices.Contains(r.GetIn(), side)
 }
 
-func (v *validator) guardrail(g *Guardrail) {
-	v.label("name", g.GetName())
-	v.optionalID("organization", g.GetOrganization())
-	v.optionalID("project", g.GetProject())
-	v.optionalID("key", g.GetKey())
-	if g.GetProject() != "" && g.GetOrganization() == "" {
-		v.fail("project", "needs an organization")
-	}
+func (g *Guardrail) check(v *validator) {
 	if g.GetKey() != "" && g.GetOrganization() != "" {
 		v.fail("key", "cannot be given together with organization: a key has one")
 	}
-	v.list("models", g.GetModels(), v.required)
-	v.when(g.GetWhen())
-	if w := g.GetWindow(); w != 0 && (w < minWindow || w > maxWindow) {
-		v.fail("window", "must be between %d and %d", minWindow, maxWindow)
-	}
-	if w := g.GetCheckWindow(); w != 0 && (w < minJudged || w > maxJudged) {
-		v.fail("check_window", "must be between %d and %d", minJudged, maxJudged)
-	}
-	if n := len(g.GetRules()); n == 0 || n > maxGuardRules {
-		v.fail("rules", "must be 1 to %d", maxGuardRules)
-		return
-	}
-	names := make([]string, 0, len(g.GetRules()))
-	for i, r := range g.GetRules() {
-		v.guardRule(element("rules", i), r)
-		names = append(names, r.GetName())
-	}
-	v.distinct("rules", names)
 }
 
-func (v *validator) guardRule(at string, r *GuardRule) {
-	v.label(at+".name", r.GetName())
-	if r.GetMode() < GuardMode_OBSERVE || r.GetMode() > GuardMode_BLOCK {
-		v.fail(at+".mode", "must be OBSERVE, MASK or BLOCK")
-	}
-	for i, side := range r.GetIn() {
-		if side != GuardSide_REQUESTS && side != GuardSide_ANSWERS {
-			v.fail(element(at+".in", i), "must be REQUESTS or ANSWERS")
-		}
-	}
+func (r *GuardRule) check(v *validator) {
 	for i, d := range r.GetData() {
 		if SensitiveData_name[int32(d)] == "" || d == SensitiveData_SENSITIVE_DATA_UNSPECIFIED {
-			v.fail(element(at+".data", i), "must be one of %s", listing(sensitiveNames()))
+			v.fail(element("data", i), "must be one of %s", listing(sensitiveNames()))
 		}
 	}
-	v.guardPatterns(at, r)
-	v.guardCheck(at, r)
+	v.guardPatterns(r)
+	v.guardCheck(r)
 	ofText := len(r.GetData()) + len(r.GetPatterns()) + len(r.GetWords())
 	ofRequest := len(r.GetAllowedTools()) > 0 || r.GetMaxCharacters() > 0 || r.GetMaxMessages() > 0
 	switch {
 	case r.GetChecker() != "" && (ofText > 0 || ofRequest):
-		v.fail(at, "cannot have a checker together with what the rule itself finds: use two rules")
+		v.fail("", "cannot have a checker together with what the rule itself finds: use two rules")
 	case r.GetChecker() != "":
 	case ofText == 0 && !ofRequest:
-		v.fail(at, "needs data, patterns, words, allowed_tools, max_characters, max_messages or a checker: otherwise it finds nothing")
+		v.fail("", "needs data, patterns, words, allowed_tools, max_characters, max_messages or a checker: otherwise it finds nothing")
 	case ofRequest && r.GetMode() == GuardMode_MASK:
-		v.fail(at+".mode", "cannot be MASK with allowed_tools, max_characters or max_messages, which find nothing that could be masked")
+		v.fail("mode", "cannot be MASK with allowed_tools, max_characters or max_messages, which find nothing that could be masked")
 	case ofRequest && !r.LooksIn(GuardSide_REQUESTS):
-		v.fail(at+".in", "must have REQUESTS with allowed_tools, max_characters or max_messages")
+		v.fail("in", "must have REQUESTS with allowed_tools, max_characters or max_messages")
 	}
 }
 
-func (v *validator) guardPatterns(at string, r *GuardRule) {
+func (v *validator) guardPatterns(r *GuardRule) {
 	if len(r.GetPatterns()) > maxPatterns {
-		v.fail(at+".patterns", "must be at most %d", maxPatterns)
+		v.fail("patterns", "must be at most %d", maxPatterns)
 		return
 	}
 	steps := 0
 	for i, p := range r.GetPatterns() {
-		field := element(at+".patterns", i)
+		field := element("patterns", i)
 		n, err := expression.Steps(p)
 		steps += n
 		switch {
@@ -132,15 +93,12 @@ func (v *validator) guardPatterns(at string, r *GuardRule) {
 		}
 	}
 	if len(r.GetWords()) > maxWords {
-		v.fail(at+".words", "must be at most %d", maxWords)
+		v.fail("words", "must be at most %d", maxWords)
 	}
 	for i, w := range r.GetWords() {
 		if len(w) > maxWord || strings.TrimSpace(w) != w || w == "" || strings.ContainsFunc(w, unicode.IsControl) {
-			v.fail(element(at+".words", i), "must be 1 to %d bytes without spaces at its ends", maxWord)
+			v.fail(element("words", i), "must be 1 to %d bytes without spaces at its ends", maxWord)
 		}
-	}
-	for i, t := range r.GetAllowedTools() {
-		v.required(element(at+".allowed_tools", i), t)
 	}
 }
 

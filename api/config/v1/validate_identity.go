@@ -2,19 +2,15 @@ package configv1
 
 import (
 	"cmp"
-	"net"
-	"net/url"
+	"crypto/x509"
 	"slices"
 	"strings"
 	"time"
 )
 
 const (
-	maxClaim        = 256
-	maxRoles        = 200
+	maxMemberships  = 50
 	defaultSignedIn = 12 * time.Hour
-	minSignedIn     = 5 * time.Minute
-	maxSignedIn     = 7 * 24 * time.Hour
 )
 
 // Title returns what the provider is called on the page of sign-in.
@@ -80,72 +76,90 @@ func higher(a, b Role) Role {
 // Endpoint returns the endpoint of the issuer.
 func (p *IdentityProvider) Endpoint() (Endpoint, error) { return ParseEndpoint(p.GetIssuer()) }
 
-func (v *validator) identityProvider(p *IdentityProvider) {
-	v.label("name", p.GetName())
-	v.text("display_name", p.GetDisplayName())
-	v.issuer("issuer", p.GetIssuer())
-	v.required("client_id", p.GetClientId())
-	if p.GetClientSecret() != nil {
-		v.credential("client_secret", p.GetClientSecret())
-	}
-	v.list("scopes", p.GetScopes(), func(field, s string) {
-		if s == "" || len(s) > maxClaim || strings.ContainsFunc(s, notInScope) {
-			v.fail(field, "must be a scope of OAuth, such as groups")
-		}
-	})
-	v.text("name_claim", p.GetNameClaim())
-	v.text("groups_claim", p.GetGroupsClaim())
-	if len(p.GetRoles()) > maxRoles {
-		v.fail("roles", "must be at most %d", maxRoles)
-	}
-	for i, r := range p.GetRoles() {
-		v.groupRole(element("roles", i), r)
-	}
+func (p *IdentityProvider) check(v *validator) {
 	if p.GetDefaultRole() != Role_ROLE_UNSPECIFIED {
 		v.role("default_role", p.GetDefaultRole())
 	} else if len(p.GetRoles()) == 0 {
 		v.fail("roles", "needs a group, or a default_role: otherwise nobody can sign in")
 	}
-	d := p.SignedInFor()
-	if p.GetSession() != nil && (p.GetSession().CheckValid() != nil || d < minSignedIn || d > maxSignedIn) {
-		v.fail("session", "must be between %gs and %gs", minSignedIn.Seconds(), maxSignedIn.Seconds())
-	}
-	if p.GetCa() != "" {
-		v.pemCertificates("ca", p.GetCa())
-	}
 }
 
-func (v *validator) groupRole(at string, r *GroupRole) {
-	v.required(at+".group", r.GetGroup())
-	v.optionalID(at+".organization", r.GetOrganization())
-	v.optionalID(at+".project", r.GetProject())
+func (r *GroupRole) check(v *validator) {
 	switch {
 	case r.GetOrganization() != "":
-		v.tenantRole(at+".role", r.GetRole())
-	case r.GetProject() != "":
-		v.fail(at+".project", "needs an organization")
-	default:
-		v.role(at+".role", r.GetRole())
-	}
-}
-
-// notInScope reports whether a scope cannot have a character (RFC 6749, section 3.3).
-func notInScope(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
-
-// issuer accepts what an issuer may be (OpenID Connect Discovery, section 3), and http on a loopback address.
-func (v *validator) issuer(field, s string) {
-	u, err := url.Parse(s)
-	local := err == nil && u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
-	switch {
-	case err != nil, u.Host == "", u.Scheme != "https" && !local, len(s) > maxURL:
-		v.fail(field, "must be a URL that begins with https://, as the issuer's tokens have it")
-	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		v.fail(field, "must have no user, query or fragment")
+		v.tenantRole("role", r.GetRole())
+	case r.GetProject() == "":
+		v.role("role", r.GetRole())
 	}
 }
 
 func (v *validator) role(field string, r Role) {
 	if !slices.Contains(Roles(), r) {
 		v.fail(field, "must be one of VIEWER, AUDITOR, OPERATOR, ADMIN and OWNER")
+	}
+}
+
+// Barred reports whether the person cannot sign in: the account is disabled here, its SCIM client has deactivated it,
+// or it has neither a role, which its groups give, nor a membership.
+func (a *Account) Barred() bool {
+	return a.GetDisabled() || a.GetProvisioning().GetInactive() ||
+		a.GetRole() == Role_ROLE_UNSPECIFIED && len(a.GetMemberships()) == 0
+}
+
+// IsProvisionedBy reports whether the SCIM client of a provider may change the account: it provisions the account,
+// which is of the provider's issuer.
+func (a *Account) IsProvisionedBy(p *IdentityProvider) bool {
+	return p != nil && a.GetProvisioning().GetProvider() == p.GetName() &&
+		SameIssuer(a.GetIdentity().GetIssuer(), p.GetIssuer())
+}
+
+// RightsOfProvisioned returns the role and the memberships that the groups of an account give by the mapping of its
+// provider, which may be nil. They count by their display names and by their external ids. If groups give no
+// memberships, the account keeps its own.
+func RightsOfProvisioned(p *IdentityProvider, groups map[string]*IdentityGroup, a *Account) (Role, []*Membership) {
+	if !a.IsProvisionedBy(p) {
+		return Role_ROLE_UNSPECIFIED, a.GetMemberships()
+	}
+	var called []string
+	for _, name := range a.GetProvisioning().GetGroups() {
+		if g := groups[name]; g.GetProvider() == p.GetName() {
+			called = append(called, g.GetDisplayName(), g.GetExternalId())
+		}
+	}
+	if !p.GivesMemberships() {
+		return p.RoleOf(called), a.GetMemberships()
+	}
+	return p.RoleOf(called), p.MembershipsOf(called)
+}
+
+// UserFrom returns the claim that names the user.
+func (t *TokenIssuer) UserFrom() string { return cmp.Or(t.GetUserClaim(), "sub") }
+
+func (b *TokenBinding) check(v *validator) {
+	for name, value := range b.GetClaims() {
+		for _, s := range []struct{ field, text string }{{"claims", name}, {"claims." + name, value}} {
+			if wrong := shortText(s.text); wrong != "" {
+				v.fail(s.field, "%s", wrong)
+			}
+		}
+		if name == "" || strings.Trim(value, "*") == "" {
+			v.fail("claims", "needs a name and a value for each")
+		}
+	}
+}
+
+// GatewayName returns the name of the gateway whose clients may present the certificates.
+func (c *CertificateIssuer) GatewayName() string { return cmp.Or(c.GetGateway(), "default") }
+
+func (c *CertificateIssuer) check(v *validator) {
+	if c.GetCrl() == "" {
+		return
+	}
+	wrong := pemBlocks(c.GetCrl(), "certificate revocation list", "X509 CRL", func(der []byte) error {
+		_, err := x509.ParseRevocationList(der)
+		return err
+	})
+	if wrong != "" {
+		v.fail("crl", "%s", wrong)
 	}
 }

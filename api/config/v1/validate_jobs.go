@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	maxURL    = 2048
-	maxListed = 5000 // models of one provider: the object must fit into etcd
+	maxURL = 2048
 	// maxSocketPath is the maximum length of a Unix socket's path in the kernel.
 	maxSocketPath = 107
 	// secretPrefix and the sizes in bytes are those of Standard Webhooks.
@@ -46,10 +45,7 @@ func (x *StoredResponses) KeptFor() time.Duration {
 	return orDefault(x.GetRetention(), defaultResponseRetention)
 }
 
-func (v *validator) jobService(s *JobService) {
-	if s.GetName() != "default" {
-		v.fail("name", "must be default: there is one job service")
-	}
+func (s *JobService) check(v *validator) {
 	if d := s.GetStoredResponses().KeptFor(); d < minResponseRetention || d > maxResponseRetention {
 		v.fail("stored_responses.retention", "must be from %s to %s", minResponseRetention, maxResponseRetention)
 	}
@@ -74,12 +70,9 @@ func (v *validator) jobService(s *JobService) {
 		v.fail("tls",
 			"missing; it may be left out only where address and listen are Unix sockets, for whoever reaches them can act for any key")
 	}
-	if t := s.GetTls(); t != nil {
-		v.label("tls.certificate", t.GetCertificate())
-		v.pemOrFile("tls.ca", t.GetCa(), t.GetCaFile())
-		v.hostName("tls.server_name", t.GetServerName())
-	}
 }
+
+func (t *MutualTLS) check(v *validator) { v.pemOrFile("ca", t.GetCa(), t.GetCaFile()) }
 
 // A Socket is an address: a path, or a host and a port.
 type Socket struct {
@@ -126,33 +119,24 @@ func isHost(s string) bool {
 	return err == nil && s != "" && u.Host == s && len(s) <= 253 && !strings.ContainsAny(s, "%_:[]*")
 }
 
-func (v *validator) hostName(field, s string) {
-	if _, err := netip.ParseAddr(s); err == nil || !isHost(s) {
-		v.fail(field, "must be a DNS name such as jobs.internal")
-	}
-}
-
-func (v *validator) webhook(w *Webhook) {
-	v.label("name", w.GetName())
-	v.optionalID("organization", w.GetOrganization())
-	v.optionalID("project", w.GetProject())
-	if _, err := w.Endpoint(); err != nil {
-		v.fail("url", "%s", err)
-	}
+func (w *Webhook) check(v *validator) {
 	for i, e := range w.GetEvents() {
 		if !slices.Contains(WebhookEvents(), e) {
 			v.fail(element("events", i), "must be one of %s", listing(WebhookEvents()))
 		}
 	}
-	v.distinct("events", w.GetEvents())
-	if w.GetSecret() == nil {
-		v.fail("secret", "missing; make one with: echo whsec_$(openssl rand -base64 32)")
-		return
+	if w.GetSecret() != nil {
+		v.webhookSecret("secret", w.GetSecret())
 	}
-	v.credential("secret", w.GetSecret())
-	if s := w.GetSecret().GetValue(); s != "" {
+}
+
+// webhookSecret checks the secret that signs the messages of a webhook.
+func (v *validator) webhookSecret(field string, c *Credential) {
+	if c == nil {
+		v.fail(field, "missing; make one with: echo whsec_$(openssl rand -base64 32)")
+	} else if s := c.GetValue(); s != "" {
 		if err := CheckWebhookSecret(s); err != nil {
-			v.fail("secret.value", "%v", err)
+			v.fail(field+".value", "%v", err)
 		}
 	}
 }
@@ -169,37 +153,19 @@ func CheckWebhookSecret(s string) error {
 	return nil
 }
 
-func (v *validator) listing(l *Listing) {
-	v.label("name", l.GetName())
-	if len(l.GetModels()) > maxListed {
-		v.fail("models", "must be at most %d", maxListed)
-		return
-	}
+func (l *Listing) check(v *validator) {
 	seen := make(map[string]int, len(l.GetModels()))
 	for i, m := range l.GetModels() {
-		at := element("models", i)
-		v.required(at+".id", m.GetId())
 		if first, ok := seen[m.GetId()]; ok {
-			v.fail(at+".id", "is the same as %s", element("models", first))
+			v.fail(element("models", i)+".id", "is the same as %s", element("models", first))
 		} else {
 			seen[m.GetId()] = i
 		}
-		if m.GetCreated() < 0 {
-			v.fail(at+".created", "must be a Unix time in seconds, or 0")
-		}
-		v.text(at+".owned_by", m.GetOwnedBy())
 	}
 }
 
-// ownership checks who may use a model, and the origin of a fine-tuned model.
-func (v *validator) ownership(m *Model) {
-	v.optionalID("organization", m.GetOrganization())
-	v.optionalID("project", m.GetProject())
-	if m.GetProject() != "" && m.GetOrganization() == "" {
-		v.fail("project", "needs an organization")
-	}
-	if t := m.GetFineTuned(); t != nil {
-		v.id("fine_tuned.job", t.GetJob())
-		v.required("fine_tuned.base_model", t.GetBaseModel())
+func (m *ListedModel) check(v *validator) {
+	if m.GetCreated() < 0 {
+		v.fail("created", "must be a Unix time in seconds, or 0")
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/modelgate/modelgate/api/config/options"
 )
 
 const (
 	maxPerUnit     = 1 << 50 // sums stay exact in a float64, which the stores of limits use
-	maxLimits      = 32      // of one object
 	maxUSD         = 1_000_000
 	usdDigits      = 9 // after the point
 	maxDescriptors = 1000
-	maxConcurrent  = 1_000_000
 )
 
 // RateLimitKeys returns the keys of a RateLimit's descriptors.
@@ -23,59 +23,52 @@ func RateLimitKeys() []string {
 	return []string{"key", "user", "organization", "project", "model", "provider"}
 }
 
-func (v *validator) domain(field, domain string) {
-	if !slices.Contains(DomainNames(), domain) {
-		v.fail(field, "must be one of %s", listing(DomainNames()))
-	}
-}
-
 // rate checks a bound of a domain.
-func (v *validator) rate(at, domain string, unit Unit, n, most uint64) {
+func (v *validator) rate(domain string, unit Unit, n, most uint64) {
 	switch atOnce := DomainOf(domain).Concurrent; {
 	case atOnce && unit != Unit_UNIT_UNSPECIFIED:
-		v.fail(at+"unit", "must be left out: concurrency is of what runs now")
+		v.fail("unit", "must be left out: concurrency is of what runs now")
 	case !atOnce && (unit < Unit_SECOND || unit > Unit_DAY):
-		v.fail(at+"unit", "must be SECOND, MINUTE, HOUR or DAY")
+		v.fail("unit", "must be SECOND, MINUTE, HOUR or DAY")
 	}
 	switch {
 	case n == 0:
-		v.fail(at+"requests_per_unit",
+		v.fail("requests_per_unit",
 			"must be at least 1: with 0 nothing would ever be let in, for which there is disabled")
 	case n > most:
-		v.fail(at+"requests_per_unit", "must be at most %d", most)
+		v.fail("requests_per_unit", "must be at most %d", most)
 	}
 }
 
+func (l *Limit) check(v *validator) {
+	v.rate(l.GetDomain(), l.GetUnit(), l.GetRequestsPerUnit(), maxPerUnit)
+}
+
+// limits checks what the limits of one object have to do with each other.
 func (v *validator) limits(limits []*Limit) {
-	if len(limits) > maxLimits {
-		v.fail("limits", "must have at most %d elements", maxLimits)
-		return
+	if v.failed("limits") {
+		return // there may be too many
 	}
 	for i, l := range limits {
-		at := element("limits", i)
-		v.domain(at+".domain", l.GetDomain())
-		v.rate(at+".", l.GetDomain(), l.GetUnit(), l.GetRequestsPerUnit(), maxPerUnit)
-		v.text(at+".model", l.GetModel())
 		first := slices.IndexFunc(limits, func(o *Limit) bool {
 			return o.GetDomain() == l.GetDomain() && o.GetUnit() == l.GetUnit() && o.GetModel() == l.GetModel()
 		})
 		if first < i {
-			v.fail(at, "is of the same domain, unit and model as %s", element("limits", first))
+			v.fail(element("limits", i), "is of the same domain, unit and model as %s", element("limits", first))
 		}
+	}
+}
+
+func (b *Budget) check(v *validator) {
+	if b.GetUnit() != Unit_DAY && b.GetUnit() != Unit_MONTH {
+		v.fail("unit", "must be DAY or MONTH")
 	}
 }
 
 func (v *validator) budgets(budgets []*Budget) {
 	for i, b := range budgets {
-		at := element("budgets", i)
-		if b.GetUnit() != Unit_DAY && b.GetUnit() != Unit_MONTH {
-			v.fail(at+".unit", "must be DAY or MONTH")
-		}
-		if _, err := ParseUSD(b.GetUsd()); err != nil {
-			v.fail(at+".usd", "%v", err)
-		}
 		if first := slices.IndexFunc(budgets, func(o *Budget) bool { return o.GetUnit() == b.GetUnit() }); first < i {
-			v.fail(at, "is of the same unit as %s", element("budgets", first))
+			v.fail(element("budgets", i), "is of the same unit as %s", element("budgets", first))
 		}
 	}
 }
@@ -96,13 +89,7 @@ func ParseUSD(text string) (nanos int64, err error) {
 	return n.Int64(), nil
 }
 
-func (v *validator) rateLimit(r *RateLimit) {
-	v.label("name", r.GetName())
-	v.domain("domain", r.GetDomain())
-	v.when(r.GetWhen())
-	if len(r.GetDescriptors()) == 0 {
-		v.fail("descriptors", "needs at least one: without, it limits nothing")
-	}
+func (r *RateLimit) check(v *validator) {
 	d := descriptors{validator: v, domain: r.GetDomain()}
 	d.check("descriptors", r.GetDescriptors(), nil)
 	if d.count > maxDescriptors {
@@ -141,7 +128,9 @@ func (d *descriptors) check(field string, list []*RateLimitDescriptor, above []s
 			d.fail(at, "has the same key and value as %s", element(field, first))
 		}
 		if p := x.GetRateLimit(); p != nil {
-			d.rate(at+".rate_limit.", d.domain, p.GetUnit(), p.GetRequestsPerUnit(), math.MaxUint32)
+			d.at = at + ".rate_limit."
+			d.rate(d.domain, p.GetUnit(), p.GetRequestsPerUnit(), math.MaxUint32)
+			d.at = ""
 		} else if x.GetShadowMode() {
 			d.fail(at+".shadow_mode", "has no effect without rate_limit")
 		}
@@ -153,29 +142,95 @@ func (d *descriptors) check(field string, list []*RateLimitDescriptor, above []s
 }
 
 func (d *descriptors) value(field, value string) {
-	d.text(field, value)
+	d.form(field, options.Form_TEXT, value)
 	if strings.Contains(strings.TrimSuffix(value, "*"), "*") {
 		d.fail(field, `may have one "*", at its end`)
 	}
 }
 
-func (v *validator) concurrency(c *Concurrency) {
-	v.between("concurrency.max_requests", c.GetMaxRequests(), 1, maxConcurrent)
-	v.between("concurrency.max_pending", c.GetMaxPending(), 1, maxConcurrent)
-	v.duration("concurrency.max_wait", c.GetMaxWait())
+func (c *Concurrency) check(v *validator) {
 	if c.GetMaxPending() > 0 && c.GetMaxRequests() == 0 {
-		v.fail("concurrency.max_pending", "has no effect without max_requests")
+		v.fail("max_pending", "has no effect without max_requests")
 	}
 	if c.GetMaxWait() != nil && c.GetMaxPending() == 0 {
-		v.fail("concurrency.max_wait", "has no effect without max_pending")
+		v.fail("max_wait", "has no effect without max_pending")
 	}
 }
 
-func (v *validator) addressLimit(l *AddressLimit) {
-	v.between("address_limit.requests_per_second", l.GetRequestsPerSecond(), 1, maxConcurrent)
-	v.between("address_limit.burst", l.GetBurst(), 1, 2*maxConcurrent)
+func (l *AddressLimit) check(v *validator) {
 	if b := l.GetBurst(); b > 0 && b < l.Rate() {
-		v.fail("address_limit.burst",
-			"must be at least requests_per_second, %d, or no more than the burst would pass in a second", l.Rate())
+		v.fail("burst", "must be at least requests_per_second, %d, or no more than the burst would pass in a second",
+			l.Rate())
 	}
+}
+
+// A Domain is something that limits count. Validation, the rules of a request, the dashboard, the flags of the CLI
+// and, by a test, the documents use this list.
+type Domain struct {
+	Name string
+	// Concurrent means that it counts running requests. Such a limit has no unit.
+	Concurrent bool
+	// The parts of a request that it counts.
+	Requests, Input, Output bool
+}
+
+// The domains of limits.
+const (
+	DomainRequests     = "requests"
+	DomainTokens       = "tokens"
+	DomainInputTokens  = "input_tokens"
+	DomainOutputTokens = "output_tokens"
+	DomainConcurrency  = "concurrency"
+)
+
+// Domains returns the domains of limits, in the order for display.
+func Domains() []Domain {
+	return []Domain{
+		{Name: DomainRequests, Requests: true},
+		{Name: DomainTokens, Input: true, Output: true},
+		{Name: DomainInputTokens, Input: true},
+		{Name: DomainOutputTokens, Output: true},
+		{Name: DomainConcurrency, Concurrent: true},
+	}
+}
+
+// DomainNames returns the names of the domains.
+func DomainNames() []string {
+	var names []string
+	for _, d := range Domains() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// DomainOf returns the domain with a name, or one that counts nothing.
+func DomainOf(name string) Domain {
+	all := Domains()
+	if i := slices.IndexFunc(all, func(d Domain) bool { return d.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return Domain{Name: name}
+}
+
+// Text returns the name in words.
+func (d Domain) Text() string { return strings.ReplaceAll(d.Name, "_", " ") }
+
+// Covers reports whether the domain counts everything that o counts.
+func (d Domain) Covers(o Domain) bool {
+	return d == o || !d.Concurrent && !o.Concurrent && (d.Requests || !o.Requests) && (d.Input || !o.Input) &&
+		(d.Output || !o.Output)
+}
+
+// Used returns the amount that the domain counts for requests with tokens.
+func (d Domain) Used(requests, input, output int64) int64 {
+	var used int64
+	for _, part := range []struct {
+		counts bool
+		amount int64
+	}{{d.Requests, requests}, {d.Input, input}, {d.Output, output}} {
+		if part.counts {
+			used += part.amount
+		}
+	}
+	return used
 }

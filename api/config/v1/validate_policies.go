@@ -1,70 +1,60 @@
 package configv1
 
 import (
-	"strings"
+	"cel.dev/cel-go/cel"
 
 	"github.com/modelgate/modelgate/api/config/expression"
+	"github.com/modelgate/modelgate/api/config/options"
 )
 
-func (v *validator) policy(p *Policy) {
-	v.label("name", p.GetName())
-	v.optionalID("organization", p.GetOrganization())
-	v.optionalID("project", p.GetProject())
-	v.optionalID("key", p.GetKey())
-	if p.GetProject() != "" && p.GetOrganization() == "" {
-		v.fail("project", "needs an organization")
+// Expression returns the rule's expression, and the field that has it.
+func (r *PolicyRule) Expression() (field, text string) {
+	if r.GetWhen() != "" {
+		return "when", r.GetWhen()
 	}
-	if n := len(p.GetRules()); n == 0 || n > maxPolicyRules {
-		v.fail("rules", "must be 1 to %d", maxPolicyRules)
-	}
-	names := make([]string, 0, len(p.GetRules()))
-	for i, r := range p.GetRules() {
-		at := element("rules", i)
-		v.label(at+".name", r.GetName())
-		v.text(at+".message", r.GetMessage())
-		v.policyEffect(at, r)
-		names = append(names, r.GetName())
-		field, text := r.Expression()
-		v.expression(at+"."+field, text)
-	}
-	v.distinct("rules", names)
+	return "deny", r.GetDeny()
 }
 
-// expression checks the text of an expression.
-func (v *validator) expression(field, text string) {
-	if len(text) > expression.MaxBytes {
-		v.fail(field, "must have at most %d bytes", expression.MaxBytes)
-	} else if _, err := expression.Program(text); err != nil {
-		v.fail(field, "must be an expression in CEL: %s", firstLine(err.Error()))
-	}
+// Program returns the rule's expression, ready to be evaluated. The error says where it is wrong.
+func (r *PolicyRule) Program(options ...cel.ProgramOption) (cel.Program, error) {
+	_, text := r.Expression()
+	return expression.Program(text, options...)
 }
 
-// when checks an expression that may be left out.
-func (v *validator) when(text string) {
-	if text != "" {
-		v.expression("when", text)
+// Program returns the expression for the requests that the guardrail applies to; nil if it applies to all.
+func (g *Guardrail) Program() (cel.Program, error) {
+	if g.GetWhen() == "" {
+		return nil, nil
 	}
+	return expression.Program(g.GetWhen())
 }
 
-// policyEffect checks what a rule does: it refuses, or it chooses a model.
-func (v *validator) policyEffect(at string, r *PolicyRule) {
+// WhenDescriptor is the key of the descriptor that has the expression of a RateLimit in its value, above all others,
+// as the ext_proc service gets them. No request has such an entry.
+const WhenDescriptor = "when"
+
+// Program returns the expression for the requests that the limit is for; nil if it is for all.
+func (r *RateLimit) Program() (cel.Program, error) {
+	if r.GetWhen() == "" {
+		return nil, nil
+	}
+	return expression.Program(r.GetWhen())
+}
+
+func (r *PolicyRule) check(v *validator) {
+	field, text := r.Expression()
+	v.form(field, options.Form_EXPRESSION, text)
 	if r.GetWhen() == "" {
 		if r.GetUseModel() != "" {
-			v.fail(at+".use_model", "needs when, and not deny")
+			v.fail("use_model", "needs when, and not deny")
 		}
 		return
 	}
 	if r.GetDeny() != "" {
-		v.fail(at+".when", "cannot be in a rule with deny")
+		v.fail("when", "cannot be in a rule with deny")
 	}
 	if r.GetMessage() != "" {
-		v.fail(at+".message", "is only for rules with deny")
+		v.fail("message", "is only for rules with deny")
 	}
-	v.modelName(at+".use_model", r.GetUseModel())
-}
-
-// firstLine returns the first line of a message. The others repeat the expression.
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
+	v.form("use_model", options.Form_MODEL, r.GetUseModel())
 }
