@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/allowed"
+	"github.com/modelgate/modelgate/internal/compile"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -75,16 +75,15 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 // cannot be had stays as it last was, or is left out.
 func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectError) {
 	in := xds.Input{
-		Models:        configstore.All[*configv1.Model](state),
-		Gateways:      configstore.All[*configv1.Gateway](state),
-		Routes:        configstore.All[*configv1.Route](state),
-		Catalogs:      configstore.All[*configv1.Catalog](state),
-		Listings:      configstore.All[*configv1.Listing](state),
-		Organizations: configstore.All[*configv1.Organization](state),
-		Projects:      configstore.All[*configv1.Project](state),
-		RateLimits:    configstore.All[*configv1.RateLimit](state),
-		CertificateIssuers: slices.DeleteFunc(configstore.All[*configv1.CertificateIssuer](state),
-			(*configv1.CertificateIssuer).GetDisabled),
+		Models:             configstore.All[*configv1.Model](state),
+		Gateways:           configstore.All[*configv1.Gateway](state),
+		Routes:             configstore.All[*configv1.Route](state),
+		Catalogs:           configstore.All[*configv1.Catalog](state),
+		Listings:           configstore.All[*configv1.Listing](state),
+		Organizations:      configstore.All[*configv1.Organization](state),
+		Projects:           configstore.All[*configv1.Project](state),
+		RateLimits:         configstore.All[*configv1.RateLimit](state),
+		CertificateIssuers: compile.InForce(configstore.All[*configv1.CertificateIssuer](state)),
 	}
 	for _, k := range state.Objects[xds.KindKey] {
 		in.Keys = append(in.Keys, k.(*configv1.Key))

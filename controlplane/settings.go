@@ -1,12 +1,12 @@
 package controlplane
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/compile"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -32,9 +32,8 @@ func (s *settings) of(services []*configv1.JobService, with *configv1.Settings) 
 		stored = s.stored(services[0].GetStoredResponses().KeptFor())
 	}
 	with.Name, with.KeyPepper, with.StoresResponses = s.last.GetName(), s.last.GetKeyPepper(), stored != nil
-	with.Guardrails = slices.DeleteFunc(with.Guardrails, (*configv1.Guardrail).GetDisabled)
-	with.Policies = slices.DeleteFunc(with.Policies, (*configv1.Policy).GetDisabled)
-	with.ResponseCaches = slices.DeleteFunc(with.ResponseCaches, (*configv1.ResponseCache).GetDisabled)
+	with.Guardrails, with.Policies = compile.InForce(with.Guardrails), compile.InForce(with.Policies)
+	with.ResponseCaches = compile.InForce(with.ResponseCaches)
 	s.last = unchanged(s.last, with)
 	return s.last, stored
 }

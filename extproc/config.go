@@ -17,8 +17,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
-	"github.com/modelgate/modelgate/internal/contentcheck"
-	"github.com/modelgate/modelgate/internal/jwtauth"
+	"github.com/modelgate/modelgate/internal/compile"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/xdsclient"
@@ -35,6 +34,7 @@ type configClient struct {
 
 	// The fields below are used only by run's goroutine.
 	building    exchange.Config          // its maps are copied before they change
+	rules       compile.Rules            // that it has
 	stale       bool                     // its index is out of date
 	keysChanged map[string]*configv1.Key // since the keyring was made; nil for removed keys
 }
@@ -60,29 +60,17 @@ func (c *configClient) settings() *xdsclient.Type {
 	return xdsclient.Of(xdsclient.Handler[*configv1.Settings]{
 		Remove: func(string) {},
 		Set: func(_ string, s *configv1.Settings) error {
+			rules, err := c.rules.Next(s, compile.Options{Answers: c.answers, Log: c.log})
+			if err != nil {
+				return err // those before stay in force; before the first ones there is nothing to serve with
+			}
+			c.rules, c.building.Rails, c.building.Policies = rules, rules.Guardrails, rules.Policies
+			c.building.Checkers, c.building.Caches, c.building.Tokens = rules.Checkers, rules.Caches, rules.Tokens
+			c.building.Certificates = access.CertificatesOf(s.GetCertificateIssuers(), c.building.Certificates)
 			c.building.Hasher = auth.NewHasher(s.GetKeyPepper())
 			c.building.Carriers = openai.NewCarrierKey(s.GetKeyPepper())
 			c.building.StoresResponses = s.GetStoresResponses()
-			rails, err := c.building.Rails.Next(s.GetGuardrails())
-			if err != nil {
-				return err // those before stay in force
-			}
-			policies, err := c.building.Policies.Next(s.GetPolicies())
-			if err != nil {
-				return err
-			}
-			c.building.Rails, c.building.Policies = rails, policies
-			c.building.Checkers, err = contentcheck.New(s.GetCheckers(), c.building.Checkers, c.log)
-			if err != nil {
-				return err
-			}
-			if c.building.Tokens, err = jwtauth.New(s.GetIssuers()); err != nil {
-				return err
-			}
-			c.building.Certificates = access.CertificatesOf(s.GetCertificateIssuers())
-			c.building.Caches, err = respcache.Compile(s.GetResponseCaches(), s.GetKeyPepper(), s.GetGuardrails(),
-				c.answers, c.building.Caches, c.log)
-			return err
+			return nil
 		},
 	})
 }

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/clientcert"
 	"github.com/modelgate/modelgate/internal/jwtauth"
@@ -12,10 +14,15 @@ type Issuer struct {
 	reader *clientcert.Reader
 }
 
-// CertificatesOf returns issuers by the gateways that they are for.
-func CertificatesOf(issuers []*configv1.CertificateIssuer) map[string]*Issuer {
+// CertificatesOf returns issuers by the gateways that they are for. Those that are as before stay, with what they have
+// read.
+func CertificatesOf(issuers []*configv1.CertificateIssuer, before map[string]*Issuer) map[string]*Issuer {
 	byGateway := make(map[string]*Issuer, len(issuers))
 	for _, c := range issuers {
+		if was := before[c.GatewayName()]; was != nil && proto.Equal(was.CertificateIssuer, c) {
+			byGateway[c.GatewayName()] = was
+			continue
+		}
 		byGateway[c.GatewayName()] = &Issuer{c, clientcert.NewReader()}
 	}
 	return byGateway

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -37,7 +38,7 @@ func TestACertificateActsAsTheKeyThatItIsBoundTo(t *testing.T) {
 		"key_off": {Name: "key_off", Hash: append(hash[:31:31], 1), Disabled: true}})
 	d := &Directory{Keyring: ring, Certificates: CertificatesOf([]*configv1.CertificateIssuer{{Name: "i", Gateway: "mesh",
 		Bindings: []*configv1.CertificateBinding{{Key: "key_off", Identity: "spiffe://m/off"},
-			{Key: "key_gone", Identity: "spiffe://m/gone"}, {Key: "key_ml", Identity: "spiffe://m/*"}}}})}
+			{Key: "key_gone", Identity: "spiffe://m/gone"}, {Key: "key_ml", Identity: "spiffe://m/*"}}}}, nil)}
 	admit := func(c Caller) (*Client, string) {
 		c.Address, c.Path = "192.0.2.1", "/v1/chat/completions"
 		key, e := d.Admit(&c, time.Now())
@@ -67,4 +68,14 @@ func TestACertificateActsAsTheKeyThatItIsBoundTo(t *testing.T) {
 	again, _ := admit(Caller{Gateway: "mesh", Certificate: presented(t, "spiffe://m/b")})
 	require.Equal(t, "spiffe://m/b", again.Subject("").User, "a key has no user but the caller's")
 	require.Equal(t, "spiffe://m/web", key.Subject("").User)
+}
+
+func TestAnIssuerThatIsAsBeforeKeepsWhatItHasRead(t *testing.T) {
+	a, b := &configv1.CertificateIssuer{Name: "a", Gateway: "a"}, &configv1.CertificateIssuer{Name: "b", Gateway: "b"}
+	before := CertificatesOf([]*configv1.CertificateIssuer{a, b}, nil)
+	changed := &configv1.CertificateIssuer{Name: "b", Gateway: "b", Required: true}
+	after := CertificatesOf([]*configv1.CertificateIssuer{proto.CloneOf(a), changed}, before)
+	require.Same(t, before["a"], after["a"])
+	require.NotSame(t, before["b"], after["b"])
+	require.Empty(t, CertificatesOf(nil, before))
 }

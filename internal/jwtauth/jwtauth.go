@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/claims"
@@ -36,13 +37,15 @@ var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, j
 // A Verifier checks tokens. It is immutable but for what it remembers, and safe for concurrent use. Nil knows no
 // issuer.
 type Verifier struct {
+	all     []*issuer
 	issuers map[string][]*issuer // by "iss"
 	known   *memo.Memo[[sha256.Size]byte, Principal]
 }
 
 type issuer struct {
-	config *configv1.TokenIssuer
-	keys   []jose.JSONWebKey
+	resolved *configv1.ResolvedIssuer
+	config   *configv1.TokenIssuer
+	keys     []jose.JSONWebKey
 }
 
 // A Principal is whom a token is of.
@@ -56,20 +59,42 @@ type Principal struct {
 
 // New returns a verifier. The error names the issuer that is wrong.
 func New(resolved []*configv1.ResolvedIssuer) (*Verifier, error) {
+	return (*Verifier)(nil).Next(resolved)
+}
+
+// Next returns the verifier of the issuers that follow those of v, which may be nil. If they are the same, it is v,
+// with the tokens that it knows.
+func (v *Verifier) Next(resolved []*configv1.ResolvedIssuer) (*Verifier, error) {
 	if len(resolved) == 0 {
 		return nil, nil
 	}
-	v := &Verifier{issuers: map[string][]*issuer{}, known: memo.New[[sha256.Size]byte, Principal](remembered)}
+	var before []*issuer
+	if v != nil {
+		before = v.all
+	}
+	if slices.EqualFunc(before, resolved, (*issuer).is) {
+		return v, nil
+	}
+	next := &Verifier{issuers: map[string][]*issuer{}, known: memo.New[[sha256.Size]byte, Principal](remembered)}
 	for _, r := range resolved {
-		keys, err := PublicKeys([]byte(r.GetJwks()))
-		if err != nil {
-			return nil, fmt.Errorf("TokenIssuer %s: %w", r.GetIssuer().GetName(), err)
+		var ready *issuer
+		if i := slices.IndexFunc(before, func(was *issuer) bool { return was.is(r) }); i >= 0 {
+			ready = before[i]
+		} else {
+			keys, err := PublicKeys([]byte(r.GetJwks()))
+			if err != nil {
+				return nil, fmt.Errorf("TokenIssuer %s: %w", r.GetIssuer().GetName(), err)
+			}
+			ready = &issuer{r, r.GetIssuer(), keys.Keys}
 		}
 		name := r.GetIssuer().GetIssuer()
-		v.issuers[name] = append(v.issuers[name], &issuer{r.GetIssuer(), keys.Keys})
+		next.all, next.issuers[name] = append(next.all, ready), append(next.issuers[name], ready)
 	}
-	return v, nil
+	return next, nil
 }
+
+// is reports whether an issuer is the one that was resolved.
+func (i *issuer) is(r *configv1.ResolvedIssuer) bool { return proto.Equal(i.resolved, r) }
 
 // PublicKeys returns the public keys for signatures of a JSON Web Key Set. Others are left out.
 func PublicKeys(set []byte) (jose.JSONWebKeySet, error) {

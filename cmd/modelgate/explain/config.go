@@ -21,10 +21,9 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/compile"
 	"github.com/modelgate/modelgate/internal/guard"
-	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/provider/all"
-	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/translate"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -104,44 +103,52 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 
 // readRules reads the guardrails, the policies and the response caches.
 func (e *Explainer) readRules(ctx context.Context, client *adminapi.Client) error {
-	guardrails, err := allOf[*configv1.Guardrail](ctx, client)
+	guardrails, err := inForce[*configv1.Guardrail](ctx, client)
 	if err != nil {
 		return err
 	}
-	on := slices.DeleteFunc(slices.Collect(maps.Values(guardrails)), (*configv1.Guardrail).GetDisabled)
-	if e.rails, err = guard.Compile(on); err != nil {
+	policies, err := inForce[*configv1.Policy](ctx, client)
+	if err != nil {
 		return err
 	}
-	for i, g := range on { // no checker is called about the request
-		on[i] = proto.CloneOf(g)
-		on[i].Rules = slices.DeleteFunc(on[i].GetRules(), func(r *configv1.GuardRule) bool {
+	caches, err := inForce[*configv1.ResponseCache](ctx, client)
+	if err != nil {
+		return err
+	}
+	s := &configv1.Settings{Guardrails: guardrails, Policies: policies, ResponseCaches: caches}
+	rules, err := compile.Rules{}.Next(s, compile.Options{})
+	if err != nil {
+		return err
+	}
+	e.rails, e.caches, e.config.Policies = rules.Guardrails, rules.Caches, rules.Policies
+	e.config.Rails, err = guard.Compile(unchecked(guardrails))
+	return err
+}
+
+// unchecked returns guardrails whose checkers are not called about the request.
+func unchecked(all []*configv1.Guardrail) []*configv1.Guardrail {
+	out := make([]*configv1.Guardrail, len(all))
+	for i, g := range all {
+		out[i] = proto.CloneOf(g)
+		out[i].Rules = slices.DeleteFunc(out[i].GetRules(), func(r *configv1.GuardRule) bool {
 			return r.GetChecker() != "" && !r.LooksIn(configv1.GuardSide_ANSWERS)
 		})
-		for _, r := range on[i].GetRules() {
+		for _, r := range out[i].GetRules() {
 			if r.GetChecker() != "" {
 				r.In = []configv1.GuardSide{configv1.GuardSide_ANSWERS}
 			}
 		}
 	}
-	if e.config.Rails, err = guard.Compile(on); err != nil {
-		return err
-	}
-	policies, err := allOf[*configv1.Policy](ctx, client)
-	if err != nil {
-		return err
-	}
-	ruling := slices.DeleteFunc(slices.Collect(maps.Values(policies)), (*configv1.Policy).GetDisabled)
-	slices.SortFunc(ruling, func(a, b *configv1.Policy) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	if e.config.Policies, err = policy.Compile(ruling); err != nil {
-		return err
-	}
-	caches, err := allOf[*configv1.ResponseCache](ctx, client)
-	if err != nil {
-		return err
-	}
-	keeping := slices.DeleteFunc(slices.Collect(maps.Values(caches)), (*configv1.ResponseCache).GetDisabled)
-	e.caches, err = respcache.Compile(keeping, nil, nil, nil, nil, nil)
-	return err
+	return out
+}
+
+// inForce returns the objects of a type as the control plane serves them.
+func inForce[T interface {
+	configv1.Object
+	compile.Ruling
+}](ctx context.Context, client *adminapi.Client) ([]T, error) {
+	all, err := allOf[T](ctx, client)
+	return compile.InForce(slices.Collect(maps.Values(all))), err
 }
 
 // readProviders returns the providers that have effect, and notes why others have none.
