@@ -15,87 +15,88 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/certs"
 )
 
 // endpoints are all that is served, each with the scope that it takes.
 func endpoints() []struct {
 	method, path, body string
-	scope              admin.Scope
+	scope              authz.Scope
 } {
 	type endpoint = struct {
 		method, path, body string
-		scope              admin.Scope
+		scope              authz.Scope
 	}
 	all := []endpoint{
-		{"POST", "/admin/v1/apply", `[]`, admin.ConfigWrite},
-		{"POST", "/admin/v1/apply", `{"kind":"Key","name":"x"}`, admin.KeysWrite},
-		{"POST", "/admin/v1/apply", `{"kind":"Account","name":"x"}`, admin.AdminsWrite},
-		{"POST", "/admin/v1/apply?prune=all&dry_run=true", `[]`, admin.ConfigWrite},
-		{"GET", "/admin/v1/export", ``, admin.ConfigRead},
-		{"POST", "/admin/v1/keys/x/rotate", `{}`, admin.KeysWrite},
-		{"GET", "/admin/v1/keys/x/consumption", ``, admin.KeysRead},
-		{"POST", "/admin/v1/providers/x/test", ``, admin.ConfigWrite},
-		{"GET", "/admin/v1/usage/completions?start_time=1", ``, admin.UsageRead},
-		{"GET", "/v1/organization/usage/completions?start_time=1", ``, admin.UsageRead},
-		{"GET", "/v1/organization/costs?start_time=1", ``, admin.UsageRead},
-		{"GET", "/admin/v1/summary", ``, admin.UsageRead},
-		{"GET", "/admin/v1/exchanges", ``, admin.UsageRead},
-		{"GET", "/admin/v1/exchanges/x/bodies", ``, admin.BodiesRead},
-		{"DELETE", "/admin/v1/exchanges/x/bodies", ``, admin.BodiesDelete},
-		{"DELETE", "/admin/v1/bodies?key=x", ``, admin.BodiesDelete},
-		{"POST", "/admin/v1/erasures", `{"user":"x"}`, admin.Everything},
-		{"GET", "/admin/v1/approvals", ``, admin.KeysRead},
-		{"GET", "/admin/v1/approvals/x", ``, admin.KeysRead},
-		{"DELETE", "/admin/v1/approvals/x", ``, admin.KeysWrite},
-		{"POST", "/admin/v1/approvals/x/approve", ``, admin.AdminsWrite},
-		{"POST", "/admin/v1/approvals/x/reject", `{}`, admin.AdminsWrite},
-		{"GET", "/admin/v1/audit", ``, admin.AuditRead},
-		{"GET", "/admin/v1/audit/verify", ``, admin.AuditRead},
-		{"GET", "/admin/v1/audit/sinks", ``, admin.AuditRead},
-		{"POST", "/admin/v1/apply", `{"kind":"AuditSink","name":"x"}`, admin.Everything},
-		{"POST", "/admin/v1/rollback/auditsinks/x?revision=1", ``, admin.Everything},
-		{"POST", "/admin/v1/rollback?revision=1", ``, admin.ConfigWrite},
-		{"POST", "/admin/v1/rollback/providers/x?revision=1", ``, admin.ConfigWrite},
-		{"POST", "/admin/v1/rollback/keys/x?revision=1", ``, admin.KeysWrite},
-		{"GET", "/admin/v1/history/providers/x", ``, admin.AuditRead},
-		{"POST", "/admin/v1/keys", `{}`, admin.KeysWrite},
-		{"POST", "/admin/v1/admintokens", `{}`, admin.AdminsWrite},
-		{"GET", "/admin/v1/usage/costs?start_time=1", ``, admin.UsageRead},
-		{"POST", "/admin/v1/policies/test", `{}`, admin.UsageRead},
-		{"GET", "/admin/v1/series", ``, admin.UsageRead},
-		{"GET", "/admin/v1/budgets", ``, admin.UsageRead},
-		{"GET", "/admin/v1/attention", ``, admin.StatusRead},
-		{"GET", "/admin/v1/exchanges/x", ``, admin.UsageRead},
-		{"GET", "/admin/v1/requests", ``, admin.UsageRead},
-		{"GET", "/admin/v1/requests/x", ``, admin.UsageRead},
-		{"GET", "/admin/v1/outcomes", ``, admin.UsageRead},
-		{"GET", "/admin/v1/findings", ``, admin.UsageRead},
-		{"GET", "/admin/v1/health", ``, admin.StatusRead},
-		{"GET", "/admin/v1/dataplane", ``, admin.StatusRead},
-		{"GET", "/admin/v1/alerts", ``, admin.StatusRead},
-		{"GET", "/admin/v1/alerts/history", ``, admin.StatusRead},
-		{"POST", "/admin/v1/alerts/x/test", ``, admin.ConfigWrite},
-		{"POST", "/admin/v1/identityproviders/x/test", ``, admin.AdminsWrite},
-		{"GET", "/admin/v1/batches", ``, admin.JobsRead},
-		{"GET", "/admin/v1/batches/x", ``, admin.JobsRead},
-		{"GET", "/admin/v1/batches/x/failures", ``, admin.JobsRead},
-		{"GET", "/admin/v1/batches/x/files/output", ``, admin.BodiesRead},
-		{"POST", "/admin/v1/batches/x/cancel", ``, admin.JobsWrite},
-		{"GET", "/admin/v1/quotas", ``, admin.JobsRead},
-		{"GET", "/admin/v1/fine_tuning/jobs", ``, admin.JobsRead},
-		{"GET", "/admin/v1/fine_tuning/jobs/x", ``, admin.JobsRead},
-		{"GET", "/admin/v1/fine_tuning/jobs/x/events", ``, admin.JobsRead},
+		{"POST", "/admin/v1/apply", `[]`, authz.ConfigWrite},
+		{"POST", "/admin/v1/apply", `{"kind":"Key","name":"x"}`, authz.KeysWrite},
+		{"POST", "/admin/v1/apply", `{"kind":"Account","name":"x"}`, authz.AdminsWrite},
+		{"POST", "/admin/v1/apply?prune=all&dry_run=true", `[]`, authz.ConfigWrite},
+		{"GET", "/admin/v1/export", ``, authz.ConfigRead},
+		{"POST", "/admin/v1/keys/x/rotate", `{}`, authz.KeysWrite},
+		{"GET", "/admin/v1/keys/x/consumption", ``, authz.KeysRead},
+		{"POST", "/admin/v1/providers/x/test", ``, authz.ConfigWrite},
+		{"GET", "/admin/v1/usage/completions?start_time=1", ``, authz.UsageRead},
+		{"GET", "/v1/organization/usage/completions?start_time=1", ``, authz.UsageRead},
+		{"GET", "/v1/organization/costs?start_time=1", ``, authz.UsageRead},
+		{"GET", "/admin/v1/summary", ``, authz.UsageRead},
+		{"GET", "/admin/v1/exchanges", ``, authz.UsageRead},
+		{"GET", "/admin/v1/exchanges/x/bodies", ``, authz.BodiesRead},
+		{"DELETE", "/admin/v1/exchanges/x/bodies", ``, authz.BodiesDelete},
+		{"DELETE", "/admin/v1/bodies?key=x", ``, authz.BodiesDelete},
+		{"POST", "/admin/v1/erasures", `{"user":"x"}`, authz.Everything},
+		{"GET", "/admin/v1/approvals", ``, authz.KeysRead},
+		{"GET", "/admin/v1/approvals/x", ``, authz.KeysRead},
+		{"DELETE", "/admin/v1/approvals/x", ``, authz.KeysWrite},
+		{"POST", "/admin/v1/approvals/x/approve", ``, authz.AdminsWrite},
+		{"POST", "/admin/v1/approvals/x/reject", `{}`, authz.AdminsWrite},
+		{"GET", "/admin/v1/audit", ``, authz.AuditRead},
+		{"GET", "/admin/v1/audit/verify", ``, authz.AuditRead},
+		{"GET", "/admin/v1/audit/sinks", ``, authz.AuditRead},
+		{"POST", "/admin/v1/apply", `{"kind":"AuditSink","name":"x"}`, authz.Everything},
+		{"POST", "/admin/v1/rollback/auditsinks/x?revision=1", ``, authz.Everything},
+		{"POST", "/admin/v1/rollback?revision=1", ``, authz.ConfigWrite},
+		{"POST", "/admin/v1/rollback/providers/x?revision=1", ``, authz.ConfigWrite},
+		{"POST", "/admin/v1/rollback/keys/x?revision=1", ``, authz.KeysWrite},
+		{"GET", "/admin/v1/history/providers/x", ``, authz.AuditRead},
+		{"POST", "/admin/v1/keys", `{}`, authz.KeysWrite},
+		{"POST", "/admin/v1/admintokens", `{}`, authz.AdminsWrite},
+		{"GET", "/admin/v1/usage/costs?start_time=1", ``, authz.UsageRead},
+		{"POST", "/admin/v1/policies/test", `{}`, authz.UsageRead},
+		{"GET", "/admin/v1/series", ``, authz.UsageRead},
+		{"GET", "/admin/v1/budgets", ``, authz.UsageRead},
+		{"GET", "/admin/v1/attention", ``, authz.StatusRead},
+		{"GET", "/admin/v1/exchanges/x", ``, authz.UsageRead},
+		{"GET", "/admin/v1/requests", ``, authz.UsageRead},
+		{"GET", "/admin/v1/requests/x", ``, authz.UsageRead},
+		{"GET", "/admin/v1/outcomes", ``, authz.UsageRead},
+		{"GET", "/admin/v1/findings", ``, authz.UsageRead},
+		{"GET", "/admin/v1/health", ``, authz.StatusRead},
+		{"GET", "/admin/v1/dataplane", ``, authz.StatusRead},
+		{"GET", "/admin/v1/alerts", ``, authz.StatusRead},
+		{"GET", "/admin/v1/alerts/history", ``, authz.StatusRead},
+		{"POST", "/admin/v1/alerts/x/test", ``, authz.ConfigWrite},
+		{"POST", "/admin/v1/identityproviders/x/test", ``, authz.AdminsWrite},
+		{"GET", "/admin/v1/batches", ``, authz.JobsRead},
+		{"GET", "/admin/v1/batches/x", ``, authz.JobsRead},
+		{"GET", "/admin/v1/batches/x/failures", ``, authz.JobsRead},
+		{"GET", "/admin/v1/batches/x/files/output", ``, authz.BodiesRead},
+		{"POST", "/admin/v1/batches/x/cancel", ``, authz.JobsWrite},
+		{"GET", "/admin/v1/quotas", ``, authz.JobsRead},
+		{"GET", "/admin/v1/fine_tuning/jobs", ``, authz.JobsRead},
+		{"GET", "/admin/v1/fine_tuning/jobs/x", ``, authz.JobsRead},
+		{"GET", "/admin/v1/fine_tuning/jobs/x/events", ``, authz.JobsRead},
 	}
 	for _, k := range configv1.Kinds() {
-		read, write := admin.ConfigRead, admin.ConfigWrite
+		read, write := authz.ConfigRead, authz.ConfigWrite
 		switch k.Name {
 		case "Key":
-			read, write = admin.KeysRead, admin.KeysWrite
+			read, write = authz.KeysRead, authz.KeysWrite
 		case "Account", "AdminToken", "IdentityProvider", "IdentityGroup", "TokenIssuer", "CertificateIssuer":
-			read, write = admin.AdminsRead, admin.AdminsWrite
+			read, write = authz.AdminsRead, authz.AdminsWrite
 		case "AuditSink", "Retention", "ApprovalRule":
-			write = admin.Everything
+			write = authz.Everything
 		}
 		path := "/admin/v1/" + k.Plural
 		all = append(all, endpoint{"GET", path, "", read}, endpoint{"GET", path + "/x", "", read},
@@ -109,30 +110,30 @@ func TestEveryEndpointTakesItsScope(t *testing.T) {
 	b := newBench(t)
 	withLedger(t, b)
 	handler := admin.New(b.config)
-	ask := func(p *admin.Principal, method, path, body string) answer {
+	ask := func(p *authz.Principal, method, path, body string) answer {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		if p != nil {
-			r = r.WithContext(admin.WithPrincipal(r.Context(), *p))
+			r = r.WithContext(authz.WithPrincipal(r.Context(), *p))
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		return answer{w.Code, w.Header(), w.Body.String()}
 	}
-	callers := map[string]*admin.Principal{"stranger": nil, "nobody": {Name: "nobody"}}
+	callers := map[string]*authz.Principal{"stranger": nil, "nobody": {Name: "nobody"}}
 	for _, role := range configv1.Roles() {
-		callers[role.String()] = &admin.Principal{Name: role.String(), Scopes: admin.ScopesOf(role)}
+		callers[role.String()] = &authz.Principal{Name: role.String(), Scopes: authz.ScopesOf(role)}
 	}
 	for _, role := range configv1.TenantRoles() {
 		of := member("acme", "", role)
 		callers[of.Role] = &of
 	}
 	for _, scope := range configv1.Scopes() {
-		callers[scope] = &admin.Principal{Name: scope, Scopes: []admin.Scope{admin.Scope(scope)}}
+		callers[scope] = &authz.Principal{Name: scope, Scopes: []authz.Scope{authz.Scope(scope)}}
 	}
 	for name, caller := range callers {
 		for _, e := range endpoints() {
 			if (strings.Contains(e.path, "/history/") || strings.HasSuffix(e.path,
-				"/policies/test")) && caller != nil && !caller.May(admin.ConfigRead) {
+				"/policies/test")) && caller != nil && !caller.May(authz.ConfigRead) {
 				continue // it takes both scopes
 			}
 			a := ask(caller, e.method, e.path, e.body)
@@ -140,7 +141,7 @@ func TestEveryEndpointTakesItsScope(t *testing.T) {
 			switch {
 			case caller == nil:
 				require.Equal(t, 401, a.status, what)
-			case !caller.MayUse(rowOf(t, e.method, e.path, e.scope)):
+			case !rowOf(t, e.method, e.path, e.scope).For(*caller):
 				require.Equal(t, 403, a.status, what)
 				require.Contains(t, a.body, `"code":"insufficient_permissions"`, what)
 				if !caller.Tenant.IsAll() {
@@ -156,11 +157,9 @@ func TestEveryEndpointTakesItsScope(t *testing.T) {
 			}
 		}
 	}
-	require.Subset(t, scopesOf(configv1.Role_OPERATOR), scopesOf(configv1.Role_VIEWER))
-	require.NotContains(t, scopesOf(configv1.Role_OPERATOR), admin.AdminsWrite)
+	require.Subset(t, authz.ScopesOf(configv1.Role_OPERATOR), authz.ScopesOf(configv1.Role_VIEWER))
+	require.NotContains(t, authz.ScopesOf(configv1.Role_OPERATOR), authz.AdminsWrite)
 }
-
-func scopesOf(r configv1.Role) []admin.Scope { return admin.ScopesOf(r) }
 
 func (b *bench) makeToken(t *testing.T, body string) adminapi.NewToken {
 	t.Helper()
@@ -260,8 +259,8 @@ func TestAnAdminGivesNoMoreThanAnAdminHas(t *testing.T) {
 	handler := admin.New(b.config)
 	ask := func(method, path, body string) (int, string) {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
-		r = r.WithContext(admin.WithPrincipal(r.Context(), admin.Principal{Name: "adam",
-			Scopes: admin.ScopesOf(configv1.Role_ADMIN)}))
+		r = r.WithContext(authz.WithPrincipal(r.Context(), authz.Principal{Name: "adam",
+			Scopes: authz.ScopesOf(configv1.Role_ADMIN)}))
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		return w.Code, w.Body.String()
@@ -472,11 +471,7 @@ func TestListIsPagedSearchedAndFiltered(t *testing.T) {
 	b.plane.keys = func() (int64, map[string]configv1.Object) { return 1, keys }
 	check()
 	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "q=%00", "after=%01", "%zz"} {
-		want := 400
-		if query == "limit=" {
-			want = 400
-		}
-		require.Equal(t, want, b.do(t, "GET", "/admin/v1/keys?"+query, "").status, query)
+		require.Equal(t, 400, b.do(t, "GET", "/admin/v1/keys?"+query, "").status, query)
 	}
 }
 

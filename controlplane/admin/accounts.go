@@ -11,6 +11,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/password"
 )
 
@@ -21,7 +22,7 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 		return nil // maySet lets them change their password and nothing else
 	}
 	for _, o := range objects {
-		for _, scope := range rightsOf(o) {
+		for _, scope := range authz.RightsOf(o) {
 			if !p.caller.MayGive(scope) {
 				return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: %s has the scope %s, which you do not have.",
 					configv1.Label(o), scope)
@@ -36,7 +37,7 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 // it was stored for, or a Unix socket, behind which etcd and the like trust whoever connects. What is stored already
 // stays.
 func (p *plan) mayReach(o, stored configv1.Object) error {
-	if p.caller.May(Everything) {
+	if p.caller.May(authz.Everything) {
 		return nil
 	}
 	was := places(stored)
@@ -89,40 +90,6 @@ func places(o configv1.Object) map[string]string {
 		named["tls.ca_file"] = o.GetTls().GetCaFile()
 	}
 	return named
-}
-
-// rightsOf returns what an object lets its holder do with the admin API.
-func rightsOf(o configv1.Object) []Scope {
-	switch o := o.(type) {
-	case *configv1.Account:
-		scopes := ScopesOfAccount(o)
-		for _, m := range o.GetMemberships() {
-			scopes = append(scopes, TenantScopesOf(m.GetRole())...)
-		}
-		return scopes
-	case *configv1.IdentityProvider:
-		scopes := ScopesOf(o.GetDefaultRole())
-		for _, r := range o.GetRoles() {
-			if r.GetOrganization() != "" {
-				scopes = append(scopes, TenantScopesOf(r.GetRole())...)
-			} else {
-				scopes = append(scopes, ScopesOf(r.GetRole())...)
-			}
-		}
-		return scopes
-	case *configv1.AdminToken:
-		var scopes []Scope
-		for _, s := range o.GetScopes() {
-			scopes = append(scopes, Scope(s))
-		}
-		return scopes
-	case nil:
-		return nil
-	}
-	if gives := configv1.KindOf(o).Options.GetGives(); gives != "" {
-		return []Scope{Scope(gives)}
-	}
-	return nil
 }
 
 // usePassword makes the password of an account that is the stored one no change.
@@ -180,7 +147,7 @@ func asAccount(o configv1.Object) *configv1.Account {
 // account needs a password that they do not know. If it has none, it stays one that people of a tenant have made,
 // however they widen it.
 func (p *plan) noteTenant(o, stored configv1.Object) error {
-	a, was, by := asAccount(o), asAccount(stored), p.caller.authority()
+	a, was, by := asAccount(o), asAccount(stored), p.caller.Authority()
 	if a == nil {
 		return nil
 	}
@@ -206,7 +173,7 @@ func (p *plan) maySet(o, stored configv1.Object) (lost string, err error) {
 	if a == nil || p.following {
 		return "", nil
 	}
-	w := accounts.Write{By: p.caller.authority(), Everything: p.caller.May(Everything), Was: p.origin(a, was),
+	w := accounts.Write{By: p.caller.Authority(), Everything: p.caller.May(authz.Everything), Was: p.origin(a, was),
 		Now: a}
 	field, why := w.Refused()
 	if w.By == accounts.Person && a.GetName() != p.caller.Name {
@@ -264,8 +231,8 @@ func (p *plan) succeed(o, stored configv1.Object) error {
 	}
 	p.holders = append(p.holders, a.GetName())
 	for _, t := range p.tokensOf(a.GetName()) {
-		if p.caller.authority() == accounts.Tenant {
-			return notForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
+		if p.caller.Authority() == accounts.Tenant {
+			return authz.NotForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
 		}
 		if err := p.remove(ref{configv1.KindOf(t), t.GetName()}); err != nil {
 			return err

@@ -9,7 +9,6 @@ package admin
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -83,8 +83,7 @@ type Config struct {
 
 type server struct {
 	config    Config
-	root      [sha256.Size]byte
-	guesses   *guesses
+	who       *authz.Authenticator
 	keys      keyIndex
 	turn      *turns.Turns // of one: whoever writes
 	attentive shared[[]adminapi.Attention]
@@ -98,8 +97,8 @@ type server struct {
 // New returns the handler of every path below /admin/v1/ and /scim/v2/, and of OpenAI's below /v1/organization/. A
 // request whose context has a [Principal] is that principal's; any other needs a bearer token.
 func New(c Config) http.Handler {
-	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
-		turn: turns.New(1, maxWriteQueue), exports: turns.New(maxReads, maxReadQueue),
+	s := &server{config: c, who: authz.NewAuthenticator(c.Token, authz.Authenticator{Store: c.Store, Hasher: c.Hasher,
+		Terminals: c.Terminals, Log: c.Log}), turn: turns.New(1, maxWriteQueue), exports: turns.New(maxReads, maxReadQueue),
 		sums: turns.New(maxReads, maxReadQueue), trials: turns.New(maxTrials, maxTrialQueue),
 		streams: turns.New(maxStreams, 0)}
 	mux := http.NewServeMux()

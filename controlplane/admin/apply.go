@@ -7,6 +7,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -18,7 +19,7 @@ const (
 )
 
 func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
-	if err := needsAny(r.Context(), ConfigWrite, KeysWrite, AdminsWrite); err != nil {
+	if err := authz.NeedsAny(r.Context(), authz.ConfigWrite, authz.KeysWrite, authz.AdminsWrite); err != nil {
 		return err
 	}
 	body, err := httpapi.ReadBody(w, r, maxApplied)
@@ -33,12 +34,12 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 		return openai.CodeObjectTooLarge.New("An apply accepts at most %d objects. This one has %d.", maxObjects, len(docs))
 	}
 	if len(docs) == 0 {
-		if err := needs(r.Context(), ConfigWrite); err != nil {
+		if err := authz.Needs(r.Context(), authz.ConfigWrite); err != nil {
 			return err
 		}
 	}
 	for _, d := range docs {
-		if err := needs(r.Context(), WriteScope(d.Kind)); err != nil {
+		if err := authz.Needs(r.Context(), authz.WriteScope(d.Kind)); err != nil {
 			return err
 		}
 	}

@@ -13,34 +13,28 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// isPerson reports whether the principal is an account that is signed in. A token and a file can be in anybody's
-// hands.
-func (p Principal) isPerson() bool { return p.owner() != "" && p.Provider == "" }
-
-// seesWaiting reports whether somebody may see a change that waits: their own, and those of others where they may read
+// shows reports whether somebody may see a change that waits: their own, and those of others where they may read
 // who administers what the object is of.
-func (p Principal) seesWaiting(w *waiting) bool {
-	return w.of(p) || p.May(AdminsRead) && p.sees(w.object)
+func (w *waiting) shows(p authz.Principal) bool {
+	return w.of(p) || p.May(authz.AdminsRead) && p.Sees(w.object)
 }
 
-// mayDecide reports whether somebody may approve and reject a change, as far as the change says.
-func (p Principal) mayDecide(w *waiting) bool { return p.decides(w) == nil }
-
-// decides returns the error of a principal who may not approve or reject a change.
-func (p Principal) decides(w *waiting) error {
+// refuses returns the error of a principal who may not approve or reject a change, as far as the change says.
+func (w *waiting) refuses(p authz.Principal) error {
 	var message string
 	switch {
 	case w.of(p):
 		message = "You have asked for this change, so somebody else must approve it. To take it back, withdraw it."
-	case !p.isPerson():
+	case !p.IsPerson():
 		message = "Only a person approves or rejects a change. Sign in to the dashboard, or with: modelgate login."
-	case !p.May(AdminsWrite) || !p.May(WriteScope(w.kind())):
+	case !p.May(authz.AdminsWrite) || !p.May(authz.WriteScope(w.kind())):
 		message = fmt.Sprintf("You have insufficient permissions for this operation: it takes the scopes %s and %s.",
-			AdminsWrite, WriteScope(w.kind()))
+			authz.AdminsWrite, authz.WriteScope(w.kind()))
 	case !p.Tenant.IsAll() && !w.Tenants:
 		message = "You have insufficient permissions for this operation: by its ApprovalRule, only an ADMIN or OWNER of the gateway approves this change."
 	default:
@@ -55,8 +49,8 @@ func (s *server) approvals(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, _ := PrincipalOf(r.Context())
-	all = slices.DeleteFunc(all, func(w *waiting) bool { return !p.seesWaiting(w) })
+	p, _ := authz.PrincipalOf(r.Context())
+	all = slices.DeleteFunc(all, func(w *waiting) bool { return !w.shows(p) })
 	items, err := s.shownWaiting(r.Context(), all)
 	if err != nil {
 		return err
@@ -66,7 +60,7 @@ func (s *server) approvals(w http.ResponseWriter, r *http.Request) error {
 
 // shownWaiting returns changes as the caller is shown them, with the difference from the objects as they are now.
 func (s *server) shownWaiting(ctx context.Context, all []*waiting) ([]adminapi.Approval, error) {
-	p, _ := PrincipalOf(ctx)
+	p, _ := authz.PrincipalOf(ctx)
 	stored := map[configstore.Ref]configstore.Entry{}
 	for _, name := range kindsThatWait() {
 		var names []string
@@ -88,7 +82,7 @@ func (s *server) shownWaiting(ctx context.Context, all []*waiting) ([]adminapi.A
 	for _, w := range all {
 		now := stored[configstore.Ref{Kind: w.Kind, Name: w.Name}]
 		shown := w.Approval
-		shown.Stale, shown.Own, shown.MayDecide = now.Revision != w.Base, w.of(p), p.mayDecide(w)
+		shown.Stale, shown.Own, shown.MayDecide = now.Revision != w.Base, w.of(p), w.refuses(p) == nil
 		var err error
 		if shown.Diff, err = diffObjects(now.Object, redacted(w.object)); err != nil {
 			return nil, err
@@ -116,7 +110,7 @@ func (s *server) visibleWaiting(r *http.Request) (*waiting, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p, _ := PrincipalOf(r.Context()); !p.seesWaiting(found) {
+	if p, _ := authz.PrincipalOf(r.Context()); !found.shows(p) {
 		return nil, fmt.Errorf("the change %q: %w", r.PathValue("id"), configstore.ErrNotFound)
 	}
 	return found, nil
@@ -128,8 +122,8 @@ func (s *server) approve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, _ := PrincipalOf(r.Context())
-	if err := p.decides(found); err != nil {
+	p, _ := authz.PrincipalOf(r.Context())
+	if err := found.refuses(p); err != nil {
 		return err
 	}
 	of := ref{found.kind(), found.Name}
@@ -183,12 +177,12 @@ func (s *server) mayApproveStill(ctx context.Context, c change, p *plan) error {
 			now.Tenants = now.Tenants && r.Rule.GetApprovers() == configv1.Approvers_TENANT_ADMINS
 		}
 	}
-	return p.caller.decides(&now)
+	return now.refuses(p.caller)
 }
 
 // askerOf returns the account or the token that asked, if it is an object.
 func askerOf(w *waiting) []ref {
-	if w.AskedBy == nameRoot {
+	if w.AskedBy == authz.NameRoot {
 		return nil
 	}
 	refs := []ref{{configv1.KindOf((*configv1.Account)(nil)), w.AskedBy}}
@@ -255,8 +249,8 @@ func (s *server) reject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, _ := PrincipalOf(r.Context())
-	if err := p.decides(found); err != nil {
+	p, _ := authz.PrincipalOf(r.Context())
+	if err := found.refuses(p); err != nil {
 		return err
 	}
 	what := found.says()
@@ -275,7 +269,7 @@ func (s *server) withdraw(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, _ := PrincipalOf(r.Context())
+	p, _ := authz.PrincipalOf(r.Context())
 	if !found.of(p) {
 		return openai.CodeInsufficientPermissions.New("Only who has asked for a change withdraws it. To end the change of somebody else, reject it.")
 	}

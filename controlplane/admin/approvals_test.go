@@ -16,13 +16,14 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
 // A supervised gateway has one ApprovalRule, the organization acme with $100 a month, and people.
 type supervised struct {
 	*bench
-	people map[string]admin.Principal
+	people map[string]authz.Principal
 }
 
 // ask sends a request as one of the people.
@@ -31,7 +32,7 @@ func (s *supervised) ask(t *testing.T, who, method, path, body string) answer {
 	r := httptest.NewRequestWithContext(t.Context(), method, "/admin/v1"+path, strings.NewReader(body))
 	w := httptest.NewRecorder()
 	handler := admin.New(s.config)
-	handler.ServeHTTP(w, r.WithContext(admin.WithPrincipal(r.Context(), s.people[who])))
+	handler.ServeHTTP(w, r.WithContext(authz.WithPrincipal(r.Context(), s.people[who])))
 	a := answer{w.Code, w.Header(), w.Body.String()}
 	checkAnswer(t, r, a)
 	return a
@@ -59,7 +60,7 @@ func (s *supervised) budgets(t *testing.T, path string) string {
 
 func newSupervised(t *testing.T, rule string) *supervised {
 	t.Helper()
-	s := &supervised{newBench(t), map[string]admin.Principal{}}
+	s := &supervised{newBench(t), map[string]authz.Principal{}}
 	for _, a := range []string{`{"name":"ann","role":"ADMIN"}`, `{"name":"bob","role":"ADMIN"}`,
 		`{"name":"olga","role":"OPERATOR"}`, `{"name":"zoe","role":"OWNER"}`,
 		`{"name":"tina","memberships":[{"organization":"acme","role":"ADMIN"}]}`,
@@ -69,7 +70,7 @@ func newSupervised(t *testing.T, rule string) *supervised {
 		made := s.do(t, "POST", "/admin/v1/accounts", a)
 		require.Equal(t, 201, made.status, made.body)
 		account := s.account(t, gjson.Get(a, "name").Str)
-		s.people[account.GetName()] = admin.PrincipalOfAccount(account, "", "127.0.0.1")
+		s.people[account.GetName()] = authz.PrincipalOfAccount(account, "", "127.0.0.1")
 	}
 	for path, body := range map[string]string{
 		"organizations/acme": `{"name":"acme","budgets":[{"unit":"MONTH","usd":"100"}]}`,

@@ -10,6 +10,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -35,13 +36,13 @@ func mayKnow(ctx context.Context, a adminapi.Attention) bool {
 	switch kind, _, _ := strings.Cut(a.Object, " "); {
 	case kind != "":
 		k, ok := configv1.FindKind(kind)
-		return ok && (needs(ctx, ReadScope(k)) == nil || k.Name == "Provider")
+		return ok && (authz.Needs(ctx, authz.ReadScope(k)) == nil || k.Name == "Provider")
 	case a.Kind == adminapi.AttentionApprovals:
-		return needs(ctx, AdminsRead) == nil
+		return authz.Needs(ctx, authz.AdminsRead) == nil
 	case a.Kind == adminapi.AttentionTokensOfLeaver:
-		return needs(ctx, AdminsRead) == nil
+		return authz.Needs(ctx, authz.AdminsRead) == nil
 	case a.Kind == adminapi.AttentionKeyExpires, a.Kind == adminapi.AttentionKeysOfLeaver:
-		return needs(ctx, KeysRead) == nil
+		return authz.Needs(ctx, authz.KeysRead) == nil
 	}
 	return true
 }

@@ -22,6 +22,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -338,8 +339,8 @@ func entriesOf(kv *mvccpb.KeyValue) []adminapi.AuditEntry {
 
 // note writes into the audit log who did what with something that is not an object of the configuration. People of the
 // tenants that it is about see the entry.
-func (s *server) note(ctx context.Context, action, kind, name, what string, about ...Tenant) error {
-	p, _ := PrincipalOf(ctx)
+func (s *server) note(ctx context.Context, action, kind, name, what string, about ...authz.Tenant) error {
+	p, _ := authz.PrincipalOf(ctx)
 	return s.config.Audit.Audit(ctx, adminapi.AuditEntry{Actor: p.Name, Role: p.Role, Address: p.Address, Action: action,
-		Kind: kind, Name: name, Diff: what, RequestID: requestIDOf(ctx), Tenants: viewsOf(p, about)})
+		Kind: kind, Name: name, Diff: what, RequestID: authz.RequestIDOf(ctx), Tenants: viewsOf(p, about)})
 }

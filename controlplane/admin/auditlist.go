@@ -13,6 +13,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -29,14 +30,14 @@ func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
 			return openai.CodeUnknownParameter.On(own, "Unknown parameter: '%s'.", own)
 		}
 	}
-	of := Tenant{asked.Filters["organization"], asked.Filters["project"]}
+	of := authz.Tenant{Organization: asked.Filters["organization"], Project: asked.Filters["project"]}
 	delete(asked.Filters, "organization")
 	delete(asked.Filters, "project")
 	if of.Organization == "" && of.Project != "" {
 		return openai.CodeInvalidValue.On("organization",
 			"A project needs its organization: two organizations may have projects of one name.")
 	}
-	if caller, _ := PrincipalOf(r.Context()); !caller.Tenant.IsAll() {
+	if caller, _ := authz.PrincipalOf(r.Context()); !caller.Tenant.IsAll() {
 		of = caller.Tenant
 		asked.Filters[filterAs] = of.String()
 	}

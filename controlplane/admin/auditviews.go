@@ -8,6 +8,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // Actions in the place of an update that brought an object into a tenant, or out of it.
@@ -16,38 +17,8 @@ const (
 	actionLeave = "leave"
 )
 
-// within returns the tenants that have what is of an organization, and of a project of it.
-func within(organization, project string) []Tenant {
-	switch {
-	case organization == "" || organization == nobodys.Organization:
-		return nil
-	case project == "":
-		return []Tenant{{Organization: organization}}
-	}
-	return []Tenant{{Organization: organization}, {organization, project}}
-}
-
-// seersOf returns the tenants whose people see an object, which may be nil, or a part of it.
-func seersOf(o configv1.Object) []Tenant {
-	switch o := o.(type) {
-	case *configv1.Key:
-		return within(o.GetOrganization(), o.GetProject())
-	case *configv1.Project:
-		return within(splitProject(o.GetName()))
-	case *configv1.Organization:
-		return within(o.GetName(), "")
-	case *configv1.Account:
-		var all []Tenant
-		for _, m := range o.GetMemberships() {
-			all = append(all, within(m.GetOrganization(), m.GetProject())...)
-		}
-		return all
-	}
-	return nil
-}
-
 // viewsOf returns how tenants see the entry of something that is of all of them.
-func viewsOf(actor Principal, tenants []Tenant) []adminapi.AuditTenant {
+func viewsOf(actor authz.Principal, tenants []authz.Tenant) []adminapi.AuditTenant {
 	var views []adminapi.AuditTenant
 	for _, t := range tenants {
 		views = append(views, adminapi.AuditTenant{Tenant: t.String(),
@@ -58,19 +29,19 @@ func viewsOf(actor Principal, tenants []Tenant) []adminapi.AuditTenant {
 
 // AuditViews returns who sees an entry about the principal, such as that they signed in: the tenant under which they
 // act.
-func AuditViews(p Principal) []adminapi.AuditTenant {
-	return viewsOf(p, within(p.Tenant.Organization, p.Tenant.Project))
+func AuditViews(p authz.Principal) []adminapi.AuditTenant {
+	return viewsOf(p, authz.Within(p.Tenant.Organization, p.Tenant.Project))
 }
 
 // viewsOfChange returns how tenants see the entry of a change. Either object may be nil. A tenant that sees nothing of
 // the change has no view. One that sees the object in part, or only before or only after it, has its own difference.
-func viewsOfChange(actor Principal, before, after configv1.Object) ([]adminapi.AuditTenant, error) {
-	tenants := slices.Concat(seersOf(before), seersOf(after))
-	slices.SortFunc(tenants, func(a, b Tenant) int { return strings.Compare(a.String(), b.String()) })
+func viewsOfChange(actor authz.Principal, before, after configv1.Object) ([]adminapi.AuditTenant, error) {
+	tenants := slices.Concat(authz.SeersOf(before), authz.SeersOf(after))
+	slices.SortFunc(tenants, func(a, b authz.Tenant) int { return strings.Compare(a.String(), b.String()) })
 	var views []adminapi.AuditTenant
 	for _, v := range viewsOf(actor, slices.Compact(tenants)) {
-		t := Tenant{}
-		t.Organization, t.Project = splitProject(v.Tenant)
+		t := authz.Tenant{}
+		t.Organization, t.Project = authz.SplitProject(v.Tenant)
 		was, is := seenWithin(t, before), seenWithin(t, after)
 		if same(was, is) {
 			continue
@@ -93,12 +64,12 @@ func viewsOfChange(actor Principal, before, after configv1.Object) ([]adminapi.A
 }
 
 // seenWithin returns what people of a tenant see of an object, or nil.
-func seenWithin(t Tenant, o configv1.Object) configv1.Object {
-	p := Principal{Tenant: t}
-	if o == nil || !p.sees(o) {
+func seenWithin(t authz.Tenant, o configv1.Object) configv1.Object {
+	p := authz.Principal{Tenant: t}
+	if o == nil || !p.Sees(o) {
 		return nil
 	}
-	return p.shown(o)
+	return p.Shown(o)
 }
 
 // same reports whether two objects, which may be nil, are equal.

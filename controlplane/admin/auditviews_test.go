@@ -12,6 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // auditedTenants is a gateway with two tenants and a real ledger, in which each tenant's people, and operators, did
@@ -55,7 +56,7 @@ func auditedTenants(t *testing.T) (b *bench, ask asker, moved string) {
 }
 
 // pagesOf returns all entries that somebody sees, oldest first, page by page.
-func (ask asker) pagesOf(t *testing.T, p admin.Principal, query string) (all []gjson.Result, bodies string) {
+func (ask asker) pagesOf(t *testing.T, p authz.Principal, query string) (all []gjson.Result, bodies string) {
 	t.Helper()
 	for after := ""; ; {
 		a := ask(p, "GET", "/admin/v1/audit?limit=2&"+query+after, "")
@@ -71,7 +72,7 @@ func (ask asker) pagesOf(t *testing.T, p admin.Principal, query string) (all []g
 func TestATenantsAdminSeesTheAuditLogOfTheirOwn(t *testing.T) {
 	b, ask, moved := auditedTenants(t)
 	ofAll, ofA := member("own", "", configv1.Role_ADMIN), member("own", "a", configv1.Role_ADMIN)
-	look := func(p admin.Principal, query string) (shown []string) {
+	look := func(p authz.Principal, query string) (shown []string) {
 		all, bodies := ask.pagesOf(t, p, query)
 		require.NotContains(t, bodies, "other", "nothing of another tenant")
 		require.NotContains(t, bodies, "root", "nothing of who acted from outside")

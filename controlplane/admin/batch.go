@@ -10,6 +10,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -49,7 +50,7 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) error {
 // findBatch returns the batch of a path, if the caller may see it.
 func (s *server) findBatch(r *http.Request) (adminapi.TenantObject, error) {
 	found, err := s.config.Batch.Batch(r.Context(), r.PathValue("id"))
-	if err == nil && !seesTenant(r.Context(), found.Organization, found.Project) {
+	if err == nil && !authz.SeesTenant(r.Context(), found.Organization, found.Project) {
 		err = fmt.Errorf("%s %s: %w", kindBatch, r.PathValue("id"), configstore.ErrNotFound)
 	}
 	return found, err
@@ -71,7 +72,7 @@ func (s *server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	about := within(found.Organization, found.Project)
+	about := authz.Within(found.Organization, found.Project)
 	if err := s.note(r.Context(), actionCancel, kindBatch, id, "", about...); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (s *server) batchFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = content.Close() }() // it was only read
-	about := within(found.Organization, found.Project)
+	about := authz.Within(found.Organization, found.Project)
 	if err := s.note(r.Context(), actionLook, kindBatch, id, which+" file", about...); err != nil {
 		return err
 	}

@@ -6,19 +6,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 func TestWhatIsDoneWithABatchIsInTheAuditLog(t *testing.T) {
 	b := newBench(t)
 	withLedger(t, b)
-	auditor := admin.Principal{Name: "ann", Scopes: []admin.Scope{admin.BodiesRead}}
+	auditor := authz.Principal{Name: "ann", Scopes: []authz.Scope{authz.BodiesRead}}
 	a := b.as(t, auditor, "GET", "/admin/v1/batches/batch_1/files/output")
 	require.Equal(t, 200, a.status, a.body)
 	require.Equal(t, "output", a.body)
 	require.Equal(t, `attachment; filename=output.jsonl`, a.header.Get("Content-Disposition"))
 	require.Equal(t, 400, b.as(t, auditor, "GET", "/admin/v1/batches/batch_1/files/secrets").status)
-	operator := admin.Principal{Name: "otto", Scopes: []admin.Scope{admin.JobsRead, admin.JobsWrite}}
+	operator := authz.Principal{Name: "otto", Scopes: []authz.Scope{authz.JobsRead, authz.JobsWrite}}
 	require.Equal(t, 200, b.as(t, operator, "POST", "/admin/v1/batches/batch_1/cancel").status)
 	a = b.as(t, operator, "GET", "/admin/v1/batches/batch_1/failures")
 	require.Contains(t, a.body, `"custom_id":"a"`)

@@ -9,6 +9,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -41,7 +42,7 @@ func (s *server) readBodies(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return bodiesError(err)
 	}
-	about := within(found.GetOrganization(), found.GetProject())
+	about := authz.Within(found.GetOrganization(), found.GetProject())
 	if err := s.note(r.Context(), actionLook, kindBodies, id, "", about...); err != nil {
 		return err
 	}
@@ -119,13 +120,13 @@ func (s *server) erase(w http.ResponseWriter, r *http.Request, name string, q le
 }
 
 // tenantsOfBodies returns the tenants that have the bodies of a query.
-func (s *server) tenantsOfBodies(ctx context.Context, q ledger.BodiesQuery) ([]Tenant, error) {
+func (s *server) tenantsOfBodies(ctx context.Context, q ledger.BodiesQuery) ([]authz.Tenant, error) {
 	switch {
 	case q.Organization != "":
-		return within(q.Organization, q.Project), nil
+		return authz.Within(q.Organization, q.Project), nil
 	case q.Key != "":
 		_, keys := s.config.Plane.Keys()
-		return seersOf(keys[q.Key]), nil
+		return authz.SeersOf(keys[q.Key]), nil
 	case s.config.Ledger == nil:
 		return nil, nil
 	}
@@ -133,5 +134,5 @@ func (s *server) tenantsOfBodies(ctx context.Context, q ledger.BodiesQuery) ([]T
 	if err != nil {
 		return nil, ledgerError(err)
 	}
-	return within(e.Organization, e.Project), nil
+	return authz.Within(e.Organization, e.Project), nil
 }

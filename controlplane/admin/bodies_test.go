@@ -19,6 +19,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -48,11 +49,11 @@ func withBodies(t *testing.T, b *bench) *bodies.Store {
 	return s
 }
 
-func (b *bench) as(t *testing.T, p admin.Principal, method, path string) answer {
+func (b *bench) as(t *testing.T, p authz.Principal, method, path string) answer {
 	t.Helper()
 	r := httptest.NewRequest(method, path, nil)
 	w := httptest.NewRecorder()
-	admin.New(b.config).ServeHTTP(w, r.WithContext(admin.WithPrincipal(r.Context(), p)))
+	admin.New(b.config).ServeHTTP(w, r.WithContext(authz.WithPrincipal(r.Context(), p)))
 	a := answer{w.Code, w.Header(), w.Body.String()}
 	checkAnswer(t, r, a)
 	return a
@@ -61,7 +62,7 @@ func (b *bench) as(t *testing.T, p admin.Principal, method, path string) answer 
 func TestEveryLookAtBodiesIsInTheAuditLog(t *testing.T) {
 	b := newBench(t)
 	withBodies(t, b)
-	auditor := admin.Principal{Name: "ann", Role: "viewer", Scopes: []admin.Scope{admin.BodiesRead}, Address: "10.0.0.9"}
+	auditor := authz.Principal{Name: "ann", Role: "viewer", Scopes: []authz.Scope{authz.BodiesRead}, Address: "10.0.0.9"}
 	a := b.as(t, auditor, "GET", "/admin/v1/exchanges/1/bodies")
 	require.Equal(t, 200, a.status, a.body)
 	require.Contains(t, a.body, `"text":"\"asked\""`)
@@ -91,20 +92,20 @@ func TestBodiesNeedAPermissionOfTheirOwn(t *testing.T) {
 	withBodies(t, b)
 	for _, role := range []configv1.Role{configv1.Role_VIEWER, configv1.Role_OPERATOR, configv1.Role_OWNER} {
 		without := &configv1.Account{Name: "a", Role: role}
-		p := admin.Principal{Name: "a", Scopes: admin.ScopesOfAccount(without)}
+		p := authz.Principal{Name: "a", Scopes: authz.ScopesOfAccount(without)}
 		a := b.as(t, p, "GET", "/admin/v1/exchanges/1/bodies")
 		require.Equal(t, 403, a.status, role)
 		require.Contains(t, a.body, "bodies:read")
-		require.Equal(t, role == configv1.Role_OWNER, p.May(admin.BodiesDelete), role)
+		require.Equal(t, role == configv1.Role_OWNER, p.May(authz.BodiesDelete), role)
 
-		p.Scopes = admin.ScopesOfAccount(&configv1.Account{Name: "a", Role: role, ReadBodies: true})
+		p.Scopes = authz.ScopesOfAccount(&configv1.Account{Name: "a", Role: role, ReadBodies: true})
 		require.Equal(t, 200, b.as(t, p, "GET", "/admin/v1/exchanges/1/bodies").status, role)
 	}
 	root := b.do(t, "GET", "/admin/v1/exchanges/1/bodies", "")
 	require.Equal(t, 403, root.status, root.body)
 
-	admins := admin.Principal{Name: "t", Scopes: []admin.Scope{admin.AdminsWrite}}
-	require.False(t, admins.MayGive(admin.BodiesRead), "else it would give itself what it does not have")
+	admins := authz.Principal{Name: "t", Scopes: []authz.Scope{authz.AdminsWrite}}
+	require.False(t, admins.MayGive(authz.BodiesRead), "else it would give itself what it does not have")
 	token := b.makeToken(t, `{"display_name":"t","scopes":["bodies:read"]}`)
 	found, err := adminapi.NewClient(b.url, token.Token, http.DefaultClient).Bodies(t.Context(), "3")
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -21,7 +22,7 @@ func (k keysOnly) Keys() (int64, map[string]configv1.Object) { return 1, k.keys 
 // there are many projects, each with an admin, gives no more room.
 func TestATenantMakesABoundedNumberOfObjects(t *testing.T) {
 	for _, project := range []string{"", "p1"} {
-		at := Tenant{Organization: "acme", Project: project}
+		at := authz.Tenant{Organization: "acme", Project: project}
 		for kind, c := range map[string]struct {
 			most int
 			make func(n int) configv1.Object
@@ -40,7 +41,7 @@ func TestATenantMakesABoundedNumberOfObjects(t *testing.T) {
 			if kind == "project" && project != "" {
 				continue // it is not theirs to make
 			}
-			p := &plan{caller: Principal{Tenant: at}, before: &configstore.Snapshot{}}
+			p := &plan{caller: authz.Principal{Tenant: at}, before: &configstore.Snapshot{}}
 			keys := map[string]configv1.Object{}
 			add := func(n int) configv1.Object {
 				o := c.make(n)

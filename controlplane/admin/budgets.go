@@ -10,6 +10,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -41,11 +42,11 @@ func (s *server) maySee(ctx context.Context, scope string) bool {
 	kind, name, _ := strings.Cut(scope, "/")
 	if kind == "key" {
 		_, keys := s.config.Plane.Keys()
-		caller, _ := PrincipalOf(ctx)
-		return needs(ctx, KeysRead) == nil && caller.sees(keys[name])
+		caller, _ := authz.PrincipalOf(ctx)
+		return authz.Needs(ctx, authz.KeysRead) == nil && caller.Sees(keys[name])
 	}
-	organization, project := splitProject(name)
-	return needs(ctx, ConfigRead) == nil && seesTenant(ctx, organization, project)
+	organization, project := authz.SplitProject(name)
+	return authz.Needs(ctx, authz.ConfigRead) == nil && authz.SeesTenant(ctx, organization, project)
 }
 
 // An owned is what of an owner is read for its budgets.

@@ -10,6 +10,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -22,8 +23,8 @@ func (s *server) keyConsumption(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	caller, _ := PrincipalOf(r.Context())
-	if !caller.sees(entry.Object) {
+	caller, _ := authz.PrincipalOf(r.Context())
+	if !caller.Sees(entry.Object) {
 		return fmt.Errorf("%s %s: %w", entry.Kind.Name, entry.Name, configstore.ErrNotFound)
 	}
 	key, ok := entry.Object.(*configv1.Key)
@@ -56,7 +57,7 @@ func (c *consumption) of(ctx context.Context, key *configv1.Key) error {
 	if err := c.add(ctx, "key/"+key.GetName(), ledger.Restriction{Key: key.GetName()}, key); err != nil {
 		return err
 	}
-	if organization != "" && seesTenant(ctx, organization, "") {
+	if organization != "" && authz.SeesTenant(ctx, organization, "") {
 		if err := c.addShared(ctx, configv1.KindOf((*configv1.Organization)(nil)), organization,
 			ledger.Restriction{Organization: organization}); err != nil {
 			return err

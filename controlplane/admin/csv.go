@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -32,7 +33,7 @@ type object struct {
 // export waits until few other tables are being made, and returns what is to be called when this one has been answered
 // with.
 func (s *server) export(ctx context.Context) (leave func(), err error) {
-	return takeTurn(ctx, s.exports, "exports are running")
+	return authz.TakeTurn(ctx, s.exports, "exports are running")
 }
 
 // add adds a row of cells.
@@ -129,3 +130,8 @@ func fileName(s string) string {
 		return '-'
 	}, s)
 }
+
+const (
+	// maxReads is how many tables are made, and findings summed up, at once, and maxReadQueue how many of one owner wait.
+	maxReads, maxReadQueue = 2, 4
+)

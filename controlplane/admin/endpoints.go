@@ -4,12 +4,13 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // An Endpoint is a row of the table of who may use what.
 type Endpoint struct {
 	Method, Path string
-	Scope        Scope
+	Scope        authz.Scope
 	// Tenants means that people of a tenant may use it, if their role there has the scope, for what is the tenant's.
 	Tenants bool
 }
@@ -25,16 +26,18 @@ func Endpoints() []Endpoint {
 			continue
 		}
 		for _, k := range configv1.Kinds() {
-			scope := WriteScope(k)
+			scope := authz.WriteScope(k)
 			if method == "GET" {
-				scope = ReadScope(k)
+				scope = authz.ReadScope(k)
 			}
 			all = append(all, Endpoint{method, strings.Replace(path, "{kind}", k.Plural, 1), scope,
-				r.tenants != closed && tenantKind(k, scope)})
+				r.tenants != closed && authz.TenantKind(k, scope)})
 		}
 	}
 	return all
 }
 
-// MayUse reports whether somebody may use an endpoint at all.
-func (p Principal) MayUse(e Endpoint) bool { return p.May(e.Scope) && (e.Tenants || p.Tenant.IsAll()) }
+// For reports whether somebody may use an endpoint at all.
+func (e Endpoint) For(p authz.Principal) bool {
+	return p.May(e.Scope) && (e.Tenants || p.Tenant.IsAll())
+}

@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // checkVariables refuses an object that names a variable which this control plane does not have: it would have no
@@ -101,9 +102,9 @@ func (p *plan) checkLeft() error {
 		if c.Object != nil {
 			continue
 		}
-		organization, project := splitProject(c.Name)
+		organization, project := authz.SplitProject(c.Name)
 		for _, o := range p.objects(p.writes) {
-			if reachesInto(o, Tenant{organization, project}) {
+			if reachesInto(o, authz.Tenant{Organization: organization, Project: project}) {
 				return openai.CodeInUse.New("%s still reaches into %s %s, and into another one that has its name later. Change or delete it first.",
 					configv1.Label(o), c.Kind.Name, c.Name)
 			}
@@ -113,10 +114,10 @@ func (p *plan) checkLeft() error {
 }
 
 // reachesInto reports whether an object gives somebody rights within a tenant, or tells somebody of its jobs.
-func reachesInto(o configv1.Object, t Tenant) bool {
+func reachesInto(o configv1.Object, t authz.Tenant) bool {
 	switch o := o.(type) {
 	case *configv1.Account:
-		return slices.ContainsFunc(o.GetMemberships(), Principal{Tenant: t}.hasMembership)
+		return slices.ContainsFunc(o.GetMemberships(), authz.Principal{Tenant: t}.HasMembership)
 	case *configv1.AdminToken:
 		return t.Has(o.GetOrganization(), o.GetProject())
 	case *configv1.IdentityProvider:

@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -75,7 +76,7 @@ func pruneOf(r *http.Request) (string, error) {
 	case len(values) == 0, values[0] == "false":
 		return adminapi.PruneNone, nil
 	case values[0] == adminapi.PruneSome, values[0] == adminapi.PruneAll:
-		return values[0], needs(r.Context(), ConfigWrite)
+		return values[0], authz.Needs(r.Context(), authz.ConfigWrite)
 	}
 	return "", openai.CodeInvalidValue.On("prune", "The parameter prune must be true, all or false.")
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -13,7 +14,7 @@ func (s *server) findings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := takeTurn(r.Context(), s.sums, "findings are summed up")
+	leave, err := authz.TakeTurn(r.Context(), s.sums, "findings are summed up")
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -22,7 +23,7 @@ const versionsAtOnce = 100
 // history shows the versions of an object, or with ?revision= what it was then. Versions say who did what, as entries
 // do.
 func (s *server) history(w http.ResponseWriter, r *http.Request) error {
-	of, err := versioned(r, ReadScope)
+	of, err := versioned(r, authz.ReadScope)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func writeVersion(w http.ResponseWriter, of ref, v adminapi.Version) error {
 }
 
 // versioned returns the object that a path is about, of a kind that has versions.
-func versioned(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
+func versioned(r *http.Request, scope func(configv1.Kind) authz.Scope) (ref, error) {
 	of, err := objectOf(r, scope)
 	if err == nil && !hasVersions(of.kind) {
 		err = openai.CodeNotFound.New("No versions of a %s are kept: rights that were taken away must not come back.",
@@ -129,7 +130,7 @@ func notKept(of ref, revision int64) error {
 
 // rollbackOne makes an object what it was.
 func (s *server) rollbackOne(w http.ResponseWriter, r *http.Request) error {
-	of, err := versioned(r, WriteScope)
+	of, err := versioned(r, authz.WriteScope)
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (p *plan) recall(o configv1.Object) error {
 		case sealedIn(stored, c.Field) != "":
 			c.Credential.Source = &configv1.Credential_Sealed{Sealed: configv1.Redacted}
 			continue
-		case stored != nil && !p.caller.May(Everything):
+		case stored != nil && !p.caller.May(authz.Everything):
 			return everythingFor(c.Field, "to bring back a credential that the object has no more")
 		case opened[c.Field].GetValue() == "":
 			return configv1.Errors{{Object: configv1.Label(o), Field: c.Field,

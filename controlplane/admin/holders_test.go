@@ -11,22 +11,22 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // doors are the ways in which an administrator writes an account.
-func doors() map[string]func(ask asker, p admin.Principal, name, document string) answer {
-	return map[string]func(ask asker, p admin.Principal, name, document string) answer{
-		"PUT": func(ask asker, p admin.Principal, name, document string) answer {
+func doors() map[string]func(ask asker, p authz.Principal, name, document string) answer {
+	return map[string]func(ask asker, p authz.Principal, name, document string) answer{
+		"PUT": func(ask asker, p authz.Principal, name, document string) answer {
 			return ask(p, "PUT", "/admin/v1/accounts/"+name, document)
 		},
-		"POST": func(ask asker, p admin.Principal, _, document string) answer {
+		"POST": func(ask asker, p authz.Principal, _, document string) answer {
 			return ask(p, "POST", "/admin/v1/accounts", document)
 		},
-		"apply": func(ask asker, p admin.Principal, _, document string) answer {
+		"apply": func(ask asker, p authz.Principal, _, document string) answer {
 			return ask(p, "POST", "/admin/v1/apply", `[`+strings.Replace(document, `{`, `{"kind":"Account",`, 1)+`]`)
 		},
-		"dry run": func(ask asker, p admin.Principal, name, document string) answer {
+		"dry run": func(ask asker, p authz.Principal, name, document string) answer {
 			return ask(p, "PUT", "/admin/v1/accounts/"+name+"?dry_run=true", document)
 		},
 	}
@@ -51,7 +51,7 @@ func TestATenantSetsNoIdentity(t *testing.T) {
 	identities := []string{`"identity":{"issuer":"` + issuer + `"},`,
 		`"identity":{"issuer":"` + issuer + `","subject":"7"},`,
 		`"identity":{"issuer":"https://other.example"},`}
-	for _, p := range []admin.Principal{member("own", "", configv1.Role_ADMIN), member("own", "a", configv1.Role_ADMIN)} {
+	for _, p := range []authz.Principal{member("own", "", configv1.Role_ADMIN), member("own", "a", configv1.Role_ADMIN)} {
 		for door, write := range doors() {
 			for _, identity := range identities {
 				requireError(t, write(ask, p, "new", inOwn("new", own12+identity)), 403, "insufficient_permissions",
@@ -193,7 +193,7 @@ func TestRightsOutsideATenantNeedANewPassword(t *testing.T) {
 	ofA := member("own", "a", configv1.Role_ADMIN)
 	require.Equal(t, 201, ask(ofA, "PUT", "/admin/v1/accounts/pat", inOwn("pat", own12)).status)
 	require.Equal(t, "own/a", b.account(t, "pat").GetTenant())
-	root := admin.Principal{Name: "root", Role: "owner", Scopes: []admin.Scope{admin.Everything}}
+	root := authz.Principal{Name: "root", Role: "owner", Scopes: []authz.Scope{authz.Everything}}
 	for _, more := range []string{`"role":"VIEWER",`, `"read_bodies":true,`, `"break_glass":true,`,
 		`"memberships":[{"organization":"own","role":"VIEWER"}],`, `"memberships":[{"organization":"other","role":"VIEWER"}],`} {
 		document := inOwn("pat", more)
@@ -230,7 +230,7 @@ func TestAnAccountOfADeletedName(t *testing.T) {
 	s := newSupervised(t, `"budget_usd_month":"50"`)
 	s.people["tenant"] = member("acme", "", configv1.Role_ADMIN)
 	require.Equal(t, 201, s.do(t, "PUT", "/admin/v1/accounts/gone", `{"name":"gone","role":"ADMIN","password":"`+goodPassword+`"}`).status)
-	s.people["gone"] = admin.PrincipalOfAccount(s.account(t, "gone"), "", "")
+	s.people["gone"] = authz.PrincipalOfAccount(s.account(t, "gone"), "", "")
 	s.waits(t, "gone", "PUT", "/organizations/acme", `{"name":"acme","budgets":[{"unit":"MONTH","usd":"900"}]}`)
 	token := s.makeToken(t, `{"display_name":"x","scopes":["config:read"]}`)
 	s.setOwner(t, token.ID, "gone")

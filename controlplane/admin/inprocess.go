@@ -6,22 +6,23 @@ import (
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // InProcess returns a client of the admin API that calls its handler, as somebody.
-func InProcess(api http.Handler, p Principal) *adminapi.Client {
+func InProcess(api http.Handler, p authz.Principal) *adminapi.Client {
 	return adminapi.NewClient("http://admin", "", &http.Client{Transport: inProcess{api, p}})
 }
 
 // inProcess is a transport that calls a handler.
 type inProcess struct {
 	handler   http.Handler
-	principal Principal
+	principal authz.Principal
 }
 
 // RoundTrip calls the handler and returns what it wrote.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	in := r.Clone(WithPrincipal(r.Context(), t.principal))
+	in := r.Clone(authz.WithPrincipal(r.Context(), t.principal))
 	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), t.principal.Address
 	in.Header.Del("Authorization")
 	w := &answer{header: http.Header{}, status: http.StatusOK}

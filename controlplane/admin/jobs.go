@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -57,7 +58,7 @@ func (s *server) fineTuningJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !seesTenant(r.Context(), job.Organization, job.Project) {
+	if !authz.SeesTenant(r.Context(), job.Organization, job.Project) {
 		return fmt.Errorf("%s: %w", r.PathValue("id"), configstore.ErrNotFound)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, job)

@@ -13,6 +13,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/id"
@@ -33,8 +34,8 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	asked.Name = id.New("key")
-	caller, _ := PrincipalOf(r.Context())
-	asked.Owner = caller.owner()
+	caller, _ := authz.PrincipalOf(r.Context())
+	asked.Owner = caller.Owner()
 	key := auth.Generate()
 	s.setKey(asked, key)
 	missing, err := boolOf(r, "create_missing")
@@ -43,7 +44,7 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := change{refs: []ref{{configv1.KeyKind(), asked.Name}}, reads: tenantsOf(asked)}
 	if missing {
-		if err := needs(r.Context(), ConfigWrite); err != nil {
+		if err := authz.Needs(r.Context(), authz.ConfigWrite); err != nil {
 			return err
 		}
 		c.refs = append(c.refs, c.reads...)

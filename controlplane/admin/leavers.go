@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -19,62 +19,6 @@ import (
 const maxSaid = 100
 
 func accountKind() configv1.Kind { return configv1.KindOf((*configv1.Account)(nil)) }
-
-// asMaker returns the principal of a token with the scopes that its maker has now. A token has its own if it is not
-// known who made it.
-func (s *server) asMaker(ctx context.Context, token Principal) (Principal, error) {
-	if token.Maker == "" {
-		return token, nil
-	}
-	entry, err := s.config.Store.Get(ctx, accountKind(), token.Maker)
-	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
-		return Principal{}, err
-	}
-	maker := asAccount(entry.Object)
-	if token.Scopes = ofMaker(token.Tenant, token.Scopes, maker); len(token.Scopes) > 0 {
-		return token, nil
-	}
-	return Principal{}, openai.CodeInvalidAdminToken.New(
-		"The token has ended with the account that made it: %s. Ask for a token that somebody else makes.",
-		goneWhy(token.Maker, maker))
-}
-
-// ofMaker returns those of a token's scopes that its maker, who may be nil, can give in the tenant of the token.
-func ofMaker(tenant Tenant, scopes []Scope, maker *configv1.Account) (left []Scope) {
-	if maker == nil || maker.Barred() {
-		return nil
-	}
-	all := []Principal{{Scopes: ScopesOfAccount(maker)}}
-	for _, m := range maker.GetMemberships() {
-		// a member has only their own keys, and a token has none
-		if m.GetRole() != configv1.Role_MEMBER && !tenant.IsAll() &&
-			(Tenant{m.GetOrganization(), m.GetProject()}).Has(tenant.Organization, tenant.Project) {
-			all = append(all, Principal{Scopes: TenantScopesOf(m.GetRole())})
-		}
-	}
-	for _, scope := range scopes {
-		if slices.ContainsFunc(all, func(p Principal) bool { return p.MayGive(scope) }) {
-			left = append(left, scope)
-		}
-	}
-	if slices.Contains(scopes, Everything) && !slices.Contains(left, Everything) {
-		for _, p := range all { // what is left of everything
-			left = append(left, slices.DeleteFunc(p.Scopes, func(s Scope) bool { return s == BodiesRead })...)
-		}
-	}
-	return left
-}
-
-// goneWhy says why somebody has no rights, or fewer than before.
-func goneWhy(name string, a *configv1.Account) string {
-	switch {
-	case a == nil:
-		return "the account " + name + " does not exist any more"
-	case a.Barred():
-		return "the account " + name + " is disabled, or has no role any more"
-	}
-	return "the account " + name + " does not have these rights any more"
-}
 
 // moves returns what a plan does to accounts.
 func (p *plan) moves() (all []accounts.Move) {
@@ -217,14 +161,14 @@ func (p *plan) endTokens(m accounts.Move) (said []string, err error) {
 		p.holders = append(p.holders, m.Was.GetName())
 	}
 	for _, t := range p.tokensOf(m.Was.GetName()) {
-		tenant, scopes := Tenant{t.GetOrganization(), t.GetProject()}, scopesOf(t)
+		tenant, scopes := authz.Tenant{Organization: t.GetOrganization(), Project: t.GetProject()}, authz.ScopesOfToken(t)
 		switch {
 		case gone:
 			err = p.follow(configv1.KindOf(t), t.GetName(), nil, t)
 			said = append(said, "the token "+t.GetName()+" is deleted")
-		case len(ofMaker(tenant, scopes, m.Now)) == 0:
+		case len(authz.ScopesLeft(tenant, scopes, m.Now)) == 0:
 			said = append(said, "the token "+t.GetName()+" is refused")
-		case !slices.Equal(ofMaker(tenant, scopes, m.Now), scopes):
+		case !slices.Equal(authz.ScopesLeft(tenant, scopes, m.Now), scopes):
 			said = append(said, "the token "+t.GetName()+" has fewer scopes")
 		}
 		if err != nil {
@@ -232,13 +176,6 @@ func (p *plan) endTokens(m accounts.Move) (said []string, err error) {
 		}
 	}
 	return said, nil
-}
-
-func scopesOf(t *configv1.AdminToken) (scopes []Scope) {
-	for _, s := range t.GetScopes() {
-		scopes = append(scopes, Scope(s))
-	}
-	return scopes
 }
 
 // follow plans a change that follows from another. Whoever may make that one makes this one. An object of nil is
@@ -292,7 +229,7 @@ func (p *plan) say(before, now, what string) {
 // enables decides about the owner of a key that is enabled or disabled.
 func (p *plan) enables(object, stored configv1.Object) {
 	if k, was := asKey(object), asKey(stored); k != nil && was != nil {
-		accounts.Enabled(k, was, asAccount(p.stored(accountKind(), was.GetOwner())), p.caller.owner())
+		accounts.Enabled(k, was, asAccount(p.stored(accountKind(), was.GetOwner())), p.caller.Owner())
 	}
 }
 
@@ -328,10 +265,10 @@ func (p *plan) checkKeyOwners() error {
 func mayAsk(a *configv1.Account, w *waiting) bool {
 	tenants := []string{""}
 	for _, m := range a.GetMemberships() {
-		tenants = append(tenants, Tenant{m.GetOrganization(), m.GetProject()}.String())
+		tenants = append(tenants, authz.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String())
 	}
 	return !a.Barred() && slices.ContainsFunc(tenants, func(tenant string) bool {
-		p := PrincipalOfAccount(a, tenant, "")
-		return p.May(WriteScope(w.kind())) && p.sees(w.object)
+		p := authz.PrincipalOfAccount(a, tenant, "")
+		return p.May(authz.WriteScope(w.kind())) && p.Sees(w.object)
 	})
 }

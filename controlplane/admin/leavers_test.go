@@ -11,7 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/accounts"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 )
 
@@ -66,8 +66,8 @@ func newLeaver(t *testing.T, organization string) *leaver {
 	return l
 }
 
-func (l *leaver) as(t *testing.T, name string) admin.Principal {
-	return admin.PrincipalOfAccount(l.account(t, name), "", "")
+func (l *leaver) as(t *testing.T, name string) authz.Principal {
+	return authz.PrincipalOfAccount(l.account(t, name), "", "")
 }
 
 // make makes a key as somebody.
@@ -215,7 +215,7 @@ func TestWhatComesBackWithSomebody(t *testing.T) {
 	require.Equal(t, 200, l.do(t, "PUT", "/admin/v1/keys/"+byHand,
 		`{"name":"`+byHand+`","display_name":"k","organization":"own","disabled":true}`).status)
 	require.Equal(t, 200, l.active(t, "false").status)
-	before := admin.Principal{Name: l.name, Role: "operator", Scopes: admin.ScopesOf(configv1.Role_OPERATOR)}
+	before := authz.Principal{Name: l.name, Role: "operator", Scopes: authz.ScopesOf(configv1.Role_OPERATOR)}
 	require.Equal(t, 403, l.ask(before, "POST", "/admin/v1/keys", `{"display_name":"k","organization":"own"}`).status, "a request that was under way")
 	require.Equal(t, 200, l.active(t, "true").status)
 	require.False(t, l.stored(t, l.key).GetDisabled())
@@ -247,11 +247,11 @@ func TestARightToKeysIsAScope(t *testing.T) {
 	k := &configv1.Key{Organization: "own", Project: "a"}
 	for n := range configv1.Role_name {
 		role := configv1.Role(n)
-		p := admin.Principal{Scopes: admin.ScopesOf(role)}
-		require.Equal(t, p.May(admin.KeysWrite), accounts.MayOwn(&configv1.Account{Role: role}, k), role)
-		p.Scopes = admin.TenantScopesOf(role)
+		p := authz.Principal{Scopes: authz.ScopesOf(role)}
+		require.Equal(t, p.May(authz.KeysWrite), accounts.MayOwn(&configv1.Account{Role: role}, k), role)
+		p.Scopes = authz.TenantScopesOf(role)
 		if len(p.Scopes) > 0 {
-			require.Equal(t, p.May(admin.KeysWrite), accounts.MayOwn(within("a", role, "own"), k), role)
+			require.Equal(t, p.May(authz.KeysWrite), accounts.MayOwn(within("a", role, "own"), k), role)
 			require.False(t, accounts.MayOwn(within("a", role, "other"), k))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -49,7 +50,7 @@ func (l *left) leavers() (all []attention.Leaver) {
 	by := map[string]*attention.Leaver{}
 	of := func(name string) *attention.Leaver {
 		if by[name] == nil {
-			by[name] = &attention.Leaver{Account: name, Why: goneWhy(name, l.accounts[name])}
+			by[name] = &attention.Leaver{Account: name, Why: authz.GoneWhy(name, l.accounts[name])}
 		}
 		return by[name]
 	}
@@ -73,9 +74,9 @@ func (l *left) leavers() (all []attention.Leaver) {
 		}
 	}
 	for _, t := range l.tokens {
-		scopes := scopesOf(t)
+		scopes := authz.ScopesOfToken(t)
 		if t.GetOwner() != "" && !slices.Equal(scopes,
-			ofMaker(Tenant{t.GetOrganization(), t.GetProject()}, scopes, l.accounts[t.GetOwner()])) {
+			authz.ScopesLeft(authz.Tenant{Organization: t.GetOrganization(), Project: t.GetProject()}, scopes, l.accounts[t.GetOwner()])) {
 			who := of(t.GetOwner())
 			who.Tokens = append(who.Tokens, t)
 		}

@@ -14,6 +14,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -32,7 +33,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := needsKind(r.Context(), kind, ReadScope(kind)); err != nil {
+	if err := authz.NeedsKind(r.Context(), kind, authz.ReadScope(kind)); err != nil {
 		return err
 	}
 	asked, err := optionsOf(r)
@@ -57,11 +58,11 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 
 // seen restricts what is wanted, which is nil for all, to what the caller may see.
 func seen(ctx context.Context, wanted func(found) bool) func(found) bool {
-	p, _ := PrincipalOf(ctx)
+	p, _ := authz.PrincipalOf(ctx)
 	if p.Tenant.IsAll() {
 		return wanted
 	}
-	return func(f found) bool { return p.sees(f.object) && (wanted == nil || wanted(f)) }
+	return func(f found) bool { return p.Sees(f.object) && (wanted == nil || wanted(f)) }
 }
 
 // page returns a page of all objects of a kind, and after which one the next begins.

@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -26,12 +27,12 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 }
 
 // objectOf returns the object that a path is about, for a caller who has the scope for it.
-func objectOf(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
+func objectOf(r *http.Request, scope func(configv1.Kind) authz.Scope) (ref, error) {
 	kind, err := kindOf(r)
 	if err != nil {
 		return ref{}, err
 	}
-	if err := needsKind(r.Context(), kind, scope(kind)); err != nil {
+	if err := authz.NeedsKind(r.Context(), kind, scope(kind)); err != nil {
 		return ref{}, err
 	}
 	if r.PathValue("name") == "" {
@@ -41,7 +42,7 @@ func objectOf(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
 }
 
 func (s *server) get(w http.ResponseWriter, r *http.Request) error {
-	of, err := objectOf(r, ReadScope)
+	of, err := objectOf(r, authz.ReadScope)
 	if err != nil {
 		return err
 	}
@@ -49,8 +50,8 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, _ := PrincipalOf(r.Context())
-	if !p.sees(entry.Object) {
+	p, _ := authz.PrincipalOf(r.Context())
+	if !p.Sees(entry.Object) {
 		return fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
 	}
 	if tags := r.Header.Get("If-None-Match"); tags != "" && matches(tags, &entry) {
@@ -67,7 +68,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := needsKind(r.Context(), kind, WriteScope(kind)); err != nil {
+	if err := authz.NeedsKind(r.Context(), kind, authz.WriteScope(kind)); err != nil {
 		return err
 	}
 	object, err := s.body(w, r, kind)
@@ -76,8 +77,8 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	}
 	of := ref{kind, object.GetName()}
 	return s.store(w, r, change{refs: []ref{of}}, func(p *plan) error {
-		if !p.caller.sees(object) {
-			return notForTenant(p.caller.Tenant)
+		if !p.caller.Sees(object) {
+			return authz.NotForTenant(p.caller.Tenant)
 		}
 		if p.before.Find(kind, of.name) != nil {
 			return openai.CodeAlreadyExists.On("name", "%s %s already exists. Replace it with PUT, or choose another name.",
@@ -88,7 +89,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) put(w http.ResponseWriter, r *http.Request) error {
-	of, err := objectOf(r, WriteScope)
+	of, err := objectOf(r, authz.WriteScope)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func locationOf(of ref) string {
 }
 
 func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
-	of, err := objectOf(r, WriteScope)
+	of, err := objectOf(r, authz.WriteScope)
 	if err != nil {
 		return err
 	}
@@ -217,8 +218,8 @@ func (s *server) writeEntry(w http.ResponseWriter, r *http.Request, status int, 
 func (s *server) item(ctx context.Context, e configstore.Entry) adminapi.Item {
 	item := adminapi.Item{Kind: e.Kind, Name: e.Name, Status: adminapi.Status{Revision: e.Revision}}
 	if e.Object != nil {
-		p, _ := PrincipalOf(ctx)
-		item.Object = redacted(p.shown(e.Object))
+		p, _ := authz.PrincipalOf(ctx)
+		item.Object = redacted(p.Shown(e.Object))
 	}
 	item.Status.Error = s.config.Plane.ObjectError(e.Kind.Name, e.Name)
 	if e.Err != nil {

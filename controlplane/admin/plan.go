@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -18,7 +19,7 @@ import (
 // one object; check then looks at the whole.
 type plan struct {
 	server *server
-	caller Principal
+	caller authz.Principal
 	before *configstore.Snapshot // of keys, only those that the plan is about
 
 	changes []adminapi.Change        // what the caller asked for, each with its outcome
@@ -250,7 +251,7 @@ func (p *plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntr
 		}
 		e := adminapi.AuditEntry{
 			Actor: p.caller.Name, Role: p.caller.Role, Address: p.caller.Address, Kind: c.Kind, Name: c.Name, Diff: c.Diff,
-			RequestID: requestIDOf(ctx),
+			RequestID: authz.RequestIDOf(ctx),
 		}
 		if i, ok := p.written[configstore.Ref{Kind: c.Kind, Name: c.Name}]; ok {
 			var err error

@@ -12,6 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/request"
@@ -38,7 +39,7 @@ const (
 
 // testPolicies says what policies would have done with the requests of the log.
 func (s *server) testPolicies(w http.ResponseWriter, r *http.Request) error {
-	if err := needs(r.Context(), ConfigRead); err != nil { // stored policies can be tried
+	if err := authz.Needs(r.Context(), authz.ConfigRead); err != nil { // stored policies can be tried
 		return err
 	}
 	asked, err := s.searchOf(r)
@@ -69,7 +70,7 @@ func (s *server) testPolicies(w http.ResponseWriter, r *http.Request) error {
 
 // tryInTurn waits until the caller's organization may go on with a trial. It is called before each piece of the work.
 func (s *server) tryInTurn(ctx context.Context, turn *turns.Turn) error {
-	p, _ := PrincipalOf(ctx)
+	p, _ := authz.PrincipalOf(ctx)
 	err := turn.Take(ctx, s.trials, cmp.Or(p.Tenant.Organization, p.Name))
 	if errors.Is(err, turns.ErrMany) {
 		return openai.CodeRateLimitExceeded.New("Too many trials of policies are running. Try again when they are complete.").After(10 * time.Second)

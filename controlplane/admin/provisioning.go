@@ -13,6 +13,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/id"
 )
@@ -27,7 +28,7 @@ func (s *server) provisioning() http.Handler {
 func (s *server) admitProvisioner(w http.ResponseWriter, r *http.Request) (context.Context, string, error) {
 	requestID := id.New("req")
 	w.Header().Set("X-Request-Id", requestID)
-	p, err := s.principal(r)
+	p, err := s.who.Principal(r)
 	if err == nil && p.Provider == "" {
 		err = &openai.Error{Status: http.StatusForbidden, Message: "SCIM takes a token with the scope scim. Make one with: modelgate token create --scopes scim --identity-provider NAME"}
 	}
@@ -35,8 +36,8 @@ func (s *server) admitProvisioner(w http.ResponseWriter, r *http.Request) (conte
 		return nil, "", clientError(err)
 	}
 	// As at a sign-in, the provider gives the roles, within what the configuration lets it give.
-	p.Role, p.Scopes, p.As = "scim", ScopesOf(configv1.Role_OWNER), accounts.Directory
-	return WithPrincipal(context.WithValue(r.Context(), requestIDKey{}, requestID), p), p.Provider, nil
+	p.Role, p.Scopes, p.As = "scim", authz.ScopesOf(configv1.Role_OWNER), accounts.Directory
+	return authz.WithPrincipal(authz.WithRequestID(r.Context(), requestID), p), p.Provider, nil
 }
 
 // people returns the objects that SCIM is about.

@@ -6,6 +6,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -57,9 +58,9 @@ func (s *server) searchOf(r *http.Request) (adminapi.ListOptions, error) {
 		return asked, nil
 	}
 	var ids []string
-	caller, _ := PrincipalOf(r.Context())
+	caller, _ := authz.PrincipalOf(r.Context())
 	for _, key := range s.keys.of(s.config.Plane.Keys()) {
-		if !containsAll(key.text, words) || !caller.sees(key.object) {
+		if !containsAll(key.text, words) || !caller.Sees(key.object) {
 			continue
 		}
 		if ids = append(ids, key.name); len(ids) > maxNamed {
@@ -108,7 +109,7 @@ func (s *server) request(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return ledgerError(err)
-	case !found || !seesTenant(r.Context(), e.Organization, e.Project):
+	case !found || !authz.SeesTenant(r.Context(), e.Organization, e.Project):
 		return openai.CodeNotFound.New("There is no exchange %q in the request log.", r.PathValue("id"))
 	}
 	e.KeyName = s.keyName(e.Key)

@@ -11,11 +11,12 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/golden"
 )
 
 // rowOf returns the row of an endpoint in the table that the server decides by.
-func rowOf(t *testing.T, method, path string, scope admin.Scope) admin.Endpoint {
+func rowOf(t *testing.T, method, path string, scope authz.Scope) admin.Endpoint {
 	t.Helper()
 	path, _, _ = strings.Cut(path, "?")
 	found := admin.Endpoint{}
@@ -43,7 +44,7 @@ func TestEveryEndpointIsTried(t *testing.T) {
 	for _, e := range admin.Endpoints() {
 		assert.True(t, slices.ContainsFunc(endpoints(), func(tried struct {
 			method, path, body string
-			scope              admin.Scope
+			scope              authz.Scope
 		}) bool {
 			path, _, _ := strings.Cut(tried.path, "?")
 			return tried.method == e.Method && matchesPath(e.Path, path)
@@ -69,9 +70,9 @@ func TestTheTableOfRoles(t *testing.T) {
 	b.WriteString(aboutRoles)
 	b.WriteString("| endpoint | scope |")
 	line := "\n|---|---|"
-	var roles []admin.Principal
+	var roles []authz.Principal
 	for _, r := range configv1.Roles() {
-		roles = append(roles, admin.Principal{Scopes: admin.ScopesOf(r)})
+		roles = append(roles, authz.Principal{Scopes: authz.ScopesOf(r)})
 		fmt.Fprintf(&b, " %s |", r)
 		line += "---|"
 	}
@@ -85,9 +86,9 @@ func TestTheTableOfRoles(t *testing.T) {
 		scope := string(e.Scope)
 		switch {
 		case scope == "" && strings.Contains(e.Path, "rollback"):
-			e.Scope, scope = admin.ConfigWrite, "that of writing the kind"
+			e.Scope, scope = authz.ConfigWrite, "that of writing the kind"
 		case scope == "":
-			e.Scope, scope = admin.ConfigWrite, "those of writing each kind"
+			e.Scope, scope = authz.ConfigWrite, "those of writing each kind"
 		case strings.HasSuffix(e.Path, "/policies/test"):
 			scope += ", config:read"
 		case strings.Contains(e.Path, "/history/"):
@@ -96,7 +97,7 @@ func TestTheTableOfRoles(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s %s` | %s |", e.Method, e.Path, scope)
 		for _, p := range roles {
 			may := ""
-			if p.MayUse(e) {
+			if e.For(p) {
 				may = "yes"
 			}
 			fmt.Fprintf(&b, " %s |", may)

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -23,7 +22,7 @@ const (
 type route struct {
 	pattern string
 	// scope is empty where it depends on the kind of the object, and the handler checks it.
-	scope   Scope
+	scope   authz.Scope
 	handler httpapi.HandlerFunc
 	timeout time.Duration // 0: requestTimeout
 	writes  bool          // the change may be waited for, for adminapi.MaxWait longer
@@ -44,16 +43,16 @@ func (s *server) objectRoutes() []route {
 		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: s.put, writes: true, tenants: checked},
 		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: s.delete, writes: true, tenants: checked},
 		{pattern: "POST /admin/v1/apply", handler: s.apply, timeout: applyTimeout, writes: true},
-		{pattern: "GET /admin/v1/export", scope: ConfigRead, handler: s.exportAll, timeout: exportTimeout},
-		{pattern: "GET /admin/v1/history/{kind}/{name...}", scope: AuditRead, handler: s.history},
+		{pattern: "GET /admin/v1/export", scope: authz.ConfigRead, handler: s.exportAll, timeout: exportTimeout},
+		{pattern: "GET /admin/v1/history/{kind}/{name...}", scope: authz.AuditRead, handler: s.history},
 		{pattern: "POST /admin/v1/rollback/{kind}/{name...}", handler: s.rollbackOne, timeout: applyTimeout, writes: true},
-		{pattern: "POST /admin/v1/rollback", scope: ConfigWrite, handler: s.rollbackAll, timeout: applyTimeout,
+		{pattern: "POST /admin/v1/rollback", scope: authz.ConfigWrite, handler: s.rollbackAll, timeout: applyTimeout,
 			writes: true},
-		{pattern: "POST /admin/v1/keys", scope: KeysWrite, handler: s.createKey, writes: true, tenants: checked},
-		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: KeysWrite, handler: s.rotateKey, writes: true, tenants: checked},
-		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: KeysRead, handler: s.asked(s.keyConsumption),
+		{pattern: "POST /admin/v1/keys", scope: authz.KeysWrite, handler: s.createKey, writes: true, tenants: checked},
+		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: authz.KeysWrite, handler: s.rotateKey, writes: true, tenants: checked},
+		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: authz.KeysRead, handler: s.asked(s.keyConsumption),
 			tenants: checked},
-		{pattern: "POST /admin/v1/providers/{name}/test", scope: ConfigWrite, handler: s.testProvider,
+		{pattern: "POST /admin/v1/providers/{name}/test", scope: authz.ConfigWrite, handler: s.testProvider,
 			timeout: 15 * time.Second},
 	}
 }
@@ -61,74 +60,74 @@ func (s *server) objectRoutes() []route {
 // approvalRoutes are of changes that wait for a second person.
 func (s *server) approvalRoutes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/approvals", scope: KeysRead, handler: s.approvals, tenants: checked},
-		{pattern: "GET /admin/v1/approvals/{id}", scope: KeysRead, handler: s.approval, tenants: checked},
-		{pattern: "DELETE /admin/v1/approvals/{id}", scope: KeysWrite, handler: s.withdraw, tenants: checked},
-		{pattern: "POST /admin/v1/approvals/{id}/approve", scope: AdminsWrite, handler: s.approve, writes: true,
+		{pattern: "GET /admin/v1/approvals", scope: authz.KeysRead, handler: s.approvals, tenants: checked},
+		{pattern: "GET /admin/v1/approvals/{id}", scope: authz.KeysRead, handler: s.approval, tenants: checked},
+		{pattern: "DELETE /admin/v1/approvals/{id}", scope: authz.KeysWrite, handler: s.withdraw, tenants: checked},
+		{pattern: "POST /admin/v1/approvals/{id}/approve", scope: authz.AdminsWrite, handler: s.approve, writes: true,
 			tenants: checked},
-		{pattern: "POST /admin/v1/approvals/{id}/reject", scope: AdminsWrite, handler: s.reject, tenants: checked},
+		{pattern: "POST /admin/v1/approvals/{id}/reject", scope: authz.AdminsWrite, handler: s.reject, tenants: checked},
 	}
 }
 
 // ledgerRoutes are of what was used, and of what went through the gateway.
 func (s *server) ledgerRoutes() []route {
 	return []route{
-		{pattern: "POST /admin/v1/policies/test", scope: UsageRead, handler: s.asked(s.testPolicies),
+		{pattern: "POST /admin/v1/policies/test", scope: authz.UsageRead, handler: s.asked(s.testPolicies),
 			timeout: exportTimeout},
-		{pattern: "GET /admin/v1/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout,
+		{pattern: "GET /admin/v1/usage/{resource}", scope: authz.UsageRead, handler: s.asked(s.usage), timeout: exportTimeout,
 			tenants: checked},
-		{pattern: "GET /v1/organization/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage),
+		{pattern: "GET /v1/organization/usage/{resource}", scope: authz.UsageRead, handler: s.asked(s.usage),
 			timeout: exportTimeout, tenants: checked},
-		{pattern: "GET /v1/organization/costs", scope: UsageRead, handler: s.asked(s.costs), timeout: exportTimeout,
+		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: s.asked(s.costs), timeout: exportTimeout,
 			tenants: checked},
-		{pattern: "GET /admin/v1/summary", scope: UsageRead, handler: s.asked(s.summary), timeout: exportTimeout,
+		{pattern: "GET /admin/v1/summary", scope: authz.UsageRead, handler: s.asked(s.summary), timeout: exportTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/series", scope: UsageRead, handler: s.asked(s.series), timeout: exportTimeout,
+		{pattern: "GET /admin/v1/series", scope: authz.UsageRead, handler: s.asked(s.series), timeout: exportTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/budgets", scope: UsageRead, handler: s.asked(s.budgets), tenants: checked},
-		{pattern: "GET /admin/v1/attention", scope: StatusRead, handler: s.attention},
-		{pattern: "GET /admin/v1/exchanges", scope: UsageRead, handler: s.asked(s.requests), timeout: streamTimeout,
+		{pattern: "GET /admin/v1/budgets", scope: authz.UsageRead, handler: s.asked(s.budgets), tenants: checked},
+		{pattern: "GET /admin/v1/attention", scope: authz.StatusRead, handler: s.attention},
+		{pattern: "GET /admin/v1/exchanges", scope: authz.UsageRead, handler: s.asked(s.requests), timeout: streamTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/exchanges/{id}", scope: UsageRead, handler: s.asked(s.request), tenants: checked},
-		{pattern: "GET /admin/v1/requests", scope: UsageRead, handler: s.asked(s.requests), timeout: streamTimeout,
+		{pattern: "GET /admin/v1/exchanges/{id}", scope: authz.UsageRead, handler: s.asked(s.request), tenants: checked},
+		{pattern: "GET /admin/v1/requests", scope: authz.UsageRead, handler: s.asked(s.requests), timeout: streamTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/requests/{id}", scope: UsageRead, handler: s.asked(s.request), tenants: checked},
-		{pattern: "GET /admin/v1/outcomes", scope: UsageRead, handler: s.asked(s.outcomes), timeout: exportTimeout,
+		{pattern: "GET /admin/v1/requests/{id}", scope: authz.UsageRead, handler: s.asked(s.request), tenants: checked},
+		{pattern: "GET /admin/v1/outcomes", scope: authz.UsageRead, handler: s.asked(s.outcomes), timeout: exportTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/findings", scope: UsageRead, handler: s.asked(s.findings), timeout: exportTimeout,
+		{pattern: "GET /admin/v1/findings", scope: authz.UsageRead, handler: s.asked(s.findings), timeout: exportTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/exchanges/{id}/bodies", scope: BodiesRead, handler: s.readBodies},
-		{pattern: "DELETE /admin/v1/exchanges/{id}/bodies", scope: BodiesDelete, handler: s.deleteBodiesOf},
-		{pattern: "DELETE /admin/v1/bodies", scope: BodiesDelete, handler: s.deleteBodies, timeout: applyTimeout},
-		{pattern: "POST /admin/v1/erasures", scope: Everything, handler: s.asked(s.eraseUser), timeout: applyTimeout},
+		{pattern: "GET /admin/v1/exchanges/{id}/bodies", scope: authz.BodiesRead, handler: s.readBodies},
+		{pattern: "DELETE /admin/v1/exchanges/{id}/bodies", scope: authz.BodiesDelete, handler: s.deleteBodiesOf},
+		{pattern: "DELETE /admin/v1/bodies", scope: authz.BodiesDelete, handler: s.deleteBodies, timeout: applyTimeout},
+		{pattern: "POST /admin/v1/erasures", scope: authz.Everything, handler: s.asked(s.eraseUser), timeout: applyTimeout},
 	}
 }
 
 // stateRoutes are of the data plane, of jobs, alerts and the audit log.
 func (s *server) stateRoutes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/health", scope: StatusRead, handler: s.asked(s.health)},
-		{pattern: "GET /admin/v1/dataplane", scope: StatusRead, handler: s.dataPlane},
-		{pattern: "GET /admin/v1/batches", scope: JobsRead, handler: s.batches, tenants: queried},
-		{pattern: "GET /admin/v1/batches/{id}", scope: JobsRead, handler: s.batch, tenants: checked},
-		{pattern: "GET /admin/v1/batches/{id}/failures", scope: JobsRead, handler: s.batchFailures},
-		{pattern: "GET /admin/v1/batches/{id}/files/{which}", scope: BodiesRead, handler: s.batchFile,
+		{pattern: "GET /admin/v1/health", scope: authz.StatusRead, handler: s.asked(s.health)},
+		{pattern: "GET /admin/v1/dataplane", scope: authz.StatusRead, handler: s.dataPlane},
+		{pattern: "GET /admin/v1/batches", scope: authz.JobsRead, handler: s.batches, tenants: queried},
+		{pattern: "GET /admin/v1/batches/{id}", scope: authz.JobsRead, handler: s.batch, tenants: checked},
+		{pattern: "GET /admin/v1/batches/{id}/failures", scope: authz.JobsRead, handler: s.batchFailures},
+		{pattern: "GET /admin/v1/batches/{id}/files/{which}", scope: authz.BodiesRead, handler: s.batchFile,
 			timeout: fileTimeout},
-		{pattern: "POST /admin/v1/batches/{id}/cancel", scope: JobsWrite, handler: s.cancelBatch, tenants: checked},
-		{pattern: "GET /admin/v1/quotas", scope: JobsRead, handler: s.quotas, tenants: queried},
-		{pattern: "GET /admin/v1/fine_tuning/jobs", scope: JobsRead, handler: s.fineTuningJobs, tenants: queried},
-		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}", scope: JobsRead, handler: s.fineTuningJob, tenants: checked},
-		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}/events", scope: JobsRead, handler: s.fineTuningEvents},
-		{pattern: "GET /admin/v1/alerts", scope: StatusRead, handler: s.withAlerts(s.alerts)},
-		{pattern: "GET /admin/v1/alerts/history", scope: StatusRead, handler: s.withAlerts(s.alertHistory)},
-		{pattern: "POST /admin/v1/alerts/{receiver}/test", scope: ConfigWrite, handler: s.withAlerts(s.testAlert),
+		{pattern: "POST /admin/v1/batches/{id}/cancel", scope: authz.JobsWrite, handler: s.cancelBatch, tenants: checked},
+		{pattern: "GET /admin/v1/quotas", scope: authz.JobsRead, handler: s.quotas, tenants: queried},
+		{pattern: "GET /admin/v1/fine_tuning/jobs", scope: authz.JobsRead, handler: s.fineTuningJobs, tenants: queried},
+		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}", scope: authz.JobsRead, handler: s.fineTuningJob, tenants: checked},
+		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}/events", scope: authz.JobsRead, handler: s.fineTuningEvents},
+		{pattern: "GET /admin/v1/alerts", scope: authz.StatusRead, handler: s.withAlerts(s.alerts)},
+		{pattern: "GET /admin/v1/alerts/history", scope: authz.StatusRead, handler: s.withAlerts(s.alertHistory)},
+		{pattern: "POST /admin/v1/alerts/{receiver}/test", scope: authz.ConfigWrite, handler: s.withAlerts(s.testAlert),
 			timeout: 20 * time.Second},
-		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit, tenants: queried},
-		{pattern: "GET /admin/v1/audit/verify", scope: AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
-		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: AdminsWrite, handler: s.testIdentity,
+		{pattern: "GET /admin/v1/audit", scope: authz.AuditRead, handler: s.audit, tenants: queried},
+		{pattern: "GET /admin/v1/audit/verify", scope: authz.AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
+		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: authz.AdminsWrite, handler: s.testIdentity,
 			timeout: 20 * time.Second},
-		{pattern: "GET /admin/v1/audit/sinks", scope: AuditRead, handler: s.auditSinks},
-		{pattern: "POST /admin/v1/admintokens", scope: AdminsWrite, handler: s.createToken},
+		{pattern: "GET /admin/v1/audit/sinks", scope: authz.AuditRead, handler: s.auditSinks},
+		{pattern: "POST /admin/v1/admintokens", scope: authz.AdminsWrite, handler: s.createToken},
 	}
 }
 
@@ -142,11 +141,11 @@ func (s *server) guarded(r route) httpapi.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, req *http.Request) error {
 		if r.scope != "" {
-			if err := needs(req.Context(), r.scope); err != nil {
+			if err := authz.Needs(req.Context(), r.scope); err != nil {
 				return err
 			}
 		}
-		p, _ := PrincipalOf(req.Context())
+		p, _ := authz.PrincipalOf(req.Context())
 		req, err := r.tenants.within(req, p)
 		if err != nil {
 			return err
@@ -170,41 +169,4 @@ func (s *server) asked(f httpapi.HandlerFunc) httpapi.HandlerFunc {
 		}
 		return f(w, r)
 	}
-}
-
-// needs returns the error of a principal that lacks a scope.
-func needs(ctx context.Context, scope Scope) error {
-	if p, _ := PrincipalOf(ctx); p.May(scope) {
-		return nil
-	}
-	return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation. Missing scopes: %s.", scope)
-}
-
-// needsKind is needs of a scope for objects of a kind.
-func needsKind(ctx context.Context, kind configv1.Kind, scope Scope) error {
-	if err := needs(ctx, scope); err != nil {
-		return err
-	}
-	if p, _ := PrincipalOf(ctx); !p.Tenant.IsAll() && !tenantKind(kind, scope) {
-		return notForTenant(p.Tenant)
-	}
-	return nil
-}
-
-// needsAny is needs of the first scope, unless the principal has one of the others.
-func needsAny(ctx context.Context, scopes ...Scope) error {
-	for _, s := range scopes[1:] {
-		if needs(ctx, s) == nil {
-			return nil
-		}
-	}
-	return needs(ctx, scopes[0])
-}
-
-// ReadScope returns the scope that reading objects of a kind takes.
-func ReadScope(kind configv1.Kind) Scope { return Scope(kind.Area() + ":read") }
-
-// WriteScope returns the scope that writing objects of a kind takes.
-func WriteScope(kind configv1.Kind) Scope {
-	return Scope(cmp.Or(kind.Options.GetWriteScope(), kind.Area()+":write"))
 }

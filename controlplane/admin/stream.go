@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -50,7 +51,7 @@ func streamOf(r *http.Request) (string, error) {
 // nobody takes a part for the whole.
 func (s *server) stream(w http.ResponseWriter, r *http.Request, form string, asked adminapi.ListOptions,
 	page adminapi.Page[adminapi.Exchange]) error {
-	leave, err := takeTurn(r.Context(), s.streams, "exports are running")
+	leave, err := authz.TakeTurn(r.Context(), s.streams, "exports are running")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,7 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
-	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -27,62 +26,6 @@ const (
 	maxTenantAccounts = 10_000
 )
 
-// A Tenant is an organization, or a project of one, to which a principal is restricted. The zero value restricts
-// nothing.
-type Tenant struct{ Organization, Project string }
-
-// nobodys is the tenant of principals without rights: nothing is of it.
-var nobodys = Tenant{Organization: "/"}
-
-// IsAll reports whether the tenant restricts nothing.
-func (t Tenant) IsAll() bool { return t == Tenant{} }
-
-// String returns the tenant as people write it.
-func (t Tenant) String() string {
-	if t.Project == "" {
-		return t.Organization
-	}
-	return t.Organization + "/" + t.Project
-}
-
-// Has reports whether what is of an organization, and of a project of it, is of the tenant.
-func (t Tenant) Has(organization, project string) bool {
-	return t.IsAll() || organization == t.Organization && (t.Project == "" || project == t.Project)
-}
-
-func (t Tenant) restriction() ledger.Restriction {
-	return ledger.Restriction{Organization: t.Organization, Project: t.Project}
-}
-
-// TenantScopesOf returns what a role within a tenant may do there.
-func TenantScopesOf(r configv1.Role) []Scope {
-	read := []Scope{ConfigRead, KeysRead, UsageRead, JobsRead}
-	switch r {
-	case configv1.Role_ADMIN:
-		return append(read, KeysWrite, ConfigWrite, JobsWrite, AdminsRead, AdminsWrite, AuditRead)
-	case configv1.Role_MEMBER:
-		return append(read, KeysWrite)
-	case configv1.Role_VIEWER:
-		return read
-	}
-	return nil
-}
-
-// membershipOf returns the membership under which an account acts: the one that is asked for, or else the first.
-func membershipOf(a *configv1.Account, asked string) *configv1.Membership {
-	all := a.GetMemberships()
-	if asked == "" && len(all) > 0 {
-		return all[0]
-	}
-	i := slices.IndexFunc(all, func(m *configv1.Membership) bool {
-		return Tenant{m.GetOrganization(), m.GetProject()}.String() == asked
-	})
-	if i < 0 {
-		return nil
-	}
-	return all[i]
-}
-
 // tenantRule is what a route does for a principal who is restricted to a tenant.
 type tenantRule uint8
 
@@ -93,12 +36,12 @@ const (
 )
 
 // within returns the request of a principal who is restricted to a tenant, as a route allows it.
-func (t tenantRule) within(r *http.Request, p Principal) (*http.Request, error) {
+func (t tenantRule) within(r *http.Request, p authz.Principal) (*http.Request, error) {
 	switch {
 	case p.Tenant.IsAll() || t == checked:
 		return r, nil
 	case t == closed:
-		return nil, notForTenant(p.Tenant)
+		return nil, authz.NotForTenant(p.Tenant)
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -108,7 +51,7 @@ func (t tenantRule) within(r *http.Request, p Principal) (*http.Request, error) 
 		for given, values := range query {
 			is := given == name || strings.HasPrefix(given, name+"[") // lists are also written name[]
 			if own != "" && is && (given != name || slices.ContainsFunc(values, func(v string) bool { return v != own })) {
-				return nil, notForTenant(p.Tenant)
+				return nil, authz.NotForTenant(p.Tenant)
 			}
 		}
 		if own != "" {
@@ -120,70 +63,9 @@ func (t tenantRule) within(r *http.Request, p Principal) (*http.Request, error) 
 	return restricted, nil
 }
 
-func notForTenant(t Tenant) error {
-	return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: your rights are within %s.", t)
-}
-
-// tenantKind reports whether a scope for objects of a kind is of use within a tenant: they can be the tenant's. Its
-// people read its organization but do not change it.
-func tenantKind(kind configv1.Kind, scope Scope) bool {
-	switch kind.New().(type) {
-	case *configv1.Key, *configv1.Project, *configv1.Account:
-		return true
-	case *configv1.Organization:
-		return scope == ReadScope(kind)
-	}
-	return false
-}
-
-// sees reports whether an object, which may be nil, is the principal's to see.
-func (p Principal) sees(o configv1.Object) bool {
-	if p.Tenant.IsAll() {
-		return true
-	}
-	switch o := o.(type) {
-	case *configv1.Key:
-		return p.Tenant.Has(o.GetOrganization(), o.GetProject())
-	case *configv1.Project:
-		return p.Tenant.Has(splitProject(o.GetName()))
-	case *configv1.Organization:
-		return p.Tenant == Tenant{Organization: o.GetName()}
-	case *configv1.Account:
-		return slices.ContainsFunc(o.GetMemberships(), p.hasMembership)
-	}
-	return false
-}
-
-func splitProject(name string) (organization, project string) {
-	organization, project, _ = strings.Cut(name, "/")
-	return organization, project
-}
-
-func (p Principal) hasMembership(m *configv1.Membership) bool {
-	return p.Tenant.Has(m.GetOrganization(), m.GetProject())
-}
-
-// shown returns an object without what is not the principal's to see of it.
-func (p Principal) shown(o configv1.Object) configv1.Object {
-	a, ok := o.(*configv1.Account)
-	if !ok || p.Tenant.IsAll() {
-		return o
-	}
-	tenant := a.GetTenant()
-	if !p.Tenant.Has(splitProject(tenant)) {
-		tenant = ""
-	}
-	return &configv1.Account{Name: a.GetName(), DisplayName: a.GetDisplayName(), Disabled: a.GetDisabled(),
-		CreatedAt: a.GetCreatedAt(), PasswordHash: a.GetPasswordHash(), Identity: a.GetIdentity(),
-		Tenant: tenant,
-		Memberships: slices.DeleteFunc(slices.Clone(a.GetMemberships()), func(m *configv1.Membership) bool {
-			return !p.hasMembership(m)
-		})}
-}
-
 // visible returns an object as it is stored; nil where there is none, or the caller may not see it.
 func (p *plan) visible(of ref) *configstore.Entry {
-	if e := p.before.Find(of.kind, of.name); e != nil && p.caller.sees(e.Object) {
+	if e := p.before.Find(of.kind, of.name); e != nil && p.caller.Sees(e.Object) {
 		return e
 	}
 	return nil
@@ -196,14 +78,14 @@ func (p *plan) mayTouch(kind configv1.Kind, name string, object, stored configv1
 	if c.Tenant.IsAll() || c.As == accounts.Person { // who changes a password is asked for the present one
 		return nil
 	}
-	if p.before.Find(kind, name) != nil && !c.sees(stored) {
+	if p.before.Find(kind, name) != nil && !c.Sees(stored) {
 		if object != nil { // a name that somebody else has
-			return notForTenant(c.Tenant)
+			return authz.NotForTenant(c.Tenant)
 		}
 		return fmt.Errorf("%s %s: %w", kind.Name, name, configstore.ErrNotFound)
 	}
-	if object != nil && !c.sees(object) {
-		return notForTenant(c.Tenant)
+	if object != nil && !c.Sees(object) {
+		return authz.NotForTenant(c.Tenant)
 	}
 	switch kind.New().(type) {
 	case *configv1.Key:
@@ -213,7 +95,7 @@ func (p *plan) mayTouch(kind configv1.Kind, name string, object, stored configv1
 	case *configv1.Account:
 		return p.mayTouchAccount(object, stored)
 	}
-	return notForTenant(c.Tenant)
+	return authz.NotForTenant(c.Tenant)
 }
 
 func asKey(o configv1.Object) *configv1.Key {
@@ -244,7 +126,7 @@ func (p *plan) mayTouchKey(object, stored *configv1.Key) error {
 			continue
 		}
 		all++
-		if c.sees(k) && k.GetOwner() == c.Name {
+		if c.Sees(k) && k.GetOwner() == c.Name {
 			own++
 		}
 	}
@@ -257,7 +139,7 @@ func (p *plan) mayTouchKey(object, stored *configv1.Key) error {
 // mayTouchProject decides on a project. Those who are restricted to one do not change its limits.
 func (p *plan) mayTouchProject(object, stored configv1.Object) error {
 	if p.caller.Tenant.Project != "" {
-		return notForTenant(p.caller.Tenant)
+		return authz.NotForTenant(p.caller.Tenant)
 	}
 	now, _ := object.(*configv1.Project)
 	was, _ := stored.(*configv1.Project)
@@ -279,9 +161,9 @@ func (p *plan) mayTouchProject(object, stored configv1.Object) error {
 
 // inOrganization returns how many objects of a kind are of the caller's organization, or of a project of it.
 func (p *plan) inOrganization(kind configv1.Kind) (n int) {
-	all := Principal{Tenant: Tenant{Organization: p.caller.Tenant.Organization}}
+	all := authz.Principal{Tenant: authz.Tenant{Organization: p.caller.Tenant.Organization}}
 	for _, e := range p.before.Entries {
-		if e.Kind.Name == kind.Name && e.Object != nil && all.sees(e.Object) {
+		if e.Kind.Name == kind.Name && e.Object != nil && all.Sees(e.Object) {
 			n++
 		}
 	}
@@ -296,7 +178,7 @@ func (p *plan) mayTouchAccount(object, stored configv1.Object) error {
 			continue
 		}
 		outside := slices.ContainsFunc(a.GetMemberships(), func(m *configv1.Membership) bool {
-			return !p.caller.hasMembership(m)
+			return !p.caller.HasMembership(m)
 		})
 		if outside || a.GetRole() != configv1.Role_ROLE_UNSPECIFIED || a.GetReadBodies() || a.GetBreakGlass() ||
 			a.GetProvisioning() != nil {
@@ -313,7 +195,7 @@ func (p *plan) mayTouchAccount(object, stored configv1.Object) error {
 	return nil
 }
 
-func operatorsOnly(field string, t Tenant) error {
+func operatorsOnly(field string, t authz.Tenant) error {
 	return openai.CodeInsufficientPermissions.On(field, "You have insufficient permissions for this operation: only an operator of the gateway changes %s; your rights are within %s.",
 		field, t)
 }
@@ -321,10 +203,4 @@ func operatorsOnly(field string, t Tenant) error {
 func tooMany(what string) error {
 	return openai.CodeInsufficientPermissions.New("You have as many %s as you may make. Delete one, or ask an operator of the gateway.",
 		what)
-}
-
-// seesTenant reports whether what is of an organization and a project is the caller's to see.
-func seesTenant(ctx context.Context, organization, project string) bool {
-	p, _ := PrincipalOf(ctx)
-	return p.Tenant.Has(organization, project)
 }

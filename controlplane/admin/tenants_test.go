@@ -11,16 +11,17 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // member returns the principal of an account with one membership.
-func member(organization, project string, role configv1.Role) admin.Principal {
-	return admin.PrincipalOfAccount(&configv1.Account{Name: strings.ToLower(role.String()),
+func member(organization, project string, role configv1.Role) authz.Principal {
+	return authz.PrincipalOfAccount(&configv1.Account{Name: strings.ToLower(role.String()),
 		Memberships: []*configv1.Membership{{Organization: organization, Project: project, Role: role}}}, "", "127.0.0.1")
 }
 
 // An asker asks as a principal.
-type asker func(p admin.Principal, method, path, body string, headers ...string) answer
+type asker func(p authz.Principal, method, path, body string, headers ...string) answer
 
 // tenanted is a gateway with two organizations, whose names and displays begin with own or other.
 func tenanted(t *testing.T) (*bench, asker) {
@@ -40,13 +41,13 @@ func tenantedOn(t *testing.T, b *bench) asker {
 		require.Equal(t, 201, b.do(t, "POST", "/admin/v1/accounts", `{"name":"`+o+`-person","password":"a long password","memberships":[{"organization":"`+o+`","role":"VIEWER"}]}`).status)
 	}
 	handler := admin.New(b.config)
-	return func(p admin.Principal, method, path, body string, headers ...string) answer {
+	return func(p authz.Principal, method, path, body string, headers ...string) answer {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		for i := 0; i < len(headers); i += 2 {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r.WithContext(admin.WithPrincipal(r.Context(), p)))
+		handler.ServeHTTP(w, r.WithContext(authz.WithPrincipal(r.Context(), p)))
 		return answer{w.Code, w.Header(), w.Body.String()}
 	}
 }
@@ -113,7 +114,7 @@ func TestWhatTenantsPeopleMayChange(t *testing.T) {
 	b, ask := tenanted(t)
 	mine, others := b.key(t, "own", "a"), b.key(t, "other", "a")
 	b.people(t, adminOf("own"), memberOf("member", "own"))
-	roles := map[string]admin.Principal{
+	roles := map[string]authz.Principal{
 		"admin": member("own", "", configv1.Role_ADMIN), "member": member("own", "", configv1.Role_MEMBER),
 		"viewer":        member("own", "", configv1.Role_VIEWER),
 		"project admin": member("own", "a", configv1.Role_ADMIN), "project member": member("own", "a", configv1.Role_MEMBER),
@@ -249,7 +250,7 @@ func TestQueriesOfTenantsPeople(t *testing.T) {
 	ofAll, ofA := member("own", "", configv1.Role_VIEWER), member("own", "a", configv1.Role_VIEWER)
 	for _, path := range []string{"/admin/v1/summary", "/admin/v1/series", "/admin/v1/requests", "/admin/v1/exchanges",
 		"/admin/v1/outcomes", "/admin/v1/findings"} {
-		for _, p := range []admin.Principal{ofAll, ofA} {
+		for _, p := range []authz.Principal{ofAll, ofA} {
 			require.Equal(t, 200, ask(p, "GET", path, "").status, path)
 			require.Equal(t, 200, ask(p, "GET", path+"?organization=own", "").status, path)
 			for _, query := range []string{"organization=other", "organization[]=other", "organization[0]=other",
@@ -265,17 +266,17 @@ func TestTheFirstMembershipCountsUnlessAnotherIsAskedFor(t *testing.T) {
 	a := &configv1.Account{Name: "ann", Memberships: []*configv1.Membership{
 		{Organization: "acme", Role: configv1.Role_VIEWER},
 		{Organization: "acme", Project: "web", Role: configv1.Role_ADMIN}}}
-	require.Equal(t, admin.Tenant{Organization: "acme"}, admin.PrincipalOfAccount(a, "", "").Tenant)
-	p := admin.PrincipalOfAccount(a, "acme/web", "")
+	require.Equal(t, authz.Tenant{Organization: "acme"}, authz.PrincipalOfAccount(a, "", "").Tenant)
+	p := authz.PrincipalOfAccount(a, "acme/web", "")
 	require.Equal(t, "admin of acme/web", p.Role)
-	require.True(t, p.May(admin.KeysWrite))
+	require.True(t, p.May(authz.KeysWrite))
 	for _, none := range []string{"other", "acme/", "acme/web/x", "/"} {
-		p = admin.PrincipalOfAccount(a, none, "")
+		p = authz.PrincipalOfAccount(a, none, "")
 		require.Empty(t, p.Scopes, none)
 		require.False(t, p.Tenant.IsAll(), none)
 	}
 	a.Role = configv1.Role_OWNER
-	require.True(t, admin.PrincipalOfAccount(a, "", "").May(admin.Everything))
-	require.False(t, admin.PrincipalOfAccount(a, "acme", "").May(admin.KeysWrite), "as they have asked for")
-	require.Empty(t, admin.PrincipalOfAccount(&configv1.Account{Name: "nobody"}, "", "").Scopes)
+	require.True(t, authz.PrincipalOfAccount(a, "", "").May(authz.Everything))
+	require.False(t, authz.PrincipalOfAccount(a, "acme", "").May(authz.KeysWrite), "as they have asked for")
+	require.Empty(t, authz.PrincipalOfAccount(&configv1.Account{Name: "nobody"}, "", "").Scopes)
 }

@@ -6,6 +6,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/id"
 )
@@ -25,9 +26,9 @@ func (s *server) createToken(w http.ResponseWriter, r *http.Request) error {
 	if err := named(asked.GetDisplayName(), asked.GetExpiresAt(), time.Now()); err != nil {
 		return err
 	}
-	caller, _ := PrincipalOf(r.Context())
-	asked.Name, asked.Owner = id.New(tokenIDPrefix), caller.person()
-	token := newTokenSecret(asked.Name)
+	caller, _ := authz.PrincipalOf(r.Context())
+	asked.Name, asked.Owner = id.New(authz.TokenIDPrefix), caller.Person()
+	token := authz.NewToken(asked.Name)
 	hash := s.config.Hasher.Hash(token.Reveal())
 	asked.Hash, asked.Hint = hash[:], auth.Hint(token)
 	return s.make(w, r, change{refs: []ref{{configv1.KindOf(asked), asked.Name}}}, asked,

@@ -10,6 +10,8 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -35,10 +37,11 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, resource string)
 		}
 		defer leave()
 	}
-	caller, _ := PrincipalOf(r.Context())
+	caller, _ := authz.PrincipalOf(r.Context())
+	within := ledger.Restriction{Organization: caller.Tenant.Organization, Project: caller.Tenant.Project}
 	t := table{}
 	for {
-		text, err := s.config.Ledger.Usage(r.Context(), resource, query.Encode(), caller.Tenant.restriction())
+		text, err := s.config.Ledger.Usage(r.Context(), resource, query.Encode(), within)
 		if err != nil {
 			return ledgerError(err)
 		}
@@ -102,7 +105,7 @@ func (s *server) series(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch out.By {
 	case "key":
-		if needs(r.Context(), KeysRead) == nil {
+		if authz.Needs(r.Context(), authz.KeysRead) == nil {
 			_, keys := s.config.Plane.Keys()
 			for i, g := range out.Groups {
 				out.Groups[i].DisplayName = displayName(keys[g.Name])

@@ -20,6 +20,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -48,7 +49,7 @@ type VersionStore interface {
 
 // hasVersions reports whether versions of a kind are kept. Accounts and tokens of administration are rights: what was
 // taken away must not come back.
-func hasVersions(kind configv1.Kind) bool { return ReadScope(kind) != AdminsRead }
+func hasVersions(kind configv1.Kind) bool { return authz.ReadScope(kind) != authz.AdminsRead }
 
 // document returns an object as its version keeps it: credentials sealed as they are stored, and of a key nothing by
 // which it could be good again.

@@ -18,6 +18,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/id"
 )
@@ -69,8 +70,8 @@ func (w *waiting) key() string { return configstore.Approvals + w.ID }
 func (w *waiting) kind() configv1.Kind { return configv1.KindOf(w.object) }
 
 // of reports whether somebody has asked for the change, also with a token that they made.
-func (w *waiting) of(p Principal) bool {
-	return p.Name == w.AskedBy || p.person() != "" && p.person() == w.Person
+func (w *waiting) of(p authz.Principal) bool {
+	return p.Name == w.AskedBy || p.Person() != "" && p.Person() == w.Person
 }
 
 // taken is done in the transaction that ends the wait, which only one of several makes.
@@ -81,9 +82,9 @@ func (w *waiting) taken() configstore.Also {
 
 // entry returns what the audit log says of the change.
 func (w *waiting) entry(ctx context.Context, action, what string) adminapi.AuditEntry {
-	p, _ := PrincipalOf(ctx)
+	p, _ := authz.PrincipalOf(ctx)
 	return adminapi.AuditEntry{Actor: p.Name, Role: p.Role, Address: p.Address, Action: action, Kind: w.Kind,
-		Name: w.Name, Diff: what, RequestID: requestIDOf(ctx)}
+		Name: w.Name, Diff: what, RequestID: authz.RequestIDOf(ctx)}
 }
 
 // sign makes the entries of a plan those of an approval. People of a tenant do not see who asked.
@@ -226,7 +227,7 @@ func (p *plan) asked(h held) (*waiting, error) {
 			strings.Join(h.rules(), ", "), maxWaitingBytes, len(document))
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	w := &waiting{Person: p.caller.person(), ByToken: p.caller.Role == roleToken,
+	w := &waiting{Person: p.caller.Person(), ByToken: p.caller.Role == authz.RoleToken,
 		Within: p.caller.Tenant.Organization, Tenants: true, Base: h.base, Object: document, object: h.Object}
 	expires := now.Add(h.reasons[0].Rule.Wait())
 	for _, r := range h.reasons {
@@ -271,7 +272,7 @@ func (w *waiting) asks(o *waiting) bool {
 // room is how many more changes an asker may have waiting.
 type room struct{ all, own, within int }
 
-func newRoom(all []*waiting, p Principal) *room {
+func newRoom(all []*waiting, p authz.Principal) *room {
 	r := &room{maxWaiting - len(all), maxAsked, maxAsked}
 	for _, w := range all {
 		if w.AskedBy == p.Name {

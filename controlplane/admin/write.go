@@ -12,9 +12,13 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
+
+// maxWriteQueue is how many writes of one owner wait. They are made one at a time.
+const maxWriteQueue = 100
 
 // A ref names an object.
 type ref struct {
@@ -50,7 +54,7 @@ func (s *server) write(ctx context.Context, c change, decide func(*plan) error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	leave, err := takeTurn(ctx, s.turn, "changes wait")
+	leave, err := authz.TakeTurn(ctx, s.turn, "changes wait")
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +81,7 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if err != nil {
 		return nil, err
 	}
-	caller, _ := PrincipalOf(ctx)
+	caller, _ := authz.PrincipalOf(ctx)
 	p := &plan{server: s, caller: caller, before: before, full: c.full}
 	if err := decide(p); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package admin
+package authz
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
-	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/id"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -29,71 +28,76 @@ import (
 // from then on.
 const (
 	tokenPrefix   = "mg"
-	tokenIDPrefix = "adm"
+	TokenIDPrefix = "adm"
+
+	// readTokenTimeout bounds the time in which a token and its maker are read.
+	readTokenTimeout = 5 * time.Second
 )
 
-func newTokenSecret(name string) secret.Value {
+func NewToken(name string) secret.Value {
 	return secret.New(tokenPrefix + name + "." + rand.Text())
-}
-
-// authenticated refuses strangers before it says anything about paths.
-func (s *server) authenticated(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requestID := id.New("req")
-		w.Header().Set("X-Request-Id", requestID)
-		ctx := context.WithValue(r.Context(), requestIDKey{}, requestID)
-		if _, ok := PrincipalOf(ctx); !ok {
-			p, err := s.principal(r)
-			if err != nil {
-				s.refuse(w, r, err)
-				return
-			}
-			ctx = WithPrincipal(ctx, p)
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
 }
 
 type requestIDKey struct{}
 
-func requestIDOf(ctx context.Context) string {
-	requestID, _ := ctx.Value(requestIDKey{}).(string)
-	return requestID
+// WithRequestID returns a context of a request with an id.
+func WithRequestID(ctx context.Context, requestID string) context.Context {
+	return context.WithValue(ctx, requestIDKey{}, requestID)
 }
 
-func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	httpapi.Handler(s.config.Log, func(w http.ResponseWriter, _ *http.Request) error {
-		if e, ok := errors.AsType[*openai.Error](err); ok && e.Status == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="modelgate admin"`)
-		}
-		return clientError(err)
-	}).ServeHTTP(w, r)
+// RequestIDOf returns the id of a request; empty: it has none.
+func RequestIDOf(ctx context.Context) string {
+	requestID, _ := ctx.Value(requestIDKey{}).(string)
+	return requestID
 }
 
 // errSignedOut is the error of a command line whose session has ended.
 var errSignedOut = openai.CodeInvalidAdminToken.New("Your sign-in has ended. Sign in again with: modelgate login")
 
-// principal returns whose token a request has. An address from which too many wrong tokens came has to wait, whatever
+// An Authenticator finds out who sends a request by its bearer token.
+type Authenticator struct {
+	// Store has the tokens and the accounts.
+	Store *configstore.Store
+	// Hasher hashes tokens as they are stored.
+	Hasher *auth.Hasher
+	// Terminals returns whose command line sent a token that begins with [adminapi.SessionPrefix]; nil where it is not
+	// signed in. Nil: nobody's.
+	Terminals func(ctx context.Context, token string) (*configv1.Account, error)
+	Log       *zap.Logger
+
+	root    [sha256.Size]byte // hash of the token that may do everything
+	hasRoot bool
+	guesses *tokenThrottle
+}
+
+// NewAuthenticator returns one that has counted no wrong tokens. The bearer of root may do everything.
+func NewAuthenticator(root secret.Value, a Authenticator) *Authenticator {
+	a.root, a.hasRoot = sha256.Sum256([]byte(root.Reveal())), !root.IsZero()
+	a.guesses = newTokenThrottle(time.Now)
+	return &a
+}
+
+// Principal returns whose token a request has. An address from which too many wrong tokens came has to wait, whatever
 // it sends.
-func (s *server) principal(r *http.Request) (Principal, error) {
+func (a *Authenticator) Principal(r *http.Request) (Principal, error) {
 	address := addressOf(r)
-	if wait := s.guesses.wait(address); wait > 0 {
+	if wait := a.guesses.wait(address); wait > 0 {
 		return Principal{}, openai.CodeTooManyFailedAttempts.New("Your address sent too many wrong tokens. Wait before you try again.").After(wait)
 	}
 	token, given := auth.FromHeader(r.Header.Get("Authorization"))
 	// Hashes have one length, so that the time taken says nothing about the token's.
 	sum := sha256.Sum256([]byte(token))
-	if given && !s.config.Token.IsZero() && subtle.ConstantTimeCompare(sum[:], s.root[:]) == 1 {
-		return Principal{Name: nameRoot, Role: "owner", Scopes: []Scope{Everything}, Address: address}, nil
+	if given && a.hasRoot && subtle.ConstantTimeCompare(sum[:], a.root[:]) == 1 {
+		return Principal{Name: NameRoot, Role: "owner", Scopes: []Scope{Everything}, Address: address}, nil
 	}
 	if given {
-		p, err := s.ofBearer(r, token)
+		p, err := a.ofBearer(r, token)
 		if err == nil || !errors.Is(err, configstore.ErrNotFound) {
 			p.Address = address
 			return p, err
 		}
-		if s.guesses.failed(address) {
-			s.config.Log.Warn("too many wrong tokens from one address, which now has to wait", zap.String("address", address))
+		if a.guesses.failed(address) {
+			a.Log.Warn("too many wrong tokens from one address, which now has to wait", zap.String("address", address))
 		}
 		if strings.HasPrefix(token, adminapi.SessionPrefix) {
 			return Principal{}, errSignedOut
@@ -104,13 +108,13 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 
 // ofBearer returns the principal of a token, or of the session of a command line. The error is ErrNotFound where there
 // is none, or not any more.
-func (s *server) ofBearer(r *http.Request, token string) (Principal, error) {
-	if s.config.Terminals == nil || !strings.HasPrefix(token, adminapi.SessionPrefix) {
-		return s.ofToken(r.Context(), token)
+func (a *Authenticator) ofBearer(r *http.Request, token string) (Principal, error) {
+	if a.Terminals == nil || !strings.HasPrefix(token, adminapi.SessionPrefix) {
+		return a.ofToken(r.Context(), token)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), readTokenTimeout)
 	defer cancel()
-	account, err := s.config.Terminals(ctx, token)
+	account, err := a.Terminals(ctx, token)
 	if err != nil {
 		return Principal{}, err
 	}
@@ -121,29 +125,29 @@ func (s *server) ofBearer(r *http.Request, token string) (Principal, error) {
 }
 
 // ofToken returns the principal of a token. The error is ErrNotFound where there is no such token, or not any more.
-func (s *server) ofToken(ctx context.Context, token string) (Principal, error) {
+func (a *Authenticator) ofToken(ctx context.Context, token string) (Principal, error) {
 	name, _, ok := strings.Cut(strings.TrimPrefix(token, tokenPrefix), ".")
-	if !ok || !strings.HasPrefix(token, tokenPrefix) || !id.Valid(tokenIDPrefix, name) {
+	if !ok || !strings.HasPrefix(token, tokenPrefix) || !id.Valid(TokenIDPrefix, name) {
 		return Principal{}, configstore.ErrNotFound
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readTokenTimeout)
 	defer cancel()
-	entry, err := s.config.Store.Get(ctx, configv1.KindOf((*configv1.AdminToken)(nil)), name)
+	entry, err := a.Store.Get(ctx, configv1.KindOf((*configv1.AdminToken)(nil)), name)
 	if err != nil {
 		return Principal{}, err
 	}
 	stored, ok := entry.Object.(*configv1.AdminToken)
-	hash := s.config.Hasher.Hash(token)
+	hash := a.Hasher.Hash(token)
 	expired := ok && stored.GetExpiresAt() != nil && !stored.GetExpiresAt().AsTime().After(time.Now())
 	if !ok || expired || subtle.ConstantTimeCompare(hash[:], stored.GetHash()) != 1 {
 		return Principal{}, configstore.ErrNotFound
 	}
-	p := Principal{Name: name, Role: roleToken, Tenant: Tenant{stored.GetOrganization(), stored.GetProject()},
+	p := Principal{Name: name, Role: RoleToken, Tenant: Tenant{stored.GetOrganization(), stored.GetProject()},
 		Provider: stored.GetIdentityProvider(), Maker: stored.GetOwner()}
 	for _, scope := range stored.GetScopes() {
 		p.Scopes = append(p.Scopes, Scope(scope))
 	}
-	return s.asMaker(ctx, p)
+	return a.asMaker(ctx, p)
 }
 
 // addressOf returns the address that a request came from. Headers that proxies write are not believed.

@@ -1,4 +1,4 @@
-package admin
+package authz
 
 import (
 	"context"
@@ -8,13 +8,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/internal/turns"
-)
-
-const (
-	// maxWriteQueue is how many writes of one owner wait. They are made one at a time.
-	maxWriteQueue = 100
-	// maxReads is how many tables are made, and findings summed up, at once, and maxReadQueue how many of one owner wait.
-	maxReads, maxReadQueue = 2, 4
 )
 
 // queue returns with whom the principal takes turns: the others of an organization, of a directory, of those who sign
@@ -29,8 +22,8 @@ func (p Principal) queue() string {
 	return p.Tenant.Organization
 }
 
-// takeTurn waits for the caller's turn, and returns what ends it. What is said of the work if too much of it waits.
-func takeTurn(ctx context.Context, of *turns.Turns, what string) (leave func(), err error) {
+// TakeTurn waits for the caller's turn, and returns what ends it. What is said of the work if too much of it waits.
+func TakeTurn(ctx context.Context, of *turns.Turns, what string) (leave func(), err error) {
 	p, _ := PrincipalOf(ctx)
 	var turn turns.Turn
 	err = turn.Take(ctx, of, p.queue())

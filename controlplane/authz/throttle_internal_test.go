@@ -1,4 +1,4 @@
-package admin
+package authz
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 
 func TestGuessesAreCountedByAddressAndForgottenAfterAMinute(t *testing.T) {
 	now := time.Unix(0, 0)
-	g := newGuesses(func() time.Time { return now })
-	for i := range maxGuesses {
+	g := newTokenThrottle(func() time.Time { return now })
+	for i := range maxAttempts {
 		require.Zero(t, g.wait("2001:db8::1"))
-		require.Equal(t, i == maxGuesses-1, g.failed(fmt.Sprintf("2001:db8::%x", i)), "a /64 is one")
+		require.Equal(t, i == maxAttempts-1, g.failed(fmt.Sprintf("2001:db8::%x", i)), "a /64 is one")
 	}
 	now = now.Add(20 * time.Second)
 	require.Equal(t, 40*time.Second, g.wait("2001:db8::ffff"))
@@ -26,13 +26,13 @@ func TestGuessesAreCountedByAddressAndForgottenAfterAMinute(t *testing.T) {
 
 func TestGuessesTakeBoundedMemory(t *testing.T) {
 	now := time.Unix(0, 0)
-	g := newGuesses(func() time.Time { return now })
-	for i := range 2 * maxGuessers {
+	g := newTokenThrottle(func() time.Time { return now })
+	for i := range 2 * maxAddresses {
 		g.failed(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
 	}
-	require.LessOrEqual(t, len(g.by), maxGuessers+1)
+	require.LessOrEqual(t, len(g.by), maxAddresses+1)
 	require.NotZero(t, g.wait("172.16.0.1"), "those that are not counted by themselves count together")
-	now = now.Add(guessWindow)
+	now = now.Add(attemptWindow)
 	g.failed("172.16.0.1")
 	require.Len(t, g.by, 1, "what is over is forgotten")
 }

@@ -1,4 +1,4 @@
-package admin
+package authz
 
 import (
 	"context"
@@ -83,8 +83,8 @@ type Principal struct {
 	As accounts.Authority
 }
 
-// authority returns on whose behalf the principal writes accounts.
-func (p Principal) authority() accounts.Authority {
+// Authority returns on whose behalf the principal writes accounts.
+func (p Principal) Authority() accounts.Authority {
 	switch {
 	case p.As != 0:
 		return p.As
@@ -105,7 +105,7 @@ func PrincipalOfAccount(a *configv1.Account, tenant, address string) Principal {
 	}
 	m := membershipOf(a, tenant)
 	if m == nil {
-		return Principal{Name: a.GetName(), Tenant: nobodys, Address: address}
+		return Principal{Name: a.GetName(), Tenant: noTenant, Address: address}
 	}
 	p.Tenant = Tenant{m.GetOrganization(), m.GetProject()}
 	p.Role, p.Scopes = strings.ToLower(m.GetRole().String())+" of "+p.Tenant.String(), TenantScopesOf(m.GetRole())
@@ -113,21 +113,25 @@ func PrincipalOfAccount(a *configv1.Account, tenant, address string) Principal {
 	return p
 }
 
-// owner returns the name under which the principal owns keys: that of an account.
-func (p Principal) owner() string {
-	if p.Role == roleToken || p.Name == nameRoot {
+// Owner returns the name under which the principal owns keys: that of an account.
+func (p Principal) Owner() string {
+	if p.Role == RoleToken || p.Name == NameRoot {
 		return ""
 	}
 	return p.Name
 }
 
-// person returns the account that the principal is, or that made the token; empty: not known.
-func (p Principal) person() string {
-	if p.Role == roleToken {
+// Person returns the account that the principal is, or that made the token; empty: not known.
+func (p Principal) Person() string {
+	if p.Role == RoleToken {
 		return p.Maker
 	}
-	return p.owner()
+	return p.Owner()
 }
+
+// IsPerson reports whether the principal is an account that is signed in. A token and a file can be in anybody's
+// hands.
+func (p Principal) IsPerson() bool { return p.Owner() != "" && p.Provider == "" }
 
 // May reports whether the principal may do something.
 func (p Principal) May(s Scope) bool {
@@ -137,8 +141,8 @@ func (p Principal) May(s Scope) bool {
 
 // roleToken is the role of a token, and nameRoot the name of that of the data directory.
 const (
-	roleToken = "token"
-	nameRoot  = "root"
+	RoleToken = "token"
+	NameRoot  = "root"
 )
 
 type principalKey struct{}

@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"context"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
+)
+
+// Names of package authz, for the packages that do not import it yet.
+type (
+	// Principal is [authz.Principal].
+	Principal = authz.Principal
+	// Scope is [authz.Scope].
+	Scope = authz.Scope
+	// Tenant is [authz.Tenant].
+	Tenant = authz.Tenant
+)
+
+// Scopes of package authz.
+const (
+	ConfigRead   = authz.ConfigRead
+	ConfigWrite  = authz.ConfigWrite
+	KeysRead     = authz.KeysRead
+	KeysWrite    = authz.KeysWrite
+	UsageRead    = authz.UsageRead
+	JobsRead     = authz.JobsRead
+	JobsWrite    = authz.JobsWrite
+	AuditRead    = authz.AuditRead
+	StatusRead   = authz.StatusRead
+	AdminsRead   = authz.AdminsRead
+	AdminsWrite  = authz.AdminsWrite
+	Playground   = authz.Playground
+	BodiesRead   = authz.BodiesRead
+	BodiesDelete = authz.BodiesDelete
+	Provision    = authz.Provision
+	Everything   = authz.Everything
+)
+
+// ScopesOf is [authz.ScopesOf].
+func ScopesOf(r configv1.Role) []Scope { return authz.ScopesOf(r) }
+
+// PrincipalOfAccount is [authz.PrincipalOfAccount].
+func PrincipalOfAccount(a *configv1.Account, tenant, address string) Principal {
+	return authz.PrincipalOfAccount(a, tenant, address)
+}
+
+// WithPrincipal is [authz.WithPrincipal].
+func WithPrincipal(ctx context.Context, p Principal) context.Context {
+	return authz.WithPrincipal(ctx, p)
+}
+
+// ReadScope is [authz.ReadScope].
+func ReadScope(kind configv1.Kind) Scope { return authz.ReadScope(kind) }
+
+// WriteScope is [authz.WriteScope].
+func WriteScope(kind configv1.Kind) Scope { return authz.WriteScope(kind) }
