@@ -25,7 +25,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/alerts"
-	"github.com/modelgate/modelgate/controlplane/auditship"
+	"github.com/modelgate/modelgate/controlplane/audit/auditship"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"

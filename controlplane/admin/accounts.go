@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/password"
 )
 
@@ -255,7 +256,7 @@ func (p *plan) succeed(o, stored configv1.Object) error {
 func (p *plan) giveToken(t *configv1.AdminToken, owner string) error {
 	now := proto.CloneOf(t)
 	now.Owner = owner
-	return p.store(configv1.KindOf(t), now, t, redacted(now))
+	return p.store(configv1.KindOf(t), now, t, redact.Object(now))
 }
 
 // ofHolders reports whether a change was asked for by the earlier holder of an account that has a new one.

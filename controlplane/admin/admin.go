@@ -22,6 +22,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/scim"
@@ -64,7 +65,7 @@ type Config struct {
 	// not. Nil: nothing is waited for.
 	Await func(ctx context.Context, revision int64) []string
 	// Audit takes an entry for every change.
-	Audit *AuditLog
+	Audit *audit.Log
 	// Ledger may be nil: what asks for it is then a 503.
 	Ledger *ledger.Ledger
 	Jobs   Jobs
@@ -167,16 +168,6 @@ func fromStore(err error) bool {
 
 func badQuery(err error) error {
 	return openai.CodeInvalidValue.New("The query of the URL is malformed: %v.", err)
-}
-
-var errNoLedger = errors.New("this control plane has no ledger")
-
-// ledgerError returns what the client is told of an error of the ledger's.
-func ledgerError(err error) error {
-	if _, ok := errors.AsType[*openai.Error](err); ok {
-		return err
-	}
-	return httpapi.WithCause(openai.CodeLedgerUnavailable.New("The ledger is unreachable. Traffic continues, and usage is not lost."), err)
 }
 
 func givenTwice(parameter string) error {

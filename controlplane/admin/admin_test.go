@@ -19,6 +19,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -74,7 +75,7 @@ type bench struct {
 	hasher *auth.Hasher
 	status statuses
 	ledger *memoryLedger
-	audit  *admin.AuditLog
+	audit  *audit.Log
 	plane  *plane
 	jobs   *memoryJobs
 	config admin.Config
@@ -103,7 +104,7 @@ func newBenchOn(t testing.TB, server *etcdtest.Server) *bench {
 	b.store = configstore.New(b.etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
 		zap.NewNop())
 	b.plane, b.jobs = &plane{statuses: b.status}, &memoryJobs{}
-	b.audit = admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.NewNop())
+	b.audit = audit.New(b.etcd, b.ledger, b.ledger, zap.NewNop())
 	b.config = admin.Config{
 		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors,
 		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Batch: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),

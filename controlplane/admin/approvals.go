@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -84,7 +85,7 @@ func (s *server) shownWaiting(ctx context.Context, all []*waiting) ([]adminapi.A
 		shown := w.Approval
 		shown.Stale, shown.Own, shown.MayDecide = now.Revision != w.Base, w.of(p), w.refuses(p) == nil
 		var err error
-		if shown.Diff, err = diffObjects(now.Object, redacted(w.object)); err != nil {
+		if shown.Diff, err = redact.Diff(now.Object, redact.Object(w.object)); err != nil {
 			return nil, err
 		}
 		items = append(items, shown)
@@ -148,7 +149,7 @@ func (s *server) approve(w http.ResponseWriter, r *http.Request) error {
 		if err := errors.Join(p.mayWrite(object, stored), p.mayReach(object, stored)); err != nil {
 			return err
 		}
-		if err := p.store(of.kind, object, stored, redacted(object)); err != nil {
+		if err := p.store(of.kind, object, stored, redact.Object(object)); err != nil {
 			return err
 		}
 		return s.mayApproveStill(r.Context(), c, p)

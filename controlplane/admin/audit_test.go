@@ -19,6 +19,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -40,7 +41,7 @@ func (b *bench) audited(t *testing.T, o adminapi.ListOptions) []adminapi.AuditEn
 }
 
 // ship runs the audit log until what waits is in the ledger.
-func (b *bench) ship(t *testing.T, logs ...*admin.AuditLog) {
+func (b *bench) ship(t *testing.T, logs ...*audit.Log) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -160,7 +161,7 @@ func TestEntriesWaitWhileTheLedgerIsAway(t *testing.T) {
 	require.Eventually(t, func() bool { return backlog() == 50 }, 10*time.Second, 10*time.Millisecond)
 	b.ledger.setAway(false)
 	// Two control planes take them at once.
-	b.ship(t, admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.NewNop()))
+	b.ship(t, audit.New(b.etcd, b.ledger, b.ledger, zap.NewNop()))
 	require.Eventually(t, func() bool { return backlog() == 0 }, 10*time.Second, 10*time.Millisecond)
 	cancel()
 	<-done

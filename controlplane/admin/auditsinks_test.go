@@ -16,9 +16,9 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
-	"github.com/modelgate/modelgate/controlplane/auditship"
+	"github.com/modelgate/modelgate/controlplane/audit"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit/auditship"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -138,14 +138,14 @@ func TestWhatWritersOfSeveralControlPlanesWriteIsInTheFileInOrder(t *testing.T) 
 	require.NoError(t, err)
 	_, err = b.etcd.Put(t.Context(), configstore.RootKey, "x")
 	require.NoError(t, err)
-	var logs []*admin.AuditLog
+	var logs []*audit.Log
 	var services []*auditship.Service
 	ctx, cancel := context.WithCancel(t.Context())
 	var running, writing sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	for range 3 {
-		l := admin.NewAuditLog(b.etcd, ledger, nil, zap.NewNop())
+		l := audit.New(b.etcd, ledger, nil, zap.NewNop())
 		s, err := auditship.New(auditship.Options{Etcd: b.etcd, Ledger: ledger, Chain: l, Allowed: list, Log: zap.NewNop(),
 			Plane:    sinkPlane{&configv1.AuditSink{Name: "disk", File: &configv1.AuditFile{Path: path}}},
 			Interval: 5 * time.Millisecond})

@@ -11,7 +11,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
@@ -21,7 +21,7 @@ func auditedTenants(t *testing.T) (b *bench, ask asker, moved string) {
 	t.Helper()
 	b = newBench(t)
 	l := withLedger(t, b)
-	b.audit = admin.NewAuditLog(b.etcd, l, l, zap.NewNop())
+	b.audit = audit.New(b.etcd, l, l, zap.NewNop())
 	b.config.Audit = b.audit
 	ask = tenantedOn(t, b)
 	operator := func(status int, method, path, body string) string {
@@ -49,9 +49,9 @@ func auditedTenants(t *testing.T) (b *bench, ask asker, moved string) {
 	operator(200, "PUT", "keys/"+moved, `{"name":"`+moved+`","display_name":"k2 of other","organization":"other"}`)
 	require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "ann", Address: "10.0.0.1",
 		Action: "sign_in", Kind: "Account", Name: "ann",
-		Tenants: admin.AuditViews(member("own", "a", configv1.Role_MEMBER))}))
+		Tenants: audit.ViewsOfPrincipal(member("own", "a", configv1.Role_MEMBER))}))
 	require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "other-person", Action: "sign_in",
-		Kind: "Account", Name: "other-person", Tenants: admin.AuditViews(member("other", "", configv1.Role_MEMBER))}))
+		Kind: "Account", Name: "other-person", Tenants: audit.ViewsOfPrincipal(member("other", "", configv1.Role_MEMBER))}))
 	return b, ask, moved
 }
 

@@ -132,7 +132,7 @@ func (s *server) tenantsOfBodies(ctx context.Context, q ledger.BodiesQuery) ([]a
 	}
 	e, _, err := s.config.Ledger.Exchange(ctx, q.ID)
 	if err != nil {
-		return nil, ledgerError(err)
+		return nil, ledger.Unavailable(err)
 	}
 	return authz.Within(e.Organization, e.Project), nil
 }

@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -25,7 +26,7 @@ const (
 func (s *server) budgets(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.budgetUses(r.Context())
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(b adminapi.BudgetUse) bool { return !s.maySee(r.Context(), b.Scope) })
 	slices.SortFunc(all, func(a, b adminapi.BudgetUse) int {

@@ -20,7 +20,8 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 )
@@ -202,11 +203,11 @@ func TestConcurrentWritersLeaveOneChain(t *testing.T) {
 	b := newBench(t)
 	other := *b
 	other.etcd = b.server.Client(t)
-	other.audit = admin.NewAuditLog(other.etcd, b.ledger, b.ledger, zap.NewNop())
+	other.audit = audit.New(other.etcd, b.ledger, b.ledger, zap.NewNop())
 	other.config.Audit = other.audit
 	other.config.Store = configstore.New(other.etcd, func(configv1.Object) error { return nil }, zap.NewNop())
 	of := []struct {
-		log     *admin.AuditLog
+		log     *audit.Log
 		handler http.Handler
 	}{{b.audit, admin.New(b.config)}, {other.audit, admin.New(other.config)}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -265,7 +266,7 @@ func TestConcurrentWritersLeaveOneChain(t *testing.T) {
 // What is staged takes long; sign-ins go on meanwhile, and it is done all the same.
 func TestAStagedChangeIsInTheChain(t *testing.T) {
 	b := newBench(t)
-	other := admin.NewAuditLog(b.server.Client(t), b.ledger, b.ledger, zap.NewNop())
+	other := audit.New(b.server.Client(t), b.ledger, b.ledger, zap.NewNop())
 	ctx, cancel := context.WithCancel(t.Context())
 	var signing sync.WaitGroup
 	signed := int64(0)
@@ -337,7 +338,7 @@ func TestTheChainGoesOnWhereEtcdHasNoHead(t *testing.T) {
 	require.Equal(t, old.Began, b.head(t).Began)
 	_, err = b.etcd.Delete(t.Context(), configstore.AuditHeadKey)
 	require.NoError(t, err)
-	again := admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.NewNop()) // a control plane that starts
+	again := audit.New(b.etcd, b.ledger, b.ledger, zap.NewNop()) // a control plane that starts
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = again.Run(ctx) }()
@@ -374,7 +375,7 @@ func TestTheChainVouchesForWhatAFullEtcdDidNotTake(t *testing.T) {
 func TestWhatTheLedgerKeepsHasItsHash(t *testing.T) {
 	b := newBench(t)
 	book := withLedger(t, b)
-	b.audit = admin.NewAuditLog(b.etcd, book, book, zap.NewNop())
+	b.audit = audit.New(b.etcd, book, book, zap.NewNop())
 	b.config.Audit = b.audit
 	for _, text := range []string{"a\x00b\xff", "<&>\u2028\u2029\"", strings.Repeat("é", 1000),
 		"\r\n\t\x7f", "\U0001F600"} {

@@ -34,7 +34,7 @@ func (s *server) keyConsumption(w http.ResponseWriter, r *http.Request) error {
 	c := &consumption{server: s, now: time.Now().UTC()}
 	c.answer = adminapi.Consumption{Limits: []adminapi.LimitUse{}, Budgets: []adminapi.BudgetUse{}}
 	if err := c.of(r.Context(), key); err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, c.answer)
 }

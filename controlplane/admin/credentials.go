@@ -166,13 +166,3 @@ func (s *server) seal(o configv1.Object) {
 		}
 	}
 }
-
-// redacted returns a copy of an object that can be shown. Of a password it says that there is one, so that a
-// difference shows.
-func redacted(o configv1.Object) configv1.Object {
-	shown := configv1.Redact(o)
-	if account, ok := o.(*configv1.Account); ok && account.GetPassword() != "" {
-		shown.(*configv1.Account).Password = configv1.Redacted
-	}
-	return shown
-}

@@ -32,7 +32,7 @@ func (s *server) eraseUser(w http.ResponseWriter, r *http.Request) error {
 	if dryRun {
 		found, err := s.config.Ledger.UserData(ctx, asked.User)
 		if err != nil {
-			return ledgerError(err)
+			return ledger.Unavailable(err)
 		}
 		return httpapi.WriteJSON(w, http.StatusOK, adminapi.Erasure{UserData: found})
 	}
@@ -48,7 +48,7 @@ func (s *server) eraseUser(w http.ResponseWriter, r *http.Request) error {
 	}
 	erased, err := s.config.Ledger.EraseUser(ctx, asked.User)
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	erasure.UserData = erased
 	erasure.Bodies = bodies

@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -55,7 +56,7 @@ func (s *server) exportAll(w http.ResponseWriter, r *http.Request) error {
 	})
 	answer := adminapi.Export{Revision: now.Revision, Objects: make([]json.RawMessage, len(entries))}
 	for i, e := range entries {
-		if answer.Objects[i], err = configv1.MarshalJSON(redacted(e.Object)); err != nil {
+		if answer.Objects[i], err = configv1.MarshalJSON(redact.Object(e.Object)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -21,7 +22,7 @@ func (s *server) findings(w http.ResponseWriter, r *http.Request) error {
 	defer leave()
 	sums, err := s.config.Ledger.Findings(r.Context(), asked)
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, sums)
 }

@@ -13,7 +13,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 )
 
@@ -47,7 +47,7 @@ func (b *bench) empty(t *testing.T) {
 func TestAFullEtcdTakesDeletions(t *testing.T) {
 	b := newBenchOn(t, etcdtest.WithQuota(t, 4<<20))
 	logged, lines := observer.New(zap.ErrorLevel)
-	b.audit = admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.New(logged))
+	b.audit = audit.New(b.etcd, b.ledger, b.ledger, zap.New(logged))
 	b.config.Audit = b.audit
 	made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: "stolen"})
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -14,7 +15,7 @@ import (
 func (s *server) health(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.config.Ledger.Health(r.Context())
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	entries, err := s.config.Store.List(r.Context(), configv1.KindOf((*configv1.Provider)(nil)))
 	if err != nil {

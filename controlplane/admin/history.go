@@ -12,7 +12,9 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -27,7 +29,7 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, err := s.config.Audit.settled(r.Context())
+	now, err := s.config.Audit.History(r.Context())
 	if errors.Is(err, configstore.ErrNotFound) && !r.URL.Query().Has("revision") {
 		return httpapi.WriteJSON(w, http.StatusOK, adminapi.Page[adminapi.Version]{Items: []adminapi.Version{}})
 	}
@@ -45,9 +47,9 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.config.Audit.versions.Versions(r.Context(), now.name, of.kind.Name, of.name, before, versionsAtOnce+1)
+	all, err := now.Of(r.Context(), of.kind, of.name, before, versionsAtOnce+1)
 	if err != nil {
-		return ledgerError(err)
+		return err
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, pageOf(all))
 }
@@ -80,7 +82,7 @@ func writeVersion(w http.ResponseWriter, of ref, v adminapi.Version) error {
 	if err != nil {
 		return notKept(of, v.Revision)
 	}
-	if v.Document, err = configv1.Marshal(redacted(o)); err != nil {
+	if v.Document, err = configv1.Marshal(redact.Object(o)); err != nil {
 		return err
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, v)
@@ -89,7 +91,7 @@ func writeVersion(w http.ResponseWriter, of ref, v adminapi.Version) error {
 // versioned returns the object that a path is about, of a kind that has versions.
 func versioned(r *http.Request, scope func(configv1.Kind) authz.Scope) (ref, error) {
 	of, err := objectOf(r, scope)
-	if err == nil && !hasVersions(of.kind) {
+	if err == nil && !audit.HasVersions(of.kind) {
 		err = openai.CodeNotFound.New("No versions of a %s are kept: rights that were taken away must not come back.",
 			of.kind.Name)
 	}
@@ -109,14 +111,14 @@ func revisionOf(r *http.Request, name string, required bool) (int64, error) {
 }
 
 // version returns what an object was at the revision that is asked for: its newest version that is not after it.
-func (s *server) version(r *http.Request, now epoch, of ref) (adminapi.Version, error) {
+func (s *server) version(r *http.Request, now audit.History, of ref) (adminapi.Version, error) {
 	revision, err := revisionOf(r, "revision", true)
 	if err != nil {
 		return adminapi.Version{}, err
 	}
-	found, err := s.config.Audit.versions.Versions(r.Context(), now.name, of.kind.Name, of.name, revision+1, 1)
+	found, err := now.Of(r.Context(), of.kind, of.name, revision+1, 1)
 	if err != nil {
-		return adminapi.Version{}, ledgerError(err)
+		return adminapi.Version{}, err
 	}
 	if len(found) == 0 {
 		return adminapi.Version{}, notKept(of, revision)
@@ -137,7 +139,7 @@ func (s *server) rollbackOne(w http.ResponseWriter, r *http.Request) error {
 	if _, err := revisionOf(r, "revision", true); err != nil {
 		return err
 	}
-	now, err := s.config.Audit.settled(r.Context())
+	now, err := s.config.Audit.History(r.Context())
 	if err != nil {
 		return err
 	}
@@ -154,16 +156,16 @@ func (s *server) rollbackAll(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, err := s.config.Audit.settled(r.Context())
+	now, err := s.config.Audit.History(r.Context())
 	if err != nil {
 		return err
 	}
-	if revision < now.began-1 {
-		return openai.CodeInvalidValue.On("revision", "The history begins at revision %d.", now.began-1)
+	if revision < now.Began()-1 {
+		return openai.CodeInvalidValue.On("revision", "The history begins at revision %d.", now.Began()-1)
 	}
-	at, after, err := s.config.Audit.versions.VersionsSince(r.Context(), now.name, revision)
+	at, after, err := now.Since(r.Context(), revision)
 	if err != nil {
-		return ledgerError(err)
+		return err
 	}
 	known := map[configstore.Ref]bool{}
 	var all []adminapi.Version

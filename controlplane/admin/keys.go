@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/id"
@@ -125,7 +126,7 @@ func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		s.setKey(rotated, key)
-		return p.store(of.kind, rotated, stored, redacted(rotated))
+		return p.store(of.kind, rotated, stored, redact.Object(rotated))
 	})
 	if err != nil {
 		return err
@@ -172,7 +173,7 @@ func (s *server) make(w http.ResponseWriter, r *http.Request, c change, o config
 				return err
 			}
 		}
-		return p.store(kind, o, nil, redacted(o))
+		return p.store(kind, o, nil, redact.Object(o))
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -186,10 +187,10 @@ func (p *plan) follow(kind configv1.Kind, name string, object, stored configv1.O
 	if object == nil {
 		change.Action = adminapi.Deleted
 	} else {
-		shown = redacted(object)
+		shown = redact.Object(object)
 	}
 	var err error
-	if change.Diff, err = diffObjects(stored, shown); err != nil {
+	if change.Diff, err = redact.Diff(stored, shown); err != nil {
 		return err
 	}
 	c := configstore.Change{Kind: kind, Name: name, Object: object}

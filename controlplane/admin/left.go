@@ -74,9 +74,8 @@ func (l *left) leavers() (all []attention.Leaver) {
 		}
 	}
 	for _, t := range l.tokens {
-		scopes := authz.ScopesOfToken(t)
-		if t.GetOwner() != "" && !slices.Equal(scopes,
-			authz.ScopesLeft(authz.Tenant{Organization: t.GetOrganization(), Project: t.GetProject()}, scopes, l.accounts[t.GetOwner()])) {
+		scopes, within := authz.ScopesOfToken(t), authz.Tenant{Organization: t.GetOrganization(), Project: t.GetProject()}
+		if t.GetOwner() != "" && !slices.Equal(scopes, authz.ScopesLeft(within, scopes, l.accounts[t.GetOwner()])) {
 			who := of(t.GetOwner())
 			who.Tokens = append(who.Tokens, t)
 		}

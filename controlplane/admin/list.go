@@ -104,7 +104,7 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 			}
 			o.Filters[name] = value
 		case "start", "end":
-			if _, err := unixOf(name, value); err != nil {
+			if _, err := httpapi.UnixTime(name, value); err != nil {
 				return o, err
 			}
 			o.Filters[name] = value

@@ -3,11 +3,16 @@ package admin
 import (
 	"context"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
-// Names of package authz, for the packages that do not import it yet.
+// Names of packages authz and audit, for the packages that do not import it yet.
 type (
 	// Principal is [authz.Principal].
 	Principal = authz.Principal
@@ -15,6 +20,12 @@ type (
 	Scope = authz.Scope
 	// Tenant is [authz.Tenant].
 	Tenant = authz.Tenant
+	// AuditLog is [audit.Log].
+	AuditLog = audit.Log
+	// AuditStore is [audit.Store].
+	AuditStore = audit.Store
+	// VersionStore is [audit.VersionStore].
+	VersionStore = audit.VersionStore
 )
 
 // Scopes of package authz.
@@ -55,3 +66,11 @@ func ReadScope(kind configv1.Kind) Scope { return authz.ReadScope(kind) }
 
 // WriteScope is [authz.WriteScope].
 func WriteScope(kind configv1.Kind) Scope { return authz.WriteScope(kind) }
+
+// NewAuditLog is [audit.New].
+func NewAuditLog(etcd *clientv3.Client, store AuditStore, versions VersionStore, log *zap.Logger) *AuditLog {
+	return audit.New(etcd, store, versions, log)
+}
+
+// AuditViews is [audit.ViewsOfPrincipal].
+func AuditViews(p Principal) []adminapi.AuditTenant { return audit.ViewsOfPrincipal(p) }

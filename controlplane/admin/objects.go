@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -219,7 +220,7 @@ func (s *server) item(ctx context.Context, e configstore.Entry) adminapi.Item {
 	item := adminapi.Item{Kind: e.Kind, Name: e.Name, Status: adminapi.Status{Revision: e.Revision}}
 	if e.Object != nil {
 		p, _ := authz.PrincipalOf(ctx)
-		item.Object = redacted(p.Shown(e.Object))
+		item.Object = redact.Object(p.Shown(e.Object))
 	}
 	item.Status.Error = s.config.Plane.ObjectError(e.Kind.Name, e.Name)
 	if e.Err != nil {

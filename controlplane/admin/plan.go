@@ -11,7 +11,9 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -71,7 +73,7 @@ func (p *plan) put(written configv1.Object) error {
 	if err := p.noteTenant(object, stored); err != nil {
 		return err
 	}
-	shown := redacted(object)
+	shown := redact.Object(object)
 	if err := hashPassword(object); err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 		change.Action = adminapi.Created
 	}
 	if change.Action != adminapi.Unchanged {
-		diff, err := diffObjects(stored, shown)
+		diff, err := redact.Diff(stored, shown)
 		if err != nil {
 			return err
 		}
@@ -124,7 +126,7 @@ func (p *plan) remove(of ref) error {
 		if err := p.mayWrite(nil, entry.Object); err != nil {
 			return err
 		}
-		diff, err := diffObjects(entry.Object, nil)
+		diff, err := redact.Diff(entry.Object, nil)
 		if err != nil {
 			return err
 		}
@@ -256,7 +258,7 @@ func (p *plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntr
 		if i, ok := p.written[configstore.Ref{Kind: c.Kind, Name: c.Name}]; ok {
 			var err error
 			w := p.writes[i]
-			if e.Tenants, err = viewsOfChange(p.caller, p.stored(w.Kind, w.Name), w.Object); err != nil {
+			if e.Tenants, err = audit.ViewsOfChange(p.caller, p.stored(w.Kind, w.Name), w.Object); err != nil {
 				return nil, err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/request"
@@ -159,7 +160,7 @@ func (s *server) judge(ctx context.Context, t *trial, asked adminapi.ListOptions
 	for {
 		page, err := s.config.Ledger.Exchanges(ctx, asked)
 		if err != nil {
-			return ledgerError(err)
+			return ledger.Unavailable(err)
 		}
 		for i := range page.Items {
 			if time.Since(now) > trialTime {

@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/id"
 )
@@ -135,5 +136,5 @@ func (p *plan) giveRights(a, changed *configv1.Account) error {
 	}
 	p.following = true
 	defer func() { p.following = false }()
-	return p.store(kind, changed, a, redacted(changed))
+	return p.store(kind, changed, a, redact.Object(changed))
 }

@@ -7,6 +7,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -29,7 +30,7 @@ func (s *server) requests(w http.ResponseWriter, r *http.Request) error {
 	}
 	page, err := s.config.Ledger.Exchanges(r.Context(), asked)
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	s.nameKeys(page.Items)
 	if form == "" {
@@ -108,7 +109,7 @@ func (s *server) request(w http.ResponseWriter, r *http.Request) error {
 	e, found, err := s.config.Ledger.Exchange(r.Context(), r.PathValue("id"))
 	switch {
 	case err != nil:
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	case !found || !authz.SeesTenant(r.Context(), e.Organization, e.Project):
 		return openai.CodeNotFound.New("There is no exchange %q in the request log.", r.PathValue("id"))
 	}
@@ -127,7 +128,7 @@ func (s *server) outcomes(w http.ResponseWriter, r *http.Request) error {
 	}
 	counts, err := s.config.Ledger.Outcomes(r.Context(), asked)
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, counts)
 }

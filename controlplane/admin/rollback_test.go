@@ -14,7 +14,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
 )
 
 // rollback makes one object, or with an empty path all, what it was.
@@ -144,7 +144,7 @@ func TestVersionsOutliveTheProcessAndTheLedger(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	for range 2 {
-		other := admin.NewAuditLog(b.etcd, b.ledger, b.ledger, zap.NewNop())
+		other := audit.New(b.etcd, b.ledger, b.ledger, zap.NewNop())
 		go func() { defer func() { stop <- struct{}{} }(); _ = other.Run(t.Context()) }()
 	}
 	require.Eventually(t, func() bool { return len(b.outbox(t).Kvs) == 0 }, 10*time.Second, 10*time.Millisecond)

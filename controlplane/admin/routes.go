@@ -8,7 +8,9 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -49,7 +51,8 @@ func (s *server) objectRoutes() []route {
 		{pattern: "POST /admin/v1/rollback", scope: authz.ConfigWrite, handler: s.rollbackAll, timeout: applyTimeout,
 			writes: true},
 		{pattern: "POST /admin/v1/keys", scope: authz.KeysWrite, handler: s.createKey, writes: true, tenants: checked},
-		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: authz.KeysWrite, handler: s.rotateKey, writes: true, tenants: checked},
+		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: authz.KeysWrite, handler: s.rotateKey, writes: true,
+			tenants: checked},
 		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: authz.KeysRead, handler: s.asked(s.keyConsumption),
 			tenants: checked},
 		{pattern: "POST /admin/v1/providers/{name}/test", scope: authz.ConfigWrite, handler: s.testProvider,
@@ -74,8 +77,8 @@ func (s *server) ledgerRoutes() []route {
 	return []route{
 		{pattern: "POST /admin/v1/policies/test", scope: authz.UsageRead, handler: s.asked(s.testPolicies),
 			timeout: exportTimeout},
-		{pattern: "GET /admin/v1/usage/{resource}", scope: authz.UsageRead, handler: s.asked(s.usage), timeout: exportTimeout,
-			tenants: checked},
+		{pattern: "GET /admin/v1/usage/{resource}", scope: authz.UsageRead, handler: s.asked(s.usage),
+			timeout: exportTimeout, tenants: checked},
 		{pattern: "GET /v1/organization/usage/{resource}", scope: authz.UsageRead, handler: s.asked(s.usage),
 			timeout: exportTimeout, tenants: checked},
 		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: s.asked(s.costs), timeout: exportTimeout,
@@ -123,7 +126,8 @@ func (s *server) stateRoutes() []route {
 		{pattern: "POST /admin/v1/alerts/{receiver}/test", scope: authz.ConfigWrite, handler: s.withAlerts(s.testAlert),
 			timeout: 20 * time.Second},
 		{pattern: "GET /admin/v1/audit", scope: authz.AuditRead, handler: s.audit, tenants: queried},
-		{pattern: "GET /admin/v1/audit/verify", scope: authz.AuditRead, handler: s.verifyAudit, timeout: verifyTimeout},
+		{pattern: "GET /admin/v1/audit/verify", scope: authz.AuditRead, handler: s.verifyAudit,
+			timeout: audit.VerifyTimeout},
 		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: authz.AdminsWrite, handler: s.testIdentity,
 			timeout: 20 * time.Second},
 		{pattern: "GET /admin/v1/audit/sinks", scope: authz.AuditRead, handler: s.auditSinks},
@@ -165,7 +169,7 @@ func (s *server) guarded(r route) httpapi.HandlerFunc {
 func (s *server) asked(f httpapi.HandlerFunc) httpapi.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.config.Ledger == nil {
-			return ledgerError(errNoLedger)
+			return ledger.Unavailable(ledger.ErrNone)
 		}
 		return f(w, r)
 	}

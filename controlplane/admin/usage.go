@@ -43,7 +43,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, resource string)
 	for {
 		text, err := s.config.Ledger.Usage(r.Context(), resource, query.Encode(), within)
 		if err != nil {
-			return ledgerError(err)
+			return ledger.Unavailable(err)
 		}
 		if !csv {
 			return httpapi.WriteJSON(w, http.StatusOK, json.RawMessage(text))
@@ -81,7 +81,7 @@ func (s *server) summary(w http.ResponseWriter, r *http.Request) error {
 	}
 	sum, err := s.config.Ledger.Summary(r.Context(), asked)
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, sum)
 }
@@ -94,14 +94,14 @@ func (s *server) series(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, name := range []string{"start", "end"} {
 		if query.Has(name) {
-			if _, err := unixOf(name, query.Get(name)); err != nil {
+			if _, err := httpapi.UnixTime(name, query.Get(name)); err != nil {
 				return err
 			}
 		}
 	}
 	out, err := s.config.Ledger.Series(r.Context(), query)
 	if err != nil {
-		return ledgerError(err)
+		return ledger.Unavailable(err)
 	}
 	switch out.By {
 	case "key":

@@ -33,6 +33,8 @@ const (
 	maxReason = 256
 	// expireEvery is how often the control plane looks for changes that have expired.
 	expireEvery = time.Minute
+	// expireTimeout bounds the time of one look.
+	expireTimeout = 10 * time.Second
 )
 
 // Actions of the audit log.
@@ -105,7 +107,7 @@ func (w *waiting) says() string { return fmt.Sprintf("%s, asked by %s", w.ID, w.
 // waiting returns all changes that wait, the oldest first, and the revision at which there was the last new one. What
 // something else has written is left out.
 func (s *server) waiting(ctx context.Context) (all []*waiting, version int64, err error) {
-	r, err := s.config.Audit.etcd.Get(ctx, configstore.Approvals, clientv3.WithPrefix())
+	r, err := s.config.Store.ReadBeside(ctx, configstore.Approvals, clientv3.WithPrefix())
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the changes that wait: %w", err)
 	}
@@ -148,7 +150,7 @@ func waitingOf(kv *mvccpb.KeyValue) (*waiting, error) {
 func (s *server) one(ctx context.Context, id string) (*waiting, error) {
 	gone := fmt.Errorf("the change %q does not wait: it was decided or withdrawn, it has expired, or there was none: %w",
 		id, configstore.ErrNotFound)
-	r, err := s.config.Audit.etcd.Get(ctx, configstore.Approvals+id)
+	r, err := s.config.Store.ReadBeside(ctx, configstore.Approvals+id)
 	if err != nil {
 		return nil, fmt.Errorf("read a change that waits: %w", err)
 	}
@@ -316,7 +318,7 @@ func Expire(c Config) func(context.Context) error {
 
 // expire ends the changes that have expired at a time.
 func (s *server) expire(ctx context.Context, now time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
+	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
 	defer cancel()
 	all, _, err := s.waiting(ctx)
 	if err != nil {
@@ -337,7 +339,7 @@ func (s *server) expire(ctx context.Context, now time.Time) error {
 
 // end has a change wait no more, without making it. The error is ErrConflict where somebody else was faster.
 func (s *server) end(ctx context.Context, w *waiting, e adminapi.AuditEntry) error {
-	return s.config.Audit.enter(ctx, []adminapi.AuditEntry{e}, func(ctx context.Context, also configstore.Also) error {
+	return s.config.Audit.Enter(ctx, []adminapi.AuditEntry{e}, func(ctx context.Context, also configstore.Also) error {
 		_, err := s.config.Store.Beside(ctx, also, w.taken())
 		return err
 	})

@@ -12,6 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -122,8 +123,8 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 // commit carries out a plan together with its entries of the audit log and what is written beside.
 func (s *server) commit(ctx context.Context, c change, p *plan, entries []adminapi.AuditEntry,
 	beside configstore.Also) error {
-	err := s.config.Audit.enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
-		versions, err := s.config.Audit.versionOps(ctx, p, entries)
+	err := s.config.Audit.Enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
+		versions, err := s.config.Audit.VersionOps(ctx, audit.Change{Before: p.before, Writes: p.writes}, entries)
 		if err != nil {
 			return err
 		}
@@ -133,8 +134,8 @@ func (s *server) commit(ctx context.Context, c change, p *plan, entries []admina
 	if errors.Is(err, rpctypes.ErrNoSpace) && len(p.writes) > 0 && p.onlyDeletes() {
 		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
 		if p.revision, err = s.config.Store.Remove(ctx, p.before, p.writes); err == nil {
-			s.config.Audit.direct(ctx, entries)
-			s.config.Audit.keepDirect(ctx, p, entries)
+			s.config.Audit.Direct(ctx, entries)
+			s.config.Audit.KeepDirect(ctx, audit.Change{Before: p.before, Writes: p.writes}, p.revision, entries)
 		}
 	}
 	return err

@@ -1,3 +1,7 @@
+// Package authz decides who calls the admin API and what they may do: principals with their scopes, the tenants to
+// which scopes are restricted, the bearer tokens by which callers are known, and the turns that they take.
+//
+// A scope alone is not enough: a principal of a tenant also has to see the object. Check both.
 package authz
 
 import (

@@ -154,6 +154,11 @@ func (s *Store) Beside(ctx context.Context, also ...Also) (int64, error) {
 	return s.commit(ctx, "write beside the configuration", more.If, slices.Concat(more.Now, more.With)...)
 }
 
+// ReadBeside reads keys that are written beside objects.
+func (s *Store) ReadBeside(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return s.etcd.Get(ctx, key, opts...)
+}
+
 // Remove makes changes that are deletions, in an etcd that is full: such takes no other. Each object must be as it was
 // in before. The version of the configuration stays as it is, so that a control plane that starts before the next
 // change numbers it as it was.

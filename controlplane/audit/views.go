@@ -1,4 +1,4 @@
-package admin
+package audit
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/redact"
 )
 
 // Actions in the place of an update that brought an object into a tenant, or out of it.
@@ -17,8 +18,8 @@ const (
 	actionLeave = "leave"
 )
 
-// viewsOf returns how tenants see the entry of something that is of all of them.
-func viewsOf(actor authz.Principal, tenants []authz.Tenant) []adminapi.AuditTenant {
+// ViewsOf returns how tenants see the entry of something that is of all of them.
+func ViewsOf(actor authz.Principal, tenants []authz.Tenant) []adminapi.AuditTenant {
 	var views []adminapi.AuditTenant
 	for _, t := range tenants {
 		views = append(views, adminapi.AuditTenant{Tenant: t.String(),
@@ -27,19 +28,19 @@ func viewsOf(actor authz.Principal, tenants []authz.Tenant) []adminapi.AuditTena
 	return views
 }
 
-// AuditViews returns who sees an entry about the principal, such as that they signed in: the tenant under which they
-// act.
-func AuditViews(p authz.Principal) []adminapi.AuditTenant {
-	return viewsOf(p, authz.Within(p.Tenant.Organization, p.Tenant.Project))
+// ViewsOfPrincipal returns who sees an entry about the principal, such as that they signed in: the tenant under which
+// they act.
+func ViewsOfPrincipal(p authz.Principal) []adminapi.AuditTenant {
+	return ViewsOf(p, authz.Within(p.Tenant.Organization, p.Tenant.Project))
 }
 
-// viewsOfChange returns how tenants see the entry of a change. Either object may be nil. A tenant that sees nothing of
+// ViewsOfChange returns how tenants see the entry of a change. Either object may be nil. A tenant that sees nothing of
 // the change has no view. One that sees the object in part, or only before or only after it, has its own difference.
-func viewsOfChange(actor authz.Principal, before, after configv1.Object) ([]adminapi.AuditTenant, error) {
+func ViewsOfChange(actor authz.Principal, before, after configv1.Object) ([]adminapi.AuditTenant, error) {
 	tenants := slices.Concat(authz.SeersOf(before), authz.SeersOf(after))
 	slices.SortFunc(tenants, func(a, b authz.Tenant) int { return strings.Compare(a.String(), b.String()) })
 	var views []adminapi.AuditTenant
-	for _, v := range viewsOf(actor, slices.Compact(tenants)) {
+	for _, v := range ViewsOf(actor, slices.Compact(tenants)) {
 		t := authz.Tenant{}
 		t.Organization, t.Project = authz.SplitProject(v.Tenant)
 		was, is := seenWithin(t, before), seenWithin(t, after)
@@ -54,7 +55,7 @@ func viewsOfChange(actor authz.Principal, before, after configv1.Object) ([]admi
 		}
 		if v.Partial = !same(was, before) || !same(is, after); v.Partial {
 			var err error
-			if v.Diff, err = diffObjects(was, is); err != nil {
+			if v.Diff, err = redact.Diff(was, is); err != nil {
 				return nil, err
 			}
 		}

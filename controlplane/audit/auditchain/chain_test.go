@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -19,7 +19,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
 )
 
 const (

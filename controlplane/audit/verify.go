@@ -1,12 +1,10 @@
-package admin
+package audit
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -14,15 +12,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
-	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 const (
 	verifyAtOnce  = 500
-	verifyTimeout = 10 * time.Minute
+	VerifyTimeout = 10 * time.Minute
 	// verifyRounds bounds how often a log is followed that grows while it is read, and verifyTries how often it is read
 	// anew because its beginning was deleted meanwhile.
 	verifyRounds = 1000
@@ -31,34 +28,9 @@ const (
 
 var errGrows = errors.New("the audit log grows faster than it can be read")
 
-// verifyAudit reads the whole log and says whether it is what was written.
-func (s *server) verifyAudit(w http.ResponseWriter, r *http.Request) error {
-	noted := r.URL.Query()["head"]
-	if len(noted) > 1 {
-		return givenTwice("head")
-	}
-	noted = append(noted, "")
-	if len(noted[0]) > maxText {
-		return openai.CodeInvalidValue.On("head", "The parameter head must be a hash.")
-	}
-	leave, err := s.export(r.Context())
-	if err != nil {
-		return err
-	}
-	defer leave()
-	control := http.NewResponseController(w) // a long log takes longer to read than other answers may take
-	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(time.Now().Add(verifyTimeout + writeTimeout))
-	found, err := s.config.Audit.Verify(r.Context(), strings.ToLower(strings.TrimSpace(noted[0])))
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, found)
-}
-
 // Verify reads the whole log, page by page, and says whether it is what was written. Noted is the hash of a head that
 // is to be in it; empty: none.
-func (a *AuditLog) Verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
+func (a *Log) Verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
 	for try := 1; ; try++ {
 		found, err := a.verify(ctx, noted)
 		if err != nil || found.Break == nil || try == verifyTries {
@@ -72,13 +44,13 @@ func (a *AuditLog) Verify(ctx context.Context, noted string) (adminapi.AuditVeri
 }
 
 // begins returns the sequence of the oldest entry in the store.
-func (a *AuditLog) begins(ctx context.Context) (int64, error) {
+func (a *Log) begins(ctx context.Context) (int64, error) {
 	if a.store == nil {
 		return 0, nil
 	}
 	oldest, _, err := a.store.AuditEnds(ctx)
 	if err != nil {
-		return 0, ledgerError(err)
+		return 0, ledger.Unavailable(err)
 	}
 	return oldest.Sequence, nil
 }
@@ -86,7 +58,7 @@ func (a *AuditLog) begins(ctx context.Context) (int64, error) {
 // verify reads the log once: first what is in the store, which may take long. What is in etcd is then read as it is at
 // one revision, with the head, and what is not in etcd at it is in the store. Where the store is ahead of the head,
 // more was written meanwhile, and the rest is read.
-func (a *AuditLog) verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
+func (a *Log) verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
 	none := adminapi.AuditVerification{}
 	first, _, err := a.settledHead(ctx)
 	if err != nil {
@@ -119,7 +91,7 @@ func (a *AuditLog) verify(ctx context.Context, noted string) (adminapi.AuditVeri
 
 // settledHead returns the head in etcd at a revision at which no staged changes are being made: their entries would be
 // missing. A head that cannot be read is none.
-func (a *AuditLog) settledHead(ctx context.Context) (head chainHead, revision int64, err error) {
+func (a *Log) settledHead(ctx context.Context) (head chainHead, revision int64, err error) {
 	for {
 		if err := configstore.Settle(ctx, a.etcd); err != nil {
 			return head, 0, err
@@ -148,11 +120,11 @@ func headOf(kvs []*mvccpb.KeyValue) (head chainHead) {
 }
 
 // verifyStore reads what is in the store. All of it is what is to be read first; later, what came to the chain since.
-func (a *AuditLog) verifyStore(ctx context.Context, v *auditchain.Verifier, all bool) error {
+func (a *Log) verifyStore(ctx context.Context, v *auditchain.Verifier, all bool) error {
 	for after := v.Newest().ID; a.store != nil; {
 		page, err := a.store.AuditAfter(ctx, after, verifyAtOnce)
 		if err != nil {
-			return ledgerError(err)
+			return ledger.Unavailable(err)
 		}
 		for _, e := range page {
 			if all || e.Sequence > v.Newest().Sequence {
@@ -169,7 +141,7 @@ func (a *AuditLog) verifyStore(ctx context.Context, v *auditchain.Verifier, all 
 
 // verifyOutboxes reads what is in etcd at a revision and not in the store. What an older version has left there is
 // read only where there is no store, which takes it at once.
-func (a *AuditLog) verifyOutboxes(ctx context.Context, v *auditchain.Verifier, revision int64, all bool) error {
+func (a *Log) verifyOutboxes(ctx context.Context, v *auditchain.Verifier, revision int64, all bool) error {
 	if a.store == nil && all {
 		if err := a.eachWaiting(ctx, outbox, revision, v.Add); err != nil {
 			return err
@@ -183,7 +155,7 @@ func (a *AuditLog) verifyOutboxes(ctx context.Context, v *auditchain.Verifier, r
 }
 
 // eachWaiting calls f for the entries of an outbox at a revision, by ascending key.
-func (a *AuditLog) eachWaiting(ctx context.Context, outbox string, revision int64,
+func (a *Log) eachWaiting(ctx context.Context, outbox string, revision int64,
 	f func(adminapi.AuditEntry)) error {
 	end := clientv3.GetPrefixRangeEnd(outbox)
 	for from := outbox; ; {

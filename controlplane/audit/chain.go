@@ -1,4 +1,4 @@
-package admin
+package audit
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -51,10 +51,10 @@ func (h chainHead) unchanged() clientv3.Cmp {
 	return clientv3.Compare(clientv3.Value(configstore.AuditHeadKey), "=", h.value)
 }
 
-// enter is the one way into the log. It links entries to the chain, and commit makes the transaction of which they and
+// Enter is the one way into the log. It links entries to the chain, and commit makes the transaction of which they and
 // the new head are part. Where another was faster, whichever control plane it was of, they are linked anew. Where
 // commit fails with ErrConflict and the head is still the same, something else was changed, and that is the error.
-func (a *AuditLog) enter(ctx context.Context, entries []adminapi.AuditEntry,
+func (a *Log) Enter(ctx context.Context, entries []adminapi.AuditEntry,
 	commit func(context.Context, configstore.Also) error) error {
 	patience := patientTries
 	if len(entries) > entriesAtOnce { // it takes long to write them again
@@ -96,7 +96,7 @@ func (a *AuditLog) enter(ctx context.Context, entries []adminapi.AuditEntry,
 }
 
 // hold has the others wait. It returns nil where one of them has asked for that first.
-func (a *AuditLog) hold(ctx context.Context) *concurrency.Session {
+func (a *Log) hold(ctx context.Context) *concurrency.Session {
 	session, err := concurrency.NewSession(a.etcd, concurrency.WithTTL(holdSeconds), concurrency.WithContext(ctx))
 	if err != nil {
 		return nil
@@ -110,18 +110,18 @@ func (a *AuditLog) hold(ctx context.Context) *concurrency.Session {
 	return session
 }
 
-func (a *AuditLog) letGo(ctx context.Context, hold *concurrency.Session) {
+func (a *Log) letGo(ctx context.Context, hold *concurrency.Session) {
 	if hold == nil {
 		return
 	}
 	hold.Orphan()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
 	_, _ = a.etcd.Revoke(ctx, hold.Lease()) // else it ends by itself
 }
 
 // moved reports whether the head is another than before, or was held by somebody else. It waits until it is not.
-func (a *AuditLog) moved(ctx context.Context, before chainHead, ours bool) (bool, error) {
+func (a *Log) moved(ctx context.Context, before chainHead, ours bool) (bool, error) {
 	for waited := false; ; waited = true {
 		r, err := a.etcd.Txn(ctx).Then(clientv3.OpGet(configstore.AuditHeadKey),
 			clientv3.OpGet(holdKey, clientv3.WithCountOnly())).Commit()
@@ -144,7 +144,7 @@ func (a *AuditLog) moved(ctx context.Context, before chainHead, ours bool) (bool
 }
 
 // head returns the head in etcd, or where it has none, what it must have been.
-func (a *AuditLog) head(ctx context.Context) (chainHead, error) {
+func (a *Log) head(ctx context.Context) (chainHead, error) {
 	r, err := a.etcd.Get(ctx, configstore.AuditHeadKey)
 	if err != nil {
 		return chainHead{}, fmt.Errorf("read the head of the audit log: %w", err)
@@ -163,7 +163,7 @@ func (a *AuditLog) head(ctx context.Context) (chainHead, error) {
 
 // recovered returns the head of the entries that there are: a backup was restored, which has none, or etcd has lost
 // its data. Where the store is away, what it may have is not waited for; the chain then begins anew.
-func (a *AuditLog) recovered(ctx context.Context) (auditchain.Head, error) {
+func (a *Log) recovered(ctx context.Context) (auditchain.Head, error) {
 	var head auditchain.Head
 	after := func(oldest, newest adminapi.AuditEntry) {
 		if newest.Sequence > head.Sequence {
@@ -198,7 +198,7 @@ func (a *AuditLog) recovered(ctx context.Context) (auditchain.Head, error) {
 }
 
 // putHead writes the head where etcd has none and there are entries.
-func (a *AuditLog) putHead(ctx context.Context) error {
+func (a *Log) putHead(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()
 	head, err := a.head(ctx)
@@ -214,7 +214,7 @@ func (a *AuditLog) putHead(ctx context.Context) error {
 }
 
 // link returns what puts entries, which are at least one, into the outbox, and how many others it vouches for.
-func (a *AuditLog) link(head chainHead, entries []adminapi.AuditEntry) (also configstore.Also, vouched int,
+func (a *Log) link(head chainHead, entries []adminapi.AuditEntry) (also configstore.Also, vouched int,
 	err error) {
 	a.mu.Lock() // those of two transactions are not in each other's midst
 	defer a.mu.Unlock()
@@ -257,7 +257,7 @@ func (a *AuditLog) link(head chainHead, entries []adminapi.AuditEntry) (also con
 
 // nextID returns the id of an entry. Ids ascend along the chain, whatever the clocks of control planes say. The caller
 // holds mu.
-func (a *AuditLog) nextID(after string) (string, error) {
+func (a *Log) nextID(after string) (string, error) {
 	now, least := ulid.Now(), max(after, a.last)
 	last, err := ulid.ParseStrict(least)
 	if err != nil || last.Time() >= ulid.MaxTime() { // something else wrote the head
@@ -275,7 +275,7 @@ func (a *AuditLog) nextID(after string) (string, error) {
 }
 
 // owe notes entries that are in the store and not in the chain, so that the next that are written vouch for them.
-func (a *AuditLog) owe(entries []adminapi.AuditEntry) {
+func (a *Log) owe(entries []adminapi.AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range entries {
@@ -289,7 +289,7 @@ func (a *AuditLog) owe(entries []adminapi.AuditEntry) {
 }
 
 // paid forgets the first that were vouched for.
-func (a *AuditLog) paid(n int) {
+func (a *Log) paid(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.owed = a.owed[min(n, len(a.owed)):]

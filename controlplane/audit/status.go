@@ -1,37 +1,16 @@
-package admin
+package audit
 
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/configstore"
-	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// Sinks are where the audit log is delivered. It must be safe for concurrent use.
-type Sinks interface {
-	// Sinks returns how far it was delivered to each, by name.
-	Sinks(ctx context.Context) ([]adminapi.AuditSinkStatus, error)
-}
-
-func (s *server) auditSinks(w http.ResponseWriter, r *http.Request) error {
-	out := adminapi.AuditSinks{Items: []adminapi.AuditSinkStatus{}}
-	if s.config.Sinks != nil {
-		all, err := s.config.Sinks.Sinks(r.Context())
-		if err != nil {
-			return err
-		}
-		out.Items = append(out.Items, all...)
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, out)
-}
-
 // HeadSequence returns the sequence of the newest entry of the chain; 0: there is none.
-func (a *AuditLog) HeadSequence(ctx context.Context) (int64, error) {
+func (a *Log) HeadSequence(ctx context.Context) (int64, error) {
 	r, err := a.etcd.Get(ctx, configstore.AuditHeadKey)
 	if err != nil {
 		return 0, fmt.Errorf("read the head of the audit log: %w", err)
@@ -41,7 +20,7 @@ func (a *AuditLog) HeadSequence(ctx context.Context) (int64, error) {
 
 // Pending reports whether entries of the chain up to a sequence may be on their way to the store: they wait in etcd,
 // or are among changes that are being made in pieces. What is not pending, and has been written, is in the store.
-func (a *AuditLog) Pending(ctx context.Context, sequence int64) (bool, error) {
+func (a *Log) Pending(ctx context.Context, sequence int64) (bool, error) {
 	r, err := a.etcd.Txn(ctx).Then(clientv3.OpGet(configstore.RestoringKey, clientv3.WithCountOnly()),
 		clientv3.OpGet(chainOutbox, clientv3.WithFirstKey()...)).Commit()
 	if err != nil {

@@ -1,66 +1,32 @@
-package admin
+package audit
 
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // scanAtOnce is how many keys of an outbox are read at once while it is searched.
 const scanAtOnce = 100
 
-func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
-	asked, err := optionsOf(r)
-	if err != nil {
-		return err
-	}
-	for _, own := range []string{filterTenant, filterAs} {
-		if asked.Filters[own] != "" {
-			return openai.CodeUnknownParameter.On(own, "Unknown parameter: '%s'.", own)
-		}
-	}
-	of := authz.Tenant{Organization: asked.Filters["organization"], Project: asked.Filters["project"]}
-	delete(asked.Filters, "organization")
-	delete(asked.Filters, "project")
-	if of.Organization == "" && of.Project != "" {
-		return openai.CodeInvalidValue.On("organization",
-			"A project needs its organization: two organizations may have projects of one name.")
-	}
-	if caller, _ := authz.PrincipalOf(r.Context()); !caller.Tenant.IsAll() {
-		of = caller.Tenant
-		asked.Filters[filterAs] = of.String()
-	}
-	if !of.IsAll() {
-		asked.Filters[filterTenant] = of.String()
-	}
-	page, err := s.config.Audit.List(r.Context(), asked)
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, page)
-}
-
 // Filters of [AuditLog.List] beside those of the API: entries that a tenant's people see, and as those of a tenant see
 // them.
 const (
-	filterTenant = "tenant"
-	filterAs     = "as"
+	FilterTenant = "tenant"
+	FilterAs     = "as"
 )
 
 // List returns a page of the entries, newest first, those included that are not in the store yet. The filters are
 // those of [adminapi.Client.Audit], and filterTenant and filterAs.
-func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
+func (a *Log) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	none := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
 	wanted, err := auditFilter(o)
 	if err != nil {
@@ -78,7 +44,7 @@ func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.P
 	page := none
 	if a.store != nil {
 		if page, err = a.store.Audit(ctx, o); err != nil {
-			return none, ledgerError(err)
+			return none, ledger.Unavailable(err)
 		}
 	}
 	all := append(waiting, page.Items...)
@@ -90,7 +56,7 @@ func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.P
 	}
 	page = none
 	for _, e := range all {
-		if e, ok := shownTo(o.Filters[filterAs], e); ok {
+		if e, ok := shownTo(o.Filters[FilterAs], e); ok {
 			page.Items = append(page.Items, e)
 		}
 	}
@@ -101,7 +67,7 @@ func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.P
 }
 
 // waiting returns the newest entries of an outbox that are wanted, at least so many where there are.
-func (a *AuditLog) waiting(ctx context.Context, outbox string, most int,
+func (a *Log) waiting(ctx context.Context, outbox string, most int,
 	wanted func(adminapi.AuditEntry) bool) ([]adminapi.AuditEntry, error) {
 	var entries []adminapi.AuditEntry
 	end := clientv3.GetPrefixRangeEnd(outbox)
@@ -133,10 +99,10 @@ func auditFilter(o adminapi.ListOptions) (func(adminapi.AuditEntry) bool, error)
 	}
 	equal := func(name, value string) bool { return o.Filters[name] == "" || o.Filters[name] == value }
 	return func(e adminapi.AuditEntry) bool {
-		if _, ok := shownTo(o.Filters[filterTenant], e); !ok {
+		if _, ok := shownTo(o.Filters[FilterTenant], e); !ok {
 			return false
 		}
-		if e, _ = shownTo(o.Filters[filterAs], e); e.ID == "" {
+		if e, _ = shownTo(o.Filters[FilterAs], e); e.ID == "" {
 			return false
 		}
 		return (o.After == "" || e.ID < o.After) && (start.IsZero() || !e.At.Before(start)) &&
@@ -151,21 +117,9 @@ func timesOf(filters map[string]string) (start, end time.Time, err error) {
 		if filters[name] == "" {
 			continue
 		}
-		if *t, err = unixOf(name, filters[name]); err != nil {
+		if *t, err = httpapi.UnixTime(name, filters[name]); err != nil {
 			return start, end, err
 		}
 	}
 	return start, end, nil
-}
-
-// maxUnix is the beginning of the year 9999: what ends an hour or a month later still is a time that JSON can say.
-const maxUnix = 253370764800
-
-func unixOf(name, value string) (time.Time, error) {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 || n > maxUnix {
-		return time.Time{}, openai.CodeInvalidValue.On(name,
-			"The parameter %s must be a time in Unix seconds.", name)
-	}
-	return time.Unix(n, 0).UTC(), nil
 }

@@ -20,7 +20,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/auditchain"
+	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 

@@ -1,4 +1,4 @@
-package admin
+package audit
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -47,9 +48,9 @@ type VersionStore interface {
 	VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version, err error)
 }
 
-// hasVersions reports whether versions of a kind are kept. Accounts and tokens of administration are rights: what was
+// HasVersions reports whether versions of a kind are kept. Accounts and tokens of administration are rights: what was
 // taken away must not come back.
-func hasVersions(kind configv1.Kind) bool { return authz.ReadScope(kind) != authz.AdminsRead }
+func HasVersions(kind configv1.Kind) bool { return authz.ReadScope(kind) != authz.AdminsRead }
 
 // document returns an object as its version keeps it: credentials sealed as they are stored, and of a key nothing by
 // which it could be good again.
@@ -62,14 +63,20 @@ func document(o configv1.Object) (json.RawMessage, error) {
 	return configv1.Marshal(o)
 }
 
-// versions returns those of the plan's writes. Entries are what the audit log says of each, with their ids.
-func (p *plan) versions(entries []adminapi.AuditEntry, epoch epoch) ([]adminapi.Version, error) {
+// A Change change is what one transaction writes, with the configuration before it.
+type Change struct {
+	Before *configstore.Snapshot
+	Writes []configstore.Change
+}
+
+// versions returns those of the writes. Entries are what the audit log says of each, with their ids.
+func (m Change) versions(entries []adminapi.AuditEntry, epoch epoch) ([]adminapi.Version, error) {
 	var all []adminapi.Version
-	for i, w := range p.writes {
-		if !hasVersions(w.Kind) {
+	for i, w := range m.Writes {
+		if !HasVersions(w.Kind) {
 			continue
 		}
-		e, stored := entries[i], p.before.Find(w.Kind, w.Name)
+		e, stored := entries[i], m.Before.Find(w.Kind, w.Name)
 		v := adminapi.Version{ID: e.ID, Epoch: epoch.name, At: e.At, Actor: e.Actor, Kind: w.Kind.Name, Name: w.Name,
 			Diff: e.Diff, Action: adminapi.Updated, Created: stored == nil}
 		if stored != nil && stored.Object != nil && stored.Revision < epoch.began {
@@ -105,7 +112,7 @@ type epoch struct {
 }
 
 // epoch returns the present one. Until one has begun, everything was stored before it.
-func (a *AuditLog) epoch(ctx context.Context) (epoch, error) {
+func (a *Log) epoch(ctx context.Context) (epoch, error) {
 	r, err := a.etcd.Get(ctx, configstore.HistoryKey)
 	if err != nil {
 		return epoch{}, fmt.Errorf("read the history: %w", err)
@@ -117,7 +124,7 @@ func (a *AuditLog) epoch(ctx context.Context) (epoch, error) {
 }
 
 // begin returns the present epoch, which begins now if none has.
-func (a *AuditLog) begin(ctx context.Context) (epoch, error) {
+func (a *Log) begin(ctx context.Context) (epoch, error) {
 	now, err := a.epoch(ctx)
 	if err != nil || !now.fresh {
 		return now, err
@@ -130,13 +137,13 @@ func (a *AuditLog) begin(ctx context.Context) (epoch, error) {
 	return a.epoch(ctx)
 }
 
-// versionOps returns what keeps the versions of a plan, in the transaction that makes its changes. Without a ledger
+// VersionOps returns what keeps the versions of a change, in the transaction that makes its changes. Without a ledger
 // none are kept: etcd would grow.
-func (a *AuditLog) versionOps(ctx context.Context, p *plan, entries []adminapi.AuditEntry) ([]clientv3.Op, error) {
+func (a *Log) VersionOps(ctx context.Context, m Change, entries []adminapi.AuditEntry) ([]clientv3.Op, error) {
 	if a.versions == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // of many objects the plan may have taken longer
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout) // of many objects the plan may have taken longer
 	defer cancel()
 	now, err := a.begin(ctx)
 	if errors.Is(err, rpctypes.ErrNoSpace) {
@@ -145,19 +152,19 @@ func (a *AuditLog) versionOps(ctx context.Context, p *plan, entries []adminapi.A
 	if err != nil {
 		return nil, err
 	}
-	versions, err := p.versions(entries, now)
+	versions, err := m.versions(entries, now)
 	if err != nil {
 		return nil, err
 	}
 	groups := grouped(versions)
 	var ops []clientv3.Op
 	for _, some := range groups {
-		if len(groups) > 1 && p.before.Revision > 0 { // else it is of one key, in one transaction
+		if len(groups) > 1 && m.Before.Revision > 0 { // else it is of one key, in one transaction
 			// Their keys may be written at several revisions, and what is one change must not be rolled back by half. Since the
 			// one that the plan was made at, nothing else of the configuration has changed.
 			for i := range some {
 				if some[i].Revision == 0 {
-					some[i].Revision = max(p.before.Revision+1, now.began)
+					some[i].Revision = max(m.Before.Revision+1, now.began)
 				}
 			}
 		}
@@ -224,7 +231,7 @@ func versionsOf(kv *mvccpb.KeyValue) ([]adminapi.Version, error) {
 }
 
 // shipVersions moves the oldest versions to the store, and reports whether there are more.
-func (a *AuditLog) shipVersions(ctx context.Context) (more bool, err error) {
+func (a *Log) shipVersions(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()
 	r, err := a.etcd.Get(ctx, versionsOutbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
@@ -236,7 +243,7 @@ func (a *AuditLog) shipVersions(ctx context.Context) (more bool, err error) {
 	for _, kv := range r.Kvs {
 		some, err := versionsOf(kv)
 		if err != nil { // something else wrote it
-			some = []adminapi.Version{{ID: clean(strings.TrimPrefix(string(kv.Key), versionsOutbox), maxText),
+			some = []adminapi.Version{{ID: clean(strings.TrimPrefix(string(kv.Key), versionsOutbox), MaxText),
 				At: time.Unix(0, 0).UTC(), Action: "unreadable"}}
 		}
 		versions = append(versions, some...)
@@ -249,30 +256,57 @@ func (a *AuditLog) shipVersions(ctx context.Context) (more bool, err error) {
 	return r.More, err
 }
 
-// settled returns the present epoch when every version is in the store.
-func (a *AuditLog) settled(ctx context.Context) (epoch, error) {
+// A History is the versions of the present epoch.
+type History struct {
+	epoch epoch
+	store VersionStore
+}
+
+// History returns the versions when every one is in the store. The error is ErrNotFound if no history has begun.
+func (a *Log) History(ctx context.Context) (History, error) {
 	if a.versions == nil {
-		return epoch{}, ledgerError(errNoLedger)
+		return History{}, ledger.Unavailable(ledger.ErrNone)
 	}
 	for more := true; more; {
 		var err error
 		if more, err = a.shipVersions(ctx); err != nil {
-			return epoch{}, ledgerError(err)
+			return History{}, ledger.Unavailable(err)
 		}
 	}
 	now, err := a.epoch(ctx)
 	if err == nil && now.fresh {
 		err = fmt.Errorf("the history: %w", configstore.ErrNotFound)
 	}
-	return now, err
+	return History{now, a.versions}, err
 }
 
-// keepDirect keeps the versions of deletions that were made in an etcd that is full.
-func (a *AuditLog) keepDirect(ctx context.Context, p *plan, entries []adminapi.AuditEntry) {
+// Began returns the revision at which the epoch began.
+func (h History) Began() int64 { return h.epoch.began }
+
+// Of returns the versions of one object, newest first, before a revision if that is not 0.
+func (h History) Of(ctx context.Context, kind configv1.Kind, name string, before int64,
+	limit int) ([]adminapi.Version, error) {
+	all, err := h.store.Versions(ctx, h.epoch.name, kind.Name, name, before, limit)
+	if err != nil {
+		return nil, ledger.Unavailable(err)
+	}
+	return all, nil
+}
+
+// Since is [VersionStore.VersionsSince] for the present epoch.
+func (h History) Since(ctx context.Context, revision int64) (at, after []adminapi.Version, err error) {
+	if at, after, err = h.store.VersionsSince(ctx, h.epoch.name, revision); err != nil {
+		return nil, nil, ledger.Unavailable(err)
+	}
+	return at, after, nil
+}
+
+// KeepDirect keeps the versions of deletions that were made at a revision in an etcd that is full.
+func (a *Log) KeepDirect(ctx context.Context, m Change, revision int64, entries []adminapi.AuditEntry) {
 	if a.versions == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
 	now, err := a.epoch(ctx)
 	if err == nil && now.fresh {
@@ -280,11 +314,11 @@ func (a *AuditLog) keepDirect(ctx context.Context, p *plan, entries []adminapi.A
 	}
 	var versions []adminapi.Version
 	if err == nil {
-		versions, err = p.versions(entries, now)
+		versions, err = m.versions(entries, now)
 	}
 	for i := range versions {
 		if versions[i].Revision == 0 {
-			versions[i].Revision = p.revision
+			versions[i].Revision = revision
 		}
 	}
 	if err == nil {
