@@ -1,10 +1,8 @@
 // Package admin serves the admin API: it reads and writes the configuration, creates keys and tokens, and answers
 // queries about usage and changes.
 //
-// Every change of the configuration, also a single PUT, uses the same steps (see plan): read everything, apply the
-// change, and validate the whole. One transaction then commits the change and the entries of the audit log, only if
-// nothing else was written meanwhile. A change that adds an error is refused. Credentials are never returned: they are
-// sealed before they are stored, and shown as "[redacted]", which means the stored credential if it is applied again.
+// A route says which scope it takes, and what it does for people of a tenant: without a rule it is closed to them. A
+// route whose rule is "checked" is open, and its handler has to look whether the object is the tenant's.
 package admin
 
 import (
@@ -24,6 +22,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/allowed"
@@ -85,8 +84,7 @@ type Config struct {
 type server struct {
 	config    Config
 	who       *authz.Authenticator
-	keys      keyIndex
-	turn      *turns.Turns // of one: whoever writes
+	changes   *config.Service
 	attentive shared[[]adminapi.Attention]
 	budgeted  shared[[]adminapi.BudgetUse]
 	exports   *turns.Turns // of those who have a table made: it is whole in memory
@@ -95,11 +93,20 @@ type server struct {
 	streams   *turns.Turns // of maxStreams: whoever has the request log exported; nobody waits
 }
 
+// service returns the options of the service that reads and changes the configuration.
+func (c Config) service() config.Options {
+	return config.Options{Store: c.Store, Audit: c.Audit, Sealer: c.Sealer, Hasher: c.Hasher, Vendors: c.Vendors,
+		Allowed: c.Allowed, Variable: c.Variable, Keys: c.Plane.Keys, Log: c.Log}
+}
+
+// Expire ends changes that have waited too long for approval, until its context ends. Each control plane may run it.
+func Expire(c Config) func(context.Context) error { return config.New(c.service()).Approvals().Expire }
+
 // New returns the handler of every path below /admin/v1/ and /scim/v2/, and of OpenAI's below /v1/organization/. A
 // request whose context has a [Principal] is that principal's; any other needs a bearer token.
 func New(c Config) http.Handler {
 	s := &server{config: c, who: authz.NewAuthenticator(c.Token, authz.Authenticator{Store: c.Store, Hasher: c.Hasher,
-		Terminals: c.Terminals, Log: c.Log}), turn: turns.New(1, maxWriteQueue), exports: turns.New(maxReads, maxReadQueue),
+		Terminals: c.Terminals, Log: c.Log}), changes: config.New(c.service()), exports: turns.New(maxReads, maxReadQueue),
 		sums: turns.New(maxReads, maxReadQueue), trials: turns.New(maxTrials, maxTrialQueue),
 		streams: turns.New(maxStreams, 0)}
 	mux := http.NewServeMux()

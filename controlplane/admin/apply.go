@@ -1,22 +1,17 @@
 package admin
 
 import (
-	"context"
-	"errors"
 	"net/http"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// maxApplied bounds the body of an apply, in bytes: some ten times what 20,000 objects take. maxObjects bounds how
-// many there are.
-const (
-	maxApplied = 32 << 20
-	maxObjects = 50_000
-)
+// maxApplied bounds the body of an apply, in bytes: some ten times what 20,000 objects take.
+const maxApplied = 32 << 20
 
 func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err := authz.NeedsAny(r.Context(), authz.ConfigWrite, authz.KeysWrite, authz.AdminsWrite); err != nil {
@@ -30,19 +25,6 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(docs) > maxObjects {
-		return openai.CodeObjectTooLarge.New("An apply accepts at most %d objects. This one has %d.", maxObjects, len(docs))
-	}
-	if len(docs) == 0 {
-		if err := authz.Needs(r.Context(), authz.ConfigWrite); err != nil {
-			return err
-		}
-	}
-	for _, d := range docs {
-		if err := authz.Needs(r.Context(), authz.WriteScope(d.Kind)); err != nil {
-			return err
-		}
-	}
 	dryRun, err := boolOf(r, "dry_run")
 	if err != nil {
 		return err
@@ -51,7 +33,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.applyDocuments(r.Context(), docs, prune, dryRun)
+	done, err := s.changes.Apply(r.Context(), docs, prune, dryRun)
 	if err != nil {
 		return err
 	}
@@ -61,35 +43,30 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err := s.await(w, r, done); err != nil {
 		return err
 	}
-	for i, c := range done.changes {
-		done.changes[i].Error = s.config.Plane.ObjectError(c.Kind, c.Name)
+	for i, c := range done.Changes {
+		done.Changes[i].Error = s.config.Plane.ObjectError(c.Kind, c.Name)
 	}
 	return writeChanges(w, done)
 }
 
-// applyDocuments reports everything that is wrong with any document at once. Prune says how it treats other objects.
-func (s *server) applyDocuments(ctx context.Context, docs []configv1.Document, prune string,
-	dryRun bool) (*plan, error) {
-	refs := make([]ref, len(docs))
-	for i, d := range docs {
-		refs[i] = ref{d.Kind, d.Object.GetName()}
+// pruneOf reads how an apply treats objects that it was not given.
+func pruneOf(r *http.Request) (string, error) {
+	switch values := r.URL.Query()["prune"]; {
+	case len(values) > 1:
+		return "", givenTwice("prune")
+	case len(values) == 0, values[0] == "false":
+		return adminapi.PruneNone, nil
+	case values[0] == adminapi.PruneSome, values[0] == adminapi.PruneAll:
+		return values[0], nil
 	}
-	return s.write(ctx, change{refs: refs, dryRun: dryRun, many: true}, func(p *plan) error {
-		var errs configv1.Errors
-		for _, d := range docs {
-			if err := ctx.Err(); err != nil { // the checks of many expressions take time
-				return err
-			}
-			err := p.put(d.Object)
-			invalid, ok := errors.AsType[configv1.Errors](err)
-			if err != nil && !ok {
-				return err
-			}
-			errs = append(errs, invalid...)
-		}
-		if len(errs) > 0 {
-			return errs
-		}
-		return p.prune(ctx, prune)
-	})
+	return "", openai.CodeInvalidValue.On("prune", "The parameter prune must be true, all or false.")
+}
+
+// exportAll answers with all objects that files describe.
+func (s *server) exportAll(w http.ResponseWriter, r *http.Request) error {
+	answer, err := s.changes.Export(r.Context())
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, answer)
 }

@@ -97,10 +97,8 @@ func (s *server) facts(ctx context.Context) (attention.Facts, error) {
 		}
 	}
 	s.spendingFacts(ctx, &f)
-	all, _, err := s.waiting(ctx)
-	for _, w := range all {
-		f.Waiting = append(f.Waiting, *w.AskedAt)
-	}
+	var err error
+	f.Waiting, err = s.changes.Approvals().Since(ctx)
 	return f, err
 }
 

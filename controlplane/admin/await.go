@@ -11,7 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/controlplane/config"
 )
 
 // keyWait is how long a change of keys is waited for, where the request does not say: whoever has made a key uses it
@@ -35,17 +35,17 @@ func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
 
 // await waits until the data plane has taken what was done, and says in a header who has not in time. What does not
 // concern the data plane is not waited for.
-func (s *server) await(w http.ResponseWriter, r *http.Request, done *plan) error {
+func (s *server) await(w http.ResponseWriter, r *http.Request, done *config.Plan) error {
 	wait, said, err := waitOf(r)
 	if err != nil {
 		return err
 	}
-	if !said && slices.ContainsFunc(done.changes,
+	if !said && slices.ContainsFunc(done.Changes,
 		func(c adminapi.Change) bool { return c.Kind == configv1.KeyKind().Name }) {
 		wait = keyWait
 	}
-	revision := done.newest()
-	if wait == 0 || s.config.Await == nil || revision == 0 || !slices.ContainsFunc(done.changes, travels) {
+	revision := done.Newest()
+	if wait == 0 || s.config.Await == nil || revision == 0 || !slices.ContainsFunc(done.Changes, travels) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
@@ -54,25 +54,6 @@ func (s *server) await(w http.ResponseWriter, r *http.Request, done *plan) error
 		w.Header().Set(adminapi.HeaderPending, strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// newest returns the revision at which what the plan is about was changed last. Where it changes nothing, that is what
-// is stored already, which need not be in force either: whoever asks again wants to know.
-func (p *plan) newest() int64 {
-	if p.revision != 0 {
-		return p.revision
-	}
-	about := map[configstore.Ref]bool{}
-	for _, c := range p.changes {
-		about[configstore.Ref{Kind: c.Kind, Name: c.Name}] = true
-	}
-	var newest int64
-	for i := range p.before.Entries {
-		if e := &p.before.Entries[i]; about[configstore.Ref{Kind: e.Kind.Name, Name: e.Name}] {
-			newest = max(newest, e.Revision)
-		}
-	}
-	return newest
 }
 
 // travels reports whether a change concerns the data plane.

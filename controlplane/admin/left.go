@@ -24,7 +24,7 @@ type left struct {
 func newLeft(keys map[string]configv1.Object, now time.Time) *left {
 	l := &left{accounts: map[string]*configv1.Account{}}
 	for _, o := range keys {
-		k := asKey(o)
+		k, _ := o.(*configv1.Key)
 		expired := k.GetExpiresAt() != nil && !k.GetExpiresAt().AsTime().After(now)
 		if (k.GetOwner() != "" || k.GetLeft() != nil) && !expired {
 			l.keys = append(l.keys, k)

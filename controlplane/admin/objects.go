@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -28,18 +29,18 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 }
 
 // objectOf returns the object that a path is about, for a caller who has the scope for it.
-func objectOf(r *http.Request, scope func(configv1.Kind) authz.Scope) (ref, error) {
+func objectOf(r *http.Request, scope func(configv1.Kind) authz.Scope) (config.Ref, error) {
 	kind, err := kindOf(r)
 	if err != nil {
-		return ref{}, err
+		return config.Ref{}, err
 	}
 	if err := authz.NeedsKind(r.Context(), kind, scope(kind)); err != nil {
-		return ref{}, err
+		return config.Ref{}, err
 	}
 	if r.PathValue("name") == "" {
-		return ref{}, openai.CodeUnknownURL.New("The path must end with the name of the object.")
+		return config.Ref{}, openai.CodeUnknownURL.New("The path must end with the name of the object.")
 	}
-	return ref{kind, r.PathValue("name")}, nil
+	return config.Ref{Kind: kind, Name: r.PathValue("name")}, nil
 }
 
 func (s *server) get(w http.ResponseWriter, r *http.Request) error {
@@ -47,13 +48,13 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	entry, err := s.config.Store.Get(r.Context(), of.kind, of.name)
+	entry, err := s.config.Store.Get(r.Context(), of.Kind, of.Name)
 	if err != nil {
 		return err
 	}
 	p, _ := authz.PrincipalOf(r.Context())
 	if !p.Sees(entry.Object) {
-		return fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
+		return fmt.Errorf("%s %s: %w", of.Kind.Name, of.Name, configstore.ErrNotFound)
 	}
 	if tags := r.Header.Get("If-None-Match"); tags != "" && matches(tags, &entry) {
 		w.Header().Set("ETag", etag(entry.Revision))
@@ -76,17 +77,15 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	of := ref{kind, object.GetName()}
-	return s.store(w, r, change{refs: []ref{of}}, func(p *plan) error {
-		if !p.caller.Sees(object) {
-			return authz.NotForTenant(p.caller.Tenant)
-		}
-		if p.before.Find(kind, of.name) != nil {
-			return openai.CodeAlreadyExists.On("name", "%s %s already exists. Replace it with PUT, or choose another name.",
-				kind.Name, of.name)
-		}
-		return p.put(object)
-	})
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	done, err := s.changes.Create(r.Context(), object, dryRun)
+	if err != nil {
+		return err
+	}
+	return s.answerStored(w, r, done, config.Ref{Kind: kind, Name: object.GetName()}, dryRun)
 }
 
 func (s *server) put(w http.ResponseWriter, r *http.Request) error {
@@ -94,24 +93,23 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	object, err := s.body(w, r, of.kind)
+	object, err := s.body(w, r, of.Kind)
 	if err != nil {
 		return err
 	}
-	if object.GetName() != of.name {
+	if object.GetName() != of.Name {
 		return openai.CodeInvalidObject.On("name", "The object's name must be the name in the path, %q.",
-			of.name)
+			of.Name)
 	}
-	c := change{refs: []ref{of}}
-	if k, ok := object.(*configv1.Key); ok {
-		c.reads = tenantsOf(k)
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
 	}
-	return s.store(w, r, c, func(p *plan) error {
-		if err := precondition(r, p.visible(of)); err != nil {
-			return err
-		}
-		return p.put(object)
-	})
+	done, err := s.changes.Put(r.Context(), object, dryRun, preconditionOf(r))
+	if err != nil {
+		return err
+	}
+	return s.answerStored(w, r, done, of, dryRun)
 }
 
 func (s *server) body(w http.ResponseWriter, r *http.Request, kind configv1.Kind) (configv1.Object, error) {
@@ -122,35 +120,29 @@ func (s *server) body(w http.ResponseWriter, r *http.Request, kind configv1.Kind
 	return kind.ParseJSON(body)
 }
 
-// store carries out a change of one object and shows it, or the changes where it is a dry run.
-func (s *server) store(w http.ResponseWriter, r *http.Request, c change, decide func(*plan) error) (err error) {
-	if c.dryRun, err = boolOf(r, "dry_run"); err != nil {
-		return err
-	}
-	done, err := s.write(r.Context(), c, decide)
-	if err != nil {
-		return err
-	}
-	if c.dryRun {
+// answerStored shows an object as it was stored, or the changes of a dry run.
+func (s *server) answerStored(w http.ResponseWriter, r *http.Request, done *config.Plan, of config.Ref,
+	dryRun bool) error {
+	if dryRun {
 		return writeChanges(w, done)
 	}
-	of, status := c.refs[0], http.StatusOK
-	if waits := done.waits(of); waits != nil {
+	if waits := done.Waits(of); waits != nil {
 		return writeWaiting(w, waits)
 	}
 	if err := s.await(w, r, done); err != nil {
 		return err
 	}
-	if done.changes[0].Action == adminapi.Created {
+	status := http.StatusOK
+	if done.Changes[0].Action == adminapi.Created {
 		status = http.StatusCreated
 		w.Header().Set("Location", locationOf(of))
 	}
 	// It is shown as this request stored it, also where another has changed it since.
-	return s.writeEntry(w, r, status, *done.entry(of.kind, of.name))
+	return s.writeEntry(w, r, status, *done.Entry(of.Kind, of.Name))
 }
 
-func locationOf(of ref) string {
-	return "/admin/v1/" + of.kind.Plural + "/" + strings.ReplaceAll(url.PathEscape(of.name), "%2F", "/")
+func locationOf(of config.Ref) string {
+	return "/admin/v1/" + of.Kind.Plural + "/" + strings.ReplaceAll(url.PathEscape(of.Name), "%2F", "/")
 }
 
 func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
@@ -162,15 +154,7 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.write(r.Context(), change{refs: []ref{of}, dryRun: dryRun}, func(p *plan) error {
-		if err := precondition(r, p.visible(of)); err != nil {
-			return err
-		}
-		if err := p.remove(of); err != nil {
-			return err
-		}
-		return s.checkEmpty(r.Context(), of)
-	})
+	done, err := s.changes.Delete(r.Context(), of, dryRun, preconditionOf(r))
 	if err != nil {
 		return err
 	}
@@ -182,6 +166,11 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// preconditionOf returns the condition that the headers of a request set.
+func preconditionOf(r *http.Request) config.Condition {
+	return func(stored *configstore.Entry) error { return precondition(r, stored) }
 }
 
 // precondition checks If-Match and If-None-Match (RFC 9110, section 13.1) against what is stored, which may be nil.

@@ -60,11 +60,8 @@ func (s *server) searchOf(r *http.Request) (adminapi.ListOptions, error) {
 	}
 	var ids []string
 	caller, _ := authz.PrincipalOf(r.Context())
-	for _, key := range s.keys.of(s.config.Plane.Keys()) {
-		if !containsAll(key.text, words) || !caller.Sees(key.object) {
-			continue
-		}
-		if ids = append(ids, key.name); len(ids) > maxNamed {
+	for id := range s.changes.KeysNamed(words, caller) {
+		if ids = append(ids, id); len(ids) > maxNamed {
 			return asked, openai.CodeInvalidValue.On("key_name",
 				"More than %d keys match 'key_name'. Give more of the name.", maxNamed)
 		}
@@ -93,15 +90,6 @@ func (s *server) keyName(id string) string {
 		return displayName(key)
 	}
 	return ""
-}
-
-func containsAll(text string, words []string) bool {
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			return false
-		}
-	}
-	return true
 }
 
 // request answers with one exchange.

@@ -63,7 +63,7 @@ func document(o configv1.Object) (json.RawMessage, error) {
 	return configv1.Marshal(o)
 }
 
-// A Change change is what one transaction writes, with the configuration before it.
+// A Change is what one transaction writes, with the configuration before it.
 type Change struct {
 	Before *configstore.Snapshot
 	Writes []configstore.Change

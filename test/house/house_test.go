@@ -67,6 +67,8 @@ var table = []rule{
 	{"controlplane/audit", []string{"controlplane/audit/auditchain", "controlplane/authz", "controlplane/ledger",
 		"controlplane/redact", "api/...", "internal/..."}, nil},
 	{"controlplane/audit/auditchain", []string{"api/..."}, nil},
+	{"controlplane/config", []string{"controlplane/accounts", "controlplane/audit", "controlplane/authz",
+		"controlplane/redact", "controlplane/scim", "api/...", "internal/..."}, nil},
 	{"controlplane/authz", []string{"controlplane/accounts", "api/...", "internal/..."}, nil},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},

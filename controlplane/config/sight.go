@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"fmt"
@@ -71,7 +71,7 @@ func moved(now, before map[string]string) string {
 // mayMove returns the error of a caller without the right to a credential who would change who sees it. A credential
 // that comes with the change is the caller's own; every other is somebody else's, whatever its kind, and so is the
 // place of the job service.
-func (p *plan) mayMove(o, stored configv1.Object) error {
+func (p permission) mayMove(o, stored configv1.Object) error {
 	now, before := settings(o), settings(stored)
 	if _, ok := o.(*configv1.JobService); ok {
 		return refuseMove(moved(now, before))

@@ -1,20 +1,17 @@
-package admin
+package config
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/redact"
 	"github.com/modelgate/modelgate/internal/configstore"
-	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // exported returns the place of a stored object in an export, or false for one that files do not describe: what others
@@ -29,11 +26,12 @@ func exported(e configstore.Entry) (int, bool) {
 	return place, place > 0
 }
 
-// exportAll answers with all objects that files describe, of one revision, such that apply takes them back.
-func (s *server) exportAll(w http.ResponseWriter, r *http.Request) error {
-	now, err := s.config.Store.Snapshot(r.Context(), configv1.KeyKind())
+// Export returns all objects that files describe, of one revision, such that Apply takes them back.
+func (s *Service) Export(ctx context.Context) (adminapi.Export, error) {
+	none := adminapi.Export{}
+	now, err := s.options.Store.Snapshot(ctx, configv1.KeyKind())
 	if err != nil {
-		return err
+		return none, err
 	}
 	var entries []configstore.Entry
 	var errs configv1.Errors
@@ -47,7 +45,7 @@ func (s *server) exportAll(w http.ResponseWriter, r *http.Request) error {
 		entries = append(entries, e)
 	}
 	if len(errs) > 0 {
-		return errs
+		return none, errs
 	}
 	slices.SortStableFunc(entries, func(a, b configstore.Entry) int {
 		first, _ := exported(a)
@@ -57,10 +55,10 @@ func (s *server) exportAll(w http.ResponseWriter, r *http.Request) error {
 	answer := adminapi.Export{Revision: now.Revision, Objects: make([]json.RawMessage, len(entries))}
 	for i, e := range entries {
 		if answer.Objects[i], err = configv1.MarshalJSON(redact.Object(e.Object)); err != nil {
-			return err
+			return none, err
 		}
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, answer)
+	return answer, nil
 }
 
 // unreadable is the error of an object that is stored in a form that cannot be read.
@@ -69,27 +67,14 @@ func unreadable(e configstore.Entry) configv1.FieldError {
 		". Mend or delete it first."}
 }
 
-// pruneOf reads how an apply treats objects that it was not given.
-func pruneOf(r *http.Request) (string, error) {
-	switch values := r.URL.Query()["prune"]; {
-	case len(values) > 1:
-		return "", givenTwice("prune")
-	case len(values) == 0, values[0] == "false":
-		return adminapi.PruneNone, nil
-	case values[0] == adminapi.PruneSome, values[0] == adminapi.PruneAll:
-		return values[0], authz.Needs(r.Context(), authz.ConfigWrite)
-	}
-	return "", openai.CodeInvalidValue.On("prune", "The parameter prune must be true, all or false.")
-}
-
 // prune plans to delete what files describe and the plan does not name.
-func (p *plan) prune(ctx context.Context, how string) error {
+func (p *Plan) prune(ctx context.Context, how string) error {
 	if how == adminapi.PruneNone {
 		return nil
 	}
-	var gone []ref
+	var gone []Ref
 	stay := map[string]bool{} // kinds
-	for _, c := range p.changes {
+	for _, c := range p.Changes {
 		stay[c.Kind] = true
 	}
 	for _, e := range p.before.Entries {
@@ -99,18 +84,18 @@ func (p *plan) prune(ctx context.Context, how string) error {
 		case e.Err != nil:
 			return configv1.Errors{unreadable(e)}
 		default:
-			gone = append(gone, ref{e.Kind, e.Name})
+			gone = append(gone, Ref{e.Kind, e.Name})
 		}
 	}
 	var emptied []string
 	for _, of := range gone {
-		if how != adminapi.PruneAll && !stay[of.kind.Name] && !slices.Contains(emptied, of.kind.Name) {
-			emptied = append(emptied, of.kind.Name)
+		if how != adminapi.PruneAll && !stay[of.Kind.Name] && !slices.Contains(emptied, of.Kind.Name) {
+			emptied = append(emptied, of.Kind.Name)
 		}
 		if err := p.remove(of); err != nil {
 			return err
 		}
-		if err := p.server.checkEmpty(ctx, of); err != nil {
+		if err := p.service.checkEmpty(ctx, of); err != nil {
 			return err
 		}
 	}

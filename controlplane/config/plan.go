@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// A plan is a set of changes to the configuration as it was at one revision. The errors of its methods are those of
+// A Plan is a set of changes to the configuration as it was at one revision. The errors of its methods are those of
 // one object; check then looks at the whole.
-type plan struct {
-	server *server
-	caller authz.Principal
-	before *configstore.Snapshot // of keys, only those that the plan is about
+type Plan struct {
+	service *Service
+	caller  authz.Principal
+	before  *configstore.Snapshot // of keys, only those that the plan is about
 
-	changes []adminapi.Change        // what the caller asked for, each with its outcome
+	Changes []adminapi.Change        // what the caller asked for, each with its outcome
 	writes  []configstore.Change     // what is to be stored
 	given   map[configstore.Ref]bool // what changes are of
 	written map[configstore.Ref]int  // where in writes
@@ -38,52 +38,52 @@ type plan struct {
 	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.
 	following bool
 	demands   []configstore.Also // what must be so when it is carried out
-	revision  int64              // of the configuration after it, once it is carried out
+	Revision  int64              // of the configuration after it, once it is carried out
 }
 
 // put plans to store an object as an operator wrote it.
-func (p *plan) put(written configv1.Object) error {
+func (p *Plan) put(written configv1.Object) error {
 	kind := configv1.KindOf(written)
 	if p.planned(kind, written.GetName()) {
 		return configv1.Errors{{Object: configv1.Label(written), Message: "is given twice"}}
 	}
 	var stored configv1.Object
-	if e := p.visible(ref{kind, written.GetName()}); e != nil {
+	if e := p.visible(Ref{kind, written.GetName()}); e != nil {
 		stored = e.Object
 	}
 	object := proto.Clone(written).(configv1.Object)
 	if err := inherit(object, holderOf(object, stored)); err != nil {
 		return err
 	}
-	if errs := configv1.Validate(p.server.opened(object), p.server.config.Vendors); len(errs) > 0 {
+	if errs := configv1.Validate(p.service.opened(object), p.service.options.Vendors); len(errs) > 0 {
 		return errs
 	}
-	if err := errors.Join(p.mayWrite(object, stored), p.mayReach(object, stored)); err != nil {
+	if err := errors.Join(p.permission().mayWrite(object, stored), p.permission().mayReach(object, stored)); err != nil {
 		return err
 	}
-	if err := p.server.config.Allowed.Check(object); err != nil {
+	if err := p.service.options.Allowed.Check(object); err != nil {
 		return err
 	}
-	if err := p.server.checkVariables(object, stored); err != nil {
+	if err := p.service.checkVariables(object, stored); err != nil {
 		return err
 	}
-	p.enables(object, stored)
-	p.server.reuse(object, stored)
+	p.people().enables(object, stored)
+	p.service.reuse(object, stored)
 	usePassword(object, stored)
-	if err := p.noteTenant(object, stored); err != nil {
+	if err := p.permission().noteTenant(object, stored); err != nil {
 		return err
 	}
 	shown := redact.Object(object)
 	if err := hashPassword(object); err != nil {
 		return err
 	}
-	p.server.seal(object)
+	p.service.seal(object)
 	return p.store(kind, object, stored, shown)
 }
 
 // store plans to store an object that is complete. Shown is how it is shown.
-func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) error {
-	if err := p.mayTouch(kind, object.GetName(), object, stored); err != nil {
+func (p *Plan) store(kind configv1.Kind, object, stored, shown configv1.Object) error {
+	if err := p.permission().mayTouch(kind, object.GetName(), object, stored); err != nil {
 		return err
 	}
 	change := adminapi.Change{Kind: kind.Name, Name: object.GetName(), Action: adminapi.Updated}
@@ -98,7 +98,7 @@ func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 		if err != nil {
 			return err
 		}
-		lost, err := p.maySet(object, stored)
+		lost, err := p.permission().maySet(object, stored)
 		if err != nil {
 			return err
 		}
@@ -109,21 +109,21 @@ func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 	if change.Action == adminapi.Unchanged {
 		return nil
 	}
-	return p.succeed(object, stored)
+	return p.people().succeed(object, stored)
 }
 
 // remove plans to delete an object, which may be one that cannot be read.
-func (p *plan) remove(of ref) error {
-	entry := p.before.Find(of.kind, of.name)
+func (p *Plan) remove(of Ref) error {
+	entry := p.before.Find(of.Kind, of.Name)
 	if entry == nil {
-		return fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
+		return fmt.Errorf("%s %s: %w", of.Kind.Name, of.Name, configstore.ErrNotFound)
 	}
-	if err := p.mayTouch(of.kind, of.name, nil, entry.Object); err != nil {
+	if err := p.permission().mayTouch(of.Kind, of.Name, nil, entry.Object); err != nil {
 		return err
 	}
-	removed := adminapi.Change{Kind: of.kind.Name, Name: of.name, Action: adminapi.Deleted}
+	removed := adminapi.Change{Kind: of.Kind.Name, Name: of.Name, Action: adminapi.Deleted}
 	if entry.Object != nil {
-		if err := p.mayWrite(nil, entry.Object); err != nil {
+		if err := p.permission().mayWrite(nil, entry.Object); err != nil {
 			return err
 		}
 		diff, err := redact.Diff(entry.Object, nil)
@@ -133,35 +133,35 @@ func (p *plan) remove(of ref) error {
 		removed.Diff = diff
 	}
 	p.change(removed)
-	p.write(configstore.Change{Kind: of.kind, Name: of.name})
+	p.write(configstore.Change{Kind: of.Kind, Name: of.Name})
 	return nil
 }
 
 // existing returns an object that is there and can be read.
-func (p *plan) existing(of ref) (configv1.Object, error) {
+func (p *Plan) existing(of Ref) (configv1.Object, error) {
 	entry := p.visible(of)
 	if entry == nil {
-		return nil, fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
+		return nil, fmt.Errorf("%s %s: %w", of.Kind.Name, of.Name, configstore.ErrNotFound)
 	}
 	if entry.Err != nil {
-		return nil, configv1.Errors{{Object: of.kind.Name + " " + of.name, Message: entry.Err.Error()}}
+		return nil, configv1.Errors{{Object: of.Kind.Name + " " + of.Name, Message: entry.Err.Error()}}
 	}
 	return entry.Object, nil
 }
 
-func (p *plan) planned(kind configv1.Kind, name string) bool {
+func (p *Plan) planned(kind configv1.Kind, name string) bool {
 	return p.given[configstore.Ref{Kind: kind.Name, Name: name}]
 }
 
-func (p *plan) change(c adminapi.Change) {
+func (p *Plan) change(c adminapi.Change) {
 	if p.given == nil {
 		p.given = map[configstore.Ref]bool{}
 	}
 	p.given[configstore.Ref{Kind: c.Kind, Name: c.Name}] = true
-	p.changes = append(p.changes, c)
+	p.Changes = append(p.Changes, c)
 }
 
-func (p *plan) write(c configstore.Change) {
+func (p *Plan) write(c configstore.Change) {
 	if p.written == nil {
 		p.written = map[configstore.Ref]int{}
 	}
@@ -170,7 +170,7 @@ func (p *plan) write(c configstore.Change) {
 }
 
 // stored returns the object as it is stored, or nil where there is none or it cannot be read.
-func (p *plan) stored(kind configv1.Kind, name string) configv1.Object {
+func (p *Plan) stored(kind configv1.Kind, name string) configv1.Object {
 	if e := p.before.Find(kind, name); e != nil {
 		return e.Object
 	}
@@ -179,20 +179,20 @@ func (p *plan) stored(kind configv1.Kind, name string) configv1.Object {
 
 // check returns what is wrong between objects after the plan that was not wrong before: what others broke does not
 // keep anyone from working.
-func (p *plan) check(ctx context.Context) error {
-	if err := p.followGroups(); err != nil {
+func (p *Plan) check(ctx context.Context) error {
+	if err := p.people().followGroups(); err != nil {
 		return err
 	}
-	if err := p.followPeople(ctx); err != nil {
+	if err := p.people().followPeople(ctx); err != nil {
 		return err
 	}
-	if err := p.checkKeyOwners(); err != nil {
+	if err := p.people().checkKeyOwners(); err != nil {
 		return err
 	}
 	return p.checkSet()
 }
 
-func (p *plan) checkSet() error {
+func (p *Plan) checkSet() error {
 	already := configv1.ValidateSet(p.objects(nil))
 	var errs configv1.Errors
 	for _, e := range configv1.ValidateSet(p.objects(p.writes)) {
@@ -212,7 +212,7 @@ func (p *plan) checkSet() error {
 }
 
 // objects returns the configuration with the writes laid over it.
-func (p *plan) objects(writes []configstore.Change) []configv1.Object {
+func (p *Plan) objects(writes []configstore.Change) []configv1.Object {
 	replaced := map[configstore.Ref]bool{}
 	for _, c := range writes {
 		replaced[configstore.Ref{Kind: c.Kind.Name, Name: c.Name}] = true
@@ -231,23 +231,23 @@ func (p *plan) objects(writes []configstore.Change) []configv1.Object {
 	return objects
 }
 
-// entry returns an object of the plan as it is stored once the plan is carried out.
-func (p *plan) entry(kind configv1.Kind, name string) *configstore.Entry {
+// Entry returns an object of the plan as it is stored once the plan is carried out.
+func (p *Plan) Entry(kind configv1.Kind, name string) *configstore.Entry {
 	if i, ok := p.written[configstore.Ref{Kind: kind.Name, Name: name}]; ok {
-		return &configstore.Entry{Kind: kind, Name: name, Object: p.writes[i].Object, Revision: p.revision}
+		return &configstore.Entry{Kind: kind, Name: name, Object: p.writes[i].Object, Revision: p.Revision}
 	}
 	return p.before.Find(kind, name)
 }
 
 // onlyDeletes reports whether nothing has to be stored.
-func (p *plan) onlyDeletes() bool {
+func (p *Plan) onlyDeletes() bool {
 	return !slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil })
 }
 
 // entries returns what the audit log says of the plan. Action takes the place of what is said of an update.
-func (p *plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntry, error) {
+func (p *Plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntry, error) {
 	var entries []adminapi.AuditEntry
-	for _, c := range p.changes {
+	for _, c := range p.Changes {
 		if c.Action == adminapi.Unchanged || c.Action == adminapi.Pending {
 			continue
 		}
@@ -275,4 +275,23 @@ func (p *plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntr
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// Newest returns the revision at which what the plan is about was changed last. Where it changes nothing, that is what
+// is stored already, which need not be in force either: whoever asks again wants to know.
+func (p *Plan) Newest() int64 {
+	if p.Revision != 0 {
+		return p.Revision
+	}
+	about := map[configstore.Ref]bool{}
+	for _, c := range p.Changes {
+		about[configstore.Ref{Kind: c.Kind, Name: c.Name}] = true
+	}
+	var newest int64
+	for i := range p.before.Entries {
+		if e := &p.before.Entries[i]; about[configstore.Ref{Kind: e.Kind.Name, Name: e.Name}] {
+			newest = max(newest, e.Revision)
+		}
+	}
+	return newest
 }

@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"context"
@@ -21,8 +21,13 @@ const maxSaid = 100
 
 func accountKind() configv1.Kind { return configv1.KindOf((*configv1.Account)(nil)) }
 
+// people are the accounts of a plan, with what follows from them: the keys and tokens that they have, and their roles.
+type people struct{ *Plan }
+
+func (p *Plan) people() people { return people{p} }
+
 // moves returns what a plan does to accounts.
-func (p *plan) moves() (all []accounts.Move) {
+func (p people) moves() (all []accounts.Move) {
 	renamed := map[string]bool{}
 	for _, c := range p.writes {
 		a := asAccount(c.Object)
@@ -51,8 +56,8 @@ func (p *plan) moves() (all []accounts.Move) {
 }
 
 // hasKeys reports whether there are keys of an earlier account of a name.
-func (p *plan) hasKeys(a *configv1.Account) bool {
-	_, keys := p.server.config.Plane.Keys()
+func (p people) hasKeys(a *configv1.Account) bool {
+	_, keys := p.service.options.Keys()
 	for _, o := range keys {
 		if k := asKey(o); k.GetOwner() == a.GetName() {
 			return true
@@ -62,12 +67,12 @@ func (p *plan) hasKeys(a *configv1.Account) bool {
 }
 
 // followPeople has the keys and tokens of people follow from their accounts, whoever changed these.
-func (p *plan) followPeople(ctx context.Context) error {
+func (p people) followPeople(ctx context.Context) error {
 	moves := p.moves()
 	if len(moves) == 0 {
 		return nil
 	}
-	keys, err := p.server.config.Store.List(ctx, configv1.KeyKind())
+	keys, err := p.service.options.Store.List(ctx, configv1.KeyKind())
 	if err != nil {
 		return err
 	}
@@ -108,11 +113,11 @@ func (p *plan) followPeople(ctx context.Context) error {
 }
 
 // followKey plans what a move makes of a key, and says what it is.
-func (p *plan) followKey(m accounts.Move, e configstore.Entry) (string, error) {
+func (p people) followKey(m accounts.Move, e configstore.Entry) (string, error) {
 	if p.before.Find(e.Kind, e.Name) == nil {
 		p.before.Entries = append(p.before.Entries, e)
 	}
-	was := asKey(p.entry(e.Kind, e.Name).Object)
+	was := asKey(p.Entry(e.Kind, e.Name).Object)
 	if was == nil {
 		return "", nil // the plan deletes it
 	}
@@ -145,15 +150,15 @@ func whose(owner string) string {
 }
 
 // found returns an object as it is after the plan; nil if there is none.
-func (p *plan) found(kind configv1.Kind, name string) configv1.Object {
-	if e := p.entry(kind, name); e != nil {
+func (p *Plan) found(kind configv1.Kind, name string) configv1.Object {
+	if e := p.Entry(kind, name); e != nil {
 		return e.Object
 	}
 	return nil
 }
 
 // endTokens plans to delete the tokens of somebody who has gone for good, and says which tokens lose rights.
-func (p *plan) endTokens(m accounts.Move) (said []string, err error) {
+func (p people) endTokens(m accounts.Move) (said []string, err error) {
 	if m.Was == nil {
 		return nil, nil
 	}
@@ -181,7 +186,7 @@ func (p *plan) endTokens(m accounts.Move) (said []string, err error) {
 
 // follow plans a change that follows from another. Whoever may make that one makes this one. An object of nil is
 // deleted.
-func (p *plan) follow(kind configv1.Kind, name string, object, stored configv1.Object) error {
+func (p *Plan) follow(kind configv1.Kind, name string, object, stored configv1.Object) error {
 	change := adminapi.Change{Kind: kind.Name, Name: name, Action: adminapi.Updated}
 	var shown configv1.Object
 	if object == nil {
@@ -204,12 +209,12 @@ func (p *plan) follow(kind configv1.Kind, name string, object, stored configv1.O
 		}
 		p.followed[of] = true
 	}
-	for i := range p.changes {
+	for i := range p.Changes {
 		if !p.planned(kind, name) {
 			break
 		}
-		if p.changes[i].Kind == kind.Name && p.changes[i].Name == name {
-			p.changes[i] = change
+		if p.Changes[i].Kind == kind.Name && p.Changes[i].Name == name {
+			p.Changes[i] = change
 			return nil
 		}
 	}
@@ -218,9 +223,9 @@ func (p *plan) follow(kind configv1.Kind, name string, object, stored configv1.O
 }
 
 // say has the audit log say something of the change of an account, which may be renamed.
-func (p *plan) say(before, now, what string) {
-	for i := range p.changes {
-		if c := &p.changes[i]; c.Kind == accountKind().Name && (c.Name == before || c.Name == now) {
+func (p people) say(before, now, what string) {
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Kind == accountKind().Name && (c.Name == before || c.Name == now) {
 			c.Diff = what + c.Diff
 			return
 		}
@@ -228,24 +233,24 @@ func (p *plan) say(before, now, what string) {
 }
 
 // enables decides about the owner of a key that is enabled or disabled.
-func (p *plan) enables(object, stored configv1.Object) {
+func (p people) enables(object, stored configv1.Object) {
 	if k, was := asKey(object), asKey(stored); k != nil && was != nil {
 		accounts.Enabled(k, was, asAccount(p.stored(accountKind(), was.GetOwner())), p.caller.Owner())
 	}
 }
 
 // ownersOf returns the accounts that own keys.
-func ownersOf(keys []configstore.Entry) (refs []ref) {
+func ownersOf(keys []configstore.Entry) (refs []Ref) {
 	for _, e := range keys {
 		if owner := asKey(e.Object).GetOwner(); owner != "" {
-			refs = append(refs, ref{accountKind(), owner})
+			refs = append(refs, Ref{accountKind(), owner})
 		}
 	}
 	return refs
 }
 
 // checkKeyOwners refuses a new key whose owner has lost the right to have it meanwhile.
-func (p *plan) checkKeyOwners() error {
+func (p people) checkKeyOwners() error {
 	for _, c := range p.writes {
 		k := asKey(c.Object)
 		if k.GetOwner() == "" || p.stored(c.Kind, c.Name) != nil {

@@ -1,11 +1,9 @@
-package admin
+package config
 
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -26,46 +24,9 @@ const (
 	maxTenantAccounts = 10_000
 )
 
-// tenantRule is what a route does for a principal who is restricted to a tenant.
-type tenantRule uint8
-
-const (
-	closed  tenantRule = iota // it is not for them
-	queried                   // the query is restricted to the tenant
-	checked                   // the handler looks whether what it is about is of the tenant
-)
-
-// within returns the request of a principal who is restricted to a tenant, as a route allows it.
-func (t tenantRule) within(r *http.Request, p authz.Principal) (*http.Request, error) {
-	switch {
-	case p.Tenant.IsAll() || t == checked:
-		return r, nil
-	case t == closed:
-		return nil, authz.NotForTenant(p.Tenant)
-	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, badQuery(err)
-	}
-	for name, own := range map[string]string{"organization": p.Tenant.Organization, "project": p.Tenant.Project} {
-		for given, values := range query {
-			is := given == name || strings.HasPrefix(given, name+"[") // lists are also written name[]
-			if own != "" && is && (given != name || slices.ContainsFunc(values, func(v string) bool { return v != own })) {
-				return nil, authz.NotForTenant(p.Tenant)
-			}
-		}
-		if own != "" {
-			query.Set(name, own)
-		}
-	}
-	restricted := r.Clone(r.Context())
-	restricted.URL.RawQuery = query.Encode()
-	return restricted, nil
-}
-
 // visible returns an object as it is stored; nil where there is none, or the caller may not see it.
-func (p *plan) visible(of ref) *configstore.Entry {
-	if e := p.before.Find(of.kind, of.name); e != nil && p.caller.Sees(e.Object) {
+func (p *Plan) visible(of Ref) *configstore.Entry {
+	if e := p.before.Find(of.Kind, of.Name); e != nil && p.caller.Sees(e.Object) {
 		return e
 	}
 	return nil
@@ -73,7 +34,7 @@ func (p *plan) visible(of ref) *configstore.Entry {
 
 // mayTouch returns the error of a principal who is restricted to a tenant and would change what is not theirs. Either
 // object may be nil. What they may not see looks as if it were not there.
-func (p *plan) mayTouch(kind configv1.Kind, name string, object, stored configv1.Object) error {
+func (p permission) mayTouch(kind configv1.Kind, name string, object, stored configv1.Object) error {
 	c := p.caller
 	if c.Tenant.IsAll() || c.As == accounts.Person { // who changes a password is asked for the present one
 		return nil
@@ -104,7 +65,7 @@ func asKey(o configv1.Object) *configv1.Key {
 }
 
 // mayTouchKey decides on a key of the tenant. Members change only their own, and nobody has bodies kept.
-func (p *plan) mayTouchKey(object, stored *configv1.Key) error {
+func (p permission) mayTouchKey(object, stored *configv1.Key) error {
 	c := p.caller
 	if c.OwnKeys && stored != nil && stored.GetOwner() != c.Name {
 		return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: a member changes only their own keys.")
@@ -118,7 +79,7 @@ func (p *plan) mayTouchKey(object, stored *configv1.Key) error {
 	if stored != nil {
 		return nil
 	}
-	_, keys := p.server.config.Plane.Keys()
+	_, keys := p.service.options.Keys()
 	all, own := 0, 0
 	for _, o := range keys {
 		k, ok := o.(*configv1.Key)
@@ -137,7 +98,7 @@ func (p *plan) mayTouchKey(object, stored *configv1.Key) error {
 }
 
 // mayTouchProject decides on a project. Those who are restricted to one do not change its limits.
-func (p *plan) mayTouchProject(object, stored configv1.Object) error {
+func (p permission) mayTouchProject(object, stored configv1.Object) error {
 	if p.caller.Tenant.Project != "" {
 		return authz.NotForTenant(p.caller.Tenant)
 	}
@@ -160,7 +121,7 @@ func (p *plan) mayTouchProject(object, stored configv1.Object) error {
 }
 
 // inOrganization returns how many objects of a kind are of the caller's organization, or of a project of it.
-func (p *plan) inOrganization(kind configv1.Kind) (n int) {
+func (p permission) inOrganization(kind configv1.Kind) (n int) {
 	all := authz.Principal{Tenant: authz.Tenant{Organization: p.caller.Tenant.Organization}}
 	for _, e := range p.before.Entries {
 		if e.Kind.Name == kind.Name && e.Object != nil && all.Sees(e.Object) {
@@ -171,7 +132,7 @@ func (p *plan) inOrganization(kind configv1.Kind) (n int) {
 }
 
 // mayTouchAccount decides on an account, which must have no rights outside the tenant.
-func (p *plan) mayTouchAccount(object, stored configv1.Object) error {
+func (p permission) mayTouchAccount(object, stored configv1.Object) error {
 	for _, o := range []configv1.Object{object, stored} {
 		a, ok := o.(*configv1.Account)
 		if !ok {

@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 // checkVariables refuses an object that names a variable which this control plane does not have: it would have no
 // effect before the process is started anew. What is stored already stays, and so does what is disabled.
-func (s *server) checkVariables(o, stored configv1.Object) error {
-	if d, ok := o.(interface{ GetDisabled() bool }); s.config.Variable == nil || ok && d.GetDisabled() {
+func (s *Service) checkVariables(o, stored configv1.Object) error {
+	if d, ok := o.(interface{ GetDisabled() bool }); s.options.Variable == nil || ok && d.GetDisabled() {
 		return nil
 	}
 	kept := credentialsOf(stored)
@@ -27,7 +27,7 @@ func (s *server) checkVariables(o, stored configv1.Object) error {
 		if name == "" || proto.Equal(c.Credential, kept[c.Field]) {
 			continue
 		}
-		if value, _ := s.config.Variable(name); strings.TrimSpace(value) == "" {
+		if value, _ := s.options.Variable(name); strings.TrimSpace(value) == "" {
 			errs = append(errs, configv1.FieldError{Object: configv1.Label(o), Field: c.Field + ".env",
 				Message: fmt.Sprintf(
 					"the control plane has no environment variable %s, or it is empty: set it and restart the control plane, or give the credential as value or file", name)})
@@ -38,20 +38,20 @@ func (s *server) checkVariables(o, stored configv1.Object) error {
 
 // tenantsOf returns the objects that carry the limits and budgets of a key's tenant. A project without an organization
 // has none.
-func tenantsOf(k *configv1.Key) []ref {
+func tenantsOf(k *configv1.Key) []Ref {
 	if k.GetOrganization() == "" {
 		return nil
 	}
-	refs := []ref{{configv1.KindOf((*configv1.Organization)(nil)), k.GetOrganization()}}
+	refs := []Ref{{configv1.KindOf((*configv1.Organization)(nil)), k.GetOrganization()}}
 	if k.GetProject() != "" {
-		refs = append(refs, ref{configv1.KindOf((*configv1.Project)(nil)), k.GetOrganization() + "/" + k.GetProject()})
+		refs = append(refs, Ref{configv1.KindOf((*configv1.Project)(nil)), k.GetOrganization() + "/" + k.GetProject()})
 	}
 	return refs
 }
 
 // checkTenants returns which keys of the plan would be of organizations or projects that there are not: no budget
 // would hold for one that is spelled wrong. A key that is of one already may stay.
-func (p *plan) checkTenants() (errs configv1.Errors) {
+func (p *Plan) checkTenants() (errs configv1.Errors) {
 	for _, c := range p.writes {
 		k, ok := c.Object.(*configv1.Key)
 		if !ok {
@@ -62,10 +62,10 @@ func (p *plan) checkTenants() (errs configv1.Errors) {
 			continue
 		}
 		for _, t := range tenantsOf(k) {
-			if p.entry(t.kind, t.name) == nil {
-				errs = append(errs, configv1.FieldError{Object: configv1.Label(k), Field: strings.ToLower(t.kind.Name),
+			if p.Entry(t.Kind, t.Name) == nil {
+				errs = append(errs, configv1.FieldError{Object: configv1.Label(k), Field: strings.ToLower(t.Kind.Name),
 					Message: fmt.Sprintf(
-						"there is no %s %s, so none of its limits and budgets would apply: create it first, or create it together with the key (create_missing=true, --create-missing)", t.kind.Name, t.name)})
+						"there is no %s %s, so none of its limits and budgets would apply: create it first, or create it together with the key (create_missing=true, --create-missing)", t.Kind.Name, t.Name)})
 			}
 		}
 	}
@@ -74,25 +74,25 @@ func (p *plan) checkTenants() (errs configv1.Errors) {
 
 // checkEmpty refuses to delete an organization or a project that has keys: they would go on without its limits and
 // budgets, and also where it is disabled.
-func (s *server) checkEmpty(ctx context.Context, of ref) error {
-	switch of.kind.New().(type) {
+func (s *Service) checkEmpty(ctx context.Context, of Ref) error {
+	switch of.Kind.New().(type) {
 	case *configv1.Organization, *configv1.Project:
 	default:
 		return nil
 	}
-	organization, project, _ := strings.Cut(of.name, "/")
+	organization, project, _ := strings.Cut(of.Name, "/")
 	asked := adminapi.ListOptions{Limit: 1, Filters: map[string]string{"organization": organization, "project": project}}
 	keys, _, err := s.search(ctx, configv1.KeyKind(), asked, wantedOf(configv1.KeyKind(), asked))
 	if err != nil || len(keys) == 0 {
 		return err
 	}
 	return openai.CodeInUse.New(
-		"%s %s still has keys, such as %s. Without it, no limits and budgets would apply to them. Revoke the keys or move them first.", of.kind.Name, of.name, keys[0].Name)
+		"%s %s still has keys, such as %s. Without it, no limits and budgets would apply to them. Revoke the keys or move them first.", of.Kind.Name, of.Name, keys[0].Name)
 }
 
 // checkLeft refuses to delete an organization or a project within which an object still gives rights, or has jobs
 // reported: another one of the same name would have them.
-func (p *plan) checkLeft() error {
+func (p *Plan) checkLeft() error {
 	for _, c := range p.writes {
 		switch c.Kind.New().(type) {
 		case *configv1.Organization, *configv1.Project:
@@ -131,14 +131,14 @@ func reachesInto(o configv1.Object, t authz.Tenant) bool {
 }
 
 // createTenants plans to make the organization and the project of a key where they are missing, without limits.
-func (p *plan) createTenants(k *configv1.Key) error {
+func (p *Plan) createTenants(k *configv1.Key) error {
 	for _, t := range tenantsOf(k) {
-		if p.entry(t.kind, t.name) != nil {
+		if p.Entry(t.Kind, t.Name) != nil {
 			continue
 		}
-		var o configv1.Object = &configv1.Organization{Name: t.name}
-		if strings.Contains(t.name, "/") {
-			o = &configv1.Project{Name: t.name}
+		var o configv1.Object = &configv1.Organization{Name: t.Name}
+		if strings.Contains(t.Name, "/") {
+			o = &configv1.Project{Name: t.Name}
 		}
 		if err := p.put(o); err != nil {
 			return err

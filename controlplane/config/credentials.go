@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"time"
@@ -127,7 +127,7 @@ func sealedIn(o configv1.Object, field string) string {
 
 // opened returns a copy of an object with its sealed credentials in clear, as far as they can be opened, so that it
 // can be validated whole: a certificate with its key.
-func (s *server) opened(o configv1.Object) configv1.Object {
+func (s *Service) opened(o configv1.Object) configv1.Object {
 	inClear := proto.Clone(o).(configv1.Object)
 	for _, c := range configv1.Credentials(inClear) {
 		if v, ok := s.open(o, c.Field, c.Credential.GetSealed()); ok {
@@ -139,7 +139,7 @@ func (s *server) opened(o configv1.Object) configv1.Object {
 
 // reuse puts the stored sealed credential in the place of one in clear that is the same. Sealing it again would look
 // like a change.
-func (s *server) reuse(o, stored configv1.Object) {
+func (s *Service) reuse(o, stored configv1.Object) {
 	for _, c := range configv1.Credentials(o) {
 		was := sealedIn(stored, c.Field)
 		source, inClear := c.Credential.GetSource().(*configv1.Credential_Value)
@@ -149,19 +149,19 @@ func (s *server) reuse(o, stored configv1.Object) {
 	}
 }
 
-func (s *server) open(o configv1.Object, field, sealed string) (secret.Value, bool) {
+func (s *Service) open(o configv1.Object, field, sealed string) (secret.Value, bool) {
 	if sealed == "" {
 		return secret.Value{}, false
 	}
-	v, err := s.config.Sealer.Open(configv1.KindOf(o).Name, o.GetName(), field, sealed)
+	v, err := s.options.Sealer.Open(configv1.KindOf(o).Name, o.GetName(), field, sealed)
 	return v, err == nil
 }
 
 // seal replaces every credential in clear.
-func (s *server) seal(o configv1.Object) {
+func (s *Service) seal(o configv1.Object) {
 	for _, c := range configv1.Credentials(o) {
 		if v, ok := c.Credential.GetSource().(*configv1.Credential_Value); ok {
-			sealed := s.config.Sealer.Seal(configv1.KindOf(o).Name, o.GetName(), c.Field, secret.New(v.Value))
+			sealed := s.options.Sealer.Seal(configv1.KindOf(o).Name, o.GetName(), c.Field, secret.New(v.Value))
 			c.Credential.Source = &configv1.Credential_Sealed{Sealed: sealed}
 		}
 	}

@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"fmt"
@@ -10,13 +10,6 @@ import (
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
-
-type keysOnly struct {
-	Plane
-	keys map[string]configv1.Object
-}
-
-func (k keysOnly) Keys() (int64, map[string]configv1.Object) { return 1, k.keys }
 
 // TestATenantMakesABoundedNumberOfObjects has an admin of a project make one more than the organization may have: that
 // there are many projects, each with an admin, gives no more room.
@@ -41,7 +34,7 @@ func TestATenantMakesABoundedNumberOfObjects(t *testing.T) {
 			if kind == "project" && project != "" {
 				continue // it is not theirs to make
 			}
-			p := &plan{caller: authz.Principal{Tenant: at}, before: &configstore.Snapshot{}}
+			p := &Plan{caller: authz.Principal{Tenant: at}, before: &configstore.Snapshot{}}
 			keys := map[string]configv1.Object{}
 			add := func(n int) configv1.Object {
 				o := c.make(n)
@@ -51,15 +44,16 @@ func TestATenantMakesABoundedNumberOfObjects(t *testing.T) {
 				}
 				return o
 			}
-			p.server = &server{config: Config{Plane: keysOnly{keys: keys}}}
+			may := p.permission()
+			p.service = &Service{options: Options{Keys: func() (int64, map[string]configv1.Object) { return 1, keys }}}
 			for n := range c.most - 1 {
 				add(7 * n)
 			}
 			one := c.make(7*c.most + 1)
-			require.NoError(t, p.mayTouch(configv1.KindOf(one), one.GetName(), one, nil), kind)
+			require.NoError(t, may.mayTouch(configv1.KindOf(one), one.GetName(), one, nil), kind)
 			add(7 * c.most)
-			require.ErrorContains(t, p.mayTouch(configv1.KindOf(one), one.GetName(), one, nil), "as many "+kind+"s", kind)
-			require.NoError(t, p.mayTouch(configv1.KindOf(one), one.GetName(), one, one), "a change of one that is there")
+			require.ErrorContains(t, may.mayTouch(configv1.KindOf(one), one.GetName(), one, nil), "as many "+kind+"s", kind)
+			require.NoError(t, may.mayTouch(configv1.KindOf(one), one.GetName(), one, one), "a change of one that is there")
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"bytes"
@@ -45,6 +45,12 @@ const (
 	actionWithdraw = "withdraw"
 	actionExpire   = "expire"
 )
+
+// Approvals are the changes that wait for a second person.
+type Approvals struct{ service *Service }
+
+// Approvals returns the changes that wait for a second person.
+func (s *Service) Approvals() Approvals { return Approvals{s} }
 
 // A waiting change is a change of one object as etcd keeps it until a second person has decided.
 type waiting struct {
@@ -104,10 +110,10 @@ func (w *waiting) sign(entries []adminapi.AuditEntry) {
 
 func (w *waiting) says() string { return fmt.Sprintf("%s, asked by %s", w.ID, w.AskedBy) }
 
-// waiting returns all changes that wait, the oldest first, and the revision at which there was the last new one. What
+// all returns all changes that wait, the oldest first, and the revision at which there was the last new one. What
 // something else has written is left out.
-func (s *server) waiting(ctx context.Context) (all []*waiting, version int64, err error) {
-	r, err := s.config.Store.ReadBeside(ctx, configstore.Approvals, clientv3.WithPrefix())
+func (a Approvals) all(ctx context.Context) (all []*waiting, version int64, err error) {
+	r, err := a.service.options.Store.ReadBeside(ctx, configstore.Approvals, clientv3.WithPrefix())
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the changes that wait: %w", err)
 	}
@@ -118,7 +124,7 @@ func (s *server) waiting(ctx context.Context) (all []*waiting, version int64, er
 		}
 		w, err := waitingOf(kv)
 		if err != nil {
-			s.config.Log.Error("a change that waits for approval cannot be read", zap.ByteString("key", kv.Key),
+			a.service.options.Log.Error("a change that waits for approval cannot be read", zap.ByteString("key", kv.Key),
 				zap.Error(err))
 			continue
 		}
@@ -147,10 +153,10 @@ func waitingOf(kv *mvccpb.KeyValue) (*waiting, error) {
 }
 
 // one returns a change that waits.
-func (s *server) one(ctx context.Context, id string) (*waiting, error) {
+func (a Approvals) one(ctx context.Context, id string) (*waiting, error) {
 	gone := fmt.Errorf("the change %q does not wait: it was decided or withdrawn, it has expired, or there was none: %w",
 		id, configstore.ErrNotFound)
-	r, err := s.config.Store.ReadBeside(ctx, configstore.Approvals+id)
+	r, err := a.service.options.Store.ReadBeside(ctx, configstore.Approvals+id)
 	if err != nil {
 		return nil, fmt.Errorf("read a change that waits: %w", err)
 	}
@@ -162,7 +168,7 @@ func (s *server) one(ctx context.Context, id string) (*waiting, error) {
 
 // beside returns what is written beside a plan, with what the audit log says of it: what the plan holds begins to
 // wait, or the change that it approves does not wait any more.
-func (s *server) beside(ctx context.Context, c change, p *plan) (also configstore.Also,
+func (a Approvals) beside(ctx context.Context, c change, p *Plan) (also configstore.Also,
 	entries []adminapi.AuditEntry, err error) {
 	if c.approves != nil {
 		return c.approves.taken(), nil, nil
@@ -170,7 +176,7 @@ func (s *server) beside(ctx context.Context, c change, p *plan) (also configstor
 	if len(p.held)+len(p.holders) == 0 {
 		return also, nil, nil
 	}
-	all, version, err := s.waiting(ctx)
+	all, version, err := a.all(ctx)
 	if err != nil {
 		return also, nil, err
 	}
@@ -218,7 +224,7 @@ func (s *server) beside(ctx context.Context, c change, p *plan) (also configstor
 }
 
 // asked returns what begins to wait.
-func (p *plan) asked(h held) (*waiting, error) {
+func (p *Plan) asked(h held) (*waiting, error) {
 	document, err := configv1.Marshal(h.Object)
 	if err != nil {
 		return nil, err
@@ -297,30 +303,27 @@ func (r *room) enter() error {
 	return nil
 }
 
-// Expire returns what ends changes that have waited too long, until its context ends. Each control plane may run it.
-func Expire(c Config) func(context.Context) error {
-	s := &server{config: c}
-	return func(ctx context.Context) error {
-		ticker := time.NewTicker(expireEvery)
-		defer ticker.Stop()
-		for {
-			if err := s.expire(ctx, time.Now()); err != nil && ctx.Err() == nil {
-				c.Log.Warn("changes that have expired still wait for approval", zap.Error(err))
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-ticker.C:
-			}
+// Expire ends changes that have waited too long, until its context ends. Each control plane may run it.
+func (a Approvals) Expire(ctx context.Context) error {
+	ticker := time.NewTicker(expireEvery)
+	defer ticker.Stop()
+	for {
+		if err := a.expire(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			a.service.options.Log.Warn("changes that have expired still wait for approval", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
 		}
 	}
 }
 
 // expire ends the changes that have expired at a time.
-func (s *server) expire(ctx context.Context, now time.Time) error {
+func (a Approvals) expire(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
 	defer cancel()
-	all, _, err := s.waiting(ctx)
+	all, _, err := a.all(ctx)
 	if err != nil {
 		return err
 	}
@@ -330,7 +333,7 @@ func (s *server) expire(ctx context.Context, now time.Time) error {
 		}
 		e := w.entry(ctx, actionExpire, w.says())
 		e.Actor = "control plane"
-		if err := s.end(ctx, w, e); err != nil && !errors.Is(err, configstore.ErrConflict) { // somebody else was faster
+		if err := a.end(ctx, w, e); err != nil && !errors.Is(err, configstore.ErrConflict) { // somebody else was faster
 			return err
 		}
 	}
@@ -338,9 +341,10 @@ func (s *server) expire(ctx context.Context, now time.Time) error {
 }
 
 // end has a change wait no more, without making it. The error is ErrConflict where somebody else was faster.
-func (s *server) end(ctx context.Context, w *waiting, e adminapi.AuditEntry) error {
-	return s.config.Audit.Enter(ctx, []adminapi.AuditEntry{e}, func(ctx context.Context, also configstore.Also) error {
-		_, err := s.config.Store.Beside(ctx, also, w.taken())
+func (a Approvals) end(ctx context.Context, w *waiting, e adminapi.AuditEntry) error {
+	log, store := a.service.options.Audit, a.service.options.Store
+	return log.Enter(ctx, []adminapi.AuditEntry{e}, func(ctx context.Context, also configstore.Also) error {
+		_, err := store.Beside(ctx, also, w.taken())
 		return err
 	})
 }

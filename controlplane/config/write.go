@@ -1,41 +1,44 @@
-package admin
+package config
 
 import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
-	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // maxWriteQueue is how many writes of one owner wait. They are made one at a time.
 const maxWriteQueue = 100
 
-// A ref names an object.
-type ref struct {
-	kind configv1.Kind
-	name string
+// Bounds of the time of a change, and of one of many objects.
+const (
+	changeTimeout = 5 * time.Second
+	manyTimeout   = 25 * time.Second
+)
+
+// A Ref names an object.
+type Ref struct {
+	Kind configv1.Kind
+	Name string
 }
 
-func (r ref) ofKey() bool { return r.kind.Name == configv1.KeyKind().Name }
+func (r Ref) ofKey() bool { return r.Kind.Name == configv1.KeyKind().Name }
 
 // A change is what a request is about to do.
 type change struct {
-	refs   []ref // what it may write
+	refs   []Ref // what it may write
 	dryRun bool
 	action string // for the audit log, where it is not create, update or delete
-	many   bool   // it may take applyTimeout, and not requestTimeout
-	reads  []ref  // what else has to be known of a change of one key alone
+	many   bool   // it may take manyTimeout, and not changeTimeout
+	reads  []Ref  // what else has to be known of a change of one key alone
 	// approves is the change that waits and is approved; nil: the change is the caller's own.
 	approves *waiting
 	// full means that etcd takes nothing but deletions: what follows from them in keys is left out.
@@ -48,10 +51,10 @@ func (c change) alone() bool { return len(c.refs) == 1 && c.refs[0].ofKey() }
 // write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns, those of an
 // organization among themselves, so that nobody keeps operators from revoking a key; where one of another process came
 // between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
-func (s *server) write(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
-	timeout := requestTimeout
+func (s *Service) write(ctx context.Context, c change, decide func(*Plan) error) (*Plan, error) {
+	timeout := changeTimeout
 	if c.many {
-		timeout = applyTimeout
+		timeout = manyTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -74,16 +77,16 @@ func (s *server) write(ctx context.Context, c change, decide func(*plan) error) 
 	}
 }
 
-func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
+func (s *Service) try(ctx context.Context, c change, decide func(*Plan) error) (*Plan, error) {
 	// Also where a write may take long, etcd that is away is found soon.
-	reading, cancel := context.WithTimeout(ctx, requestTimeout)
+	reading, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	before, err := s.before(reading, c)
 	if err != nil {
 		return nil, err
 	}
 	caller, _ := authz.PrincipalOf(ctx)
-	p := &plan{server: s, caller: caller, before: before, full: c.full}
+	p := &Plan{service: s, caller: caller, before: before, full: c.full}
 	if err := decide(p); err != nil {
 		return nil, err
 	}
@@ -91,14 +94,14 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 		return nil, err
 	}
 	if c.approves == nil {
-		if err := s.hold(reading, c, p); err != nil {
+		if err := s.Approvals().hold(reading, c, p); err != nil {
 			return nil, err
 		}
 	}
 	if c.dryRun {
 		return p, nil
 	}
-	beside, more, err := s.beside(reading, c, p)
+	beside, more, err := s.Approvals().beside(reading, c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +124,10 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 }
 
 // commit carries out a plan together with its entries of the audit log and what is written beside.
-func (s *server) commit(ctx context.Context, c change, p *plan, entries []adminapi.AuditEntry,
+func (s *Service) commit(ctx context.Context, c change, p *Plan, entries []adminapi.AuditEntry,
 	beside configstore.Also) error {
-	err := s.config.Audit.Enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
-		versions, err := s.config.Audit.VersionOps(ctx, audit.Change{Before: p.before, Writes: p.writes}, entries)
+	err := s.options.Audit.Enter(ctx, entries, func(ctx context.Context, also configstore.Also) error {
+		versions, err := s.options.Audit.VersionOps(ctx, audit.Change{Before: p.before, Writes: p.writes}, entries)
 		if err != nil {
 			return err
 		}
@@ -133,49 +136,49 @@ func (s *server) commit(ctx context.Context, c change, p *plan, entries []admina
 	})
 	if errors.Is(err, rpctypes.ErrNoSpace) && len(p.writes) > 0 && p.onlyDeletes() {
 		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
-		if p.revision, err = s.config.Store.Remove(ctx, p.before, p.writes); err == nil {
-			s.config.Audit.Direct(ctx, entries)
-			s.config.Audit.KeepDirect(ctx, audit.Change{Before: p.before, Writes: p.writes}, p.revision, entries)
+		if p.Revision, err = s.options.Store.Remove(ctx, p.before, p.writes); err == nil {
+			s.options.Audit.Direct(ctx, entries)
+			s.options.Audit.KeepDirect(ctx, audit.Change{Before: p.before, Writes: p.writes}, p.Revision, entries)
 		}
 	}
 	return err
 }
 
 // carryOut stores the changes of a plan and what belongs to them.
-func (s *server) carryOut(ctx context.Context, c change, p *plan, also ...configstore.Also) (err error) {
+func (s *Service) carryOut(ctx context.Context, c change, p *Plan, also ...configstore.Also) (err error) {
 	if len(p.writes) == 0 {
-		_, err = s.config.Store.Beside(ctx, also...)
+		_, err = s.options.Store.Beside(ctx, also...)
 		return err
 	}
 	if !c.alone() {
-		p.revision, err = s.config.Store.Apply(ctx, p.before.Revision, p.writes, also...)
+		p.Revision, err = s.options.Store.Apply(ctx, p.before.Revision, p.writes, also...)
 		return err
 	}
 	var expected int64
-	if stored := p.before.Find(c.refs[0].kind, c.refs[0].name); stored != nil {
+	if stored := p.before.Find(c.refs[0].Kind, c.refs[0].Name); stored != nil {
 		expected = stored.Revision
 	}
-	p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, also...)
+	p.Revision, err = s.options.Store.Swap(ctx, p.writes[0], expected, also...)
 	return err
 }
 
 // before reads what a change depends on. Keys are read after the rest: one that is changed between makes the write a
 // conflict.
-func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, error) {
+func (s *Service) before(ctx context.Context, c change) (*configstore.Snapshot, error) {
 	snapshot := &configstore.Snapshot{}
 	if !c.alone() {
 		var err error
-		if snapshot, err = s.config.Store.Snapshot(ctx, configv1.KeyKind()); err != nil {
+		if snapshot, err = s.options.Store.Snapshot(ctx, configv1.KeyKind()); err != nil {
 			return nil, err
 		}
 	}
 	var keys []string
 	for _, r := range c.refs {
 		if r.ofKey() {
-			keys = append(keys, r.name)
+			keys = append(keys, r.Name)
 		}
 	}
-	entries, err := s.config.Store.Named(ctx, configv1.KeyKind(), keys)
+	entries, err := s.options.Store.Named(ctx, configv1.KeyKind(), keys)
 	if err != nil {
 		return nil, err
 	}
@@ -187,9 +190,9 @@ func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, e
 }
 
 // readEach adds to a snapshot those of some objects that there are.
-func (s *server) readEach(ctx context.Context, into *configstore.Snapshot, refs []ref) error {
+func (s *Service) readEach(ctx context.Context, into *configstore.Snapshot, refs []Ref) error {
 	for _, r := range refs {
-		entry, err := s.config.Store.Get(ctx, r.kind, r.name)
+		entry, err := s.options.Store.Get(ctx, r.Kind, r.Name)
 		if err == nil {
 			into.Entries = append(into.Entries, entry)
 		} else if !errors.Is(err, configstore.ErrNotFound) {
@@ -199,28 +202,5 @@ func (s *server) readEach(ctx context.Context, into *configstore.Snapshot, refs 
 	return nil
 }
 
-// writeChanges answers with what was done, or would be.
-func writeChanges(w http.ResponseWriter, p *plan) error {
-	answer := adminapi.ApplyAnswer{Revision: p.revision, Changes: p.changes}
-	if answer.Changes == nil {
-		answer.Changes = []adminapi.Change{}
-	}
-	status := http.StatusOK
-	if len(p.held) > 0 && p.held[0].shown.ID != "" { // of a dry run nothing waits
-		status = http.StatusAccepted
-	}
-	return httpapi.WriteJSON(w, status, answer)
-}
-
-// boolOf reads a query parameter that is true or false, or absent: false.
-func boolOf(r *http.Request, name string) (bool, error) {
-	switch values := r.URL.Query()[name]; {
-	case len(values) > 1:
-		return false, givenTwice(name)
-	case len(values) == 0, values[0] == "false":
-		return false, nil
-	case values[0] == "true":
-		return true, nil
-	}
-	return false, openai.CodeInvalidValue.On(name, "The parameter %s must be true or false.", name)
-}
+// Pending reports whether something waits for approval. Nothing of a dry run does.
+func (p *Plan) Pending() bool { return len(p.held) > 0 && p.held[0].shown.ID != "" }

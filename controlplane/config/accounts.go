@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"fmt"
@@ -16,9 +16,14 @@ import (
 	"github.com/modelgate/modelgate/internal/password"
 )
 
+// permission says what the caller of a plan may do.
+type permission struct{ *Plan }
+
+func (p *Plan) permission() permission { return permission{p} }
+
 // mayWrite returns the error of a caller who would give rights that are not theirs, or meddle with somebody who has
 // more of them. Either object may be nil.
-func (p *plan) mayWrite(objects ...configv1.Object) error {
+func (p permission) mayWrite(objects ...configv1.Object) error {
 	if p.caller.As == accounts.Person {
 		return nil // maySet lets them change their password and nothing else
 	}
@@ -37,7 +42,7 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 // plane, a secret in Vault or its own settings sent to an endpoint, a stored credential sent to another endpoint than
 // it was stored for, or a Unix socket, behind which etcd and the like trust whoever connects. What is stored already
 // stays.
-func (p *plan) mayReach(o, stored configv1.Object) error {
+func (p permission) mayReach(o, stored configv1.Object) error {
 	if p.caller.May(authz.Everything) {
 		return nil
 	}
@@ -119,7 +124,7 @@ func hashPassword(o configv1.Object) error {
 }
 
 // checkOwners refuses a plan that takes away the last account that may do everything and can sign in.
-func (p *plan) checkOwners() error {
+func (p *Plan) checkOwners() error {
 	isOwner := func(o configv1.Object) bool {
 		a, ok := o.(*configv1.Account)
 		return ok && a.GetRole() == configv1.Role_OWNER && !a.Barred() && a.GetPasswordHash() != ""
@@ -147,7 +152,7 @@ func asAccount(o configv1.Object) *configv1.Account {
 // noteTenant notes in an account whose people made it or gave its password. With rights outside that tenant, the
 // account needs a password that they do not know. If it has none, it stays one that people of a tenant have made,
 // however they widen it.
-func (p *plan) noteTenant(o, stored configv1.Object) error {
+func (p permission) noteTenant(o, stored configv1.Object) error {
 	a, was, by := asAccount(o), asAccount(stored), p.caller.Authority()
 	if a == nil {
 		return nil
@@ -169,13 +174,13 @@ func (p *plan) noteTenant(o, stored configv1.Object) error {
 
 // maySet decides on the fields of an account by the table of who may set them, and returns what the audit log says of
 // what an earlier holder loses.
-func (p *plan) maySet(o, stored configv1.Object) (lost string, err error) {
+func (p permission) maySet(o, stored configv1.Object) (lost string, err error) {
 	a, was := asAccount(o), asAccount(stored)
 	if a == nil || p.following {
 		return "", nil
 	}
-	w := accounts.Write{By: p.caller.Authority(), Everything: p.caller.May(authz.Everything), Was: p.origin(a, was),
-		Now: a}
+	w := accounts.Write{By: p.caller.Authority(), Everything: p.caller.May(authz.Everything),
+		Was: p.people().origin(a, was), Now: a}
 	field, why := w.Refused()
 	if w.By == accounts.Person && a.GetName() != p.caller.Name {
 		field, why = "name", "the account is of somebody else"
@@ -188,14 +193,14 @@ func (p *plan) maySet(o, stored configv1.Object) (lost string, err error) {
 		return "", nil
 	}
 	var tokens []string
-	for _, t := range p.tokensOf(a.GetName()) {
+	for _, t := range p.people().tokensOf(a.GetName()) {
 		tokens = append(tokens, t.GetName())
 	}
 	return accounts.Lost(was, a, tokens), nil
 }
 
 // origin returns the account that an account was before: under another name, if a directory renames it.
-func (p *plan) origin(a, stored *configv1.Account) *configv1.Account {
+func (p people) origin(a, stored *configv1.Account) *configv1.Account {
 	id := a.GetProvisioning().GetId()
 	if p.caller.As != accounts.Directory || id == "" || id == stored.GetProvisioning().GetId() {
 		return stored
@@ -209,7 +214,7 @@ func (p *plan) origin(a, stored *configv1.Account) *configv1.Account {
 }
 
 // tokensOf returns the tokens that an account has made, and that the plan does not change already.
-func (p *plan) tokensOf(account string) []*configv1.AdminToken {
+func (p people) tokensOf(account string) []*configv1.AdminToken {
 	if p.tokens == nil {
 		p.tokens = map[string][]*configv1.AdminToken{}
 		for _, e := range p.before.Entries {
@@ -225,7 +230,7 @@ func (p *plan) tokensOf(account string) []*configv1.AdminToken {
 
 // succeed plans what a new holder of an account does to what an earlier one has left: its tokens are deleted, and the
 // changes that it has asked for end. The tokens of an account that is renamed go with it.
-func (p *plan) succeed(o, stored configv1.Object) error {
+func (p people) succeed(o, stored configv1.Object) error {
 	a, was := asAccount(o), asAccount(stored)
 	if a == nil || !accounts.NewHolder(was, a) {
 		return nil
@@ -235,7 +240,7 @@ func (p *plan) succeed(o, stored configv1.Object) error {
 		if p.caller.Authority() == accounts.Tenant {
 			return authz.NotForTenant(p.caller.Tenant) // the tokens are not theirs to touch, so the name is not free
 		}
-		if err := p.remove(ref{configv1.KindOf(t), t.GetName()}); err != nil {
+		if err := p.remove(Ref{configv1.KindOf(t), t.GetName()}); err != nil {
 			return err
 		}
 	}
@@ -253,13 +258,13 @@ func (p *plan) succeed(o, stored configv1.Object) error {
 }
 
 // giveToken plans to note another account as the one that has made a token.
-func (p *plan) giveToken(t *configv1.AdminToken, owner string) error {
+func (p people) giveToken(t *configv1.AdminToken, owner string) error {
 	now := proto.CloneOf(t)
 	now.Owner = owner
 	return p.store(configv1.KindOf(t), now, t, redact.Object(now))
 }
 
 // ofHolders reports whether a change was asked for by the earlier holder of an account that has a new one.
-func (p *plan) ofHolders(w *waiting) bool {
+func (p *Plan) ofHolders(w *waiting) bool {
 	return slices.Contains(p.holders, w.AskedBy) || w.Person != "" && slices.Contains(p.holders, w.Person)
 }

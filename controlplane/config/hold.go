@@ -1,4 +1,4 @@
-package admin
+package config
 
 import (
 	"context"
@@ -30,8 +30,8 @@ func kindsThatWait() []string {
 
 // hold takes out of a plan what waits for approval. The rules are those before the plan: a change that also changes
 // them is judged by them.
-func (s *server) hold(ctx context.Context, c change, p *plan) error {
-	reasons, err := s.reasons(ctx, c, p)
+func (a Approvals) hold(ctx context.Context, c change, p *Plan) error {
+	reasons, err := a.reasons(ctx, c, p)
 	if err != nil || len(reasons) == 0 {
 		return err
 	}
@@ -47,8 +47,8 @@ func (s *server) hold(ctx context.Context, c change, p *plan) error {
 		if e := p.before.Find(w.Kind, w.Name); e != nil {
 			h.base = e.Revision
 		}
-		for i := range p.changes {
-			if ch := &p.changes[i]; ch.Kind == of.Kind && ch.Name == of.Name {
+		for i := range p.Changes {
+			if ch := &p.Changes[i]; ch.Kind == of.Kind && ch.Name == of.Name {
 				h.action, h.diff = ch.Action, ch.Diff
 				h.shown = &adminapi.Approval{Action: ch.Action, Kind: ch.Kind, Name: ch.Name, Rules: h.rules(), Reason: h.reason()}
 				ch.Action, ch.Approval = adminapi.Pending, h.shown
@@ -85,7 +85,7 @@ func (h held) reason() string {
 }
 
 // reasons returns why writes of a plan wait, by object. What waits is not there yet for the objects that it contains.
-func (s *server) reasons(ctx context.Context, c change, p *plan) (map[configstore.Ref][]approval.Reason, error) {
+func (a Approvals) reasons(ctx context.Context, c change, p *Plan) (map[configstore.Ref][]approval.Reason, error) {
 	byKind := map[string][]configstore.Change{}
 	for _, w := range p.writes {
 		if w.Object != nil && !p.followed[configstore.Ref{Kind: w.Kind.Name, Name: w.Name}] {
@@ -100,7 +100,7 @@ func (s *server) reasons(ctx context.Context, c change, p *plan) (map[configstor
 		}
 		if rules == nil {
 			var err error
-			if rules, err = s.approvalRules(ctx, c, p); err != nil || len(rules) == 0 {
+			if rules, err = a.approvalRules(ctx, c, p); err != nil || len(rules) == 0 {
 				return nil, err
 			}
 		}
@@ -108,7 +108,7 @@ func (s *server) reasons(ctx context.Context, c change, p *plan) (map[configstor
 			why := approval.Needed(rules, approval.Change{Was: p.stored(w.Kind, w.Name), Now: w.Object,
 				Before: tenantsIn(p.stored),
 				After: tenantsIn(func(k configv1.Kind, name string) configv1.Object {
-					e := p.entry(k, name)
+					e := p.Entry(k, name)
 					if all[configstore.Ref{Kind: k.Name, Name: name}] != nil {
 						e = p.before.Find(k, name)
 					}
@@ -141,12 +141,12 @@ func tenantsIn(find func(configv1.Kind, string) configv1.Object) approval.Tenant
 
 // approvalRules returns the rules that are in force. For a change of one key alone it reads them, and the tenants of
 // the key before and after. One that cannot be read lets nothing through.
-func (s *server) approvalRules(ctx context.Context, c change, p *plan) ([]*configv1.ApprovalRule, error) {
+func (a Approvals) approvalRules(ctx context.Context, c change, p *Plan) ([]*configv1.ApprovalRule, error) {
 	kind := configv1.KindOf((*configv1.ApprovalRule)(nil))
 	entries := p.before.Entries
 	if c.alone() {
 		var err error
-		if entries, err = s.config.Store.List(ctx, kind); err != nil {
+		if entries, err = a.service.options.Store.List(ctx, kind); err != nil {
 			return nil, err
 		}
 	}
@@ -166,13 +166,13 @@ func (s *server) approvalRules(ctx context.Context, c change, p *plan) ([]*confi
 		return rules, nil
 	}
 	of := c.refs[0]
-	for _, o := range []configv1.Object{p.stored(of.kind, of.name), p.entry(of.kind, of.name).Object} {
+	for _, o := range []configv1.Object{p.stored(of.Kind, of.Name), p.Entry(of.Kind, of.Name).Object} {
 		k := asKey(o)
 		for _, t := range tenantsOf(k) {
-			if p.before.Find(t.kind, t.name) != nil {
+			if p.before.Find(t.Kind, t.Name) != nil {
 				continue
 			}
-			if err := s.readEach(ctx, p.before, []ref{t}); err != nil {
+			if err := a.service.readEach(ctx, p.before, []Ref{t}); err != nil {
 				return nil, err
 			}
 		}

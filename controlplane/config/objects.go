@@ -1,0 +1,52 @@
+package config
+
+import (
+	"context"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
+)
+
+// Create stores an object that is not there yet. Keys and tokens of administration have methods of their own.
+func (s *Service) Create(ctx context.Context, object configv1.Object, dryRun bool) (*Plan, error) {
+	of := Ref{configv1.KindOf(object), object.GetName()}
+	return s.write(ctx, change{refs: []Ref{of}, dryRun: dryRun}, func(p *Plan) error {
+		if !p.caller.Sees(object) {
+			return authz.NotForTenant(p.caller.Tenant)
+		}
+		if p.before.Find(of.Kind, of.Name) != nil {
+			return openai.CodeAlreadyExists.On("name", "%s %s already exists. Replace it with PUT, or choose another name.",
+				of.Kind.Name, of.Name)
+		}
+		return p.put(object)
+	})
+}
+
+// Put stores an object, whether it is there or not.
+func (s *Service) Put(ctx context.Context, object configv1.Object, dryRun bool, may Condition) (*Plan, error) {
+	of := Ref{configv1.KindOf(object), object.GetName()}
+	c := change{refs: []Ref{of}, dryRun: dryRun}
+	if k, ok := object.(*configv1.Key); ok {
+		c.reads = tenantsOf(k)
+	}
+	return s.write(ctx, c, func(p *Plan) error {
+		if err := may(p.visible(of)); err != nil {
+			return err
+		}
+		return p.put(object)
+	})
+}
+
+// Delete deletes an object, which may be one that cannot be read.
+func (s *Service) Delete(ctx context.Context, of Ref, dryRun bool, may Condition) (*Plan, error) {
+	return s.write(ctx, change{refs: []Ref{of}, dryRun: dryRun}, func(p *Plan) error {
+		if err := may(p.visible(of)); err != nil {
+			return err
+		}
+		if err := p.remove(of); err != nil {
+			return err
+		}
+		return s.checkEmpty(ctx, of)
+	})
+}
