@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 
 	"google.golang.org/protobuf/proto"

@@ -112,7 +112,8 @@ var table = []rule{
 	}, nil},
 
 	{"internal/memo", none, none},
-	{"internal/request", []string{"api/config/v1", "api/openai", "internal/inbound"}, []string{"github.com/tidwall/gjson"}},
+	{"internal/request", []string{"api/config/v1", "api/openai", "internal/inbound"},
+		[]string{"github.com/tidwall/gjson"}},
 	{"internal/sse", none, []string{"github.com/tidwall/gjson"}},
 	{"internal/websocket", none, none},
 	{"internal/eventstream", none, []string{"github.com/aws/aws-sdk-go-v2/..."}},
