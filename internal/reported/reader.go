@@ -42,7 +42,10 @@ type Reader struct {
 }
 
 // Read returns the usage of an object, which must be valid JSON. Anything but an object reports nothing.
-func Read(object []byte) Usage {
+func Read(object []byte) (u Usage) {
+	if u.readCounts(object) {
+		return u
+	}
 	var r Reader
 	r.Feed(object)
 	return r.usage
@@ -214,34 +217,14 @@ func (r *Reader) value(text bool) {
 	if r.inItem {
 		to, path = &r.item, path[min(len(iterations)+1, len(path)):]
 	}
-	f, known := forms[string(path)]
-	if !known {
+	if r.inItem || r.depth != 3 || !lists[string(path[:r.level[r.depth].end])] {
+		to.take(path, token, text)
 		return
 	}
-	switch f {
-	case tier, speed:
-		if text {
-			to.named(f, token)
-		}
-		return
-	case kind:
+	if f := forms[string(path)]; f == kind {
 		r.element.size = copy(r.element.kind[:], token)
-		return
-	}
-	n, ok := number(token)
-	if !ok {
-		return
-	}
-	for _, begin := range inclusive {
-		to.inclusive = to.inclusive || len(path) > len(begin) && string(path[:len(begin)]) == begin
-	}
-	switch {
-	case f == fetches:
-		to.given |= 1 << searches
-	case !r.inItem && r.depth == 3 && lists[string(path[:r.level[r.depth].end])]:
+	} else if n, ok := number(token); ok && f != none {
 		r.element.field, r.element.tokens = f, n
-	default:
-		to.set(f, n)
 	}
 }
 

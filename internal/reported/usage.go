@@ -34,6 +34,32 @@ func (u *Usage) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
+// take takes in a member.
+func (u *Usage) take(path, token []byte, text bool) {
+	f := forms[string(path)]
+	switch f {
+	case none, kind:
+		return
+	case tier, speed:
+		if text {
+			u.named(f, token)
+		}
+		return
+	}
+	n, ok := number(token)
+	if !ok {
+		return
+	}
+	for _, begin := range inclusive {
+		u.inclusive = u.inclusive || len(path) > len(begin) && string(path[:len(begin)]) == begin
+	}
+	if f == fetches {
+		u.given |= 1 << searches
+		return
+	}
+	u.set(f, n)
+}
+
 // set takes in a count. A vendor may have several names for one.
 func (u *Usage) set(f field, n int64) {
 	u.n[f], u.given = max(u.n[f], n), u.given|1<<f

@@ -1,6 +1,7 @@
 package reported_test
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -227,8 +228,10 @@ func FuzzRead(f *testing.F) {
 		var r reported.Reader
 		r.Feed(data[:cut])
 		r.Feed(data[cut:])
-		whole := reported.Read(data)
-		require.Equal(t, whole, r.Usage())
+		whole := r.Usage()
+		if json.Valid(data) {
+			require.Equal(t, reported.Read(data), whole)
+		}
 		whole.Later(&whole)
 		for _, n := range []int64{whole.OpenAI().PromptTokens, whole.OpenAI().CompletionTokens} {
 			require.GreaterOrEqual(t, n, int64(0))

@@ -75,7 +75,7 @@ var table = []rule{
 	{"envoy/...", []string{"envoy", "api/config/..."}, nil},
 
 	{"internal/jsonwalk", none, none},
-	{"internal/reported", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
+	{"internal/reported", []string{"api/openai", "internal/jsonwalk"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/chat", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/pipeline", []string{"api/openai", "internal/chat", "internal/provider"}, none},
 	{"internal/inbound", []string{"api/openai", "internal/chat", "internal/provider"}, none},
