@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"slices"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/internal/jsonwalk"
@@ -67,5 +65,10 @@ func (m *Members) find(name string) int {
 	if m == nil {
 		return -1
 	}
-	return slices.IndexFunc(m.members, func(of memberSpan) bool { return of.name == name })
+	for i := range m.members {
+		if m.members[i].name == name {
+			return i
+		}
+	}
+	return -1
 }

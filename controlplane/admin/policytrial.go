@@ -16,7 +16,6 @@ import (
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/policy"
-	"github.com/modelgate/modelgate/internal/request"
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
@@ -229,8 +228,8 @@ func wasDecided(e *adminapi.Exchange) bool {
 
 // factsOf returns what policies know of a request, and names what the request log does not.
 func (t *trial) factsOf(e *adminapi.Exchange) (f *policy.Facts, unknown []string) {
-	f = &policy.Facts{Model: e.Model, Operation: e.Operation, Stream: e.Stream, Tools: []string{}, Now: e.Start,
-		Subject: request.Subject{Key: e.Key, Organization: e.Organization, Project: e.Project, User: e.User}}
+	f = &policy.Facts{Model: e.Model, Operation: e.Operation, Stream: e.Stream, Tools: []string{}, Now: e.Start}
+	f.Key, f.Organization, f.Project, f.User = e.Key, e.Organization, e.Project, e.User
 	unknown = []string{"address", "token"}
 	switch e.Operation {
 	case "route":

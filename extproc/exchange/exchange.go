@@ -35,7 +35,7 @@ type Exchange struct {
 	facts   *policy.Facts // for expressions; nil: none has asked
 	offers  offers        // what the request has the vendor do
 	pending *passing      // the request of a Route, until the body to be signed is complete
-	queued  Reply         // until it is the request's turn
+	queued  *Reply        // until it is the request's turn; nil: it does not wait
 	unread  bool          // the request's body passes without being shown
 	account account.Account
 	room    inflight.Hold   // for the request's body, and then for the answer's

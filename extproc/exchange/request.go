@@ -242,7 +242,8 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 	x.account.Text.Request(first.Body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.c.Active}
 	if !free {
-		x.state, x.queued = awaitTurn, reply
+		queued := reply
+		x.state, x.queued = awaitTurn, &queued
 		return Reply{Queue: true}
 	}
 	return x.sendOut(reply)

@@ -21,8 +21,8 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 	case awaitCached:
 		return x.awaitCached(ctx)
 	}
-	reply := x.queued
-	x.queued = Reply{}
+	reply := *x.queued
+	x.queued = nil
 	switch err := x.c.Active.Wait(ctx); {
 	case err == nil:
 		return x.sendOut(reply)

@@ -14,8 +14,8 @@ import (
 // so far, or samples of them. Counting happens only in Usage. A Text is used by one goroutine at a time. The zero
 // value is ready for use.
 type Text struct {
-	body   []byte // the request, if it is small
-	prompt prompt // or a sample of it
+	body   []byte  // the request, if it is small
+	prompt *prompt // or a sample of it
 
 	parts  []part
 	length int64 // bytes of all parts as JSON, including parts that are not stored
@@ -52,8 +52,9 @@ const maxBody = 32 << 10
 // Request stores the body that goes to the vendor, or a sample of it, in place of an earlier attempt's. It is plain
 // JSON of any operation and any vendor. Other bodies, such as forms, are ignored.
 func (t *Text) Request(body []byte) {
-	t.body, t.prompt = nil, prompt{}
+	t.body, t.prompt = nil, nil
 	if len(body) > maxBody {
+		t.prompt = &prompt{}
 		t.prompt.text.Expect(len(body))
 		t.prompt.read(body)
 		return
@@ -153,7 +154,8 @@ func (t *Text) Usage(vendor, model string, reported openai.Usage, complete bool)
 	u = reported
 	t.Report(reported)
 	if u.PromptTokens == 0 {
-		if t.body != nil {
+		if t.prompt == nil {
+			t.prompt = &prompt{}
 			t.prompt.read(t.body)
 			t.body = nil
 		}
