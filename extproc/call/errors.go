@@ -23,5 +23,10 @@ func Overloaded() *openai.Error {
 	return openai.CodeServerIsOverloaded.New("The providers of this model have as many requests as they take at the moment. Please try again later.").After(time.Second)
 }
 
+// OverCapacity is the error of a request that the process cannot take at the moment.
+func OverCapacity(message string) *openai.Error {
+	return openai.CodeServerIsOverloaded.New("%s", message).After(time.Second)
+}
+
 // IsRead reports whether a method only reads.
 func IsRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }

@@ -180,9 +180,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	if e := x.account.ReserveHit(ctx, all, measures, wanted); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
-	if all.Bodies != nil {
-		x.keepRequest()
-	}
+	x.keep.Request(&x.c, all.Bodies)
 	r.Status, r.Priced, r.Cache.Age = http.StatusOK, true, max(x.c.Env.Now().Sub(a.At), 0)
 	own := Headers{{Name: "content-type", Value: a.ContentType}, {Name: headerCache, Value: string(how)},
 		{Name: "age", Value: strconv.Itoa(int(r.Cache.Age.Seconds()))}, {Name: headerProvider, Value: a.Provider}}

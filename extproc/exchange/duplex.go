@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/filters/room"
 )
 
 // duplex is the state of an answer in the mode Duplex. Pieces of its body arrive while its headers wait for a reply.
@@ -68,10 +69,10 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 			return x.failUpstream(errAnswerTooLarge, "mg_answer_too_large")
 		}
 		switch {
-		case x.noRoom:
+		case x.room.IsMissing:
 			d.over = true
 			x.salvage(d.body)
-			return x.failUpstream(errNoRoom, "mg_no_room")
+			return x.failUpstream(room.ErrNone, "mg_no_room")
 		case d.body == nil && int64(len(piece)) < d.size:
 			d.body = append(make([]byte, 0, d.size), piece...)
 		case d.body == nil:

@@ -4,11 +4,11 @@ import (
 	"net/http"
 
 	"github.com/modelgate/modelgate/extproc/account"
-	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/filters/keep"
+	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
-	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/turns"
@@ -38,16 +38,15 @@ type Exchange struct {
 	queued  *Reply        // until it is the request's turn; nil: it does not wait
 	unread  bool          // the request's body passes without being shown
 	account account.Account
-	room    inflight.Hold   // for the request's body, and then for the answer's
-	drained *drained        // nil: no answer waits for the rest of the request
-	kept    *bodies.Capture // of the bodies; nil: they are not kept
+	room    room.Room
+	drained *drained // nil: no answer waits for the rest of the request
+	keep    keep.Keep
 
 	// The answer.
 	answer         routing.Answer
 	provider       *routing.Provider // the provider that answers
 	gatewayHeaders Headers           // headers of the gateway on every answer of a provider
 	duplex         duplex
-	noRoom         bool              // there is no room for the answer
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	guarded        guarded
 	turn           turns.Turn     // with guardrails
@@ -119,7 +118,7 @@ func (x *Exchange) Close() metering.Record {
 	if x.drained != nil && x.drained.answer != nil { // the client did not get the answer
 		x.endDrain()
 	}
-	defer x.endKept()
+	defer x.keep.End(&x.c)
 	defer x.closeCached()
 	switch x.state {
 	case ended:
@@ -143,7 +142,13 @@ func (x *Exchange) Close() metering.Record {
 type driver Exchange
 
 // Sent implements call.Driver.
-func (d *driver) Sent(piece []byte) { (*Exchange)(d).sent(piece) }
+func (d *driver) Sent(piece []byte) {
+	d.c.Record.Sent += int64(len(piece))
+	d.keep.Answer(piece)
+	if d.cached != nil {
+		(*Exchange)(d).collect(piece)
+	}
+}
 
 // Finish implements call.Driver.
 func (d *driver) Finish() {

@@ -7,6 +7,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
@@ -186,9 +187,9 @@ func (x *Exchange) guardPassed(ctx context.Context, piece []byte) ([]byte, error
 
 // judgedWhole handles a complete answer that passes if rules allow it.
 func (x *Exchange) judgedWhole(ctx context.Context, body []byte) Reply {
-	if x.noRoom {
+	if x.room.IsMissing {
 		x.salvage(body)
-		return x.replaceByError(errNoRoom)
+		return x.replaceByError(room.ErrNone)
 	}
 	out, err := x.guardPassed(ctx, body)
 	x.watch.Feed(body)

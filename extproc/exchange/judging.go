@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/turns"
 )
@@ -41,7 +42,7 @@ func (x *Exchange) takeTurn(ctx context.Context) error {
 		return openai.CodeRateLimitExceeded.New("Too many requests of %s wait for their guardrails. Please try again when some have ended.",
 			owner).After(time.Second)
 	}
-	return overCapacity("The guardrails of the gateway have more work than they can do at the moment. Please try again later.")
+	return call.OverCapacity("The guardrails of the gateway have more work than they can do at the moment. Please try again later.")
 }
 
 // MayJudge reports whether the next piece of the answer may have to wait for checkers, or for a turn with its

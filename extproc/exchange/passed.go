@@ -188,7 +188,7 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 	size, err := strconv.Atoi(h.Get("content-length"))
 	// the reservation follows from its length
 	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.account.WillMeter(p.Config.GetName())) {
-		if e := x.holdAnnounced(h); e != nil {
+		if e := x.room.Announced(&x.c, h); e != nil {
 			return x.c.Reject(e, "mg_no_room")
 		}
 		x.state, x.pending = awaitBody, next

@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/filters/identity"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -26,10 +27,8 @@ var realtime = &inbound.Operation{Dialect: dialects.Default, Path: envoy.PathRea
 // A browser cannot set headers of a WebSocket. Its key is in one of the subprotocols that it offers, and so is the
 // version of the API (https://platform.openai.com/docs/guides/realtime-websocket).
 const (
-	headerProtocol  = "sec-websocket-protocol"
 	protocol        = "realtime"
 	protocolBeta    = "openai-beta.realtime-v1"
-	protocolKey     = "openai-insecure-api-key."
 	headerUpgrade   = "upgrade"
 	upgradedTo      = "websocket"
 	statusUpgraded  = http.StatusSwitchingProtocols
@@ -45,7 +44,7 @@ const (
 // forwardedToSession are the headers of a handshake that the provider gets. Without sec-websocket-extensions the
 // frames are not compressed, and can be read.
 var forwardedToSession = map[string]bool{"connection": true, headerUpgrade: true, headerWebSocket: true,
-	headerVersion: true, headerProtocol: true, headerBeta: true, headerSafety: true}
+	headerVersion: true, call.HeaderProtocol: true, headerBeta: true, headerSafety: true}
 
 // forwardedFromSession are the headers of the answer to a handshake that the client gets.
 var forwardedFromSession = map[string]bool{"connection": true, headerUpgrade: true, headerAccept: true}
@@ -57,31 +56,6 @@ func opensSession(path string, h Headers, routed bool) bool {
 }
 
 func isWebSocket(h Headers) bool { return strings.EqualFold(h.Get(headerUpgrade), upgradedTo) }
-
-// protocols returns the subprotocols that a client offers, in any number of headers.
-func protocols(h Headers) (all []string) {
-	for i := range h {
-		if h[i].Name != headerProtocol {
-			continue
-		}
-		for _, p := range strings.Split(h[i].Value, ",") {
-			if p = strings.TrimSpace(p); p != "" {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
-}
-
-// keyOfProtocols returns the key in the subprotocols of a browser as a bearer token, or "".
-func keyOfProtocols(h Headers) string {
-	for _, p := range protocols(h) {
-		if key, ok := strings.CutPrefix(p, protocolKey); ok {
-			return "Bearer " + key
-		}
-	}
-	return ""
-}
 
 // openSession handles the handshake of a session, which has no body.
 func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end bool) Reply {
@@ -143,9 +117,9 @@ func (x *Exchange) handshake(h Headers) Reply {
 	offered := x.session.offered
 	switch {
 	case len(offered) > 0:
-		reply.Set = append(reply.Set, Header{Name: headerProtocol, Value: strings.Join(offered, ", ")})
-	case h.Get(headerProtocol) != "":
-		reply.Remove = append(reply.Remove, headerProtocol)
+		reply.Set = append(reply.Set, Header{Name: call.HeaderProtocol, Value: strings.Join(offered, ", ")})
+	case h.Get(call.HeaderProtocol) != "":
+		reply.Remove = append(reply.Remove, call.HeaderProtocol)
 	}
 	return reply
 }
@@ -185,8 +159,9 @@ func (session) Encode(v *provider.Provider, t provider.Target) (provider.Request
 
 // newLive returns the state of a session that is to be opened.
 func newLive(x *Exchange, h Headers) *live {
-	s := &live{from: h.Get(envoy.HeaderAddress), key: secret.New(x.authorization(h)), since: x.c.Record.Start}
-	for _, p := range protocols(h) {
+	s := &live{from: h.Get(envoy.HeaderAddress), key: secret.New(identity.Authorization(&x.c, h)),
+		since: x.c.Record.Start}
+	for _, p := range call.Protocols(h) {
 		if p == protocol || p == protocolBeta { // the others have the key, or select an account
 			s.offered = append(s.offered, p)
 		}

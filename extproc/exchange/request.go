@@ -9,6 +9,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/filters/identity"
+	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -35,7 +37,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	if x.c.Config == nil {
 		return x.c.Reject(notReady(), "mg_not_ready")
 	}
-	if e := x.checkMemory(); e != nil {
+	if e := room.Memory(&x.c); e != nil {
 		return x.c.Reject(e, "mg_no_memory")
 	}
 	if x.c.Internal {
@@ -50,15 +52,15 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		op, x.c.Dialect = nil, dialects.Default
 	}
 	if route == nil && op == nil && !strings.HasPrefix(path, "/v1/") && !isModels(path) {
-		_ = x.admit(h, path) // a client with a valid key is not a stranger
-		return x.refuse(h, call.UnknownURL(method, path), "mg_unknown_url")
+		_ = identity.Admit(&x.c, h, x.gateway, path) // a client with a valid key is not a stranger
+		return identity.Refuse(&x.c, h, call.UnknownURL(method, path), "mg_unknown_url")
 	}
 	endpoint := path
 	if op != nil && op.Dialect == gemini.Dialect {
 		endpoint = gemini.Beta(path) // who may list models may not use them for that
 	}
-	if e := x.admit(h, endpoint); e != nil {
-		return x.refuse(h, e, "mg_unauthorized")
+	if e := identity.Admit(&x.c, h, x.gateway, endpoint); e != nil {
+		return identity.Refuse(&x.c, h, e, "mg_unauthorized")
 	}
 	if name := x.jobsOperation(method, path); name != "" && !x.c.Internal {
 		x.c.Record.Operation = name
@@ -151,7 +153,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	if e := x.account.Enter(ctx, x.account.PreBodyRules()); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
-	if e := x.holdAnnounced(h); e != nil {
+	if e := x.room.Announced(&x.c, h); e != nil {
 		return x.c.Reject(e, "mg_no_room")
 	}
 	x.account.WantsCost = h.Get(headerTellCost) == "true"
@@ -175,14 +177,14 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 // RequestBody handles the complete body of a request, plans its attempts, and reserves the expected usage. The context
 // ends with the exchange.
 func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
-	if e := x.hold(int64(len(body))); e != nil {
+	if e := x.room.Request(&x.c, int64(len(body))); e != nil {
 		return x.c.Reject(e, "mg_no_room")
 	}
 	if x.pending != nil {
 		return x.passSigned(ctx, body)
 	}
 	if x.gzip {
-		plain, e := x.gunzip(body)
+		plain, e := x.room.Gunzip(&x.c, body)
 		if e != nil {
 			return x.rejectBody(ctx, e, "mg_bad_gzip")
 		}
@@ -230,9 +232,7 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 	}
 	d := x.demand()
 	e := x.reserve(ctx, d)
-	if x.account.Rules.Bodies != nil {
-		x.keepRequest()
-	}
+	x.keep.Request(&x.c, x.account.Rules.Bodies)
 	if e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}

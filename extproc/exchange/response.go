@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/headers"
@@ -349,9 +350,9 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 
 // wholeBody handles a complete answer.
 func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
-	if x.noRoom {
+	if x.room.IsMissing {
 		x.salvage(body)
-		return x.replaceByError(errNoRoom)
+		return x.replaceByError(room.ErrNone)
 	}
 	out, err := x.pipe.Whole(ctx, body)
 	if hasLeft(err) {

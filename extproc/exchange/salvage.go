@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
@@ -12,7 +13,7 @@ import (
 // provider.
 func isRefusal(err error) bool {
 	e, stated := errors.AsType[*openai.Error](err)
-	return stated && e != pipeline.ErrNotAStream && e != errAnswerTooLarge && e != errNoRoom
+	return stated && e != pipeline.ErrNotAStream && e != errAnswerTooLarge && e != room.ErrNone
 }
 
 // salvage reads the usage of an unusable complete answer, in any known dialect, or else its text.

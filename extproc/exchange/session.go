@@ -11,6 +11,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/pipeline"
@@ -63,12 +64,12 @@ func (x *Exchange) beginSession(h Headers) Reply {
 	}
 	// A browser fails if none of the protocols that it has offered is chosen.
 	if offered := x.session.offered; len(offered) > 0 {
-		chosen := h.Get(headerProtocol)
+		chosen := h.Get(call.HeaderProtocol)
 		if !slices.Contains(offered, chosen) {
 			chosen = offered[0]
 		}
-		reply.Remove = slices.DeleteFunc(reply.Remove, func(name string) bool { return name == headerProtocol })
-		reply.Set = append(reply.Set, Header{Name: headerProtocol, Value: chosen})
+		reply.Remove = slices.DeleteFunc(reply.Remove, func(name string) bool { return name == call.HeaderProtocol })
+		reply.Set = append(reply.Set, Header{Name: call.HeaderProtocol, Value: chosen})
 	}
 	return reply
 }
