@@ -120,6 +120,18 @@ const (
 	HeaderCharge = "x-modelgate-charge"
 )
 
+// Headers on the listener at AgainSocket, which only the ext_proc service reaches.
+const (
+	// HeaderCluster is the cluster of a request.
+	HeaderCluster = "x-modelgate-cluster"
+	// HeaderDetails is the reason of an answer that Envoy makes itself.
+	HeaderDetails = "x-modelgate-details"
+)
+
+// AgainSocket is the path of the Unix socket at which Envoy takes attempts of the ext_proc service whose own socket is
+// at a path: beside it.
+func AgainSocket(extProc string) string { return strings.TrimSuffix(extProc, ".sock") + ".again.sock" }
+
 // Attributes that the ext_proc filters send.
 const (
 	AttributeClusterName  = "xds.cluster_name"

@@ -26,16 +26,13 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	}
 	tried := triedOf(e)
 	switch tried.Status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusOverloaded:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, routing.StatusOverloaded:
 		tried.Cool = s.refusedForLoad(p, e, tried.Status)
 	}
 	if e.GetRequest().GetRequestMethod() == corev3.RequestMethod_POST {
 		s.journal.attempt(tried) // a list of models has no other provider to fall back to
 	}
 }
-
-// statusOverloaded is Anthropic's status for overload.
-const statusOverloaded = 529
 
 // refusedForLoad handles an attempt that a provider refused for its load, and returns how long it is left alone.
 func (s *Server) refusedForLoad(p *routing.Provider, e *accesslogdatav3.HTTPAccessLogEntry, status int) time.Duration {

@@ -23,6 +23,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/again"
 	"github.com/modelgate/modelgate/extproc/bodies"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/transport"
@@ -94,6 +95,8 @@ type Server struct {
 
 	limitsWait bool
 	transport  server
+	again      *again.Client
+	background sync.WaitGroup // of attempts that Envoy does not make
 }
 
 // A server serves Envoy's streams.
@@ -150,6 +153,9 @@ const maxTurnQueue = 64
 
 // Run serves on l and follows the configuration until ctx ends. Open streams may then continue for grace.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
+	if s.again = again.Beside(l); s.again != nil {
+		s.env.Again = s.again.Listens
+	}
 	var background sync.WaitGroup
 	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	background.Go(func() { s.config.run(backgroundCtx) })
@@ -182,6 +188,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	defer cancel()
 	s.transport.Shutdown(graceCtx)
 	s.drain.takers.Wait()
+	s.background.Wait()
 	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, transport.ErrStopped) && err != nil {
 		return fmt.Errorf("serve ext_proc: %w", err)
 	}

@@ -49,6 +49,7 @@ type carrier struct {
 	exchange *exchange.Exchange
 	timer    *time.Timer
 	out      wire.Response
+	instead  *substitute // nil: the answer is Envoy's
 	closed   bool
 }
 
@@ -58,6 +59,9 @@ func (c *carrier) close() error {
 	c.closed = true
 	if c.timer != nil {
 		c.timer.Stop()
+	}
+	if c.instead != nil {
+		c.instead.cancel()
 	}
 	if p := c.exchange.Plan(); p != nil {
 		c.server.plans.Delete(p.ID)
@@ -87,10 +91,15 @@ func (c *carrier) mayWait(in *wire.Message) bool {
 	case wire.ResponseBody, wire.ResponseTrailers:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0 || c.exchange.MayJudge(len(in.Body)) ||
-			c.server.limitsWait && c.exchange.InSession()
+		return c.instead == nil && c.mayWaitForAnswer(in)
 	}
 	return false
+}
+
+// mayWaitForAnswer is mayWait for a piece of the answer. The caller holds the lock.
+func (c *carrier) mayWaitForAnswer(in *wire.Message) bool {
+	return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0 || c.exchange.MayJudge(len(in.Body)) ||
+		c.server.limitsWait && c.exchange.InSession()
 }
 
 // carry passes a message to the exchange, and the reply to Envoy.
@@ -106,6 +115,10 @@ func (c *carrier) carry(in *wire.Message) error {
 func (c *carrier) step(in *wire.Message) (queued bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.instead != nil {
+		c.instead.ignore(in)
+		return false, nil
+	}
 	if in.Phase == wire.ResponseBody {
 		if need := c.exchange.Room(len(in.Body)); need > 0 {
 			c.exchange.AwaitRoom(c.link, need)
@@ -120,6 +133,10 @@ func (c *carrier) step(in *wire.Message) (queued bool, err error) {
 		return false, status.Error(codes.InvalidArgument, "unexpected message")
 	case reply.Queue:
 		return true, nil
+	}
+	if reply.Again != nil {
+		c.begin(in.Phase, &reply, in.End)
+		return false, nil
 	}
 	return false, c.reply(in.Phase, &reply)
 }

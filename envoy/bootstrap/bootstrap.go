@@ -93,11 +93,20 @@ func parts(o Options) (*bootstrapv3.Bootstrap, error) {
 	if err != nil {
 		return nil, err
 	}
+	var listeners []*listenerv3.Listener
+	if o.ExtProc.Pipe != "" {
+		again, err := againListener(o.ExtProc)
+		if err != nil {
+			return nil, err
+		}
+		listeners = append(listeners, again)
+	}
 	return &bootstrapv3.Bootstrap{
 		Node:             &corev3.Node{Id: o.NodeID, Cluster: envoy.RoleEnvoy},
 		DynamicResources: dynamicResources(),
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Clusters: []*clusterv3.Cluster{extProc, xds, deadEnd()},
+			Clusters:  []*clusterv3.Cluster{extProc, xds, deadEnd()},
+			Listeners: listeners,
 		},
 		LayeredRuntime: runtime,
 		// A client that Envoy drops because no stream was opened for 50 s, its default, takes a stream that is being closed
@@ -126,7 +135,7 @@ func PartsYAML(o Options, listeners ...*listenerv3.Listener) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.StaticResources.Listeners = listeners
+	b.StaticResources.Listeners = append(b.StaticResources.Listeners, listeners...)
 	return checkedYAML(b)
 }
 

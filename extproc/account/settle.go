@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -121,6 +122,21 @@ func (a *Account) countDocument(complete bool) {
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 }
 
+// EndTry charges an attempt that has failed under a status of success, and prepares the account for the answer to the
+// n-th attempt. It says why the attempt failed, and how long its provider is left alone.
+func (a *Account) EndTry(n int, why string, cool time.Duration, now time.Time) {
+	r := &a.c.Record
+	a.count()
+	r.SetCost(a.in.Prices.Of(a.vendor(), r.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
+	r.Tries[r.Attempts-1].End(r, why, cool, now)
+	for i := r.Attempts; i < n-1; i++ {
+		r.Tries[i].Known, r.Tries[i].Error = true, "not built"
+	}
+	r.Reopen(n)
+	a.Begun, a.Refused, a.Billed, a.Unanswered, a.passes, a.said, a.Received = false, false, false, false, false, false, 0
+	a.Text, a.Tier, a.tally = metering.Text{}, "", metering.Tally{}
+}
+
 // countTries adds the prompts of the attempts before the last that a provider bills.
 func (a *Account) countTries() {
 	r := &a.c.Record
@@ -134,6 +150,9 @@ func (a *Account) countTries() {
 	}
 	for i := range r.Tries[:len(r.Tries)-1] {
 		t := &r.Tries[i]
+		if t.Used != nil {
+			continue
+		}
 		t.Prompt = cmp.Or(prompt, a.Demand.Input)
 		price := a.in.Prices.Of(a.c.Active.Targets[i].Provider.Vendor.Name, t.Upstream)
 		t.Cost, _ = price.Rates.Cost(usage.Used{Usage: openai.Usage{PromptTokens: t.Prompt}})

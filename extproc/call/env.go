@@ -30,6 +30,7 @@ type Env struct {
 	Ledger   Ledger         // may be nil
 	Observer Observer       // may be nil
 	Tried    Tried          // may be nil
+	Again    func() bool    // whether replies may have Again; nil: they may not
 	Tracer   trace.Tracer   // nil: no spans
 	Bodies   *bodies.Keeper // of requests and answers that are kept; may be nil
 

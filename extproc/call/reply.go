@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/modelgate/modelgate/extproc/again"
 	"github.com/modelgate/modelgate/extproc/message"
 	"github.com/modelgate/modelgate/extproc/routing"
 )
@@ -55,6 +56,9 @@ type Reply struct {
 	Piece bool
 	End   bool
 	Head  *Reply
+	// Again is a further attempt, which the caller makes. ResponseHeaders and ResponseBody get its answer from then on.
+	// If there is none, or it breaks off, Broken is called. What Envoy shows besides is ignored.
+	Again *again.Request
 	// Queue replaces the reply to a request's body: the caller then calls Turn, which returns the reply, or Queue again.
 	Queue bool
 	// PassRequest, in the reply to request headers, passes the request's body without showing it. In a later reply it

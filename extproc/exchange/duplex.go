@@ -45,6 +45,13 @@ func (x *Exchange) await(reply Reply, end bool) Reply {
 	case x.state == inStream:
 		x.duplex.hold(reply)
 		return Reply{Wait: true, Patience: patience}
+	case x.state == inPassed && hasNext(x):
+		x.duplex.hold(reply)
+		held := Reply{Wait: true}
+		if x.c.Record.Stream {
+			held.Patience = patience
+		}
+		return held
 	}
 	x.duplex.pass = mode == None
 	return reply
@@ -85,11 +92,16 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 		}
 		piece, d.body = d.body, nil
 	}
+	if x.state == inPassed && d.head != nil {
+		return heldPiece(ctx, x, piece, end)
+	}
 	var reply Reply
 	if !d.pass {
 		reply = x.responseBody(ctx, piece, end)
 	}
 	switch {
+	case reply.Again != nil:
+		return reply
 	case reply.Immediate != nil:
 		d.over = true
 		return reply
@@ -110,6 +122,7 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 	if x.duplex.head != nil {
 		reply.Head, x.duplex.head = x.duplex.head, nil
 		reply.Head.Set = append(reply.Head.Set, set...)
+		x.c.Active.Release()
 	}
 	x.c.Sent(piece)
 	return reply
@@ -128,11 +141,15 @@ func (x *Exchange) Release() (Reply, bool) {
 	case inReplay:
 		return x.replayPiece(), true
 	}
-	if x.duplex.head == nil || x.state != inStream {
+	if x.duplex.head == nil || x.state != inStream && x.state != inPassed {
 		return Reply{}, false
 	}
-	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.pipe.Release()}
-	x.duplex.head = nil
+	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.duplex.body}
+	if x.state == inStream {
+		reply.Body = x.pipe.Release()
+	}
+	x.duplex.head, x.duplex.body = nil, nil
+	x.c.Active.Release()
 	x.c.Sent(reply.Body)
 	return reply, true
 }

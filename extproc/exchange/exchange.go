@@ -47,6 +47,7 @@ type Exchange struct {
 	provider       *routing.Provider // the provider that answers
 	gatewayHeaders Headers           // headers of the gateway on every answer of a provider
 	duplex         duplex
+	stale          []string          // headers of an answer that Envoy holds, in place of which another is sent
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	guarded        guarded
 	turn           turns.Turn     // with guardrails
@@ -156,12 +157,7 @@ func (d *driver) Finish() {
 	x.state, x.c.Ended = ended, true
 	x.c.Record.End = x.c.Env.Now()
 	x.noteGuard()
-	if !x.pipe.IsIdle() {
-		x.c.Record.Usage, x.account.Tier = x.pipe.Usage(), x.pipe.Tier()
-	}
-	if x.watch != nil {
-		x.account.Watched(x.watch.Report())
-	}
+	readUsage(x)
 	if x.c.Active != nil {
 		x.c.Active.Release()
 		x.c.Active.ReleasePlace()

@@ -193,6 +193,12 @@ func (x *Exchange) judgedWhole(ctx context.Context, body []byte) Reply {
 	}
 	out, err := x.guardPassed(ctx, body)
 	x.watch.Feed(body)
+	_, complete, _ := x.watch.End()
+	if failed := failureOf(x.watch.Report(), complete, body); failed != nil {
+		if reply, ok := tryAgain(x, failed); ok {
+			return reply
+		}
+	}
 	if err != nil {
 		return x.replaceByError(err)
 	}

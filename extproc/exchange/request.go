@@ -161,7 +161,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 		x.cached = &cached{wants: parseCacheControl(h.Get("cache-control"))}
 	}
 	reply := x.c.Begun(Reply{ResponseBody: Streamed})
-	if op.Streams {
+	if op.Streams || !op.AcceptsForms && x.c.Env.Again != nil {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}
 	reply.Remove = x.removed[:0]

@@ -38,10 +38,20 @@ const (
 // provider.
 func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	var reply Reply
-	if x.state == inReplay {
+	switch {
+	case x.state == inReplay:
 		reply = x.replayHeaders(h, f)
-	} else {
+	case x.stale != nil:
+		reply = x.responseHeaders(h, factsOf(x), end)
+	default:
 		reply = x.responseHeaders(h, f, end)
+	}
+	if reply.Again != nil {
+		noteStale(x, h)
+		return reply
+	}
+	if x.stale != nil {
+		reply = replaceHead(x, reply, h)
 	}
 	if x.duplex.on {
 		return x.await(reply, end)
@@ -82,7 +92,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	x.answer, x.c.Provider = a, target.Provider
 	x.c.Record.Upstream = target.Model
 	x.account.Text.Retried(a.Body)
-	x.c.Active.Release()
+	letGo(x)
 	x.duplex.size = announcedAnswer(h)
 	x.gatewayHeaders = x.providerHeaders(h)
 	if x.session != nil && status == statusUpgraded {
@@ -152,7 +162,13 @@ func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 
 // beginStream handles the headers of an answer that is translated piece by piece.
 func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
-	if !x.c.Provider.Vendor.Streams(h.Get("content-type")) {
+	switch media := h.Get("content-type"); {
+	case x.c.Provider.Vendor.Streams(media):
+	case mediaType(media) == contentTypeJSON: // an error, most likely
+		x.open(x.c.Operation.Stream)
+		x.state, reply.ResponseBody = inUnary, Buffered
+		return reply
+	default:
 		return x.failUpstream(pipeline.ErrNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
@@ -248,6 +264,9 @@ func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 
 // failUpstream ends the exchange with an error before any of the answer was sent.
 func (x *Exchange) failUpstream(err error, details string) Reply {
+	if reply, ok := tryAgain(x, err); ok {
+		return reply
+	}
 	e := x.fail(err)
 	h := e.Header()
 	for _, own := range x.gatewayHeaders {
@@ -358,6 +377,9 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 	if hasLeft(err) {
 		return Reply{ReplaceBody: true}
 	}
+	if x.c.WantsStream && (err == nil || !isRefusal(err)) {
+		err = pipeline.ErrNotAStream
+	}
 	if err != nil {
 		x.salvage(body)
 		return x.replaceByError(err)
@@ -392,6 +414,9 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 
 // replaceByError replaces a complete body by an error.
 func (x *Exchange) replaceByError(err error) Reply {
+	if reply, ok := tryAgain(x, err); ok {
+		return reply
+	}
 	e := x.fail(err)
 	body := x.c.ErrorBody(e)
 	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(e.Status)},

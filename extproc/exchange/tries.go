@@ -1,5 +1,26 @@
 package exchange
 
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/again"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/headers"
+	"github.com/modelgate/modelgate/internal/pipeline"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/sse"
+)
+
 // try notes the attempts so far, if there are several.
 func (x *Exchange) try() {
 	tries := x.c.Active.Tries(x.c.Record.SentAt, x.c.Record.Attempts)
@@ -9,4 +30,229 @@ func (x *Exchange) try() {
 	if x.c.Env.Tried != nil && len(tries) > 1 {
 		x.c.Env.Tried.Tell(x.c.Record.Tries)
 	}
+}
+
+// hasNext reports whether the attempt that has an answer may be followed by another. Envoy sees to attempts that are
+// answered with an error's status, unless this process made them.
+func hasNext(x *Exchange) bool {
+	return x.c.Env.Again != nil && x.duplex.on && x.c.Active.Kind == envoy.KindLLM &&
+		x.c.Record.Attempts < len(x.c.Active.Targets) && (x.account.Begun || x.stale != nil)
+}
+
+// letGo releases the request if no attempt can follow the one that has an answer.
+func letGo(x *Exchange) {
+	if !hasNext(x) {
+		x.c.Active.Release()
+	}
+}
+
+// tryAgain goes on with the next attempt of the plan after one has failed of which the client has got nothing, if the
+// retry policy has failures of the kind tried again.
+func tryAgain(x *Exchange, err error) (Reply, bool) {
+	if !hasNext(x) || x.state != awaitResponse && x.duplex.head == nil || !isRetried(x, err) || !x.c.Env.Again() {
+		return Reply{}, false
+	}
+	for n := x.c.Record.Attempts + 1; n <= len(x.c.Active.Targets); n++ {
+		attempt, cannot := x.c.Active.Encode(n)
+		if cannot != nil {
+			continue
+		}
+		giveUp(x, err, n)
+		x.account.Text.Request(attempt.Body)
+		return Reply{Wait: true, Again: &again.Request{Cluster: x.c.Active.Targets[n-1].Provider.Cluster(1, x.c.HasPlaces),
+			Header: attempt.Header, Body: attempt.Body, Timeout: x.c.Active.Timeout}}, true
+	}
+	return Reply{}, false
+}
+
+// isRetried reports whether the retry policy has a failure tried again. An answer that breaks off is like a broken
+// connection.
+func isRetried(x *Exchange, err error) bool {
+	switch {
+	case errors.Is(err, provider.ErrTruncated):
+		return true
+	case x.guarded.away, x.guarded.hasBlocked(), errors.Is(err, errAnswerTooLarge), errors.Is(err, errNoRoom):
+		return false
+	}
+	e := pipeline.ClientError(err)
+	return e.Code == openai.CodeUpstreamUnavailable || e.Code == openai.CodeUpstreamTimeout ||
+		slices.ContainsFunc([]int{x.status, e.Status, loadStatus(e)}, x.c.Active.Retried)
+}
+
+// loadStatus is the status that an error inside an answer stands for.
+func loadStatus(e *openai.Error) int {
+	if e.Code == openai.CodeOverloaded || e.Code == openai.CodeServerIsOverloaded {
+		return routing.StatusOverloaded
+	}
+	return e.Status
+}
+
+// giveUp ends an attempt that failed, with what it is charged, and prepares the exchange for the answer to the n-th
+// attempt of the plan.
+func giveUp(x *Exchange, err error, n int) {
+	r, now, next := &x.c.Record, x.c.Env.Now(), &x.c.Active.Targets[n-1]
+	e := x.c.Provider.Scrub(pipeline.ClientError(err))
+	cool := x.c.Env.Cooldown.Refused(x.c.Provider, cmp.Or(x.status, loadStatus(e)), e.RetryAfter, now)
+	x.account.Billed = x.account.Begun && !isRefusal(err)
+	r.Outcome = metering.OutcomeFailed
+	if errors.Is(err, provider.ErrTruncated) {
+		r.Outcome = metering.OutcomeTruncated
+	}
+	x.noteGuard()
+	readUsage(x)
+	x.try()
+	x.account.EndTry(n, cmp.Or(string(e.Code), e.Type, string(r.Outcome)), cool, now)
+	if x.stale == nil && x.duplex.head != nil {
+		x.stale = slices.Concat(x.duplex.head.Remove, headers.Answers()[0].Names)
+	}
+	if x.cached != nil {
+		x.cached.media = ""
+	}
+	x.duplex = duplex{on: true}
+	x.pipe, x.watch, x.guarded.answer, x.status, x.header = pipeline.Pipeline{}, nil, nil, 0, nil
+	x.state, x.c.Provider, x.noRoom = awaitResponse, next.Provider, false
+	r.Provider, r.Vendor, r.Upstream = next.Provider.Config.GetName(), next.Provider.Vendor.Name, next.Model
+}
+
+// readUsage takes over what the answer has reported.
+func readUsage(x *Exchange) {
+	if !x.pipe.IsIdle() {
+		x.c.Record.Usage, x.account.Tier = x.pipe.Usage(), x.pipe.Tier()
+	}
+	if x.watch != nil {
+		x.account.Watched(x.watch.Report())
+	}
+}
+
+// factsOf returns the facts of an attempt of Reply.Again.
+func factsOf(x *Exchange) Facts {
+	n := x.c.Record.Attempts
+	return Facts{Cluster: x.c.Active.Targets[n-1].Cluster, Attempts: n, CodeDetails: envoy.CodeDetailsUpstream}
+}
+
+// noteStale notes the headers of the first answer if it failed at them: Envoy holds them.
+func noteStale(x *Exchange, h Headers) {
+	if x.stale != nil {
+		return
+	}
+	x.stale = []string{}
+	for i := range h {
+		if h[i].Name[0] != ':' {
+			x.stale = append(x.stale, h[i].Name)
+		}
+	}
+}
+
+// replaceHead returns the reply to the headers that Envoy holds, in place of which those of a later answer are sent.
+func replaceHead(x *Exchange, reply Reply, h Headers) Reply {
+	set := Headers{{Name: ":status", Value: strconv.Itoa(x.c.Record.Answered)}}
+	for i := range h {
+		if headers.ToClient(h[i].Name) && h[i].Name != "transfer-encoding" && !slices.Contains(reply.Remove, h[i].Name) {
+			set = append(set, h[i])
+		}
+	}
+	reply.Set, reply.Remove = append(set, reply.Set...), slices.Concat(x.stale, reply.Remove)
+	return reply
+}
+
+// maxPassedHeld bounds how much of an answer that passes is held until it is known whether it is an error.
+const maxPassedHeld = 64 << 10
+
+// heldPiece takes a piece of an answer that passes, whose headers wait until it has content or has failed.
+func heldPiece(ctx context.Context, x *Exchange, piece []byte, end bool) Reply {
+	d := &x.duplex
+	reply := x.responseBody(ctx, piece, false)
+	if reply.ReplaceBody {
+		piece = reply.Body
+	}
+	if d.body == nil {
+		d.body = slices.Clip(piece)
+	} else {
+		d.body = append(d.body, piece...)
+	}
+	complete := true
+	if end {
+		_, complete, _ = x.watch.End()
+		complete = complete && !x.c.Record.Stream // what completes a stream is content
+	}
+	said := x.watch.Report()
+	if err := failureOf(said, complete, d.body); err != nil {
+		if reply, ok := tryAgain(x, err); ok {
+			return reply
+		}
+	}
+	if !end && !reply.End && !said.Said && !said.Failed && len(d.body) < maxPassedHeld {
+		return Reply{Wait: true}
+	}
+	piece, d.body = d.body, nil
+	if end && !reply.End {
+		reply = x.responseBody(ctx, nil, true)
+		piece = append(piece, reply.Body...)
+	}
+	d.over = reply.End
+	return x.release(piece, end || reply.End, nil)
+}
+
+// failureOf returns the error of an answer that passes and has no content so far; nil: there is none.
+func failureOf(said metering.Report, complete bool, body []byte) error {
+	switch {
+	case said.Said:
+	case said.Failed:
+		return errorIn(body)
+	case !complete:
+		return provider.ErrTruncated
+	}
+	return nil
+}
+
+// errorIn returns the error in an answer of OpenAI's Responses API that passes: in a document, or in events.
+func errorIn(body []byte) error {
+	for data := range sse.Data(body) {
+		of := gjson.ParseBytes(data)
+		switch {
+		case of.Get("response.error").IsObject():
+			return openaicompat.Dialect{}.InBand([]byte(of.Get("response").Raw))
+		case of.Get("type").Str == "error", of.Get("error").IsObject():
+			return openaicompat.Dialect{}.InBand(data)
+		}
+	}
+	return openaicompat.Dialect{}.InBand(body)
+}
+
+// Broken ends the answer to an attempt of Reply.Again that breaks off, or does not come.
+func Broken(x *Exchange, err error) Reply {
+	switch {
+	case x.state == ended || x.duplex.over:
+		return Reply{Wait: true}
+	case x.state == awaitResponse:
+		x.account.Unanswered = errors.Is(err, context.DeadlineExceeded) ||
+			metering.Reached(err.Error(), x.c.Env.Now().Sub(x.c.Active.SentAt(x.c.Record.Attempts)))
+		e := openai.CodeUpstreamUnavailable.New("The provider could not be reached.")
+		if errors.Is(err, context.DeadlineExceeded) {
+			e = openai.CodeUpstreamTimeout.New("The provider did not answer in time.")
+		}
+		return x.failUpstream(e, "mg_unreached")
+	case x.duplex.whole:
+		x.salvage(x.duplex.body)
+		return lastPiece(x, x.replaceByError(provider.ErrTruncated))
+	case x.state == inStream && !x.pipe.HasOutput():
+		return x.failUpstream(provider.ErrTruncated, "mg_failed_stream")
+	case x.state == inStream:
+		return lastPiece(x, Reply{Body: x.pipe.Fail(x.fail(provider.ErrTruncated))})
+	case x.duplex.head != nil:
+		return x.failUpstream(provider.ErrTruncated, "mg_failed_stream")
+	case x.c.Record.Stream:
+		return lastPiece(x, Reply{Body: x.c.Dialect.AppendErrorEvent(nil, x.fail(provider.ErrTruncated))})
+	}
+	x.fail(provider.ErrTruncated)
+	return lastPiece(x, Reply{})
+}
+
+// lastPiece sends the end of an answer, unless another attempt follows.
+func lastPiece(x *Exchange, reply Reply) Reply {
+	if reply.Again != nil {
+		return reply
+	}
+	x.duplex.over = true
+	return x.release(reply.Body, true, reply.Set)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -23,7 +24,26 @@ type Try struct {
 	Known               bool          // Envoy has told how it ended
 	Prompt              int64         // the tokens of its prompt
 	Cost                usage.Nano    // of the prompt
-	charged             bool
+	Used                *openai.Usage // nil: Cost is of the prompt alone
+	estimated, charged  bool
+}
+
+// End notes how an attempt ended whose answer began with a status of success and failed. What it used is in the
+// record.
+func (t *Try) End(r *Record, why string, cool time.Duration, now time.Time) {
+	used := r.Usage
+	t.Known, t.Status, t.Error, t.Cool, t.Duration = true, r.Answered, why, cool, now.Sub(t.At)
+	t.Used, t.Cost, t.estimated = &used, r.Cost, r.Estimated
+	if !r.FirstByte.IsZero() {
+		t.FirstByte = r.FirstByte.Sub(t.At)
+	}
+}
+
+// Reopen prepares the record for the answer to a further attempt, after End of the one before.
+func (r *Record) Reopen(attempt int) {
+	r.Attempts, r.Answered, r.Status, r.Outcome, r.Error = attempt, 0, 0, "", nil
+	r.Usage, r.Images, r.Estimated, r.Cost, r.Fees, r.Priced = openai.Usage{}, 0, false, 0, 0, false
+	r.UpstreamID, r.FirstByte, r.FirstChunk = "", time.Time{}, time.Time{}
 }
 
 // late are the ends of attempts in which the provider had got the request, and broken those in which it probably had,
@@ -41,6 +61,11 @@ const stale = time.Second
 func (r *Record) ChargeTries() {
 	for i := range len(r.Tries) - 1 {
 		t := &r.Tries[i]
+		if t.Used != nil && !t.charged {
+			t.charged, r.Estimated = true, r.Estimated || t.estimated
+			r.Usage.Add(t.Used)
+			r.Cost = r.Cost.Plus(t.Cost)
+		}
 		billed := late[t.Error] || broken[t.Error] && t.Duration >= stale
 		if t.charged || t.Status >= http.StatusBadRequest || !billed {
 			continue

@@ -30,6 +30,8 @@ type Report struct {
 	Tier  string // service tier that was given
 	Tally Tally
 	Said  bool // it has content, and not only its announcement and an error
+	// Failed means that it has reported a failure.
+	Failed bool
 }
 
 // A DocumentWatch reads an answer that is one JSON object.
@@ -51,7 +53,8 @@ func (w *DocumentWatch) End() (rest []byte, complete, failed bool) {
 
 // Report implements Watch.
 func (w *DocumentWatch) Report() Report {
-	return Report{w.scan.reported(), w.scan.model(), w.scan.tier(), w.scan.tally, w.scan.tally.items > 0}
+	return Report{w.scan.reported(), w.scan.model(), w.scan.tier(), w.scan.tally, w.scan.tally.items > 0,
+		w.scan.found[memberError] != ""}
 }
 
 // A SilentWatch reads an event stream and never changes it.
@@ -173,7 +176,7 @@ func (w *EventWatch) End() (rest []byte, complete, failed bool) {
 
 // Report implements Watch.
 func (w *EventWatch) Report() Report {
-	w.report.Used = w.scan.reported()
+	w.report.Used, w.report.Failed = w.scan.reported(), w.failed
 	return w.report
 }
 

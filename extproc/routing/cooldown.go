@@ -16,8 +16,8 @@ const (
 	defaultCooldown = 2 * time.Second
 	// maxCooldown bounds the retry-after of a provider.
 	maxCooldown = time.Minute
-	// statusOverloaded is Anthropic's status for overload.
-	statusOverloaded = 529
+	// StatusOverloaded is Anthropic's status for overload.
+	StatusOverloaded = 529
 )
 
 // A Cooldown remembers which providers have refused because of their load, and until when. Requests try these
@@ -56,7 +56,7 @@ func (c *Cooldown) Until(p *Provider, now time.Time) time.Time {
 // start a cooldown. It returns how long that is, or 0.
 func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time.Time) time.Duration {
 	switch {
-	case status == http.StatusTooManyRequests, status == statusOverloaded:
+	case status == http.StatusTooManyRequests, status == StatusOverloaded:
 		wait = cmp.Or(wait, defaultCooldown)
 	case status != http.StatusServiceUnavailable || wait == 0:
 		return 0

@@ -1,6 +1,9 @@
 package routing
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/modelgate/modelgate/extproc/metering"
@@ -10,6 +13,23 @@ import (
 type retry struct {
 	number int // from 2
 	at     time.Time
+}
+
+// SentAt returns when an attempt after the first was sent.
+func (p *Plan) SentAt(number int) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.retries {
+		if r.number == number {
+			return r.at
+		}
+	}
+	return p.now()
+}
+
+// Retried reports whether the model's retry policy has a status tried again.
+func (p *Plan) Retried(status int) bool {
+	return status > 0 && slices.Contains(strings.Split(p.Retry, ","), strconv.Itoa(status))
 }
 
 // Tries returns the attempts so far if there are several, of which the first was sent at a time. Envoy counts

@@ -149,8 +149,8 @@ var statuses = map[string]int{
 }
 
 // inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would have
-// sent: the client of a unary answer gets it, and that of a stream, whose status has gone out, its type and code.
-// Neither is retried: Envoy decides that by the status that came.
+// sent: the client of a unary answer gets it, and that of a stream, whose status has gone out, its type and code. The
+// retry policy has it tried again if nothing has gone out.
 func (d *Dialect) inBand(body []byte) *openai.Error {
 	v := d.readError(body)
 	status := http.StatusBadGateway
