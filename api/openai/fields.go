@@ -45,6 +45,16 @@ func (c *cursor) where(name string) string {
 	return path
 }
 
+// markMember marks a request by a member that OpenAI does not have.
+func (c *cursor) markMember(name []byte) {
+	switch string(name) {
+	case "cache_control":
+		c.marks |= MarkCacheControl
+	case "extra_content":
+		c.marks |= MarkExtensions
+	}
+}
+
 // object steps over the current object, checks the fields, and sets got to their values. An absent field has no value.
 func (c *cursor) object(fields []field, got []jsontext.Value) error {
 	if k := c.peek(); k != '{' {
@@ -55,8 +65,8 @@ func (c *cursor) object(fields []field, got []jsontext.Value) error {
 	for c.enter(); c.more(); {
 		name := c.str()
 		i := indexOf(fields, name)
-		if i < 0 && string(name) == "cache_control" {
-			c.marks |= MarkCacheControl
+		if i < 0 {
+			c.markMember(name)
 		}
 		k := c.peek()
 		if i < 0 || k == 'n' {

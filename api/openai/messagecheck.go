@@ -54,6 +54,8 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		c.marks |= MarkThoughts
 	case "cache_control":
 		c.marks |= MarkCacheControl
+	case "images", "reasoning", "reasoning_details":
+		c.marks |= MarkExtensions
 	case "tool_calls", "tool_call_id":
 		c.marks |= MarkCalls
 	}

@@ -107,7 +107,7 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 		return provider.Request{}, nil, err
 	}
 	changes.outputLimit()
-	if err := changes.withoutThoughts(); err != nil {
+	if err := changes.withoutForeign(); err != nil {
 		return provider.Request{}, nil, err
 	}
 	if err := changes.messages(r); err != nil {

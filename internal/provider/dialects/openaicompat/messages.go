@@ -16,7 +16,7 @@ import (
 // extensions are members of messages that the gateway gives with answers, and some clients echo. What one vendor gave
 // says nothing to another.
 var extensions = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "annotations",
-	"refusal", "audio"}
+	"refusal", "audio", "images"}
 
 // messages changes what the vendor does not take of the messages. All else in them stays byte for byte.
 func (c *Changes) messages(r *openai.ChatRequest) error {
