@@ -40,7 +40,10 @@ const (
 	KindToolCall              // a call of a tool begins: Call, ID, Name, and the extension extra_content as JSON
 	KindArguments             // a fragment of a call's arguments, which may be incomplete JSON: Call, Text or JSON
 	KindMember                // another member of a choice: Name, and its value as JSON
-	KindFinish                // a choice ends: Text is OpenAI's finish reason
+	// the reasoning so far is signed, or has a part that only the vendor can read: JSON is its block of thinking_blocks.
+	// The member with all blocks comes at the end
+	KindSigned
+	KindFinish // a choice ends: Text is OpenAI's finish reason
 	// the usage so far: Usage, and JSON if the client's usage has more members
 	KindUsage
 	KindTier // the service tier, with OpenAI's name: Text

@@ -35,6 +35,11 @@ func Member(choice int, name string, value []byte) Event {
 	return Event{Kind: KindMember, Choice: choice, Name: name, JSON: value}
 }
 
+// Signed returns the event of a block of thinking that the vendor needs to have back.
+func Signed(choice int, block []byte) Event {
+	return Event{Kind: KindSigned, Choice: choice, JSON: block}
+}
+
 // Finish returns the event that ends a choice, with one of OpenAI's finish reasons.
 func Finish(choice int, reason string) Event {
 	return Event{Kind: KindFinish, Choice: choice, Text: reason}

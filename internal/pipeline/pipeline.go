@@ -175,6 +175,7 @@ func (p *Pipeline) guard(e chat.Event) {
 		if !e.IsRaw() {
 			p.err = p.Guard.Put(p.ctx, e, nothing{})
 		}
+	case e.Kind == chat.KindSigned: // what was signed may have changed
 	case !e.IsRaw():
 		e.Covered = e.Covered && p.isWhole && !p.told && (e.Kind == chat.KindUsage || e.Kind == chat.KindEnd)
 		p.err = p.Guard.Put(p.ctx, e, (*allowed)(p))

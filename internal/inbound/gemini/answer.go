@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
 // A document writes a complete answer. It implements chat.Writer.
@@ -59,7 +59,7 @@ func (d *document) append(dst []byte) []byte {
 		dst = appendImages(dst, c.Images)
 		for n := range c.Calls {
 			call := &c.Calls[n]
-			dst = appendCall(next(dst), call.ID, call.Name, call.Arguments)
+			dst = appendCall(next(dst), call.ID, call.Name, call.Arguments, call.ExtraContent)
 		}
 		dst = openai.AppendString(append(dst, `],"role":"model"},"finishReason":`...), finishReason(c.FinishReason,
 			c.Refusal != ""))
@@ -86,7 +86,8 @@ func appendTail(dst []byte, model, id string) []byte {
 	return append(dst, '}')
 }
 
-func appendCall(dst []byte, id, name, arguments string) []byte {
+// appendCall appends a call. If it has a thought signature of Google's, that is a member of the part.
+func appendCall(dst []byte, id, name, arguments string, extra jsontext.Value) []byte {
 	dst = openai.AppendString(append(dst, `{"functionCall":{"id":`...), id)
 	dst = openai.AppendString(append(dst, `,"name":`...), name)
 	dst = append(dst, `,"args":`...)
@@ -98,42 +99,39 @@ func appendCall(dst []byte, id, name, arguments string) []byte {
 	default: // text of the model that is no object is kept in one
 		dst = append(openai.AppendString(append(dst, `{"arguments":`...), arguments), '}')
 	}
-	return append(dst, "}}"...)
+	dst = append(dst, '}')
+	if s := gjson.GetBytes(extra, "google.thought_signature").Str; s != "" {
+		dst = openai.AppendString(append(dst, `,"thoughtSignature":`...), s)
+	}
+	return append(dst, '}')
 }
 
-// appendImages appends images that the answer has as data.
+// appendImages appends images that the model has made.
 func appendImages(dst []byte, images jsontext.Value) []byte {
-	for _, image := range gjson.ParseBytes(images).Array() {
-		url := []byte(image.Get("image_url.url").Str)
-		kind, data, ok := bytes.Cut(bytes.TrimPrefix(url, []byte("data:")), []byte(";base64,"))
-		if !ok {
+	for _, image := range compose.Images(images) {
+		if image.URL != "" {
+			dst = openai.AppendString(append(next(dst), `{"fileData":{"mimeType":"image/*","fileUri":`...), image.URL)
+			dst = append(dst, "}}"...)
 			continue
 		}
-		dst = openai.AppendString(append(next(dst), `{"inlineData":{"mimeType":`...), string(kind))
-		dst = append(openai.AppendString(append(dst, `,"data":`...), string(data)), "}}"...)
+		dst = openai.AppendString(append(next(dst), `{"inlineData":{"mimeType":`...), image.Type)
+		dst = append(openai.AppendString(append(dst, `,"data":`...), image.Data), "}}"...)
 	}
 	return dst
 }
 
 // appendGrounding appends the pages that a text cites.
 func appendGrounding(dst []byte, annotations jsontext.Value) []byte {
-	begun := false
-	for _, a := range gjson.ParseBytes(annotations).Array() {
-		cited := a.Get("url_citation")
-		if !cited.Exists() {
-			continue
-		}
-		if !begun {
-			begun = true
-			dst = append(dst, `,"groundingMetadata":{"groundingChunks":[`...)
-		}
-		dst = openai.AppendString(append(next(dst), `{"web":{"uri":`...), cited.Get("url").Str)
-		dst = append(openai.AppendString(append(dst, `,"title":`...), cited.Get("title").Str), "}}"...)
+	pages := compose.Citations(annotations)
+	if len(pages) == 0 {
+		return dst
 	}
-	if begun {
-		dst = append(dst, "]}"...)
+	dst = append(dst, `,"groundingMetadata":{"groundingChunks":[`...)
+	for _, page := range pages {
+		dst = openai.AppendString(append(next(dst), `{"web":{"uri":`...), page.URL)
+		dst = append(openai.AppendString(append(dst, `,"title":`...), page.Title), "}}"...)
 	}
-	return dst
+	return append(dst, "]}"...)
 }
 
 // appendLogprobs appends the log probabilities of a chat completion.

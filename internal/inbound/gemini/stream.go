@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -45,6 +46,7 @@ type choice struct {
 type call struct {
 	id, name  string
 	arguments []byte
+	extra     []byte // extra_content, or nil
 }
 
 func newStream(asked chat.Asked, f framing) chat.Writer {
@@ -120,7 +122,7 @@ func (w *stream) piece(c *choice, e *chat.Event) {
 			w.text(`{"thought":true,"text":`, e)
 		}
 	case chat.KindToolCall:
-		c.calls = append(c.calls, call{id: e.ID, name: e.Name})
+		c.calls = append(c.calls, call{id: e.ID, name: e.Name, extra: slices.Clone(e.JSON)})
 	case chat.KindArguments:
 		if e.Call < len(c.calls) {
 			c.calls[e.Call].arguments = append(c.calls[e.Call].arguments, e.String()...)
@@ -189,7 +191,8 @@ func (w *stream) end() {
 		c := &w.choices[i]
 		w.buf = append(next(w.buf), `{"content":{"parts":[`...)
 		for n := range c.calls {
-			w.buf = appendCall(next(w.buf), c.calls[n].id, c.calls[n].name, string(c.calls[n].arguments))
+			call := &c.calls[n]
+			w.buf = appendCall(next(w.buf), call.id, call.name, string(call.arguments), call.extra)
 		}
 		if len(c.calls) == 0 {
 			w.buf = append(w.buf, `{"text":""}`...)

@@ -25,6 +25,15 @@ part, tool and block becomes what these tables say. *dropped* means that it is l
 names it. *refused* means a 400 that names the place. Types that no table has are refused.
 `
 
+const answers = `
+## Answers: what a dialect cannot carry
+
+Whatever the provider, an answer says the same in each dialect, whole or streamed. These are the exceptions.
+
+| content | dialect | reason |
+|---|---|---|
+`
+
 func main() {
 	output := flag.String("o", "item-types.md", "the file to write")
 	flag.Parse()
@@ -35,6 +44,7 @@ func main() {
 	}{
 		{"Responses API: items", kinds.Items}, {"Responses API: parts of content", kinds.Parts},
 		{"Responses API: tools", kinds.Tools}, {"Messages API: blocks of messages", kinds.Blocks},
+		{"Messages API: blocks of the assistant", kinds.AssistantBlocks},
 		{"Messages API: blocks of a `tool_result`", kinds.ResultBlocks},
 		{"Messages API: blocks of system messages", kinds.SystemBlocks},
 	} {
@@ -42,6 +52,10 @@ func main() {
 		for _, typ := range slices.Sorted(maps.Keys(t.table)) {
 			fmt.Fprintf(b, "| `%s` | %s | %s |\n", typ, t.table[typ].Decision, t.table[typ].Note)
 		}
+	}
+	b.WriteString(answers)
+	for _, l := range kinds.Lacks {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", l.Content, l.Dialect, l.Reason)
 	}
 	if err := os.WriteFile(*output, b.Bytes(), 0o644); err != nil {
 		log.Fatal(err)

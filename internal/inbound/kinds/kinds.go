@@ -139,6 +139,11 @@ var Blocks = Table{
 	"container_upload":                       {Refused, "a file in a container of Anthropic"},
 }
 
+// AssistantBlocks are the blocks that mean something else in messages of the assistant.
+var AssistantBlocks = Table{
+	"image": {Dropped, "an image that a model has made; providers take images of the user alone"},
+}
+
 // ResultBlocks are the blocks of a tool_result.
 var ResultBlocks = Table{
 	"text":           {Translated, "text"},

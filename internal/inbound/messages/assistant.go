@@ -21,7 +21,9 @@ func (b *builder) assistant(place string, blocks content) error {
 		at := fmt.Sprintf("%s.content.%d", place, i)
 		switch k.Type {
 		case "text":
-			texts = append(texts, *k)
+			if k.Text != "" { // it may have had citations alone
+				texts = append(texts, *k)
+			}
 		case "thinking":
 			reasoning.WriteString(k.Thinking)
 			if k.Signature != "" {
@@ -38,7 +40,11 @@ func (b *builder) assistant(place string, blocks content) error {
 			}
 			calls = append(calls, *k)
 		default:
-			if err := b.other(at, k, kinds.Blocks, assistantTags); err != nil {
+			table := kinds.Blocks
+			if k.Type == "image" {
+				table = kinds.AssistantBlocks
+			}
+			if err := b.other(at, k, table, assistantTags); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
 // A document writes a complete answer as a message. It implements chat.Writer.
@@ -63,11 +64,19 @@ func appendContent(dst []byte, c *chat.Choice) []byte {
 		next(`{"type":"thinking","thinking":`)
 		dst = append(openai.AppendString(dst, c.Reasoning), `,"signature":""}`...)
 	}
-	for _, text := range []string{c.Text, c.Refusal} {
-		if text != "" {
-			next(`{"type":"text","text":`)
-			dst = append(openai.AppendString(dst, text), `,"citations":null}`...)
-		}
+	cited := compose.Citations(c.Annotations)
+	if c.Text != "" || len(cited) > 0 {
+		next(`{"type":"text","text":`)
+		dst = appendCitations(append(openai.AppendString(dst, c.Text), `,"citations":`...), cited)
+		dst = append(dst, '}')
+	}
+	if c.Refusal != "" {
+		next(`{"type":"text","text":`)
+		dst = append(openai.AppendString(dst, c.Refusal), `,"citations":null}`...)
+	}
+	for _, image := range compose.Images(c.Images) {
+		next("")
+		dst = appendImage(dst, image)
 	}
 	for i := range c.Calls {
 		call := &c.Calls[i]

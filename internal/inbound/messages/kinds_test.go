@@ -9,19 +9,22 @@ import (
 )
 
 func TestEveryTypeOfBlock(t *testing.T) {
-	for _, where := range []struct {
+	for i, where := range []struct {
 		table         kinds.Table
 		before, after string
 		lacks         []string
 	}{
 		{kinds.Blocks, `"messages":[{"role":"assistant","content":[`, `]},{"role":"user","content":"x"}]`,
-			[]string{"image", "document", "search_result", "tool_result", "tool_addition", "tool_removal"}},
+			[]string{"document", "search_result", "tool_result", "tool_addition", "tool_removal"}},
 		{kinds.Blocks, `"messages":[{"role":"user","content":[`, `]}]`, []string{"thinking", "redacted_thinking", "tool_use"}},
 		{kinds.ResultBlocks, `"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[`, `]}]}]`, nil},
 		{kinds.SystemBlocks, `"system":[`, `],"messages":[{"role":"user","content":"x"}]`, nil},
 		{kinds.SystemBlocks, `"messages":[{"role":"user","content":"x"},{"role":"system","content":[`, `]}]`, nil},
 	} {
 		for typ, kind := range where.table {
+			if i == 0 && kinds.AssistantBlocks[typ].Decision != "" {
+				kind = kinds.AssistantBlocks[typ]
+			}
 			block := `{"type":"` + typ + `","text":"t","id":"c","name":"f","tool_use_id":"c","tool_name":"f","tool":{"type":"tool_reference","name":"f"},"tabs":[],"source":{"type":"url","url":"https://i"},"content":[]}`
 			_, sent, err := translated(t, where.before+block+where.after, false)
 			lacks := false

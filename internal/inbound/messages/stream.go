@@ -22,6 +22,7 @@ type stream struct {
 	index    int       // of the open block, or of the next one
 	open     blockKind // of the open block
 	signed   bool      // the open block of thinking has its signature
+	unsigned bool      // a block of thinking has ended without one
 	finished string    // OpenAI's finish reason
 	refused  bool
 	usage    openai.Usage
@@ -84,6 +85,10 @@ func (w *stream) Put(e chat.Event) {
 		w.call(&e)
 	case chat.KindArguments:
 		w.arguments(&e)
+	case chat.KindSigned:
+		w.sign(e.JSON)
+	case chat.KindMember:
+		w.member(&e)
 	case chat.KindFinish:
 		w.finished = e.Text
 	case chat.KindUsage:
@@ -108,6 +113,7 @@ func (w *stream) begin(id string) {
 	w.buf = appendHead(w.buf, id, w.asked.Model)
 	w.buf = append(w.buf, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	w.buf = append(appendUsage(w.buf, w.usage, w.tier), "}}\n\n"...)
+	w.tier = "" // which is told once
 }
 
 // appendHead appends the id of a message and its constant members.
@@ -168,6 +174,7 @@ func (w *stream) close() {
 		return
 	}
 	if w.open == thinkingBlock && !w.signed {
+		w.unsigned = true
 		w.event("content_block_delta")
 		w.buf = append(w.buf, `,"delta":{"type":"signature_delta","signature":""}}`+"\n\n"...)
 	}
@@ -188,14 +195,7 @@ func (w *stream) piece(kind blockKind, e *chat.Event) {
 	if e.JSON == nil && e.Text == "" || string(e.JSON) == `""` {
 		return
 	}
-	w.begin("")
-	if w.open != kind {
-		w.flushCalls()
-		w.close()
-		w.open, w.signed = kind, false
-		w.event("content_block_start")
-		w.buf = append(append(append(w.buf, `,"content_block":`...), starts[kind]...), "}\n\n"...)
-	}
+	w.openPiece(kind)
 	w.event("content_block_delta")
 	w.buf = append(append(w.buf, `,"delta":`...), deltas[kind]...)
 	if e.JSON != nil {
@@ -206,6 +206,19 @@ func (w *stream) piece(kind blockKind, e *chat.Event) {
 	w.buf = append(w.buf, "}}\n\n"...)
 }
 
+// openPiece begins a block of text or thinking, unless one of the kind is open.
+func (w *stream) openPiece(kind blockKind) {
+	w.begin("")
+	if w.open == kind {
+		return
+	}
+	w.flushCalls()
+	w.close()
+	w.open, w.signed = kind, false
+	w.event("content_block_start")
+	w.buf = append(append(append(w.buf, `,"content_block":`...), starts[kind]...), "}\n\n"...)
+}
+
 // end completes the message.
 func (w *stream) end() {
 	w.begin("")
@@ -214,7 +227,7 @@ func (w *stream) end() {
 	w.buf = append(w.buf, `event: message_delta`+"\n"+`data: {"type":"message_delta","delta":{"stop_reason":`...)
 	w.buf = openai.AppendString(w.buf, stopReason(w.finished, w.refused))
 	w.buf = append(w.buf, `,"stop_sequence":null},"usage":`...)
-	w.buf = append(appendUsage(w.buf, w.usage, ""), "}\n\n"...)
+	w.buf = append(appendUsage(w.buf, w.usage, w.tier), "}\n\n"...)
 	w.buf = append(w.buf, `event: message_stop`+"\n"+`data: {"type":"message_stop"}`+"\n\n"...)
 }
 

@@ -90,7 +90,7 @@ func TestWhatOnlyAnthropicHasIsNamedOrRefused(t *testing.T) {
 	for members, message := range map[string]string{
 		hi + `,"mcp_servers":[{"url":"https://x"}]`:                                                        "mcp_servers: The provider",
 		`"messages":[{"role":"user","content":[{"type":"hologram"}]}]`:                                     "messages.0.content.0: Input tag 'hologram'",
-		`"messages":[{"role":"assistant","content":[{"type":"image"}]}]`:                                   "messages.0.content.0: Input tag 'image'",
+		`"messages":[{"role":"assistant","content":[{"type":"document"}]}]`:                                "messages.0.content.0: Input tag 'document'",
 		`"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}]`: "messages.0.content.0.source: The provider",
 		`"messages":[{"role":"user","content":[{"type":"tool_result","content":"x"}]}]`:                    "messages.0.content.0.tool_use_id: Field required",
 		`"messages":[{"role":"narrator","content":"x"}]`:                                                   "messages.0.role: ",

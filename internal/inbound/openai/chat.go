@@ -20,6 +20,7 @@ type ChatStream struct {
 	prefix  []byte // the beginning of every chunk, up to its choices, once the answer has begun
 	choices []choiceState
 	usage   *openai.Usage // for the last chunk
+	tier    []byte        // the member service_tier of the last chunks
 }
 
 type choiceState struct{ started, finished bool }
@@ -60,6 +61,10 @@ func (w *ChatStream) Put(e chat.Event) {
 		w.finish(e.Choice, e.Text)
 	case chat.KindUsage:
 		w.usage = e.Usage
+	case chat.KindTier:
+		if e.Text != "" {
+			w.tier = openai.AppendString(append(w.tier[:0], `,"service_tier":`...), e.Text)
+		}
 	case chat.KindEnd:
 		w.usageChunk()
 		w.end()
@@ -134,7 +139,7 @@ func (w *ChatStream) usageChunk() {
 		return
 	}
 	w.buf = append(append(w.buf, w.prefix...), `],"usage":`...)
-	w.buf = append(w.usage.AppendJSON(w.buf), "}\n\n"...)
+	w.buf = append(append(w.usage.AppendJSON(w.buf), w.tier...), "}\n\n"...)
 }
 
 // start writes the role delta of a choice, once.
@@ -184,6 +189,9 @@ func (w *ChatStream) closeDelta(logprobs []byte, reason string) {
 	}
 	if w.asked.IncludeUsage {
 		w.buf = append(w.buf, `,"usage":null`...)
+	}
+	if reason != "" {
+		w.buf = append(w.buf, w.tier...)
 	}
 	w.buf = append(w.buf, "}\n\n"...)
 }

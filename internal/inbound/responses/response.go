@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
 // A response is an answer as the object of the API.
@@ -68,11 +69,13 @@ const (
 	callItem
 	customItem
 	clientItem
+	imageItem
 )
 
 // prefixes are those of the ids of items.
 var prefixes = [...]string{
 	textItem: "msg_", refusalItem: "msg_", reasoningItem: "rs_", callItem: "fc_", customItem: "ctc_", clientItem: "",
+	imageItem: "ig_",
 }
 
 // An output is an item of the answer.
@@ -85,7 +88,7 @@ type output struct {
 	client      *clientTool
 	namespace   string
 	name        string
-	text        []byte // or the arguments of a call
+	text        []byte // or the arguments of a call, or an image in base64
 	annotations []jsontext.Value
 	logprobs    []byte // of the tokens of a text, with commas between them
 }
@@ -93,6 +96,18 @@ type output struct {
 func (r *response) add(kind itemKind) *output {
 	o := &output{kind: kind, index: len(r.items), id: prefixes[kind] + r.id + "_" + strconv.Itoa(len(r.items))}
 	r.items = append(r.items, o)
+	return o
+}
+
+// addImage adds an image that the model has made. An item has the data of an image. Of one with an address there is a
+// text with it.
+func (r *response) addImage(i compose.Image) *output {
+	kind, text := imageItem, i.Data
+	if i.URL != "" {
+		kind, text = textItem, "![image]("+i.URL+")"
+	}
+	o := r.add(kind)
+	o.text = []byte(text)
 	return o
 }
 
@@ -239,6 +254,9 @@ func (r *response) appendEcho(dst []byte) []byte {
 func appendUsage(dst []byte, u openai.Usage) []byte {
 	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.PromptTokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.CachedTokens, 10)
+	if u.CacheWriteTokens > 0 {
+		dst = strconv.AppendInt(append(dst, `,"cache_write_tokens":`...), u.CacheWriteTokens, 10)
+	}
 	dst = strconv.AppendInt(append(dst, `},"output_tokens":`...), u.CompletionTokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.ReasoningTokens, 10)
 	total := max(u.TotalTokens, u.PromptTokens+u.CompletionTokens)
@@ -264,6 +282,13 @@ func (o *output) appendJSON(dst []byte, status string) []byte {
 		dst = append(dst, `,"type":"function_call"`...)
 	case customItem:
 		dst = append(dst, `,"type":"custom_tool_call"`...)
+	case imageItem:
+		dst = openai.AppendString(append(dst, `,"type":"image_generation_call","status":`...), status)
+		dst = append(dst, `,"result":`...)
+		if !whole {
+			return append(dst, "null}"...)
+		}
+		return append(openai.AppendString(dst, string(o.text)), '}')
 	case clientItem:
 		dst = openai.AppendString(append(dst, `,"type":`...), o.client.call)
 	default:
@@ -375,13 +400,16 @@ func (d *document) render() []byte {
 	if c.Reasoning != "" {
 		r.add(reasoningItem).text = []byte(c.Reasoning)
 	}
-	if c.Text != "" {
+	if c.Text != "" || len(c.Annotations) > len("[]") {
 		o := r.add(textItem)
 		o.text = []byte(c.Text)
 		o.addLogprobs(c.Logprobs)
 		for _, a := range gjson.ParseBytes(c.Annotations).Array() {
 			o.annotations = append(o.annotations, appendAnnotation(nil, a))
 		}
+	}
+	for _, image := range compose.Images(c.Images) {
+		r.addImage(image)
 	}
 	if c.Refusal != "" {
 		r.add(refusalItem).text = []byte(c.Refusal)

@@ -1,12 +1,14 @@
 package responses
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
 // maxIdleBuffer bounds the buffer that an idle stream keeps: there are thousands of them.
@@ -57,8 +59,13 @@ func (w *stream) Put(e chat.Event) {
 	case chat.KindArguments:
 		w.arguments(&e)
 	case chat.KindMember:
-		if e.Name == "annotations" {
+		switch e.Name {
+		case "annotations":
 			w.annotate(e.JSON)
+		case "images":
+			for _, image := range compose.Images(e.JSON) {
+				w.image(image)
+			}
 		}
 	case chat.KindFinish:
 		w.finished = e.Text
@@ -121,16 +128,7 @@ func (w *stream) piece(kind itemKind, e *chat.Event) {
 	if text == "" {
 		return
 	}
-	w.begin("")
-	if w.open == nil || w.open.kind != kind {
-		w.close("completed")
-		o := w.add(kind)
-		w.open = o
-		w.item("response.output_item.added", "in_progress", o)
-		w.of(names[kind].part+".added", o)
-		w.buf = append(append(w.buf, names[kind].index...), `,"part":`...)
-		w.buf = append(o.appendPart(w.buf, false), "}\n\n"...)
-	}
+	w.openItem(kind)
 	w.open.text = append(w.open.text, text...)
 	w.of(names[kind].text+".delta", w.open)
 	w.buf = append(append(w.buf, names[kind].index...), `,"delta":`...)
@@ -139,6 +137,21 @@ func (w *stream) piece(kind itemKind, e *chat.Event) {
 		w.buf = append(append(append(w.buf, `,"logprobs":[`...), w.open.addLogprobs(e.Logprobs)...), ']')
 	}
 	w.buf = append(w.buf, "}\n\n"...)
+}
+
+// openItem begins an item of text, of a refusal or of reasoning, unless one of the kind is open.
+func (w *stream) openItem(kind itemKind) {
+	w.begin("")
+	if w.open != nil && w.open.kind == kind {
+		return
+	}
+	w.close("completed")
+	o := w.add(kind)
+	w.open = o
+	w.item("response.output_item.added", "in_progress", o)
+	w.of(names[kind].part+".added", o)
+	w.buf = append(append(w.buf, names[kind].index...), `,"part":`...)
+	w.buf = append(o.appendPart(w.buf, false), "}\n\n"...)
 }
 
 // close completes the open item, with a status.
@@ -172,18 +185,53 @@ func (w *stream) done(o *output, status string) {
 	w.item("response.output_item.done", status, o)
 }
 
-// annotate adds the annotations of a text, which come when it is complete.
+// annotate adds the annotations of a text, which come when it is complete. If its item has ended already, the response
+// has them in the item.
 func (w *stream) annotate(list []byte) {
-	if w.open == nil || w.open.kind != textItem {
+	annotations := gjson.ParseBytes(list).Array()
+	if len(annotations) == 0 {
 		return
 	}
-	for i, a := range gjson.ParseBytes(list).Array() {
-		flat := appendAnnotation(nil, a)
-		w.open.annotations = append(w.open.annotations, flat)
-		w.of("response.output_text.annotation.added", w.open)
-		w.buf = strconv.AppendInt(append(w.buf, `,"content_index":0,"annotation_index":`...), int64(i), 10)
-		w.buf = append(append(append(w.buf, `,"annotation":`...), flat...), "}\n\n"...)
+	w.begin("")
+	o := w.lastText()
+	if o == nil {
+		w.openItem(textItem)
+		o = w.open
 	}
+	for _, a := range annotations {
+		flat := appendAnnotation(nil, a)
+		w.of("response.output_text.annotation.added", o)
+		w.buf = append(w.buf, `,"content_index":0,"annotation_index":`...)
+		w.buf = strconv.AppendInt(w.buf, int64(len(o.annotations)), 10)
+		w.buf = append(append(append(w.buf, `,"annotation":`...), flat...), "}\n\n"...)
+		o.annotations = append(o.annotations, flat)
+	}
+}
+
+// lastText returns the last item of text, or nil.
+func (w *stream) lastText() *output {
+	for _, o := range slices.Backward(w.items) {
+		if o.kind == textItem {
+			return o
+		}
+	}
+	return nil
+}
+
+// image writes an image that the model has made.
+func (w *stream) image(i compose.Image) {
+	w.begin("")
+	w.close("completed")
+	o := w.addImage(i)
+	if o.kind == textItem {
+		w.items = w.items[:len(w.items)-1]
+		w.piece(textItem, &chat.Event{Text: string(o.text)})
+		return
+	}
+	w.item("response.output_item.added", "in_progress", o)
+	w.of("response.image_generation_call.completed", o)
+	w.buf = append(w.buf, "}\n\n"...)
+	w.done(o, "completed")
 }
 
 func (w *stream) call(e *chat.Event) {

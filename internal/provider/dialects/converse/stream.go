@@ -269,7 +269,9 @@ func (s *stream) stopBlock(index int, out chat.Sink) {
 		}
 		return
 	}
-	s.thoughts.add(string(b.thinking), string(b.signature), b.redacted)
+	if t := s.thoughts.add(string(b.thinking), string(b.signature), b.redacted); t != nil {
+		out.Put(chat.Signed(0, t.AppendJSON(nil)))
+	}
 	if s.answer.answerTool == "" {
 		s.annotations = annotate(s.annotations, b.citations, b.start, s.length)
 	}

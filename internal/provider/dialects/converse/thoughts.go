@@ -17,14 +17,17 @@ type thoughts struct {
 	carried int // how many of them calls carry
 }
 
-// add takes in a block of reasoning. One that is not signed is left out.
-func (t *thoughts) add(text, signature string, redacted []byte) {
+// add takes in a block of reasoning, and returns it. One that is not signed is left out.
+func (t *thoughts) add(text, signature string, redacted []byte) *messages.Thought {
 	switch {
 	case signature != "":
 		t.all = append(t.all, messages.Thought{Text: text, Signature: signature})
 	case len(redacted) > 0 && utf8.Valid(redacted):
 		t.all = append(t.all, messages.Thought{Redacted: string(redacted)})
+	default:
+		return nil
 	}
+	return &t.all[len(t.all)-1]
 }
 
 // callID returns the id of a call with the thoughts that came since the one before.

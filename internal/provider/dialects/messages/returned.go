@@ -20,11 +20,12 @@ type nativeMessage struct {
 }
 
 // returned takes out of a conversation what the gateway added to answers of other vendors, and Claude's vendors
-// refuse: thinking without a signature, and data in the ids of calls. Ids that they refuse become others. If the model
+// refuse: thinking without a signature, images of the assistant, citations that Anthropic has not made, and data in
+// the ids of calls. Ids that they refuse become others. If the model
 // takes no system messages in the middle (inline), they become text of the user.
 func returned(body []byte, by openai.Carrier, inline bool) []byte {
 	if !bytes.Contains(body, []byte(`"signature"`)) && !openai.HasCarried(body) && !hasStrangeID(body) &&
-		(inline || !hasSystemRole(body)) {
+		!hasOthersAnswer(body) && (inline || !hasSystemRole(body)) {
 		return body
 	}
 	var all struct {
@@ -48,6 +49,9 @@ func returned(body []byte, by openai.Carrier, inline bool) []byte {
 		kept := blocks[:0]
 		for _, b := range blocks {
 			out, keep := returnedBlock(b, by)
+			if m.Role == "assistant" && keep {
+				out, keep = ofAssistant(out)
+			}
 			changed = changed || !keep || len(out) != len(b)
 			if keep {
 				kept = append(kept, out)
@@ -135,6 +139,45 @@ func returnedBlock(b jsontext.Value, by openai.Carrier) (jsontext.Value, bool) {
 			if fit := forms.Block().Fit(by.Bare(full.Str)); full.Str != "" && fit != full.Str {
 				return bytes.Replace(b, []byte(full.Raw), openai.AppendString(nil, fit), 1), true
 			}
+		}
+	}
+	return b, true
+}
+
+// hasOthersAnswer reports whether the assistant may have said an image, or a text with citations that Anthropic has
+// not made. Texts do not count: their quotes are escaped.
+func hasOthersAnswer(body []byte) bool {
+	if bytes.Contains(body, []byte(`"encrypted_index"`)) {
+		return true
+	}
+	if !bytes.Contains(body, []byte(`"image"`)) {
+		return false
+	}
+	return gjson.GetBytes(body, `messages.#(role=="assistant")#.content.#(type=="image")`).Get("0").Exists()
+}
+
+// ofAssistant returns a block of the assistant as Claude's vendors take it, and whether they do.
+func ofAssistant(b jsontext.Value) (jsontext.Value, bool) {
+	root := gjson.ParseBytes(b)
+	switch root.Get("type").Str {
+	case "image":
+		return b, false
+	case "text":
+		citations := root.Get("citations")
+		kept, all := "", true
+		for _, c := range citations.Array() {
+			if index := c.Get("encrypted_index"); index.Exists() && index.Str == "" {
+				all = false
+				continue
+			}
+			kept += "," + c.Raw
+		}
+		switch {
+		case all:
+		case kept == "":
+			return bytes.Replace(b, []byte(citations.Raw), []byte("null"), 1), root.Get("text").Str != ""
+		default:
+			return bytes.Replace(b, []byte(citations.Raw), []byte("["+kept[1:]+"]"), 1), true
 		}
 	}
 	return b, true

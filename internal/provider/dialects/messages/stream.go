@@ -332,14 +332,15 @@ func (s *Stream) stopBlock(index int, out chat.Sink) {
 	case b.kind == "text" && s.answer.answerTool == "":
 		s.annotations = appendAnnotations(s.annotations, b.citations, b.from, s.characters)
 	case b.kind == "thinking" && len(b.signature) > 0:
-		s.thought(Thought{Text: string(b.thinking), Signature: string(b.signature)})
+		s.thought(Thought{Text: string(b.thinking), Signature: string(b.signature)}, out)
 	case b.kind == "redacted_thinking":
-		s.thought(Thought{Redacted: b.data})
+		s.thought(Thought{Redacted: b.data}, out)
 	}
 }
 
 // thought keeps a block for the client to echo, and for the call that follows.
-func (s *Stream) thought(t Thought) {
+func (s *Stream) thought(t Thought, out chat.Sink) {
+	out.Put(chat.Signed(0, t.AppendJSON(nil)))
 	s.thoughts, s.signed = append(s.thoughts, t), append(s.signed, t)
 }
 

@@ -107,6 +107,8 @@ func tellOthers(said *said, index int, out chat.Sink) {
 				tellCall(&c, index, 0, out)
 			}
 			return
+		case "thinking_blocks":
+			tellSigned(value, index, out)
 		}
 		if !said.listed || !isHeld(value) {
 			out.Put(covered(chat.Member(index, string(name), value)))
@@ -153,4 +155,14 @@ func (n *normaliser) tellLists(s *said, index int, out chat.Sink) {
 	if n.found != nil && !s.annotated {
 		out.Put(covered(chat.Member(index, "annotations", n.found)))
 	}
+}
+
+// tellSigned tells the blocks of Claude's thinking that the vendor needs to have back, as they come. The list of all
+// blocks is told at its end.
+func tellSigned(blocks []byte, index int, out chat.Sink) {
+	eachElement(blocks, func(block []byte) {
+		if isOpaque(block) {
+			out.Put(covered(chat.Signed(index, block)))
+		}
+	})
 }
