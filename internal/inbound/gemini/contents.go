@@ -264,6 +264,7 @@ func (b *builder) assistant(place string, parts []part) error {
 			if p.FunctionCall.Name == "" {
 				return required(at + ".functionCall.name")
 			}
+			p.FunctionCall.signature = p.ThoughtSignature
 			calls = append(calls, p.FunctionCall)
 		case p.Thought && p.Text != nil:
 			thought.WriteString(*p.Text)
@@ -320,7 +321,19 @@ func (b *builder) calls(calls []*functionCall) {
 			args = jsontext.Value("{}")
 		}
 		b.Call(id, f.Name, string(args))
+		b.signed(f.signature)
 		b.open, b.names = append(b.open, id), append(b.names, f.Name)
 	}
 	b.End("]")
+}
+
+// signed adds Google's signature to the call that was written last, for the vendors that take it.
+func (b *builder) signed(signature string) {
+	if signature == "" {
+		return
+	}
+	b.Dst = b.Dst[:len(b.Dst)-1]
+	b.Member("extra_content", `{"google":{`)
+	b.String("thought_signature", signature)
+	b.End("}}}")
 }

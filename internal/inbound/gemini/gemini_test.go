@@ -43,7 +43,7 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `[{"role":"system","content":[{"type":"text","text":"Be "},{"type":"text","text":"brief."}]},`+
 		`{"role":"user","content":[{"type":"text","text":"Look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,+/8="}},{"type":"file","file":{"filename":"document.pdf","file_data":"https://x.example/a.pdf"}}]},`+
-		`{"role":"assistant","reasoning_content":"hm","content":"I look.","tool_calls":[{"id":"call_3_0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"c9","type":"function","function":{"name":"g","arguments":"{}"}}]},`+
+		`{"role":"assistant","reasoning_content":"hm","content":"I look.","tool_calls":[{"id":"call_3_0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"},"extra_content":{"google":{"thought_signature":"c2ln"}}},{"id":"c9","type":"function","function":{"name":"g","arguments":"{}"}}]},`+
 		`{"role":"tool","tool_call_id":"call_3_0","content":"{\"r\":1}"},{"role":"tool","tool_call_id":"c9","content":"{\"r\":2}"},`+
 		`{"role":"user","content":"Go on"}]`, got.Get("messages").Raw)
 	require.Equal(t, `[{"type":"function","function":{"name":"f","description":"F","parameters":{"type":"object","properties":{"type":{"type":["string","null"],"enum":["x",null]},"n":{"type":"array","minItems":2,"items":{"type":"integer"}}}}}},`+

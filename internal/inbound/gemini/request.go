@@ -64,6 +64,8 @@ type functionCall struct {
 	ID   string         `json:"id"`
 	Name string         `json:"name"`
 	Args jsontext.Value `json:"args"`
+
+	signature string // of the part
 }
 
 type functionResult struct {

@@ -14,7 +14,8 @@ import (
 
 // An Answer reads the answer to one request. It is immutable.
 type Answer struct {
-	names *turns.Names // the client's names of tools that were renamed
+	vendor string
+	names  *turns.Names // the client's names of tools that were renamed
 	// oneCall is set where the client takes one call at a time, which the vendor cannot be told: later ones are left out,
 	// and the model makes them again once it has the first one's result.
 	oneCall bool

@@ -44,7 +44,7 @@ func (c *collector) endCall(index int) {
 	}
 	ch.known[ch.ids[n]] = true
 	call := chat.Call{
-		ID:        c.carrier.Carry(ch.ids[n], carried(open.signature)),
+		ID:        c.carrier.Carry(ch.ids[n], carried(c.answer.vendor, open.signature)),
 		Name:      c.answer.names.Client(open.name),
 		Arguments: string(open.arguments()),
 	}
@@ -73,18 +73,23 @@ func (c *collector) callID(index int, id string) string {
 // madeID begins the ids of calls to which the vendor gave none; it does not want them back. OpenAI's begin so, too.
 const madeID = "call_"
 
-// carried returns what travels in the id of a call.
-func carried(signature string) []byte {
+// carried returns what travels in the id of a call: the signature, and whose it is. AI Studio and Vertex AI refuse
+// each other's.
+func carried(vendor, signature string) []byte {
 	if signature == "" {
 		return nil
 	}
-	return append(openai.AppendString([]byte(`{"gemini":{"thought_signature":`), signature), "}}"...)
+	dst := openai.AppendString([]byte(`{"gemini":{"of":`), vendor)
+	return append(openai.AppendString(append(dst, `,"thought_signature":`...), signature), "}}"...)
 }
 
 // signature returns the thought signature of a call that the client sends back, or nothing.
-func signature(t *openai.ToolCall) string {
+func (e *encoder) signature(t *openai.ToolCall) string {
 	if t == nil {
 		return ""
+	}
+	if of := gjson.GetBytes(t.Carried, "gemini.of").Str; of != "" && of != e.service.Vendor {
+		return unsigned
 	}
 	if s := gjson.GetBytes(t.ExtraContent, "google.thought_signature"); s.Type == gjson.String && s.Str != "" {
 		return s.Str

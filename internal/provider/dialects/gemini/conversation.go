@@ -103,7 +103,7 @@ func (e *encoder) said(t *turns.Turn) []part {
 			parts = append(parts, part{Text: p.Text})
 		}
 		for _, call := range t.Said[i].Calls {
-			signed := signature(call.Source)
+			signed := e.signature(call.Source)
 			if first && signed == "" && e.thirdGeneration() {
 				signed = unsigned
 			}

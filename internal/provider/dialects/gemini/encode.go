@@ -69,7 +69,7 @@ func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Ans
 		e.out.GenerationConfig = schema.AppendObject(nil, e.config)
 	}
 	e.out.Dropped, e.out.Adjusted = e.Names, e.Adjusted
-	e.answer.names = &e.names
+	e.answer.names, e.answer.vendor = &e.names, s.Vendor
 	return &e.out, &e.answer, nil
 }
 

@@ -30,11 +30,12 @@ var (
 type answer struct {
 	dialect    *Dialect
 	shape      *shape
-	choices    int          // how many the client asked for
-	asReceived bool         // nothing is corrected
-	mended     bool         // but for what OpenAI's SDKs would fail on
-	renamed    bool         // the client knows the model by another name than the provider does
-	forced     bool         // the gateway asked for usage, not the client
+	choices    int  // how many the client asked for
+	asReceived bool // nothing is corrected
+	mended     bool // but for what OpenAI's SDKs would fail on
+	renamed    bool // the client knows the model by another name than the provider does
+	forced     bool // the gateway asked for usage, not the client
+	provider   string
 	names      *turns.Names // the client's names of tools that were renamed, or nil
 }
 

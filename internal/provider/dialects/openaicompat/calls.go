@@ -20,6 +20,7 @@ import (
 type call struct {
 	data, function              []byte
 	index, id, typ, name, given []byte
+	extra                       []byte // extra_content
 }
 
 func readCall(data []byte) call {
@@ -36,6 +37,8 @@ func readCall(data []byte) call {
 			c.typ = value
 		case "function":
 			c.function = value
+		case "extra_content":
+			c.extra = value
 		}
 	})
 	eachMember(c.function, func(name, value []byte) {
@@ -67,7 +70,7 @@ func (c *call) arguments() []byte {
 
 // appendWhole appends a call of a whole answer, which has no index.
 func (c *call) appendWhole(dst []byte, id callID) []byte {
-	dst = c.appendHead(dst, id.carried.onto(c.idOr(id)))
+	dst = c.appendHead(dst, id.carried.onto(c.idOr(id), id.call == 0, c.extra))
 	if c.isCustom() {
 		return append(appendOthers(dst, c.data, "index", "id", "type"), '}')
 	}
@@ -87,7 +90,7 @@ func (c *call) isCustom() bool { return c.function == nil && string(c.typ) == `"
 type callID struct {
 	answer       string
 	choice, call int
-	carried      *carrier // what the first call must bring back, or nil
+	carried      *carrier // what calls must bring back, or nil
 	names        *turns.Names
 }
 
@@ -260,10 +263,7 @@ func (s *callStates) appendCall(dst []byte, known *callState, c *call, carried *
 	}
 	known.number++
 	dst = appendCount(dst, `{"index":`, int64(known.number))
-	if known.number > 0 {
-		carried = nil
-	}
-	head := c.appendHead(nil, carried.onto(known.id))
+	head := c.appendHead(nil, carried.onto(known.id, known.number == 0, c.extra))
 	dst = append(append(dst, ','), head[1:]...)
 	if known.custom {
 		return append(appendOthers(dst, c.data, "index", "id", "type"), '}')

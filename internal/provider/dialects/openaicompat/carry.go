@@ -12,35 +12,64 @@ import (
 // maxCarried is the most that is kept for a call to bring back, in bytes. What is larger would be left out anyway.
 const maxCarried = 256 << 10
 
-// A carrier collects the pieces of a member that must come back, a text or a list. A nil one carries nothing.
+// A carrier collects the pieces of members that must come back. A nil one carries nothing.
 type carrier struct {
-	by     openai.Carrier
-	name   string   // of the member
+	by      openai.Carrier
+	of      string // the provider that must have said it; empty: any
+	members []carriedMember
+	size    int
+}
+
+// A carriedMember is a text or a list.
+type carriedMember struct {
+	name   string
 	text   []byte   // so far, as the inside of a JSON string
 	pieces [][]byte // elements so far, as JSON
-	size   int
 }
 
-// add takes the next piece, as JSON, or nil.
-func (c *carrier) add(piece []byte) {
-	if c.size += len(piece); c.size > maxCarried {
+// carrier returns a carrier of what an answer says that must come back, or nil.
+func (a *answer) carrier(by openai.Carrier) *carrier {
+	if len(a.dialect.Carry) == 0 {
+		return nil
+	}
+	c := &carrier{by: by, members: make([]carriedMember, len(a.dialect.Carry))}
+	for i, name := range a.dialect.Carry {
+		c.members[i].name = name
+	}
+	if a.dialect.CarryApart {
+		c.of = a.provider
+	}
+	return c
+}
+
+// add takes in what a message or a delta says.
+func (c *carrier) add(s *said) {
+	if c == nil {
 		return
 	}
-	switch {
-	case isText(piece):
-		c.text = append(c.text, piece[1:len(piece)-1]...)
-	case kindOf(piece) == '[':
-		eachElement(piece, func(element []byte) { c.pieces = append(c.pieces, slices.Clone(element)) })
+	for i := range c.members {
+		m := &c.members[i]
+		piece := s.member(m.name)
+		if c.size += len(piece); c.size > maxCarried {
+			return
+		}
+		switch {
+		case isText(piece):
+			m.text = append(m.text, piece[1:len(piece)-1]...)
+		case kindOf(piece) == '[':
+			eachElement(piece, func(element []byte) { m.pieces = append(m.pieces, slices.Clone(element)) })
+		}
 	}
 }
 
-// onto returns an id, which is JSON, with what must come back with it.
-func (c *carrier) onto(id []byte) []byte {
+// onto returns an id, which is JSON, with what must come back with it: the members of the message, of which the first
+// call has them, and extra_content of the call itself.
+func (c *carrier) onto(id []byte, first bool, extra []byte) []byte {
 	if c == nil {
 		return id
 	}
 	bare, err := jsontext.AppendUnquote(nil, id)
-	data := c.json()
+	data := c.json(first, extra)
 	if data == nil || err != nil {
 		return id
 	}
@@ -48,24 +77,69 @@ func (c *carrier) onto(id []byte) []byte {
 }
 
 // json returns what must come back, or nil where that is nothing.
-func (c *carrier) json() []byte {
-	if c.size > maxCarried || len(c.text) == 0 && !slices.ContainsFunc(c.pieces, isOpaque) {
+func (c *carrier) json(first bool, extra []byte) []byte {
+	if c.size > maxCarried {
 		return nil
 	}
-	dst := append(openai.AppendString([]byte{'{'}, c.name), ':')
-	if len(c.pieces) == 0 {
-		return append(append(append(dst, '"'), c.text...), `"}`...)
+	dst := []byte{'{'}
+	if c.of != "" {
+		dst = openai.AppendString(append(dst, `"of":`...), c.of)
 	}
+	begun := len(dst)
+	for i := range c.members {
+		if first {
+			dst = c.members[i].appendTo(dst)
+		}
+	}
+	if c.of != "" && kindOf(extra) == '{' && !isEmpty(extra) {
+		dst = append(appendName(dst, "extra_content"), extra...)
+	}
+	if len(dst) == begun {
+		return nil
+	}
+	return append(dst, '}')
+}
+
+// appendName appends the name of a member of the open object.
+func appendName(dst []byte, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(openai.AppendString(dst, name), ':')
+}
+
+// appendTo appends the member, if it says something that must come back.
+func (m *carriedMember) appendTo(dst []byte) []byte {
+	switch {
+	case len(m.pieces) == 0 && len(m.text) == 0:
+		return dst
+	case len(m.pieces) == 0:
+		return append(append(append(appendName(dst, m.name), '"'), m.text...), '"')
+	case !slices.ContainsFunc(m.pieces, isOpaque):
+		return dst
+	}
+	return appendList(appendName(dst, m.name), m.pieces)
+}
+
+// appendList appends the list that pieces make.
+func appendList(dst []byte, pieces [][]byte) []byte {
 	dst = append(dst, '[')
-	for i := 0; i < len(c.pieces); {
+	for i := 0; i < len(pieces); {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		n := c.run(i)
-		dst = appendJoined(dst, c.pieces[i:i+n])
+		n := run(pieces[i:])
+		dst = appendJoined(dst, pieces[i:i+n])
 		i += n
 	}
-	return append(dst, ']', '}')
+	return append(dst, ']')
+}
+
+// joined returns a list with its pieces joined.
+func joined(list []byte) []byte {
+	var pieces [][]byte
+	eachElement(list, func(element []byte) { pieces = append(pieces, element) })
+	return appendList(nil, pieces)
 }
 
 // isOpaque reports whether an element holds what only the vendor can read, so that nothing could take its place.
@@ -73,14 +147,18 @@ func isOpaque(element []byte) bool {
 	return gjson.GetBytes(element, "signature").Str != "" || gjson.GetBytes(element, "data").Str != ""
 }
 
-// run returns how many of the elements from the i-th on are pieces of one: those of a type and an index, which some
-// vendors send a few words at a time.
-func (c *carrier) run(i int) int {
+// run returns how many of the elements, from the first one on, are pieces of one: those of a type and an index, which
+// some vendors send a few words at a time, and those of Claude's thinking up to its signature, which have no index.
+func run(pieces [][]byte) int {
 	key := func(piece []byte) [2]string {
 		return [2]string{gjson.GetBytes(piece, "type").Str, gjson.GetBytes(piece, "index").Raw}
 	}
-	n := 1
-	for first := key(c.pieces[i]); i+n < len(c.pieces) && first[1] != "" && key(c.pieces[i+n]) == first; n++ {
+	n, first := 1, key(pieces[0])
+	thinks := first == [2]string{"thinking", ""}
+	for ; n < len(pieces) && (first[1] != "" || thinks) && key(pieces[n]) == first; n++ {
+		if thinks && gjson.GetBytes(pieces[n-1], "signature").Str != "" {
+			break
+		}
 	}
 	return n
 }
@@ -97,7 +175,7 @@ func appendJoined(dst []byte, pieces [][]byte) []byte {
 		eachMember(piece, func(name, value []byte) {
 			n := string(name)
 			before, known := values[n]
-			switch joined := n == "text" || n == "summary" || n == "data"; {
+			switch joined := n == "text" || n == "summary" || n == "data" || n == "thinking"; {
 			case !known:
 				names = append(names, n)
 				if joined {
@@ -106,7 +184,7 @@ func appendJoined(dst []byte, pieces [][]byte) []byte {
 				values[n] = value
 			case joined && kindOf(before) == '"' && kindOf(value) == '"':
 				values[n] = append(before[:len(before)-1], value[1:]...)
-			case kindOf(value) != 'n':
+			case kindOf(value) != 'n' && string(value) != `""`:
 				values[n] = slices.Clone(value)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 
 func TestWhatMustComeBackTravelsInTheIDOfTheFirstCall(t *testing.T) { // pitfalls 56, 57
 	const whole = `[{"type":"reasoning.text","text":"so it is","index":0,"format":"f","signature":"s=="},{"type":"reasoning.encrypted","data":"d","index":1}]`
-	dialect := Dialect{Carry: "reasoning_details"}
+	dialect := Dialect{Carry: []string{"reasoning_details"}}
 	delta := func(members string) string {
 		return chunkOf(`{"index":0,"delta":{` + members + `},"logprobs":null,"finish_reason":null}`)
 	}
@@ -49,7 +49,7 @@ func TestWhatMustComeBackTravelsInTheIDOfTheFirstCall(t *testing.T) { // pitfall
 }
 
 func TestTextThatMustComeBack(t *testing.T) { // pitfall 58
-	dialect := Dialect{Carry: "reasoning_content"}
+	dialect := Dialect{Carry: []string{"reasoning_content"}}
 	body := decode(t, dialect,
 		`"choices":[{"message":{"reasoning_content":"so \"it\" is","tool_calls":[{"id":"a","function":{"name":"f"}}]}}]`)
 	id := gjson.Get(`{`+body+`}`, "choices.0.message.tool_calls.0.id").Str
@@ -62,7 +62,7 @@ func TestTextThatMustComeBack(t *testing.T) { // pitfall 58
 }
 
 func TestReasoningThatAnybodyCanReadNeedNotComeBack(t *testing.T) {
-	body := decode(t, Dialect{Carry: "reasoning_details"},
+	body := decode(t, Dialect{Carry: []string{"reasoning_details"}},
 		`"choices":[{"message":{"reasoning_details":[{"type":"reasoning.text","text":"so"}],"tool_calls":[{"id":"a","function":{"name":"f"}}]}}]`)
 	require.Equal(t, "a", gjson.Get(`{`+body+`}`, "choices.0.message.tool_calls.0.id").Str)
 }

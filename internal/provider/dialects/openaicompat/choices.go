@@ -90,11 +90,11 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 	if said.reasoning != nil {
 		dst = append(append(dst, `,"reasoning_content":`...), said.reasoning...)
 	}
-	if name := s.dialect.Carry; name != "" && !state.calls.made() {
+	if !state.calls.made() {
 		if state.carried == nil {
-			state.carried = &carrier{by: s.asked.Carrier, name: name}
+			state.carried = s.carrier(s.asked.Carrier)
 		}
-		state.carried.add(said.member(name))
+		state.carried.add(said)
 	}
 	state.functionCall = state.functionCall || said.functionCall != nil
 	if said.calls != nil {

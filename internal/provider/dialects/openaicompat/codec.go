@@ -61,9 +61,12 @@ type Dialect struct {
 	// Reasoning is the member of a request's messages that holds the reasoning, where it is not reasoning_content. In
 	// answers it is found under any name.
 	Reasoning string
-	// Carry is a member of messages that the vendor must get back with the calls that it came with. It travels in the id
-	// of the first call, for clients that do not echo it.
-	Carry string
+	// Carry are the members of messages that the vendor must get back with the calls that they came with. They travel in
+	// the id of the first call, for clients that do not echo them.
+	Carry []string
+	// CarryApart says that servers of this vendor are strangers to one another: each gets back only what it has said
+	// itself, and also extra_content of calls.
+	CarryApart bool
 	// NoStreamOptions is set for a vendor that refuses stream_options: it reports usage in every stream.
 	NoStreamOptions bool
 	// Rewrite, where it is not nil, makes further changes to a chat completion request.
@@ -139,7 +142,7 @@ func (d *Dialect) answer(s *shape, model string, t provider.Target, forced bool)
 	return &answer{
 		dialect: d, shape: s, choices: 1, forced: forced,
 		asReceived: d.AsReceived || t.Config.GetUntouchedAnswers(), mended: s == &chatShape &&
-			!t.Config.GetUntouchedAnswers(), renamed: model != t.Model,
+			!t.Config.GetUntouchedAnswers(), renamed: model != t.Model, provider: t.Config.GetName(),
 	}
 }
 

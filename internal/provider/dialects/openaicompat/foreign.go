@@ -2,6 +2,7 @@ package openaicompat
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -20,7 +21,7 @@ func (d *Dialect) foreign(name string) (is, named bool) {
 	case "images":
 		return true, false
 	case "reasoning_details": // OpenRouter's
-		return d.Carry != name, false
+		return !slices.Contains(d.Carry, name), false
 	case "reasoning_content", "reasoning":
 		return d.AsReceived, false
 	}

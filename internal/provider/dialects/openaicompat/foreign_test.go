@@ -28,7 +28,7 @@ func TestWhatOtherVendorsAnsweredStaysHere(t *testing.T) {
 	}{
 		"OpenAI's own":               {Dialect{AsReceived: true}, said + calls("")},
 		"a vendor that reasons":      {Dialect{}, said + reasoning + calls("")},
-		"OpenRouter":                 {Dialect{Carry: "reasoning_details"}, said + reasoning + details + calls("")},
+		"OpenRouter":                 {Dialect{Carry: []string{"reasoning_details"}}, said + reasoning + details + calls("")},
 		"a server that nobody knows": {Dialect{Thoughts: true}, full},
 	} {
 		r := parse(t, `{"model":"m","messages":[{"role":"user","content":"x"},`+full+

@@ -40,7 +40,11 @@ func (h *heldLists) add(name, list []byte) {
 // each calls f for each list, whole.
 func (h heldLists) each(f func(name string, list []byte)) {
 	for _, l := range h {
-		f(l.name, slices.Concat([]byte{'['}, l.elements, []byte{']'}))
+		list := slices.Concat([]byte{'['}, l.elements, []byte{']'})
+		if l.name == "thinking_blocks" {
+			list = joined(list)
+		}
+		f(l.name, list)
 	}
 }
 

@@ -21,13 +21,13 @@ var extensions = []string{"reasoning_content", "reasoning", "reasoning_details",
 // messages changes what the vendor does not take of the messages. All else in them stays byte for byte.
 func (c *Changes) messages(r *openai.ChatRequest) error {
 	d := c.dialect
-	carried, err := d.carriedBy(r)
+	carried, err := c.carriedBy(r)
 	if err != nil {
 		return err
 	}
 	has := func(wanted bool, m openai.Mark) bool { return wanted && c.object.Marked(m) }
 	list := c.Get("messages")
-	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && carried == nil &&
+	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && len(carried) == 0 &&
 		!has(d.SystemRole, openai.MarkDeveloper) &&
 		!has(d.Reasoning != "", openai.MarkReasoning) && !has(len(d.Hints) > 0, openai.MarkCacheControl) {
 		return nil
@@ -39,10 +39,12 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 	jsonwalk.Array(list, 0, func(start int) int {
 		end := jsonwalk.Value(list, start)
 		if list[start] == '{' && failed == nil {
-			failed = c.message(&p, start, i, carried[i] != "")
+			failed = c.message(&p, start, i, carried[i])
 		}
-		if value := carried[i]; value != "" {
-			p.add(edit{from: end - 1, to: end - 1, name: `,"` + d.Carry + `":`, value: value})
+		for _, name := range d.Carry {
+			if value := carriedValue(carried[i], name); value != "" {
+				p.add(edit{from: end - 1, to: end - 1, name: `,"` + name + `":`, value: value})
+			}
 		}
 		i++
 		return end
@@ -96,34 +98,66 @@ func (c *Changes) schema() {
 // carriedBy returns what the calls of messages carry of the vendor's, by the places of the messages. It counts more
 // than what the message itself says in the member: of a stream openai-node keeps, and sends back, only the last piece
 // of that.
-func (d *Dialect) carriedBy(r *openai.ChatRequest) (map[int]string, error) {
-	if d.Carry == "" || len(r.Sent().Body) == len(r.Body) { // no id carries anything
+func (c *Changes) carriedBy(r *openai.ChatRequest) (map[int][]jsontext.Value, error) {
+	d := c.dialect
+	if len(d.Carry) == 0 || len(r.Sent().Body) == len(r.Body) { // no id carries anything
 		return nil, nil
 	}
 	chat, err := r.Chat()
 	if err != nil {
 		return nil, err
 	}
-	var carried map[int]string
+	carried := map[int][]jsontext.Value{}
 	for i := range chat.Messages {
-		for _, call := range chat.Messages[i].ToolCalls {
-			value := gjson.GetBytes(call.Carried, d.Carry).Raw
-			if value == "" {
+		all := chat.Messages[i].ToolCalls
+		for n, call := range all {
+			if len(call.Carried) == 0 || d.CarryApart && gjson.GetBytes(call.Carried, "of").Str != c.target.Config.GetName() {
 				continue
 			}
-			if carried == nil {
-				carried = map[int]string{}
+			if carried[i] == nil {
+				carried[i] = make([]jsontext.Value, len(all))
 			}
-			carried[i] = value
-			break
+			carried[i][n] = call.Carried
 		}
 	}
 	return carried, nil
 }
 
-// message changes the i-th message, which begins at a place. Carried says that it gets the dialect's Carry from a
-// call.
-func (c *Changes) message(p *patch, at, i int, carried bool) error {
+// carriedValue returns a member of a message that its calls carry, or nothing.
+func carriedValue(carried []jsontext.Value, name string) string {
+	for _, data := range carried {
+		if value := gjson.GetBytes(data, name).Raw; value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// restore gives calls the extra_content that their ids carry, unless they have one.
+func restore(p *patch, at int, carried []jsontext.Value) {
+	n := -1
+	jsonwalk.Array(p.data, at, func(start int) int {
+		n++
+		end := jsonwalk.Value(p.data, start)
+		if n >= len(carried) || p.data[start] != '{' {
+			return end
+		}
+		extra := gjson.GetBytes(carried[n], "extra_content").Raw
+		spans(p.data, start, func(name []byte, s span) {
+			if string(name) == "extra_content" {
+				extra = ""
+			}
+		})
+		if extra != "" {
+			p.add(edit{from: end - 1, to: end - 1, name: `,"extra_content":`, value: extra})
+		}
+		return end
+	})
+}
+
+// message changes the i-th message, which begins at a place. It gets what its calls carry in place of the same
+// members.
+func (c *Changes) message(p *patch, at, i int, carried []jsontext.Value) error {
 	d := c.dialect
 	var failed error
 	kept, echoed := false, false
@@ -132,8 +166,11 @@ func (c *Changes) message(p *patch, at, i int, carried bool) error {
 		value := s.value(p.data)
 		s.first = !kept // what stood before it and is taken out took its comma along
 		switch n := string(name); {
-		case carried && n == d.Carry:
+		case slices.Contains(d.Carry, n) && carriedValue(carried, n) != "":
 			p.remove(s)
+		case n == "tool_calls" && d.CarryApart && value[0] == '[':
+			restore(p, s.start, carried)
+			kept = true
 		case n == "role" && d.SystemRole && string(value) == `"developer"`:
 			p.add(edit{from: s.start, to: s.end, value: `"system"`})
 			kept = true

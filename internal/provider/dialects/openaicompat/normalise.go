@@ -109,11 +109,8 @@ func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 	before, i := len(dst), 0
 	dst = append(dst, `,"tool_calls":[`...)
 	var known map[string]bool // ids, where there are several calls
-	var carried *carrier
-	if name := n.dialect.Carry; name != "" {
-		carried = &carrier{by: n.by, name: name}
-		carried.add(s.member(name))
-	}
+	carried := n.carrier(n.by)
+	carried.add(s)
 	eachElement(s.calls, func(element []byte) {
 		c := readCall(element)
 		c.named(n.names)
@@ -133,7 +130,6 @@ func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 			known[string(c.id)] = true
 		}
 		dst = c.appendWhole(dst, callID{n.id, choice, i, carried, n.names})
-		carried = nil
 		i++
 	})
 	if i == 0 {

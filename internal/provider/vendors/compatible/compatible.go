@@ -18,7 +18,8 @@ const name = "compatible"
 
 // Provider returns the vendor.
 func Provider() provider.Provider {
-	dialect := openaicompat.Dialect{Vendor: name, AllTools: true, Thoughts: true, Own: []string{"*", openai.Unnamed}}
+	dialect := openaicompat.Dialect{Vendor: name, AllTools: true, Thoughts: true,
+		Carry: []string{"thinking_blocks", "reasoning_details"}, CarryApart: true, Own: []string{"*", openai.Unnamed}}
 	return provider.Provider{
 		Name:              name,
 		CredentialHeaders: []string{"authorization", "api-key", "x-api-key"},

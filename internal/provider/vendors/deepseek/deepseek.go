@@ -24,7 +24,7 @@ func Provider() provider.Provider {
 		SystemRole: true,
 		JoinText:   true,
 		NoSchemas:  true,
-		Carry:      "reasoning_content",
+		Carry:      []string{"reasoning_content"},
 		Rewrite:    rewrite,
 	}
 	return provider.Provider{

@@ -24,7 +24,7 @@ func Provider() provider.Provider {
 		Rename:     map[string]string{"max_tokens": "max_completion_tokens"},
 		SystemRole: true,
 		JoinText:   true,
-		Carry:      "reasoning_content",
+		Carry:      []string{"reasoning_content"},
 		Rewrite:    rewrite,
 		Codes: map[string]openai.Code{ // its errors have types, but no codes
 			"exceeded_current_quota_error": openai.CodeInsufficientQuota,

@@ -18,7 +18,7 @@ func Provider() provider.Provider {
 		Own:         []string{"*"},
 		Unsupported: []string{"n", "functions", "function_call"}, // which it ignores in silence
 		Reasoning:   "reasoning",
-		Carry:       "reasoning_details",
+		Carry:       []string{"reasoning_details"},
 	}
 	return provider.Provider{
 		Name:              "openrouter",
