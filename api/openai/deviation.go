@@ -37,6 +37,7 @@ const (
 	MarkOtherTool                     // a tool of a type that chat completions do not have
 	MarkCalls                         // calls of tools, or their results
 	MarkExtensions                    // what other vendors' answers have in messages: images, reasoning_details, extra_content
+	MarkHeader                        // a text that begins as a header does: x-
 	MarkStrange                       // an id of a call or a name of a tool that is not short, or not a plain word
 )
 

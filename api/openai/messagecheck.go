@@ -77,6 +77,10 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		if f.hasContent = true; k == '[' {
 			return checkParts(c, n)
 		}
+		start := c.at
+		c.value()
+		c.markHeader(c.data[start:c.at])
+		return nil
 	case "tool_calls":
 		f.calls = true
 		return checkCalls(c, n)
@@ -131,6 +135,13 @@ func (c *cursor) markStrange(word jsontext.Value) {
 	}
 	if strange {
 		c.marks |= MarkStrange
+	}
+}
+
+// markHeader marks a request with a text, as JSON, that begins as a header does: see package private.
+func (c *cursor) markHeader(text jsontext.Value) {
+	if len(text) > 2 && text[1] == 'x' && text[2] == '-' {
+		c.marks |= MarkHeader
 	}
 }
 
@@ -214,6 +225,7 @@ func checkPart(c *cursor) error {
 	if err := c.object(partFields, got[:]); err != nil {
 		return err
 	}
+	c.markHeader(got[1])
 	typ := got[0]
 	if k := typ.Kind(); k != '"' {
 		return WrongType(c.where("type"), "a string", k)

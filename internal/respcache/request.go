@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/inbound/compose"
 	"github.com/modelgate/modelgate/internal/offered"
+	"github.com/modelgate/modelgate/internal/provider/private"
 )
 
 // Reasons why the answer to a request is not kept.
@@ -78,7 +78,7 @@ func canonical(sent *openai.Members, to hash.Hash) {
 	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	for _, m := range members {
 		write(to, m.name)
-		if string(m.name) == `"system"` && bytes.Contains(m.value, []byte(compose.Billing)) {
+		if n := string(m.name); (n == `"system"` || n == `"instructions"`) && private.Mentioned(m.value) {
 			prompt(gjson.ParseBytes(m.value), to)
 			continue
 		}
@@ -86,15 +86,15 @@ func canonical(sent *openai.Members, to hash.Hash) {
 	}
 }
 
-// prompt writes the system prompt of a Messages request without what no answer depends on.
+// prompt writes the system prompt of a Messages or Responses request without what no answer depends on.
 func prompt(system gjson.Result, to hash.Hash) {
 	if system.Type == gjson.String {
-		write(to, []byte(compose.WithoutBilling(system.Str)))
+		write(to, []byte(private.Prompt(system.Str, "")))
 		return
 	}
 	system.ForEach(func(_, block gjson.Result) bool {
 		text := block.Get("text").Str
-		rest := compose.WithoutBilling(text)
+		rest := private.Prompt(text, "")
 		switch {
 		case rest == text:
 			write(to, []byte(block.Raw))

@@ -118,6 +118,6 @@ func (b *builder) calls(calls content) {
 	}
 	b.End("]")
 	if last := calls[len(calls)-1].CacheControl; compose.IsAsked(last) {
-		b.Raw("cache_control", last)
+		b.cache(last)
 	}
 }

@@ -32,16 +32,15 @@ func (b *builder) open(role, place string) {
 }
 
 func (b *builder) system() error {
-	system := withoutBilling(b.System)
-	if len(system) == 0 {
-		return nil
-	}
-	return b.texts("system", "system", system)
+	return b.texts("system", b.System)
 }
 
-// texts appends a message that has only text.
-func (b *builder) texts(role, place string, blocks content) error {
-	b.open(role, place)
+// texts appends a message of the system, which has only text.
+func (b *builder) texts(place string, blocks content) error {
+	if blocks = prompt(blocks); len(blocks) == 0 {
+		return nil
+	}
+	b.open("system", place)
 	if len(blocks) == 1 && blocks[0].Type == "text" && !compose.IsAsked(blocks[0].CacheControl) {
 		b.String("content", blocks[0].Text)
 		b.End("}")
@@ -60,7 +59,7 @@ func (b *builder) texts(role, place string, blocks content) error {
 func (b *builder) textPart(k *block) {
 	b.Begin(`{"type":"text"`)
 	b.String("text", k.Text)
-	b.Raw("cache_control", k.CacheControl)
+	b.cache(k.CacheControl)
 	b.End("}")
 }
 
@@ -79,7 +78,7 @@ func (b *builder) turn(i int, m *message) error {
 	case "assistant":
 		return b.assistant(place, m.Content)
 	case "system":
-		return b.texts("system", place, m.Content)
+		return b.texts(place, m.Content)
 	}
 	return openai.CodeInvalidValue.On(place+".role",
 		"%s.role: Input should be 'user' or 'assistant'.", place)
@@ -156,7 +155,7 @@ func (b *builder) result(place string, k *block) (media content, err error) {
 	b.Text("tool_call_id", k.ToolUseID)
 	if len(blocks) == 1 && blocks[0].Type == "text" && !k.IsError && !compose.IsAsked(blocks[0].CacheControl) {
 		b.String("content", blocks[0].Text) // which more vendors take than parts
-		b.Raw("cache_control", k.CacheControl)
+		b.cache(k.CacheControl)
 		b.End("}")
 		return nil, nil
 	}
@@ -177,7 +176,7 @@ func (b *builder) result(place string, k *block) (media content, err error) {
 	}
 	b.orEmpty()
 	b.End("]")
-	b.Raw("cache_control", k.CacheControl)
+	b.cache(k.CacheControl)
 	b.End("}")
 	return media, nil
 }
@@ -229,7 +228,7 @@ func (b *builder) image(place string, k *block) error {
 	b.Begin(`{"type":"image_url","image_url":{`)
 	b.String("url", url)
 	b.End("}")
-	b.Raw("cache_control", k.CacheControl)
+	b.cache(k.CacheControl)
 	b.End("}")
 	return nil
 }
@@ -276,7 +275,7 @@ func (b *builder) document(place string, k *block) error {
 	b.String("filename", cmp.Or(k.Title, "document.pdf"))
 	b.String("file_data", file)
 	b.End("}")
-	b.Raw("cache_control", k.CacheControl)
+	b.cache(k.CacheControl)
 	b.End("}")
 	return nil
 }

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,26 +10,34 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/inbound/compose"
 	"github.com/modelgate/modelgate/internal/inbound/kinds"
+	"github.com/modelgate/modelgate/internal/provider/private"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
-// withoutBilling returns the blocks without lines about Anthropic's billing.
-func withoutBilling(blocks content) content {
-	isBilling := func(k block) bool { return k.Type == "text" && strings.HasPrefix(k.Text, compose.Billing) }
-	if !slices.ContainsFunc(blocks, isBilling) {
-		return blocks
-	}
+// prompt returns the blocks of a system message without lines that concern Anthropic alone.
+func prompt(blocks content) content {
 	var kept content
 	for _, k := range blocks {
-		if isBilling(k) {
-			k.Text = compose.WithoutBilling(k.Text)
+		text := k.Text
+		if k.Type == "text" {
+			k.Text = private.Prompt(text, "")
 		}
-		if k.Type != "text" || k.Text != "" {
+		if k.Text != "" || text == "" {
 			kept = append(kept, k)
 		}
 	}
 	return kept
+}
+
+// cache appends cache_control without what concerns Anthropic alone.
+func (b *builder) cache(control jsontext.Value) {
+	if bytes.Contains(control, []byte(`"scope"`)) {
+		control = schema.AppendObject(nil, slices.DeleteFunc(schema.Members(control), func(m schema.Member) bool {
+			return !private.Takes("", private.CacheControl, m.Name)
+		}))
+	}
+	b.Raw("cache_control", control)
 }
 
 // other deals with a block that is neither text nor a medium: it leaves it out, or returns the client's error.

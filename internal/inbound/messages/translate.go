@@ -32,7 +32,7 @@ func (r *request) translate() error {
 		b.String("effort", r.OutputConfig.Effort)
 		b.End("}")
 	}
-	b.Raw("cache_control", r.CacheControl)
+	b.cache(r.CacheControl)
 	own, err := compose.Chat(r.sent.Carrier, append(slices.Clone(b.Dst), '}'))
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (b *builder) tool(i int, raw jsontext.Value) error {
 		b.Raw("strict", jsontext.Value("true"))
 	}
 	b.End("}")
-	b.Raw("cache_control", t.CacheControl)
+	b.cache(t.CacheControl)
 	b.End("}")
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/overchat"
 )
@@ -76,7 +77,7 @@ func (r chatRequest) Encode(v *provider.Provider, t provider.Target) (provider.R
 	if v.Chat == nil {
 		return provider.Request{}, nil, NotServed(t, "chat completions")
 	}
-	return v.Chat.Encode(r.ChatRequest, t)
+	return v.Chat.Encode(compose.For(r.ChatRequest, v.Name, t), t)
 }
 
 type completion struct{ *openai.CompletionRequest }

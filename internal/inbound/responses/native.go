@@ -6,18 +6,21 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/inbound/compose"
 	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/forms"
+	"github.com/modelgate/modelgate/internal/provider/private"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
 // nativeBody returns a client's request for a vendor that has the API itself: with the vendor's name of the model, and
 // without what the gateway added to answers of other vendors and this one would refuse.
 func nativeBody(r *openai.NativeRequest, t provider.Target, vendor string) []byte {
-	body, form := r.WithModel(t.Model), forms.Of(vendor)
+	body, form := withoutPrivate(r.WithModel(t.Model), private.Vendor(vendor, t.Config.GetEndpoint())), forms.Of(vendor)
 	if !bytes.Contains(body, []byte(`"call_id"`)) && !bytes.Contains(body, []byte(`"id"`)) {
 		return body
 	}
@@ -37,6 +40,39 @@ func nativeBody(r *openai.NativeRequest, t provider.Target, vendor string) []byt
 		return body
 	}
 	return slices.Concat(body[:from], list, body[to:])
+}
+
+// withoutPrivate returns a body without what concerns another vendor alone: lines of the system's prompt, and members.
+func withoutPrivate(body []byte, vendor string) []byte {
+	lines := private.Mentioned(body)
+	if !lines && !bytes.Contains(body, []byte(`"client_metadata"`)) {
+		return body
+	}
+	ms, changed := schema.Members(body), false
+	for i := range ms {
+		m := &ms[i]
+		switch {
+		case !private.Takes(vendor, private.Member, m.Name):
+			m.Value, changed = nil, true
+		case lines && m.Name == "instructions" && m.Value.Kind() == '"':
+			m.Value, changed = openai.AppendString(nil, private.Prompt(openai.Unquote(m.Value), vendor)), true
+		case lines && m.Name == "input" && m.Value.Kind() == '[':
+			var kept []jsontext.Value
+			for _, item := range schema.Elements(m.Value) {
+				if role := gjson.GetBytes(item, "role").Str; role == "system" || role == "developer" {
+					item = compose.Prompt(item, "content", vendor)
+				}
+				if item != nil {
+					kept = append(kept, item)
+				}
+			}
+			m.Value, changed = schema.AppendArray(nil, kept), true
+		}
+	}
+	if !changed {
+		return body
+	}
+	return schema.AppendObject(nil, slices.DeleteFunc(ms, func(m schema.Member) bool { return m.Value == nil }))
 }
 
 // returnedItems returns the items as a vendor takes them, or nil if it takes them as they are.

@@ -3,18 +3,22 @@ package gemini
 import (
 	"bytes"
 	"net/http"
+	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/private"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // EncodeNative builds the request for one of the dialect, at the path of a model.
 func EncodeNative(resource string, r provider.NativeRequest) (provider.Request, provider.Answer) {
-	sent := provider.Request{Path: resource + Method(r.Stream), Body: returned(r.Body, r.Carrier),
+	sent := provider.Request{Path: resource + Method(r.Stream), Body: withoutPrivate(returned(r.Body, r.Carrier)),
 		Header: http.Header{"Content-Type": {"application/json"}}}
 	if r.Count {
 		sent.Path = resource + ":countTokens"
@@ -41,6 +45,32 @@ func returned(body []byte, by openai.Carrier) []byte {
 		return true
 	})
 	return s.Stripped()
+}
+
+// withoutPrivate returns a request without lines of the system's prompt that concern another vendor alone.
+func withoutPrivate(body []byte) []byte {
+	if !private.Mentioned(body) {
+		return body
+	}
+	for _, path := range [...]string{"systemInstruction.parts", "system_instruction.parts"} {
+		parts := gjson.GetBytes(body, path)
+		var kept []jsontext.Value
+		for _, p := range parts.Array() {
+			text := p.Get("text")
+			part, rest := jsontext.Value(p.Raw), private.Prompt(text.Str, "")
+			if rest != text.Str {
+				at := text.Index - p.Index
+				part = slices.Concat(part[:at], openai.AppendString(nil, rest), part[at+len(text.Raw):])
+			}
+			if rest != "" || text.Str == "" {
+				kept = append(kept, part)
+			}
+		}
+		if len(kept) > 0 {
+			body = slices.Concat(body[:parts.Index], schema.AppendArray(nil, kept), body[parts.Index+len(parts.Raw):])
+		}
+	}
+	return body
 }
 
 // A NativeAnswer reads answers for clients of the dialect. It implements provider.Answer. Beside the events it gives

@@ -24,7 +24,8 @@ type Native struct {
 	Dropped []string
 }
 
-// EncodeNative returns the vendor's request for r. A model goes into the body, unless it is empty. A version likewise,
+// EncodeNative returns the vendor's request for r. The vendor is "" for a server that only has Anthropic's dialect. A
+// model goes into the body, unless it is empty. A version likewise,
 // and then the betas too. Members in without are left out. Can says what the model can do.
 func EncodeNative(vendor string, r provider.NativeRequest, can *configv1.Capabilities, model, version string,
 	without ...string) Native {
@@ -33,7 +34,7 @@ func EncodeNative(vendor string, r provider.NativeRequest, can *configv1.Capabil
 	if out.Betas, all = Betas(vendor, jsontext.Value(openai.AppendString(nil, r.Betas))); !all {
 		out.Dropped = append(out.Dropped, "anthropic-beta")
 	}
-	src := returned(r.Body, r.Carrier, can.GetInlineSystem())
+	src := returned(withoutPrivate(r.Body, vendor), r.Carrier, can.GetInlineSystem())
 	dst := append(make([]byte, 0, len(src)+128), '{')
 	dst = text(dst, "anthropic_version", version)
 	if version != "" {

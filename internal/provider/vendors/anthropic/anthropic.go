@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
+	"github.com/modelgate/modelgate/internal/provider/private"
 )
 
 // name is the vendor's.
@@ -71,7 +72,7 @@ func (native) Serves(provider.NativeRequest, provider.Target) bool { return true
 
 // Encode implements provider.NativeCodec.
 func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	m := messages.EncodeNative(name, r, t.Can(), t.Model, "")
+	m := messages.EncodeNative(private.Vendor(name, t.Config.GetEndpoint()), r, t.Can(), t.Model, "")
 	header := http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}}
 	if len(m.Betas) > 0 {
 		header.Set("Anthropic-Beta", strings.Join(m.Betas, ","))

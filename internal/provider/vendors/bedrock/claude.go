@@ -34,9 +34,8 @@ type native struct{}
 var lacking = []string{"cache_control", "container", "inference_geo", "mcp_servers", "output_format", "service_tier",
 	"speed"}
 
-// beyond are paths of members that Claude on Bedrock refuses as extra inputs, and that Converse leaves out.
-var beyond = []string{"tools.#.eager_input_streaming", "tools.#.cache_control.scope", "system.#.cache_control.scope",
-	"messages.#.content.#.cache_control.scope|@flatten"}
+// eager is the path of a member that Claude on Bedrock refuses as an extra input, and that Converse leaves out.
+const eager = "tools.#.eager_input_streaming"
 
 // usualTiers are the service tiers for which no client pays more.
 var usualTiers = []string{"auto", "standard_only"}
@@ -50,10 +49,8 @@ func (native) Serves(r provider.NativeRequest, t provider.Target) bool {
 		return false
 	}
 	body := gjson.ParseBytes(r.Body)
-	for _, path := range beyond {
-		if len(body.Get(path).Array()) > 0 {
-			return false
-		}
+	if len(body.Get(eager).Array()) > 0 {
+		return false
 	}
 	takes := true
 	body.ForEach(func(member, v gjson.Result) bool {
