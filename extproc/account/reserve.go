@@ -19,13 +19,18 @@ func (a *Account) Expect(d metering.Demand) *access.Rules {
 	return a.in.Rules.Rules(a.c.Key, d.User, a.c.Record.Model, a.c.Active.Targets[0].Provider.Config.GetName())
 }
 
+// Wanted returns what a demand takes of the limits of a set, at the targets of the plan.
+func (a *Account) Wanted(d *metering.Demand, set *access.Rules) limit.Amounts {
+	return Amounts(d, a.in, set, a.c.Active.Targets)
+}
+
 // Reserve reserves the expected usage of a request under the rules that are for it, or returns the refusal.
 func (a *Account) Reserve(ctx context.Context, set *access.Rules) *openai.Error {
 	a.Rules = set
 	if len(set.Rules) == 0 || a.c.Env.Limits == nil {
 		return nil
 	}
-	wanted := Amounts(&a.Demand, a.in, set, a.c.Active.Targets)
+	wanted := a.Wanted(&a.Demand, set)
 	decided, err := a.take(ctx, wanted)
 	// only a part of the limit is available in this process
 	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && a.Demand.Output < 0 {

@@ -95,12 +95,15 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 	if !free { // a client that waits for its handshake has nothing to say so with
 		return x.c.Reject(call.Overloaded(), "mg_overloaded")
 	}
-	// A token each way is refused if a limit is used up. What the session uses is counted as its responses report it.
+	// This is refused if a limit is used up, and counts the request. What responses use has reservations of its own.
 	if e := x.reserve(ctx, metering.Demand{Input: 1, Output: 1, Answers: 1}); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
 	x.account.Demand.Input = 0 // nothing is charged for it
 	x.session = newLive(x, h)
+	if e := x.holdFirst(ctx); e != nil {
+		return x.c.Reject(e, "mg_limited")
+	}
 	x.duplex.on = true
 	return x.sendOut(x.handshake(h))
 }

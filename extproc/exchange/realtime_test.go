@@ -204,8 +204,8 @@ func TestEachResponseIsChargedOnceWhileTheSessionGoesOn(t *testing.T) {
 		require.EqualValues(t, cost, c.parts[n-1].Cost)
 		require.Equal(t, "id."+strconv.Itoa(n), c.ended[n-1].GetId())
 		require.EqualValues(t, cost, c.ended[n-1].GetCostNanoUsd())
-		require.InDelta(t, 275*n, c.used(t, tokens), 2)
-		require.InDelta(t, cost*n, c.used(t, money), 100_000)
+		require.InDelta(t, 275*(n+1)+256, c.used(t, tokens), 2, "with the next response")
+		require.InDelta(t, cost*n+275*4_000+256*64_000, c.used(t, money), 100_000)
 		require.EqualValues(t, 1, c.used(t, requests))
 		require.EqualValues(t, 1, c.used(t, running))
 	}
@@ -305,7 +305,7 @@ func TestASessionEndsWithALimitThatOthersExceed(t *testing.T) {
 	require.True(t, reply.End)
 	require.Equal(t, closing("rate_limit_exceeded"), reply.Body[len(spoken)+len(rates):])
 	record := c.Exchange.Close()
-	require.EqualValues(t, 275, record.Settled[limit.Tokens], "what was used is counted nevertheless")
+	require.EqualValues(t, 275, c.parts[0].Settled[limit.Tokens], "what was used is counted nevertheless")
 	require.Contains(t, record.RefusedBy, "limit tokens per hour")
 }
 
@@ -330,32 +330,35 @@ func TestAProviderSaysWhyItClosesASession(t *testing.T) {
 	require.NotContains(t, record.Error.Message, credential)
 }
 
-// TestWhatIsUnderWayInASessionCounts: a response that has begun takes what is left of a limit, so another session ends
-// at its next response.
+// TestWhatIsUnderWayInASessionCounts: a session holds a usual response, and each one takes more as it grows, or what is
+// left of a limit. Others end at their next response.
 func TestWhatIsUnderWayInASessionCounts(t *testing.T) {
 	rule := limit.Rule{Counter: "key/k/tokens/hour", Measure: limit.Tokens, Window: limit.Hour, Limit: 500}
+	long := event(`{"type":"response.output_text.delta","delta":"` + strings.Repeat("word ", 300) + `"}`)
 	for name, c := range map[string]struct {
 		others int64 // used by others
 		ends   bool
 		held   int64
-	}{"it fits": {0, false, 256}, "some is left": {400, false, 98}, "nothing is left": {500, true, 0}} {
+	}{"it fits": {0, false, 498}, "some is left": {200, false, 298}, "nothing is left": {500, true, 0}} {
 		t.Run(name, func(t *testing.T) {
 			s := newCall(t, &configv1.Key{Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR,
 				RequestsPerUnit: 500}}}).open(t)
+			require.EqualValues(t, 2+257, s.used(t, rule), "the handshake, and a usual response")
 			d, err := s.limits.Reserve(t.Context(), limit.Demand{ID: "other", Rules: []limit.Rule{rule}})
 			require.NoError(t, err)
 			d.Reservation.Settle(limit.Amounts{limit.Tokens: c.others})
-			before := s.used(t, rule)
-			reply := s.piece(begins)
+			require.False(t, s.piece(begins).End, "it is reserved")
+			reply := s.piece(long)
 			require.Equal(t, c.ends, reply.End)
 			if c.ends {
+				require.Equal(t, closing("rate_limit_exceeded"), reply.Body[len(long):])
 				return
 			}
-			require.Equal(t, c.held, s.used(t, rule)-before, "besides the handshake's")
+			require.Equal(t, c.held, s.used(t, rule)-2-c.others)
 			s.piece(spoken)
 			record := s.Exchange.Close()
 			require.Nil(t, record.Rest)
-			require.Equal(t, min(c.others+275, rule.Limit), s.used(t, rule))
+			require.Equal(t, c.others+275, s.used(t, rule))
 		})
 	}
 }

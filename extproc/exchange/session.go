@@ -17,6 +17,7 @@ import (
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/usage"
 	"github.com/modelgate/modelgate/internal/websocket"
 )
 
@@ -40,9 +41,9 @@ type live struct {
 	// owed is what was used above a limit. It is settled with the session, which ends then.
 	owed limit.Amounts
 
-	begun    int               // the number of the part that has begun; 0: none
-	reserved limit.Reservation // for it; nil: none
-	wanted   limit.Amounts     // that is reserved
+	begun int           // the number of the part that has begun; 0: none
+	hold  metering.Hold // for it, or for the next one
+	held  openai.Usage  // that the hold is for
 
 	ending *openai.Error // why the gateway ends the session; it waits for the end of a frame
 	late   bool          // it has waited for a tick
@@ -82,8 +83,9 @@ func (x *Exchange) sessionPiece(ctx context.Context, piece []byte, end bool) Rep
 		x.chargePart(ctx, &charges[i])
 	}
 	if prompt, open := s.watch.Open(); open && s.begun == 0 {
-		x.beginPart(ctx, prompt)
+		x.beginPart(prompt)
 	}
+	x.cover(ctx)
 	status, closed := s.watch.Closed()
 	switch {
 	case err != nil:
@@ -173,9 +175,8 @@ func (x *Exchange) revoked() *openai.Error {
 	return e
 }
 
-// beginPart records and reserves a response that has begun, with its prompt and the usual length of an answer. So what
-// is under way counts under limits and budgets, and is charged if the process dies.
-func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
+// beginPart records a response that has begun, with its prompt, so that it is charged if the process dies.
+func (x *Exchange) beginPart(prompt int64) {
 	s := x.session
 	s.parts++
 	s.begun = s.parts
@@ -184,28 +185,66 @@ func (x *Exchange) beginPart(ctx context.Context, prompt int64) {
 	if x.c.Env.Spool != nil {
 		x.c.Env.Spool.Begin(r.Entry())
 	}
+}
+
+// holdFirst reserves a usual response before the session opens. It has to fit, so sessions that open at once do not
+// pass a limit together.
+func (x *Exchange) holdFirst(ctx context.Context) *openai.Error {
+	s := x.session
 	if s.rules == nil || len(s.rules.Rules) == 0 {
+		return nil
+	}
+	wanted := x.account.Wanted(&metering.Demand{Input: 1, Output: -1, Answers: 1}, s.rules)
+	for _, t := range x.c.Active.Targets {
+		cost, _ := x.account.PriceOf(t.Provider.Vendor.Name, t.Model).Rates.Cost(usage.Used{Usage: s.watch.Expects()})
+		wanted[limit.Cost] = max(wanted[limit.Cost], int64(cost))
+	}
+	wanted = s.only(wanted)
+	decided, err := s.hold.Raise(ctx, x.c.Env.Limits, limit.Demand{ID: x.c.Record.ID, Rules: s.rules.Rules, Amounts: wanted}, true)
+	return x.unheld(wanted, decided, err)
+}
+
+// unheld returns the refusal of a hold, or nil.
+func (x *Exchange) unheld(wanted limit.Amounts, decided limit.Decision, err error) *openai.Error {
+	if err == nil && decided.Refused >= 0 {
+		return x.account.RefusedBy(x.session.rules, wanted, decided)
+	}
+	return x.account.Refusal(wanted, decided, err)
+}
+
+// cover reserves what the responses under way, or the next one, need beyond what is reserved. The session ends if
+// nothing is left.
+func (x *Exchange) cover(ctx context.Context) {
+	s := x.session
+	if s.rules == nil || len(s.rules.Rules) == 0 || s.ending != nil {
 		return
 	}
-	rates := x.priceOf(&r, true).Rates
-	cost, _ := rates.Estimate(prompt, metering.DefaultOutput, false)
-	wanted := limit.Amounts{limit.InputTokens: prompt, limit.OutputTokens: metering.DefaultOutput,
-		limit.Tokens: prompt + metering.DefaultOutput, limit.Cost: int64(cost)}
-	demand := limit.Demand{ID: r.ID + "/begun", Rules: s.rules.Rules, Amounts: wanted}
-	decided, err := x.c.Env.Limits.Reserve(ctx, demand)
-	if err == nil && decided.Refused >= 0 {
-		if used := exhausted(s.rules, &decided); used >= 0 {
-			decided.Refused = used
-			s.ending = cmp.Or(s.ending, x.account.RefusedBy(s.rules, wanted, decided))
-			return
-		}
-		for i := range s.rules.Rules { // a response may exceed a limit of which something is left
-			m := s.rules.Rules[i].Measure
-			demand.Amounts[m] = min(demand.Amounts[m], max(0, decided.States[i].Remaining))
-		}
-		decided, _ = x.c.Env.Limits.Reserve(ctx, demand)
+	u := s.watch.Expects()
+	if u.PromptTokens <= s.held.PromptTokens && u.CompletionTokens <= s.held.CompletionTokens {
+		return
 	}
-	s.reserved, s.wanted = decided.Reservation, demand.Amounts
+	s.held = u
+	cost, _ := x.priceOf(&x.c.Record, true).Rates.Cost(usage.Used{Usage: u})
+	wanted := s.only(limit.Amounts{limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
+		limit.Tokens: u.PromptTokens + u.CompletionTokens, limit.Cost: int64(cost)})
+	decided, err := s.hold.Raise(ctx, x.c.Env.Limits, limit.Demand{ID: x.c.Record.ID, Rules: s.rules.Rules, Amounts: wanted},
+		false)
+	s.ending = x.unheld(wanted, decided, err)
+}
+
+// only returns the amounts of measures that the session's limits have, none above a whole limit.
+func (s *live) only(wanted limit.Amounts) (a limit.Amounts) {
+	for i := range s.rules.Rules {
+		r := &s.rules.Rules[i]
+		most := wanted[r.Measure]
+		if !r.Shadow {
+			most = min(most, r.Limit)
+		}
+		if a[r.Measure] == 0 || most < a[r.Measure] {
+			a[r.Measure] = most
+		}
+	}
+	return a
 }
 
 // chargePart charges a part of the session, under the limits and budgets of the key. The session ends if one of them
@@ -217,27 +256,22 @@ func (x *Exchange) chargePart(ctx context.Context, c *metering.Charge) {
 	}
 	r := x.part(c)
 	s.since = r.End
-	var held limit.Reservation
-	more := r.Uses() // than is reserved
+	var held metering.Hold
 	if !c.Transcription {
-		held, s.reserved, s.begun = s.reserved, nil, 0
-	}
-	if held != nil {
-		for m := range more {
-			more[m] = max(0, more[m]-s.wanted[m])
-		}
+		held, s.hold, s.held, s.begun = s.hold, metering.Hold{}, openai.Usage{}, 0
 	}
 	if s.rules != nil && len(s.rules.Rules) > 0 {
 		r.Rules, r.Settled = s.rules.Names, r.Uses()
-		x.useUp(ctx, &r, more, held)
+		x.useUp(ctx, &r, &held)
 	}
 	x.put(&r)
 }
 
 // useUp settles what is held for a part, and more than that. What is reserved counts at once, also in a store that
 // settles later, and the next part may come soon.
-func (x *Exchange) useUp(ctx context.Context, r *metering.Record, more limit.Amounts, held limit.Reservation) {
+func (x *Exchange) useUp(ctx context.Context, r *metering.Record, held *metering.Hold) {
 	s := x.session
+	more, back := held.Compare(r.Settled)
 	decided, err := x.c.Env.Limits.Reserve(ctx, limit.Demand{ID: r.ID, Rules: s.rules.Rules, Amounts: more})
 	switch {
 	case err != nil:
@@ -246,30 +280,19 @@ func (x *Exchange) useUp(ctx context.Context, r *metering.Record, more limit.Amo
 		decided.RetryAfter = 0 // it was used, and does not come back
 		s.ending = cmp.Or(s.ending, x.account.RefusedBy(s.rules, r.Settled, decided))
 	default:
-		if held == nil {
+		if held.IsEmpty() {
 			decided.Reservation.Settle(r.Settled)
 		} else {
 			decided.Reservation.Settle(limit.Amounts{})
 		}
-		if decided.Refused = exhausted(s.rules, &decided); decided.Refused >= 0 {
+		if decided.Refused = metering.Exhausted(s.rules.Rules, &decided, back); decided.Refused >= 0 {
 			s.ending = cmp.Or(s.ending, x.account.RefusedBy(s.rules, r.Settled, decided))
 		}
 	}
-	if held != nil {
-		held.Settle(r.Settled)
-	} else if err != nil || decided.Reservation == nil {
+	if held.IsEmpty() && (err != nil || decided.Reservation == nil) {
 		s.owe(r.Settled)
 	}
-}
-
-// exhausted returns the index of a rule of which nothing is left, or -1.
-func exhausted(set *access.Rules, decided *limit.Decision) int {
-	for i := range set.Rules {
-		if !set.Rules[i].Shadow && decided.States[i].Remaining <= 0 {
-			return i
-		}
-	}
-	return -1
+	held.Settle(r.Settled)
 }
 
 // chargeRest charges a response that was cut. It is called once, when the session has ended. Only Envoy knows how much
@@ -278,6 +301,7 @@ func (x *Exchange) chargeRest() {
 	s := x.session
 	c, open := s.watch.Rest()
 	if !open {
+		s.hold.Settle(limit.Amounts{})
 		return
 	}
 	if s.begun == 0 {
@@ -288,10 +312,10 @@ func (x *Exchange) chargeRest() {
 	if s.rules != nil {
 		r.Rules = s.rules.Names
 	}
-	if s.reserved == nil {
+	if s.hold.IsEmpty() {
 		s.owe(r.Uses())
 	}
-	x.c.Record.Rest = &metering.Rest{Record: r, Charge: c, Price: x.priceOf(&r, true), Held: s.reserved}
+	x.c.Record.Rest = &metering.Rest{Record: r, Charge: c, Price: x.priceOf(&r, true), Held: s.hold}
 }
 
 func (s *live) owe(used limit.Amounts) {

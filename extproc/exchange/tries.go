@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/again"
+	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
@@ -71,7 +72,7 @@ func isRetried(x *Exchange, err error) bool {
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
 		return true
-	case x.guarded.away, x.guarded.hasBlocked(), errors.Is(err, errAnswerTooLarge), errors.Is(err, errNoRoom):
+	case x.guarded.away, x.guarded.hasBlocked(), errors.Is(err, errAnswerTooLarge), errors.Is(err, room.ErrNone):
 		return false
 	}
 	e := pipeline.ClientError(err)
@@ -110,7 +111,7 @@ func giveUp(x *Exchange, err error, n int) {
 	}
 	x.duplex = duplex{on: true}
 	x.pipe, x.watch, x.guarded.answer, x.status, x.header = pipeline.Pipeline{}, nil, nil, 0, nil
-	x.state, x.c.Provider, x.noRoom = awaitResponse, next.Provider, false
+	x.state, x.c.Provider, x.room.IsMissing = awaitResponse, next.Provider, false
 	r.Provider, r.Vendor, r.Upstream = next.Provider.Config.GetName(), next.Provider.Vendor.Name, next.Model
 }
 

@@ -28,7 +28,7 @@ type Rest struct {
 	Record
 	Charge Charge
 	Price  Price
-	Held   limit.Reservation // for the response; nil: none
+	Held   Hold // for the response
 }
 
 // Sent completes the record, for a client that has sent a number of bytes.
@@ -43,9 +43,8 @@ func (r *Rest) Sent(bytes int64) *Record {
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	r.Usage = u
 	r.SetCost(r.Price, nil, "", &Tally{})
-	if r.Settled = r.Uses(); r.Held != nil {
-		r.Held.Settle(r.Settled)
-	}
+	r.Settled = r.Uses()
+	r.Held.Settle(r.Settled)
 	return &r.Record
 }
 
@@ -138,6 +137,16 @@ func (w *SessionWatch) Failure() string { return w.failure }
 
 // Open reports whether a response has begun and not ended, and returns what is charged for its prompt at least.
 func (w *SessionWatch) Open() (prompt int64, ok bool) { return w.prompt(), w.open > 0 }
+
+// Expects returns the usage for which room is needed: of the responses under way, and a little more than they have
+// said, or of the next one. What is not said yet may be sound.
+func (w *SessionWatch) Expects() openai.Usage {
+	open := max(w.open, 1)
+	u := w.estimate(open)
+	silent := max(open*DefaultOutput, (u.CompletionTokens/DefaultOutput+1)*DefaultOutput) - u.CompletionTokens
+	u.CompletionTokens, u.CompletionAudio = u.CompletionTokens+silent, u.CompletionAudio+silent
+	return u
+}
 
 // prompt returns the tokens of the conversation as far as they are known.
 func (w *SessionWatch) prompt() int64 { return max(w.context, w.setup) + w.added }
