@@ -106,6 +106,16 @@ func (r *NativeRequest) Field(name string) string {
 
 // Fields calls each with the fields of a form, in order. Files come without their content.
 func (r *NativeRequest) Fields(each func(name string, value []byte)) {
+	r.Parts(func(name string, file bool, value []byte) {
+		if file {
+			value = nil
+		}
+		each(name, value)
+	})
+}
+
+// Parts calls each with the fields and files of a form, in order.
+func (r *NativeRequest) Parts(each func(name string, file bool, value []byte)) {
 	mark := []byte("--" + r.boundary)
 	d, err := nextDelimiter(r.body, mark, 0)
 	for err == nil && d != nil && !d.last { // the form was checked
@@ -114,10 +124,8 @@ func (r *NativeRequest) Fields(each func(name string, value []byte)) {
 			return
 		}
 		part := r.body[d.after:max(d.after, next.before)]
-		if h, value, ok := partHeader(part); ok && h.file {
-			each(h.name, nil)
-		} else if ok {
-			each(h.name, part[value:])
+		if h, value, ok := partHeader(part); ok {
+			each(h.name, h.file, part[value:])
 		}
 		d = next
 	}

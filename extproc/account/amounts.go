@@ -1,6 +1,8 @@
 package account
 
 import (
+	"cmp"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/call"
@@ -23,7 +25,7 @@ func Amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []
 		}
 	}
 	if guessed := output < 0; guessed {
-		output = metering.DefaultOutput
+		output = cmp.Or(d.Guess, metering.DefaultOutput)
 		for _, r := range set.Rules {
 			switch r.Measure {
 			case limit.Tokens:
@@ -44,10 +46,14 @@ func Amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []
 		if rates == nil {
 			continue
 		}
-		text, _ := rates.Estimate(input, output, d.HourCache || d.Passed)
 		images, _ := rates.Cost(usage.Used{Images: d.Images})
+		said := output
+		if images > 0 { // they have a price, and no tokens
+			said = 0
+		}
+		text, _ := rates.Estimate(input, said, d.HourCache || d.Passed)
 		if in, other := rates.In(d.RequestedTier()); other && in != rates { // it may give a lower tier
-			dear, _ := in.Estimate(input, output, d.HourCache || d.Passed)
+			dear, _ := in.Estimate(input, said, d.HourCache || d.Passed)
 			pictures, _ := in.Cost(usage.Used{Images: d.Images})
 			text, images = max(text, dear), max(images, pictures)
 		}

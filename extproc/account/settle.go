@@ -84,9 +84,9 @@ func (a *Account) count() {
 	}
 }
 
-// countPassed estimates the usage of an answer that passes unchanged. For an answer that was cut, or a Route's stream
-// that never reported usage, it counts the estimated prompt and the length of what has passed. For an answer that was
-// not shown or cannot be read, it counts the prompt only.
+// countPassed estimates the usage of an answer that passes unchanged. For an answer that was cut or reported no usage, it
+// counts the estimated prompt and what has passed. A Route's document that reports none costs nothing. For a Route's
+// answer that cannot be read, it counts the prompt only.
 func (a *Account) countPassed() {
 	r, route, told := &a.c.Record, a.c.Operation == nil, !a.c.Record.Usage.IsZero()
 	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||
@@ -96,15 +96,19 @@ func (a *Account) countPassed() {
 		return
 	case !r.Unseen && cut && told && !route:
 		return
-	case !r.Unseen && !cut && (told || !route || !r.Stream || !a.Begun):
+	case !r.Unseen && !cut && (told || !a.Begun || route && !r.Stream):
 		return
 	}
 	before := r.Usage
 	if r.Usage.PromptTokens == 0 {
 		r.Usage.PromptTokens = a.Demand.Input
 	}
-	if !r.Unseen { // usage at the beginning of a stream does not include the later text
+	switch op := a.c.Operation; {
+	case route && !r.Unseen: // usage at the beginning of a stream does not include the later text
 		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, a.passedTokens())
+	case !route && a.Begun && (cut || !op.ImageAnswer): // whole images are charged as such
+		said, sound := a.Demand.Unreported(op, a.Received, r.Stream)
+		r.Usage.CompletionTokens, r.Usage.CompletionAudio = max(r.Usage.CompletionTokens, said), sound
 	}
 	r.Estimated = r.Usage != before
 }

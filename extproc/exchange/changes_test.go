@@ -91,7 +91,7 @@ func priceChanges() map[string]change {
 					p.OutputAudio = "4", "3", "5"
 			})},
 		"images": {path: "/v1/images/generations", plain: `{"model":"a/m-1","prompt":"a fox"}`,
-			asks: `,"n":3,"size":"1024x1024","quality":"high"`, answer: `{"data":[]}`, cost: 3 * cent, reserves: true,
+			asks: `,"n":3,"size":"1024x1024","quality":"high"`, answer: `{"data":[]}`, cost: 3*cent + 19_000, reserves: true,
 			price: priced(func(p *configv1.Price) { p.Image = "0.01" })},
 	}
 }

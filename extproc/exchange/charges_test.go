@@ -80,7 +80,10 @@ var (
 	}
 	saidVectors = wording{whole: `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,0.25]}],"model":"m-1","usage":{"prompt_tokens":777,"completion_tokens":55,"total_tokens":832}}`,
 		silent: `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,0.25]}],"model":"m-1"}`}
-	saidImages = wording{whole: `{"created":1,"data":[{"b64_json":"AAAA"}],"usage":{"input_tokens":777,"output_tokens":55,"total_tokens":832}}`}
+	// An image has a token for 48 bytes, and text that was heard one for four.
+	saidImages = wording{whole: `{"created":1,"data":[{"b64_json":"` + strings.Repeat("AAAA", 1200) + `%s"}],"usage":{"input_tokens":777,"output_tokens":55,"total_tokens":832}}`}
+	saidHeard  = wording{whole: `{"text":"%s","usage":{"type":"tokens","input_tokens":777,"output_tokens":55,"total_tokens":832}}`,
+		silent: `{"text":"%s"}`}
 )
 
 // A walked is an operation as a client asks for it of a vendor.
@@ -122,8 +125,17 @@ func walks() (all []walked) {
 			`{"requests":[{"content":{"parts":[{"text":"%s"}]}}]}`, saidVectors, false},
 		walked{"moderations", "a/m-1", "/v1/moderations", `{"model":"%m","input":"%s"}`, saidVectors, false},
 		walked{"images/generations", "a/m-1", "/v1/images/generations", `{"model":"%m","prompt":"%s"}`, saidImages, false},
+		walked{"images/edits", "a/m-1", "/v1/images/edits", formOf("prompt"), saidImages, false},
+		walked{"audio/transcriptions", "a/m-1", "/v1/audio/transcriptions", formOf("prompt"), saidHeard, false},
+		walked{"audio/translations", "a/m-1", "/v1/audio/translations", formOf("prompt"), saidHeard, false},
 		walked{"route", "", "/r/v1/messages", "", saidAnthropic, true},
 	)
+}
+
+// formOf returns a form with a field of text.
+func formOf(field string) string {
+	part := "--b\r\nContent-Disposition: form-data; name=\"%n\"\r\n\r\n"
+	return strings.Replace(part, "%n", "model", 1) + "%m\r\n" + strings.Replace(part, "%n", field, 1) + "%s\r\n--b--\r\n"
 }
 
 // A walk is one request of a case.
@@ -313,10 +325,8 @@ var ends = map[string]func(w *walk){
 	charges.SessionCut: nil, charges.SessionFail: nil, charges.RouteUnread: nil,
 }
 
-// likeOthers are operations that are walked as others of their kind: a form in place of JSON, sound in place of an
-// image, a vendor more.
-var likeOthers = []string{"responses/compact", "rerank", "images/edits", "images/variations", "audio/speech",
-	"audio/transcriptions", "audio/translations"}
+// likeOthers are operations that are walked as others of their kind, or in a test of their own: sound that is made.
+var likeOthers = []string{"responses/compact", "rerank", "images/variations", "audio/speech"}
 
 // within says something, and an error or nothing after it.
 func (w *walk) within(end bool, after string) {

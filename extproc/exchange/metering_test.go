@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -132,9 +133,13 @@ func (r *spyReservation) Settle(used limit.Amounts) {
 // ask begins an exchange and returns the reply to the request's body.
 func (m *meter) ask(path, body string, more ...exchange.Header) (*exchange.Exchange, exchange.Reply) {
 	x := exchange.New(m.env, m.config)
+	media := "application/json"
+	if strings.HasPrefix(body, "--b") {
+		media = "multipart/form-data; boundary=b"
+	}
 	h := append(exchange.Headers{
 		{Name: ":method", Value: "POST"}, {Name: ":path", Value: path}, {Name: "authorization", Value: "Bearer " + m.secret},
-		{Name: "content-type", Value: "application/json"}, {Name: "x-request-id", Value: "req"},
+		{Name: "content-type", Value: media}, {Name: "x-request-id", Value: "req"},
 	}, more...)
 	if reply := x.RequestHeaders(m.t.Context(), h, false); reply.Immediate != nil || reply.PassRequest {
 		return x, reply

@@ -168,10 +168,10 @@ func TestAFormIsChargedForAsManyImagesAsItAsks(t *testing.T) {
 			continue
 		}
 		require.Nil(t, reply.Immediate)
-		require.Equal(t, images*10_000_000, m.reserved[0].Amounts[limit.Cost])
+		require.Equal(t, images*10_000_000+1000, m.reserved[0].Amounts[limit.Cost], "with a token of text")
 		answer(x, "200", "application/json")
 		x.ResponseBody(context.Background(), []byte(`{"data":[]}`), true)
-		require.Equal(t, images*10_000_000, int64(x.Close().Cost))
+		require.Equal(t, images*10_000_000+1000, int64(x.Close().Cost))
 	}
 	m := newMeter(t, fullKey())
 	reply := exchange.New(m.env, m.config).RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},

@@ -33,6 +33,7 @@ type Demand struct {
 	Input  int64  // tokens, estimated
 	Unread int64  // tokens, at most, of the part that is not read
 	Output int64  // tokens, at most, of all answers; -1 if the request has no limit
+	Guess  int64  // tokens of a usual answer; 0: DefaultOutput
 	// Answers is the number of requested answers, and Images the number of images among them.
 	Answers, Images int64
 	Background      bool // the answer comes later, for another request
@@ -53,6 +54,11 @@ func DemandOf(op *inbound.Operation, r *inbound.Request, body []byte, offers *of
 		get = func(name string) gjson.Result { return gjson.ParseBytes(known.Get(name)) }
 	} else if form, ok := r.Encoder.(interface{ Field(string) string }); ok && r.Sent == nil {
 		get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
+	}
+	if form, ok := r.Encoder.(interface {
+		Parts(func(name string, file bool, value []byte))
+	}); ok && d.Input == 0 {
+		d.Input = formTokens(form.Parts)
 	}
 	d.HourCache = AsksHourCache(body)
 	if d.Surcharges = surchargesOf(offers, count(get("max_tool_calls"))); op.Name == "rerank" {
@@ -79,6 +85,9 @@ func DemandOf(op *inbound.Operation, r *inbound.Request, body []byte, offers *of
 	}
 	if op.ImageAnswer {
 		d.Images = d.Answers
+	}
+	if d.Guess = d.guessed(op); d.Guess > 0 {
+		d.Output = -1
 	}
 	return d
 }
