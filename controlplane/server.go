@@ -23,6 +23,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/cloud"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/snapshot"
+	"github.com/modelgate/modelgate/controlplane/standin"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/certs"
@@ -358,7 +359,7 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 	checkers, away := s.resolver.checkersOf(configstore.All[*configv1.Checker](state))
 	caches, closed := s.resolver.cachesOf(configstore.All[*configv1.ResponseCache](state))
 	in.Settings, in.Responses = s.settings.of(in.JobServices, &configv1.Settings{Issuers: issuers,
-		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: configstore.All[*configv1.Policy](state),
+		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: append(standin.For(state.Invalid), configstore.All[*configv1.Policy](state)...),
 		ResponseCaches: caches, Checkers: checkers,
 		CertificateIssuers: in.CertificateIssuers})
 	chains := make(map[string][]byte, len(in.Certificates))

@@ -119,7 +119,7 @@ func (s *Store) put(v *view, kinds kindIndex, key string, value []byte) {
 	ref, err := Ref{Kind: kind.Name, Name: name}, errNotAnObject
 	var object configv1.Object
 	if ok {
-		object, err = s.decode(kind, name, value)
+		object, err = s.parse(kind, name, value)
 	} else {
 		ref = Ref{Name: key}
 	}

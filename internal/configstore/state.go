@@ -22,6 +22,9 @@ type State struct {
 	Objects map[string]map[string]configv1.Object
 	// Errors say which stored values are not good. Such an object is in Objects only where it once was good.
 	Errors map[Ref]error
+	// Invalid are stored objects that are not good and of which no good version is known; nil is a value that cannot be
+	// read.
+	Invalid map[Ref]configv1.Object
 
 	names map[string]*names // by kind; nil where they are to be sorted each time
 }
@@ -53,13 +56,14 @@ type view struct {
 	root     int64 // revision at which the root secret was claimed, or 0
 	good     map[string]map[string]configv1.Object
 	errs     map[Ref]error
-	names    map[string]*names // of good, by kind
-	shared   map[string]bool   // kinds of which a state has the map of good: it is copied before it changes
+	invalid  map[Ref]configv1.Object // that errs are about
+	names    map[string]*names       // of good, by kind
+	shared   map[string]bool         // kinds of which a state has the map of good: it is copied before it changes
 }
 
 func newView() *view {
-	v := &view{good: map[string]map[string]configv1.Object{}, errs: map[Ref]error{}, names: map[string]*names{},
-		shared: map[string]bool{}}
+	v := &view{good: map[string]map[string]configv1.Object{}, errs: map[Ref]error{},
+		invalid: map[Ref]configv1.Object{}, names: map[string]*names{}, shared: map[string]bool{}}
 	for _, k := range configv1.Kinds() {
 		v.good[k.Name], v.names[k.Name] = map[string]configv1.Object{}, &names{}
 	}
@@ -72,15 +76,17 @@ func (v *view) changed(revision int64) { v.revision = max(v.revision, revision) 
 // put records a good object, or that the value is not good. The last good object then stays.
 func (v *view) put(ref Ref, o configv1.Object, err error) {
 	if err != nil {
-		v.errs[ref] = err
+		v.errs[ref], v.invalid[ref] = err, o
 		return
 	}
 	delete(v.errs, ref)
+	delete(v.invalid, ref)
 	v.set(ref, o)
 }
 
 func (v *view) remove(ref Ref) {
 	delete(v.errs, ref)
+	delete(v.invalid, ref)
 	v.set(ref, nil)
 }
 
@@ -108,6 +114,8 @@ func (v *view) state() State {
 	for kind := range v.good {
 		v.shared[kind] = true
 	}
-	return State{Revision: v.revision, Objects: maps.Clone(v.good), Errors: maps.Clone(v.errs),
+	invalid := maps.Clone(v.invalid)
+	maps.DeleteFunc(invalid, func(ref Ref, _ configv1.Object) bool { return v.good[ref.Kind][ref.Name] != nil })
+	return State{Revision: v.revision, Objects: maps.Clone(v.good), Errors: maps.Clone(v.errs), Invalid: invalid,
 		names: maps.Clone(v.names)}
 }

@@ -173,6 +173,15 @@ func (s *Store) Get(ctx context.Context, kind configv1.Kind, name string) (Entry
 
 // decode returns the object of a value, or what is wrong with it.
 func (s *Store) decode(kind configv1.Kind, name string, value []byte) (configv1.Object, error) {
+	object, err := s.parse(kind, name, value)
+	if err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// parse is decode that also returns an object that is not valid.
+func (s *Store) parse(kind configv1.Kind, name string, value []byte) (configv1.Object, error) {
 	object, err := kind.Unmarshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("the stored value is not a %s: %w", kind.Name, err)
@@ -180,10 +189,7 @@ func (s *Store) decode(kind configv1.Kind, name string, value []byte) (configv1.
 	if object.GetName() != name {
 		return nil, fmt.Errorf("the stored value is of %q", object.GetName())
 	}
-	if err := s.validate(object); err != nil {
-		return nil, err
-	}
-	return object, nil
+	return object, s.validate(object)
 }
 
 // keyOf escapes the name, in which a slash may stand, so that a kind and a name are one key and no other.
