@@ -79,6 +79,17 @@ func (f Finding) Rest(stored *configv1.Account) *configv1.Account {
 	return rest
 }
 
+// Released returns what is left of an account that its directory deletes, or nil. One that operators have disabled keeps
+// out whoever comes with its name: deleting and making it again must not let the person in.
+func Released(stored *configv1.Account) *configv1.Account {
+	if !stored.GetDisabled() {
+		return nil
+	}
+	rest := proto.CloneOf(stored)
+	rest.Provisioning, rest.Role, rest.Memberships = nil, configv1.Role_ROLE_UNSPECIFIED, nil
+	return rest
+}
+
 // NewHolder reports whether a change gives an account to somebody else. Was may be nil. An identity without a subject
 // does not yet: the sign-in that sets the subject does.
 func NewHolder(was, now *configv1.Account) bool {

@@ -66,7 +66,11 @@ subjects are compared byte by byte. No account is called ` + "`root`" + `, which
 
 After an account was deleted, an account of the same name is another one: nothing of the first comes back.
 People of a tenant cannot delete an account that has an identity and is disabled, because the next sign-in would make
-one that is not.
+one that is not. If a directory deletes an account that is disabled here, the account stays, disabled and without rights,
+and the directory no longer sees it. Made again, it is disabled still. A directory cannot rename it either.
+
+A membership, an admin token, the mapping of groups and a webhook name organizations and projects that there are. They
+can be made in the same change.
 
 ## Leaving
 

@@ -61,6 +61,14 @@ func (s *supervised) budgets(t *testing.T, path string) string {
 func newSupervised(t *testing.T, rule string) *supervised {
 	t.Helper()
 	s := &supervised{newBench(t), map[string]authz.Principal{}}
+	for _, path := range []string{"organizations/acme", "organizations/other", "organizations/open", "projects/acme/web"} {
+		_, name, _ := strings.Cut(path, "/")
+		more := ""
+		if path == "organizations/acme" {
+			more = `,"budgets":[{"unit":"MONTH","usd":"100"}]`
+		}
+		require.Equal(t, 201, s.do(t, "PUT", "/admin/v1/"+path, `{"name":"`+name+`"`+more+`}`).status)
+	}
 	for _, a := range []string{`{"name":"ann","role":"ADMIN"}`, `{"name":"bob","role":"ADMIN"}`,
 		`{"name":"olga","role":"OPERATOR"}`, `{"name":"zoe","role":"OWNER"}`,
 		`{"name":"tina","memberships":[{"organization":"acme","role":"ADMIN"}]}`,
@@ -71,15 +79,6 @@ func newSupervised(t *testing.T, rule string) *supervised {
 		require.Equal(t, 201, made.status, made.body)
 		account := s.account(t, gjson.Get(a, "name").Str)
 		s.people[account.GetName()] = authz.PrincipalOfAccount(account, "", "127.0.0.1")
-	}
-	for path, body := range map[string]string{
-		"organizations/acme": `{"name":"acme","budgets":[{"unit":"MONTH","usd":"100"}]}`,
-		"organizations/open": `{"name":"open"}`, "projects/acme/web": `{"name":"acme/web"}`,
-		"approvalrules/big": `{"name":"big",` + rule + `}`,
-	} {
-		if path != "approvalrules/big" {
-			require.Equal(t, 201, s.do(t, "PUT", "/admin/v1/"+path, body).status)
-		}
 	}
 	made := s.do(t, "PUT", "/admin/v1/approvalrules/big", `{"name":"big",`+rule+`}`)
 	require.Equal(t, 201, made.status, made.body)

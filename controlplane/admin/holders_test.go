@@ -147,6 +147,7 @@ func TestADirectoryTakesOverNoAccountOfOperators(t *testing.T) {
 	b := newBench(t)
 	c := b.provisioned(t, "corp", issuer)
 	require.Equal(t, 201, b.do(t, "POST", "/admin/v1/organizations", `{"name":"own"}`).status)
+	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/projects/own/a", `{"name":"own/a"}`).status)
 	id := c.make(t, "Users", `{"userName":"before"}`)
 	for name, document := range map[string]string{
 		"member": inOwn("member", own12),

@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
@@ -49,27 +50,63 @@ func tenantsOf(k *configv1.Key) []Ref {
 	return refs
 }
 
-// checkTenants returns which keys of the plan would be of organizations or projects that there are not: no budget
-// would hold for one that is spelled wrong. A key that is of one already may stay.
+// checkTenants returns which objects of the plan would reach into organizations or projects that there are not: no
+// budget would hold for a key of one that is spelled wrong, and one that is made later would let others in. What an
+// object has already may stay. The groups of a provider are checked with their mapping.
 func (p *Plan) checkTenants() (errs configv1.Errors) {
 	for _, c := range p.writes {
-		k, ok := c.Object.(*configv1.Key)
-		if !ok {
+		if c.Object == nil || p.caller.As == accounts.Directory || p.caller.As == accounts.SignIn ||
+			asAccount(c.Object).GetProvisioning() != nil {
 			continue
 		}
-		was, _ := p.stored(c.Kind, c.Name).(*configv1.Key)
-		if was != nil && was.GetOrganization() == k.GetOrganization() && was.GetProject() == k.GetProject() {
-			continue
-		}
-		for _, t := range tenantsOf(k) {
-			if p.Entry(t.Kind, t.Name) == nil {
-				errs = append(errs, configv1.FieldError{Object: configv1.Label(k), Field: strings.ToLower(t.Kind.Name),
-					Message: fmt.Sprintf(
-						"there is no %s %s, so none of its limits and budgets would apply: create it first, or create it together with the key (create_missing=true, --create-missing)", t.Kind.Name, t.Name)})
+		was := reachesOf(p.stored(c.Kind, c.Name))
+		for _, t := range reachesOf(c.Object) {
+			if p.Entry(t.Kind, t.Name) != nil || slices.ContainsFunc(was, func(o reach) bool {
+				return o.Kind.Name == t.Kind.Name && o.Name == t.Name
+			}) {
+				continue
 			}
+			message := "there is no %s %s, and one that is made later would be reached by it: create it first, or in the same change"
+			if c.Kind.Name == configv1.KeyKind().Name {
+				message = "there is no %s %s, so none of its limits and budgets would apply: create it first, or create it together with the key (create_missing=true, --create-missing)"
+			}
+			errs = append(errs, configv1.FieldError{Object: configv1.Label(c.Object), Field: t.field,
+				Message: fmt.Sprintf(message, t.Kind.Name, t.Name)})
 		}
 	}
 	return errs
+}
+
+// A reach is an organization or a project into which an object reaches, and the field that says so.
+type reach struct {
+	Ref
+	field string
+}
+
+// reachesOf returns the tenants of a key, into which an object gives rights, or of whose jobs it tells.
+func reachesOf(o configv1.Object) (all []reach) {
+	add := func(at, organization, project string) {
+		for _, t := range tenantsOf(&configv1.Key{Organization: organization, Project: project}) {
+			all = append(all, reach{t, at + strings.ToLower(t.Kind.Name)})
+		}
+	}
+	switch o := o.(type) {
+	case *configv1.Key:
+		add("", o.GetOrganization(), o.GetProject())
+	case *configv1.Account:
+		for i, m := range o.GetMemberships() {
+			add(fmt.Sprintf("memberships[%d].", i), m.GetOrganization(), m.GetProject())
+		}
+	case *configv1.AdminToken:
+		add("", o.GetOrganization(), o.GetProject())
+	case *configv1.IdentityProvider:
+		for i, r := range o.GetRoles() {
+			add(fmt.Sprintf("roles[%d].", i), r.GetOrganization(), r.GetProject())
+		}
+	case *configv1.Webhook:
+		add("", o.GetOrganization(), o.GetProject())
+	}
+	return all
 }
 
 // checkEmpty refuses to delete an organization or a project that has keys: they would go on without its limits and
@@ -113,21 +150,18 @@ func (p *Plan) checkLeft() error {
 	return nil
 }
 
-// reachesInto reports whether an object gives somebody rights within a tenant, or tells somebody of its jobs.
+// reachesInto reports whether an object gives somebody rights within a tenant, or tells somebody of its jobs. Keys are
+// looked for elsewhere: see checkEmpty.
 func reachesInto(o configv1.Object, t authz.Tenant) bool {
-	switch o := o.(type) {
-	case *configv1.Account:
-		return slices.ContainsFunc(o.GetMemberships(), authz.Principal{Tenant: t}.HasMembership)
-	case *configv1.AdminToken:
-		return t.Has(o.GetOrganization(), o.GetProject())
-	case *configv1.IdentityProvider:
-		return slices.ContainsFunc(o.GetRoles(), func(r *configv1.GroupRole) bool {
-			return t.Has(r.GetOrganization(), r.GetProject())
-		})
-	case *configv1.Webhook:
-		return t.Has(o.GetOrganization(), o.GetProject())
+	if _, isKey := o.(*configv1.Key); isKey {
+		return false
 	}
-	return false
+	return slices.ContainsFunc(reachesOf(o), func(r reach) bool {
+		if r.Kind.Name == configv1.KindOf((*configv1.Organization)(nil)).Name {
+			return t.Has(r.Name, "")
+		}
+		return t.Has(authz.SplitProject(r.Name))
+	})
 }
 
 // createTenants plans to make the organization and the project of a key where they are missing, without limits.

@@ -103,6 +103,8 @@ func (d *directory) rename(a *configv1.Account) ([]configv1.Object, error) {
 		return nil, errTaken
 	case accounts.Find(there, a.GetIdentity()).Rest(there).GetDisabled():
 		return nil, taken("The account with this userName is disabled here. An owner of the gateway can enable or delete it.")
+	case was.GetDisabled():
+		return nil, bad("mutability", "The account is disabled here, and keeps its name. An owner of the gateway can enable or delete it.")
 	case was.GetPasswordHash() != "":
 		return nil, bad("mutability", "The account has a password, with which it cannot be renamed. An owner can delete it.")
 	}
@@ -212,6 +214,9 @@ func deleteUser(c *call) (answer, error) {
 		a := d.people[c.PathValue("id")]
 		if a == nil {
 			return Change{}, notFound(c.PathValue("id"))
+		}
+		if barred := accounts.Released(a); barred != nil {
+			return Change{Put: []configv1.Object{barred}}, nil
 		}
 		return Change{Delete: []configv1.Object{a}}, nil
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/standin"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/policy"
+	"github.com/modelgate/modelgate/internal/request"
 )
 
 // TestAnInvalidObjectRefusesItsRequests has the stand-ins decide on the requests of two tenants.
@@ -40,8 +41,8 @@ func TestAnInvalidObjectRefusesItsRequests(t *testing.T) {
 	} {
 		compiled, err := policy.Compile(standin.For(map[configstore.Ref]configv1.Object{{Kind: c.kind, Name: c.name}: c.object}))
 		require.NoError(t, err)
-		acme := compiled.Decide(&policy.Facts{Key: "k", Organization: "acme", Project: "web"})
-		other := compiled.Decide(&policy.Facts{Key: "k", Organization: "other", Project: "web"})
+		acme := compiled.Decide(&policy.Facts{Subject: request.Subject{Key: "k", Organization: "acme", Project: "web"}})
+		other := compiled.Decide(&policy.Facts{Subject: request.Subject{Key: "k", Organization: "other", Project: "web"}})
 		require.Equal(t, c.acme, acme.Denied != "", name)
 		require.Equal(t, c.other, other.Denied != "", name)
 		if c.acme {

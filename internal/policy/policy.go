@@ -85,10 +85,6 @@ type Facts struct {
 	spent uint64 // of maxSpent
 }
 
-func (f *Facts) client() configv1.Client {
-	return configv1.Client{Key: f.Key, Organization: f.Organization, Project: f.Project}
-}
-
 // maxSpent bounds the work of all expressions on one request, in CEL's units: some ten milliseconds. What is evaluated
 // after it fails, and so refuses the request. An expression as people write them takes ten.
 const maxSpent = 400_000
@@ -146,7 +142,7 @@ type Decision struct {
 func (all Policies) Decide(f *Facts) (d Decision) {
 	var values map[string]any
 	for _, p := range all {
-		if !configv1.Covers(p.config, f.client()) {
+		if !configv1.Covers(p.config, f.Client()) {
 			continue
 		}
 		if values == nil {

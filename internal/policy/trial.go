@@ -59,7 +59,7 @@ func (t *Trial) Judge(f *Facts, unknown []string) ([]Verdict, error) {
 	var all []Verdict
 	chosen := false
 	for _, p := range t.policies {
-		if !configv1.Covers(p.config, f.client()) {
+		if !configv1.Covers(p.config, f.Client()) {
 			continue
 		}
 		for _, r := range p.rules {
