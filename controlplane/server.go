@@ -362,6 +362,7 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: append(standin.For(state.Invalid), configstore.All[*configv1.Policy](state)...),
 		ResponseCaches: caches, Checkers: checkers,
 		CertificateIssuers: in.CertificateIssuers})
+	in.JobSecrets = s.settings.jobs
 	chains := make(map[string][]byte, len(in.Certificates))
 	for _, c := range in.Certificates {
 		chains[c.GetName()] = []byte(c.GetChain())

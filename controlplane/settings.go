@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	api "github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/compile"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -17,10 +18,12 @@ type settings struct {
 	key       []byte // under which responses are sealed
 	last      *configv1.Settings
 	responses *configv1.ResponseStore // as it was last published
+	jobs      *configv1.JobSecrets
 }
 
 func newSettings(root *secret.Root) *settings {
-	return &settings{key: root.ResponseKey(), last: &configv1.Settings{Name: "default", KeyPepper: root.KeyPepper()}}
+	return &settings{key: root.ResponseKey(), last: &configv1.Settings{Name: "default", KeyPepper: root.KeyPepper()},
+		jobs: &configv1.JobSecrets{Name: "default", CarrierKey: api.NewCarrierKey(root.KeyPepper()).Bytes()}}
 }
 
 // of returns the settings under a configuration's JobServices, with what else they have, and what the job service is

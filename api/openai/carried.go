@@ -43,6 +43,17 @@ func NewCarrierKey(secret []byte) *CarrierKey {
 	return &CarrierKey{h.Sum(nil)}
 }
 
+// CarrierKeyOf returns the key whose Bytes are given, for a process that does not have the secret; nil if there are none.
+func CarrierKeyOf(derived []byte) *CarrierKey {
+	if len(derived) != sha256.Size {
+		return nil
+	}
+	return &CarrierKey{derived}
+}
+
+// Bytes returns what the key is made of. The secret from which it is derived cannot be had from it.
+func (k *CarrierKey) Bytes() []byte { return k.secret }
+
 // For returns what writes and reads the ids of a client: of a key, by its name, which stays as it is when the key is
 // rotated.
 func (k *CarrierKey) For(organization, key string) Carrier { return Carrier{k, organization, key} }

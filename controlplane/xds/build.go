@@ -37,6 +37,8 @@ type Input struct {
 	Keys []*configv1.Key
 	// Settings of the data plane; may be nil.
 	Settings *configv1.Settings
+	// JobSecrets are for the job service; may be nil.
+	JobSecrets *configv1.JobSecrets
 	// Responses tells the job service to store responses; nil: it stores none.
 	Responses *configv1.ResponseStore
 }
@@ -147,6 +149,9 @@ func (b *builder) buildAll(in Input) {
 	each(b, KindRateLimit, in.RateLimits, rateLimit)
 	if s := in.Settings; s != nil {
 		each(b, KindSettings, []*configv1.Settings{s}, settings)
+	}
+	if s := in.JobSecrets; s != nil {
+		each(b, KindJobSecrets, []*configv1.JobSecrets{s}, jobSecrets)
 	}
 	if s := in.Responses; s != nil {
 		each(b, KindResponses, []*configv1.ResponseStore{s}, responseStore)

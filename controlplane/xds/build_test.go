@@ -157,7 +157,9 @@ func TestBuildDoesNotModifyItsInput(t *testing.T) {
 
 func TestBuildKeepsSecretsFromTheWrongRole(t *testing.T) {
 	fallback, _ := Build(readInput(t, "testdata/fallback/input.yaml"), testOptions())
-	jobs, _ := Build(readInput(t, "testdata/jobs/input.yaml"), testOptions())
+	in := readInput(t, "testdata/jobs/input.yaml")
+	in.JobSecrets = &configv1.JobSecrets{Name: "default", CarrierKey: []byte("carriers")}
+	jobs, _ := Build(in, testOptions())
 	types := map[string][]string{}
 	for _, r := range append(fallback, jobs...) {
 		text := string(render(t, []Resource{r}))
@@ -182,7 +184,7 @@ func TestBuildKeepsSecretsFromTheWrongRole(t *testing.T) {
 	}
 	require.Equal(t, map[string][]string{
 		envoy.RoleExtProc: {"Catalog", "Listing", "Model", "ResolvedProvider", "Route", "Settings"},
-		envoy.RoleJobs:    {"Catalog", "Model", "Provider", "ResponseStore", "Webhook"},
+		envoy.RoleJobs:    {"Catalog", "JobSecrets", "Model", "Provider", "ResponseStore", "Webhook"},
 	}, types)
 }
 

@@ -78,6 +78,10 @@ func settings(s *configv1.Settings) ([]Resource, error) {
 	return []Resource{{Role: envoy.RoleExtProc, Name: s.GetName(), Message: s}}, nil
 }
 
+func jobSecrets(s *configv1.JobSecrets) ([]Resource, error) {
+	return []Resource{{Role: envoy.RoleJobs, Name: s.GetName(), Message: s}}, nil
+}
+
 func responseStore(s *configv1.ResponseStore) ([]Resource, error) {
 	if len(s.GetKey()) == 0 {
 		return nil, errors.New("key: is empty")

@@ -27,6 +27,7 @@ const (
 	KindIssuer       = "CertificateIssuer"
 	KindSettings     = "Settings"
 	KindResponses    = "ResponseStore"
+	KindJobSecrets   = "JobSecrets"
 	KindSystem       = "System"
 )
 

@@ -34,7 +34,7 @@ func formDemand(t *testing.T, operation, field string, file []byte) Demand {
 	require.NoError(t, w.Close())
 	r, err := op.Parse(inbound.Head{Path: op.Path, ContentType: w.FormDataContentType()}, []byte(body.String()))
 	require.NoError(t, err)
-	return DemandOf(op, r, []byte(body.String()), nil)
+	return DemandOf(op, &r, []byte(body.String()), nil)
 }
 
 func TestAFormHasATextAndFiles(t *testing.T) {

@@ -242,7 +242,8 @@ func (w *work) remote(p *config.Provider, n Native, again bool) provider.Batch {
 	in := w.input() // the record changes while a provider's answers are read
 	return provider.Batch{
 		ID: w.rec.ID, Again: again, Since: n.Since, Endpoint: b.Endpoint, Count: b.Counts.Total,
-		Target: w.s.Config().At(p, n.Model),
+		Target:  w.s.Config().At(p, n.Model),
+		Carrier: w.s.Config().Carriers.For(w.rec.Tenant.Organization, b.Key),
 		Each: func(ctx context.Context, take func(int, []byte) error) error {
 			return in.each(ctx, &set{}, func(line int, r request) error { return take(line, r.body) })
 		},

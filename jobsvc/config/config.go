@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -35,6 +36,8 @@ type Config struct {
 	Webhooks []*configv1.Webhook
 	// Catalog has facts about models; it may be nil.
 	Catalog *catalog.Catalog
+	// Carriers signs the data in the ids of calls; nil: the control plane has not told its key.
+	Carriers *openai.CarrierKey
 	// Responses says how responses are stored; nil: they are not.
 	Responses *Responses
 }
@@ -118,7 +121,8 @@ func New(o Options) *Client {
 	c.xds = xdsclient.New(xdsclient.Options{
 		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Registerer: o.Registerer, Publish: c.publish,
 		Types: []*xdsclient.Type{xdsclient.Of(c.providersHandler()), xdsclient.Of(c.modelsHandler()),
-			xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler()), xdsclient.Of(c.responsesHandler())},
+			xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler()), xdsclient.Of(c.responsesHandler()),
+			xdsclient.Of(c.secretsHandler())},
 	})
 	return c
 }
@@ -201,6 +205,16 @@ func (c *Client) responsesHandler() xdsclient.Handler[*configv1.ResponseStore] {
 				return err
 			}
 			c.building.Responses = &Responses{Retention: s.GetRetention().AsDuration(), Sealer: sealer}
+			return nil
+		},
+	}
+}
+
+func (c *Client) secretsHandler() xdsclient.Handler[*configv1.JobSecrets] {
+	return xdsclient.Handler[*configv1.JobSecrets]{
+		Remove: func(string) { c.building.Carriers = nil },
+		Set: func(_ string, s *configv1.JobSecrets) error {
+			c.building.Carriers = openai.CarrierKeyOf(s.GetCarrierKey())
 			return nil
 		},
 	}

@@ -342,6 +342,61 @@ func (x *ResponseStore) GetKey() []byte {
 	return nil
 }
 
+// JobSecrets are secrets that the job service always needs.
+type JobSecrets struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always "default".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Signs the data in the ids of tool calls. It is derived from the key pepper, which cannot be had from it.
+	CarrierKey    []byte `protobuf:"bytes,2,opt,name=carrier_key,json=carrierKey,proto3" json:"carrier_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobSecrets) Reset() {
+	*x = JobSecrets{}
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobSecrets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobSecrets) ProtoMessage() {}
+
+func (x *JobSecrets) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_dataplane_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobSecrets.ProtoReflect.Descriptor instead.
+func (*JobSecrets) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_dataplane_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *JobSecrets) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobSecrets) GetCarrierKey() []byte {
+	if x != nil {
+		return x.CarrierKey
+	}
+	return nil
+}
+
 var File_api_config_v1_dataplane_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_dataplane_proto_rawDesc = "" +
@@ -374,7 +429,12 @@ const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"\rResponseStore\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\tretention\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tretention\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\fR\x03keyB7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"\x03key\x18\x03 \x01(\fR\x03key\"A\n" +
+	"\n" +
+	"JobSecrets\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vcarrier_key\x18\x02 \x01(\fR\n" +
+	"carrierKeyB7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_dataplane_proto_rawDescOnce sync.Once
@@ -388,31 +448,32 @@ func file_api_config_v1_dataplane_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_dataplane_proto_rawDescData
 }
 
-var file_api_config_v1_dataplane_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_api_config_v1_dataplane_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_api_config_v1_dataplane_proto_goTypes = []any{
 	(*ResolvedProvider)(nil),    // 0: modelgate.config.v1.ResolvedProvider
 	(*Settings)(nil),            // 1: modelgate.config.v1.Settings
 	(*ResolvedIssuer)(nil),      // 2: modelgate.config.v1.ResolvedIssuer
 	(*ResponseStore)(nil),       // 3: modelgate.config.v1.ResponseStore
-	(*Provider)(nil),            // 4: modelgate.config.v1.Provider
-	(*Guardrail)(nil),           // 5: modelgate.config.v1.Guardrail
-	(*Policy)(nil),              // 6: modelgate.config.v1.Policy
-	(*ResponseCache)(nil),       // 7: modelgate.config.v1.ResponseCache
-	(*Checker)(nil),             // 8: modelgate.config.v1.Checker
-	(*CertificateIssuer)(nil),   // 9: modelgate.config.v1.CertificateIssuer
-	(*TokenIssuer)(nil),         // 10: modelgate.config.v1.TokenIssuer
-	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
+	(*JobSecrets)(nil),          // 4: modelgate.config.v1.JobSecrets
+	(*Provider)(nil),            // 5: modelgate.config.v1.Provider
+	(*Guardrail)(nil),           // 6: modelgate.config.v1.Guardrail
+	(*Policy)(nil),              // 7: modelgate.config.v1.Policy
+	(*ResponseCache)(nil),       // 8: modelgate.config.v1.ResponseCache
+	(*Checker)(nil),             // 9: modelgate.config.v1.Checker
+	(*CertificateIssuer)(nil),   // 10: modelgate.config.v1.CertificateIssuer
+	(*TokenIssuer)(nil),         // 11: modelgate.config.v1.TokenIssuer
+	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
 }
 var file_api_config_v1_dataplane_proto_depIdxs = []int32{
-	4,  // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
-	5,  // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
+	5,  // 0: modelgate.config.v1.ResolvedProvider.provider:type_name -> modelgate.config.v1.Provider
+	6,  // 1: modelgate.config.v1.Settings.guardrails:type_name -> modelgate.config.v1.Guardrail
 	2,  // 2: modelgate.config.v1.Settings.issuers:type_name -> modelgate.config.v1.ResolvedIssuer
-	6,  // 3: modelgate.config.v1.Settings.policies:type_name -> modelgate.config.v1.Policy
-	7,  // 4: modelgate.config.v1.Settings.response_caches:type_name -> modelgate.config.v1.ResponseCache
-	8,  // 5: modelgate.config.v1.Settings.checkers:type_name -> modelgate.config.v1.Checker
-	9,  // 6: modelgate.config.v1.Settings.certificate_issuers:type_name -> modelgate.config.v1.CertificateIssuer
-	10, // 7: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
-	11, // 8: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
+	7,  // 3: modelgate.config.v1.Settings.policies:type_name -> modelgate.config.v1.Policy
+	8,  // 4: modelgate.config.v1.Settings.response_caches:type_name -> modelgate.config.v1.ResponseCache
+	9,  // 5: modelgate.config.v1.Settings.checkers:type_name -> modelgate.config.v1.Checker
+	10, // 6: modelgate.config.v1.Settings.certificate_issuers:type_name -> modelgate.config.v1.CertificateIssuer
+	11, // 7: modelgate.config.v1.ResolvedIssuer.issuer:type_name -> modelgate.config.v1.TokenIssuer
+	12, // 8: modelgate.config.v1.ResponseStore.retention:type_name -> google.protobuf.Duration
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -432,7 +493,7 @@ func file_api_config_v1_dataplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_dataplane_proto_rawDesc), len(file_api_config_v1_dataplane_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
