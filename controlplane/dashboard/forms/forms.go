@@ -62,6 +62,15 @@ func PairLines(pairs map[string]string) string {
 // Unit returns the unit of a name; unspecified if there is none.
 func Unit(name string) configv1.Unit { return configv1.Unit(configv1.Unit_value[name]) }
 
+// Units returns the windows of limits, which are shorter than a budget's month.
+func Units() []Choice {
+	var all []Choice
+	for u := configv1.Unit_SECOND; u <= configv1.Unit_DAY; u++ {
+		all = append(all, Choice{u.String(), "per " + strings.ToLower(u.String())})
+	}
+	return all
+}
+
 // Amount reads a whole number, in which people may separate thousands.
 func Amount(text, field string) (uint64, error) {
 	n, err := strconv.ParseUint(strings.NewReplacer(",", "", "_", "", " ", "").Replace(text), 10, 63)
@@ -179,12 +188,16 @@ func BudgetText(b *configv1.Budget) string {
 	return "$" + b.GetUsd() + " per " + strings.ToLower(b.GetUnit().String())
 }
 
-// TimeField writes a time as a field of a form has it.
+// TimeField writes a time as a field of a form has it: with seconds only if it has some.
 func TimeField(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
 	}
-	return t.AsTime().Format("2006-01-02T15:04")
+	at := t.AsTime()
+	if at.Truncate(time.Minute).Equal(at) {
+		return at.Format("2006-01-02T15:04")
+	}
+	return at.Format("2006-01-02T15:04:05.999")
 }
 
 // Small reads a number that may be left out.

@@ -86,6 +86,7 @@ func functions() template.FuncMap {
 
 		"domains":    configv1.DomainNames,
 		"domain":     forms.DomainText,
+		"units":      forms.Units,
 		"limitRows":  forms.LimitRows,
 		"limitText":  forms.LimitText,
 		"budget":     forms.BudgetOf,

@@ -4,6 +4,7 @@
 package accounts
 
 import (
+	"cmp"
 	"embed"
 	"html/template"
 	"net/http"
@@ -69,8 +70,7 @@ func form(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
 
 // readAccount puts what a form says into an account. Without a password the one that is stored stays.
 func readAccount(f url.Values, a *configv1.Account) (err error) {
-	a.DisplayName, a.Disabled = strings.TrimSpace(f.Get("display_name")), f.Get("disabled") != ""
-	a.ReadBodies, a.BreakGlass = f.Get("read_bodies") != "", f.Get("break_glass") != ""
+	read := forms.Read(f, a, "display_name", "disabled", "read_bodies", "break_glass")
 	if a.GetProvisioning() == nil { // else the groups of the person decide
 		a.Role = configv1.Role(configv1.Role_value[f.Get("role")])
 	}
@@ -78,7 +78,7 @@ func readAccount(f url.Values, a *configv1.Account) (err error) {
 		a.Password, a.PasswordHash = p, ""
 	}
 	a.Memberships, err = membershipsOf(f.Get("memberships"))
-	return err
+	return cmp.Or(read, err)
 }
 
 func create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {

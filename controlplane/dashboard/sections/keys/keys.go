@@ -4,7 +4,6 @@
 package keys
 
 import (
-	"cmp"
 	"context"
 	"embed"
 	"html/template"
@@ -95,16 +94,8 @@ func form(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 
 // readKey puts what a form says into a key.
 func readKey(f url.Values, k *configv1.Key) error {
-	k.DisplayName = strings.TrimSpace(f.Get("display_name"))
-	k.Organization, k.Project = strings.TrimSpace(f.Get("organization")), strings.TrimSpace(f.Get("project"))
-	k.Models, k.Endpoints = forms.List(f.Get("models")), forms.List(f.Get("endpoints"))
-	k.Addresses = forms.List(f.Get("addresses"))
-	k.Budgets = forms.Budgets(f)
-	var errLimits, errTime, errPairs error
-	k.Limits, errLimits = forms.Limits(f)
-	k.ExpiresAt, errTime = forms.Time(f.Get("expires_at"))
-	k.Metadata, errPairs = forms.Pairs(f.Get("metadata"))
-	return cmp.Or(errLimits, errTime, errPairs)
+	return forms.Read(f, k, "display_name", "organization", "project", "models", "endpoints", "addresses", "limits",
+		"budgets", "expires_at", "metadata")
 }
 
 func requestOf(k *configv1.Key) adminapi.KeyRequest {

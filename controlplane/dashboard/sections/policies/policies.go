@@ -96,9 +96,8 @@ func policyRows(p *configv1.Policy) []policyRow {
 }
 
 // readPolicy puts what a form says into a policy. A row without a name and an expression is none.
-func readPolicy(f url.Values, p *configv1.Policy) {
-	p.Organization, p.Project = strings.TrimSpace(f.Get("organization")), strings.TrimSpace(f.Get("project"))
-	p.Key, p.Disabled = strings.TrimSpace(f.Get("key")), f.Get("disabled") != ""
+func readPolicy(f url.Values, p *configv1.Policy) error {
+	err := forms.Read(f, p, "organization", "project", "key", "disabled")
 	p.Rules = nil
 	for i := range f["rule_name"] {
 		r := &configv1.PolicyRule{Name: forms.At(f, "rule_name", i), Observe: forms.At(f, "rule_mode", i) == "observe"}
@@ -113,6 +112,7 @@ func readPolicy(f url.Values, p *configv1.Policy) {
 		}
 		p.Rules = append(p.Rules, r)
 	}
+	return err
 }
 
 // problemsOf puts what is wrong with rules beside them, and returns what else is wrong.
@@ -171,7 +171,9 @@ func change(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 // write tries or saves what is in the form.
 func write(v *page.Visit, w http.ResponseWriter, r *http.Request, data policyData) error {
 	p := data.Policy
-	readPolicy(r.PostForm, p)
+	if err := readPolicy(r.PostForm, p); err != nil {
+		return err
+	}
 	data.Rows, data.Since = policyRows(p), r.PostForm.Get("since")
 	if others := problemsOf(p, data.Rows); len(others) > 0 || len(configv1.Validate(p, nil)) > 0 {
 		problem := "Correct the rules below."

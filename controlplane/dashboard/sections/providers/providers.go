@@ -140,14 +140,16 @@ func (d providerData) masked() providerData {
 // readProvider puts what a form says into a provider. A credential that the form does not give stays.
 func readProvider(f url.Values, p *configv1.Provider) error {
 	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	p.Vendor, p.Endpoint, p.Region, p.Project, p.ApiVersion = get("vendor"), get("endpoint"), get("region"),
-		get("project"), get("api_version")
-	p.Models, p.Disabled, p.NativeBatches = forms.List(f.Get("models")), f.Get("disabled") != "",
-		f.Get("native_batches") != ""
-	p.AllowUnlistedModels = proto.Bool(f.Get("allow_unlisted_models") != "")
-	p.FullNamesOnly = f.Get("full_names_only") != ""
-	p.UnsupportedParameters = configv1.UnsupportedParameters(
-		configv1.UnsupportedParameters_value[get("unsupported_parameters")])
+	err := forms.Read(f, p, "vendor", "endpoint", "region", "project", "api_version", "models", "disabled",
+		"native_batches", "full_names_only")
+	// What is not set stays so, if that means the same.
+	if allowed := get("allow_unlisted_models") != ""; allowed != p.AllowsUnlisted() {
+		p.AllowUnlistedModels = proto.Bool(allowed)
+	}
+	how := configv1.UnsupportedParameters(configv1.UnsupportedParameters_value[get("unsupported_parameters")])
+	if drops := how == configv1.UnsupportedParameters_DROP; drops != p.DropsUnsupported() {
+		p.UnsupportedParameters = how
+	}
 	switch value := get("credential"); get("credential_source") {
 	case "value":
 		if value != "" {
@@ -181,7 +183,7 @@ func readProvider(f url.Values, p *configv1.Provider) error {
 		}
 		p.Concurrency.MaxRequests, p.Concurrency.MaxPending = most, pending
 	}
-	return cmp.Or(errMost, errPending)
+	return cmp.Or(err, errMost, errPending)
 }
 
 // cutLast splits a text at the last mark.

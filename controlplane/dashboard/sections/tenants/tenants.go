@@ -4,6 +4,7 @@
 package tenants
 
 import (
+	"cmp"
 	"embed"
 	"net/http"
 	"net/url"
@@ -142,22 +143,14 @@ func quotas(v *page.Visit, r *http.Request, organization, project string) []admi
 
 // readTenant puts what a form says into an organization or a project. Its name stays, where it has one.
 func readTenant(f url.Values, t tenant) error {
-	limits, err := forms.Limits(f)
-	displayName, budgets, disabled := strings.TrimSpace(f.Get("display_name")), forms.Budgets(f), f.Get("disabled") != ""
 	name := strings.TrimSpace(f.Get("name"))
 	switch t := t.(type) {
 	case *configv1.Organization:
-		t.DisplayName, t.Limits, t.Budgets, t.Disabled = displayName, limits, budgets, disabled
-		if t.Name == "" {
-			t.Name = name
-		}
+		t.Name = cmp.Or(t.GetName(), name)
 	case *configv1.Project:
-		t.DisplayName, t.Limits, t.Budgets, t.Disabled = displayName, limits, budgets, disabled
-		if t.Name == "" {
-			t.Name = strings.TrimSpace(f.Get("organization")) + "/" + name
-		}
+		t.Name = cmp.Or(t.GetName(), strings.TrimSpace(f.Get("organization"))+"/"+name)
 	}
-	return err
+	return forms.Read(f, t, "display_name", "limits", "budgets", "disabled")
 }
 
 func tenantAt(v *page.Visit, r *http.Request, path, label string) (tenantData, error) {
