@@ -61,7 +61,11 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	}
 	data.draw()
 	if data.Models.Requests == 0 && v.Principal.May(admin.ConfigRead) && v.Principal.May(admin.KeysRead) {
-		if data.HasProviders, err = some(v, r, configv1.KindOf((*configv1.Provider)(nil))); err == nil {
+		data.HasProviders = !v.Principal.Tenant.IsAll() // people of a tenant may not see them
+		if !data.HasProviders {
+			data.HasProviders, err = some(v, r, configv1.KindOf((*configv1.Provider)(nil)))
+		}
+		if err == nil {
 			data.HasKeys, err = some(v, r, configv1.KeyKind())
 		}
 		if err != nil {
