@@ -42,7 +42,8 @@ func TestAFormThatIsSentAsItWasShownChangesNothing(t *testing.T) {
 			Retry: &configv1.Retry{MaxAttempts: 3, StatusCodes: []uint32{429}}}},
 		{"/policies/office", &configv1.Policy{Name: "office", Disabled: true, Organization: "acme",
 			Rules: []*configv1.PolicyRule{{Name: "tools", Deny: "size(tools) > 0", Message: "No tools.", Observe: true},
-				{Name: "small", When: "size < 100", UseModel: "team/fast"}}}},
+				{Name: "small", When: "size < 100", UseModel: "team/fast"},
+				{Name: "lines", When: "size < 100\n&& stream", UseModel: "team/fast"}}}},
 		{"/accounts/grace", &configv1.Account{Name: "grace", DisplayName: "Grace", Role: configv1.Role_AUDITOR,
 			ReadBodies: true, BreakGlass: true, Disabled: true, Password: goodPassword,
 			Memberships: []*configv1.Membership{{Organization: "acme", Project: "web", Role: configv1.Role_MEMBER},
@@ -114,7 +115,7 @@ func controls(form *html.Node) url.Values {
 		switch {
 		case n.Type != html.ElementNode || name == "":
 		case n.Data == "textarea" && n.FirstChild != nil:
-			values.Add(name, strings.TrimPrefix(n.FirstChild.Data, "\n"))
+			values.Add(name, strings.ReplaceAll(n.FirstChild.Data, "\n", "\r\n")) // as browsers do
 		case n.Data == "textarea":
 			values.Add(name, "")
 		case n.Data == "select":

@@ -68,6 +68,11 @@ func (v *visit) checkForm(r *http.Request) error {
 		if err := r.ParseForm(); err != nil {
 			return errUnread
 		}
+		for _, values := range r.PostForm {
+			for i := range values { // browsers end the lines of a text so
+				values[i] = strings.ReplaceAll(values[i], "\r\n", "\n")
+			}
+		}
 		token = r.PostForm.Get("csrf")
 	}
 	if v.FormToken == "" || subtle.ConstantTimeCompare([]byte(token), []byte(v.FormToken)) != 1 {
