@@ -25,6 +25,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"
 	realledger "github.com/modelgate/modelgate/controlplane/ledger"
@@ -75,21 +77,21 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	}
 	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
 		zap.NewNop())
-	var audits admin.AuditStore
-	var versions admin.VersionStore
+	var audits audit.Store
+	var versions audit.VersionStore
 	if real != nil {
 		audits, versions = real, real
 	}
 	api := admin.New(admin.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
 		Vendors: vendors,
-		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, versions, zap.NewNop()), Ledger: real, Jobs: b.jobs,
+		Plane:   b.plane, Audit: audit.New(etcd, audits, versions, zap.NewNop()), Ledger: real, Jobs: b.jobs,
 		Batch: b.jobs, Quotas: b.jobs,
 		Bodies:  keptBodies{},
 		Alerts:  b.alarms,
 		Version: "test", Log: zap.NewNop(),
 	})
-	b.api = admin.InProcess(api, admin.Principal{Name: "root", Scopes: []admin.Scope{admin.Everything}})
+	b.api = admin.InProcess(api, authz.Principal{Name: "root", Scopes: []authz.Scope{authz.Everything}})
 	b.terminals = dashboard.Terminals(etcd, dashboard.AccountsOf(store))
 	pages := api
 	if real == nil {

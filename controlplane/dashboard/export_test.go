@@ -1,14 +1,14 @@
 package dashboard
 
 import (
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
 // A Route is a page for those who are signed in, as the table of them has it.
 type Route struct {
 	Pattern string
-	Scope   admin.Scope
+	Scope   authz.Scope
 }
 
 // Routes returns the table.

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/identity"
 )
@@ -80,7 +81,7 @@ func (v *visit) backFrom(w http.ResponseWriter, r *http.Request) error {
 	}
 	account, err := v.accountOf(r.Context(), person)
 	if err != nil {
-		v.audit(r.Context(), admin.Principal{Name: person.Name, Address: v.Principal.Address}, "sign_in_failed", person.Name)
+		v.audit(r.Context(), authz.Principal{Name: person.Name, Address: v.Principal.Address}, "sign_in_failed", person.Name)
 		return err
 	}
 	v.addresses.giveBack(network(v.Principal.Address))
@@ -101,8 +102,8 @@ func (v *visit) identityError(err error) error {
 // accountOf makes or changes the account of a person who was signed in elsewhere, and returns it.
 func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*configv1.Account, error) {
 	// The provider gives the role, within what the configuration lets it give. The audit log names the provider.
-	api := admin.InProcess(v.config.API, admin.Principal{Name: person.Provider.GetName(), Role: "identity provider",
-		Scopes: admin.ScopesOf(configv1.Role_OWNER), As: accounts.SignIn, Address: v.Principal.Address})
+	api := admin.InProcess(v.config.API, authz.Principal{Name: person.Provider.GetName(), Role: "identity provider",
+		Scopes: authz.ScopesOf(configv1.Role_OWNER), As: accounts.SignIn, Address: v.Principal.Address})
 	for range 3 { // somebody may change the account meanwhile
 		revision := int64(0)
 		item, err := api.Get(ctx, configv1.KindOf((*configv1.Account)(nil)), person.Name)

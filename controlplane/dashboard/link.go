@@ -16,6 +16,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -102,8 +103,8 @@ func (d *Dashboard) linkURL(token string) string {
 
 // owned reports whether there is an owner who can sign in.
 func (d *Dashboard) owned(ctx context.Context) (bool, error) {
-	api := admin.InProcess(d.config.API, admin.Principal{Name: "dashboard", Role: "owner",
-		Scopes: admin.ScopesOf(configv1.Role_OWNER)})
+	api := admin.InProcess(d.config.API, authz.Principal{Name: "dashboard", Role: "owner",
+		Scopes: authz.ScopesOf(configv1.Role_OWNER)})
 	accounts, err := api.List(ctx, configv1.KindOf((*configv1.Account)(nil)))
 	if err != nil {
 		return false, fmt.Errorf("look for an owner: %w", err)
@@ -133,7 +134,7 @@ func (d *Dashboard) makeLink(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		d.audit(r.Context(), admin.Principal{Name: "root", Role: "token", Address: address}, "sign_in_link", "")
+		d.audit(r.Context(), authz.Principal{Name: "root", Role: "token", Address: address}, "sign_in_link", "")
 		return httpapi.WriteJSON(w, http.StatusCreated,
 			map[string]any{"url": d.linkURL(token), "expires_in_seconds": int(linkLife / time.Second)})
 	}).ServeHTTP(w, r)

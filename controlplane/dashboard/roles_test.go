@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 )
 
@@ -46,7 +46,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 			}
 			w.get("/account")
 			p := ask(w)
-			may := admin.Principal{Scopes: admin.ScopesOf(role)}.May(route.Scope) || route.Scope == ""
+			may := authz.Principal{Scopes: authz.ScopesOf(role)}.May(route.Scope) || route.Scope == ""
 			if method == http.MethodPost && role == configv1.Role_VIEWER && pattern != "/account" &&
 				pattern != "/tenant" {
 				require.NotEqual(t, 303, p.status, "%s as viewer", route.Pattern)

@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 const (
@@ -179,12 +179,12 @@ func formCookieOf(w http.ResponseWriter, r *http.Request) string {
 	return value
 }
 
-// actsFor returns under which membership somebody wants to act, as [admin.PrincipalOfAccount] takes it. One that the
+// actsFor returns under which membership somebody wants to act, as [authz.PrincipalOfAccount] takes it. One that the
 // account does not have any more is none.
 func actsFor(r *http.Request, a *configv1.Account) string {
 	c, err := r.Cookie(tenantCookie)
 	if err != nil || !slices.ContainsFunc(a.GetMemberships(), func(m *configv1.Membership) bool {
-		return admin.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String() == c.Value
+		return authz.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String() == c.Value
 	}) {
 		return ""
 	}

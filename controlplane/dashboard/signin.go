@@ -17,6 +17,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/audit"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/internal/password"
 )
@@ -74,9 +76,9 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	// It takes as long where there is no such account.
 	good := password.Verify(account.GetPasswordHash(), r.PostForm.Get("password"))
 	if account == nil || account.Barred() || !good || data.Replaced() && !account.GetBreakGlass() {
-		failed := admin.Principal{Address: v.Principal.Address}
+		failed := authz.Principal{Address: v.Principal.Address}
 		if account != nil { // what is typed there by mistake may be a password
-			failed.Name, failed.Tenant = account.GetName(), admin.PrincipalOfAccount(account, "", "").Tenant
+			failed.Name, failed.Tenant = account.GetName(), authz.PrincipalOfAccount(account, "", "").Tenant
 		}
 		v.audit(r.Context(), failed, "sign_in_failed", failed.Name)
 		return v.RenderStatus(w, http.StatusUnauthorized, "sign-in", "Sign in", data, data.wrong())
@@ -95,7 +97,7 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.
 		return err
 	}
 	setCookie(w, sessionCookie, session, sessionLife)
-	p := admin.PrincipalOfAccount(account, "", v.Principal.Address)
+	p := authz.PrincipalOfAccount(account, "", v.Principal.Address)
 	v.audit(r.Context(), p, "sign_in", p.Name)
 	return v.GoTo(w, r, next, "")
 }
@@ -151,9 +153,9 @@ func network(address string) string {
 }
 
 // audit records what the API does not see.
-func (d *Dashboard) audit(ctx context.Context, p admin.Principal, action, name string) {
+func (d *Dashboard) audit(ctx context.Context, p authz.Principal, action, name string) {
 	e := adminapi.AuditEntry{At: d.config.Now(), Actor: p.Name, Role: p.Role, Address: p.Address, Action: action,
-		Kind: "Account", Name: name, Tenants: admin.AuditViews(p)}
+		Kind: "Account", Name: name, Tenants: audit.ViewsOfPrincipal(p)}
 	if err := d.config.Audit(ctx, e); err != nil {
 		d.config.Log.Error("dashboard: nothing could be written to the audit log", zap.String("action", action),
 			zap.Error(err))
@@ -222,7 +224,7 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 	if !taken {
 		return errLink
 	}
-	p := admin.Principal{Name: data.Name, Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER),
+	p := authz.Principal{Name: data.Name, Role: "owner", Scopes: authz.ScopesOf(configv1.Role_OWNER),
 		Address: v.Principal.Address}
 	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER,
 		Password: f.Get("password"), BreakGlass: true}
@@ -268,7 +270,7 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	// People may change their own password whatever their role is.
 	p := v.Principal
 	p.As = accounts.Person
-	p.Scopes = append([]admin.Scope{admin.AdminsWrite}, p.Scopes...)
+	p.Scopes = append([]authz.Scope{authz.AdminsWrite}, p.Scopes...)
 	item, err := admin.InProcess(v.config.API, p).Get(r.Context(), configv1.KindOf((*configv1.Account)(nil)), p.Name)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -163,7 +163,7 @@ func (d *Dashboard) redeem(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := admin.PrincipalOfAccount(account, "", addressOf(r))
+	p := authz.PrincipalOfAccount(account, "", addressOf(r))
 	d.audit(r.Context(), p, "sign_in_terminal", p.Name)
 	return httpapi.WriteJSON(w, http.StatusOK, adminapi.TerminalSession{Token: adminapi.SessionPrefix + id,
 		Account: p.Name, Role: p.Role, ExpiresAt: found.Session.Ends})
@@ -184,7 +184,7 @@ func (d *Dashboard) endTerminal(w http.ResponseWriter, r *http.Request) error {
 		if err := d.sessions.end(r.Context(), id); err != nil {
 			return err
 		}
-		p := admin.PrincipalOfAccount(account, "", addressOf(r))
+		p := authz.PrincipalOfAccount(account, "", addressOf(r))
 		d.audit(r.Context(), p, "sign_out_terminal", p.Name)
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, struct{}{})

@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -26,7 +26,7 @@ type Activity struct {
 // ActivityOf returns the activity of the object that a field names, in groups by another field. It is nil for people
 // who may not see usage.
 func ActivityOf(v *page.Visit, r *http.Request, field, name, by, what string) (*Activity, error) {
-	if !v.Principal.May(admin.UsageRead) {
+	if !v.Principal.May(authz.UsageRead) {
 		return nil, nil
 	}
 	a := &Activity{Span: SpanOf(v, r), By: by, What: what,

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // A Line is a line of the navigation.
 type Line struct {
 	Group, Path, Name string
 	// Scope is what a person needs to see the line. Empty: nothing.
-	Scope admin.Scope
+	Scope authz.Scope
 	// Tenants is set if people who are restricted to a tenant see the line.
 	Tenants bool
 	// Ranged is set if the page has the picker of the time range. Links to it carry the range.

@@ -16,7 +16,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // A Handler answers a path. It returns an error before it has written anything.
@@ -25,15 +25,15 @@ type Handler func(*Visit, http.ResponseWriter, *http.Request) error
 // A Route is a path, and the scope that a person needs for it. Without a scope, everybody who is signed in may see it.
 type Route struct {
 	Pattern string
-	Scope   admin.Scope
+	Scope   authz.Scope
 	Handler Handler
 }
 
 // Get returns the route of a page that shows something.
-func Get(path string, scope admin.Scope, h Handler) Route { return Route{"GET " + path, scope, h} }
+func Get(path string, scope authz.Scope, h Handler) Route { return Route{"GET " + path, scope, h} }
 
 // Post returns the route of a form that changes something.
-func Post(path string, scope admin.Scope, h Handler) Route { return Route{"POST " + path, scope, h} }
+func Post(path string, scope authz.Scope, h Handler) Route { return Route{"POST " + path, scope, h} }
 
 // Serve answers with the page if the person has the scope.
 func (r Route) Serve(v *Visit, w http.ResponseWriter, in *http.Request) error {
@@ -71,7 +71,7 @@ type Home struct {
 
 // A Visit is one request of a person. It is used by one goroutine.
 type Visit struct {
-	Principal admin.Principal
+	Principal authz.Principal
 	Account   *configv1.Account // nil: not signed in
 	API       *adminapi.Client  // nil: not signed in
 	SessionID string            // empty: the browser has none
@@ -90,7 +90,7 @@ func (v *Visit) Now() time.Time { return v.site.config.Now() }
 
 // Pass answers with what the admin API answers to a request of this person, so that it is never whole in memory.
 func (v *Visit) Pass(w http.ResponseWriter, r *http.Request) {
-	v.site.config.API.ServeHTTP(w, r.WithContext(admin.WithPrincipal(r.Context(), v.Principal)))
+	v.site.config.API.ServeHTTP(w, r.WithContext(authz.WithPrincipal(r.Context(), v.Principal)))
 }
 
 // A Config is what all pages work with. Every field is required.

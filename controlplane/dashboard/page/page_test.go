@@ -14,7 +14,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page/pagetest"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -23,12 +23,12 @@ import (
 // weather is a section like those of the folders: it has what a section can have.
 func weather() page.Section {
 	return page.Section{
-		Lines: []page.Line{{Group: "Traffic", Path: "/weather", Name: "Weather", Scope: admin.ConfigRead}},
+		Lines: []page.Line{{Group: "Traffic", Path: "/weather", Name: "Weather", Scope: authz.ConfigRead}},
 		Routes: []page.Route{
-			page.Get("/weather", admin.ConfigRead, func(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
+			page.Get("/weather", authz.ConfigRead, func(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 				return v.RenderList(w, r, configv1.KindOf((*configv1.Model)(nil)), "weather", "The weather")
 			}),
-			page.Post("/weather/{what}", admin.ConfigWrite, change),
+			page.Post("/weather/{what}", authz.ConfigWrite, change),
 		},
 		Templates: fstest.MapFS{
 			"weather.html": {Data: []byte(`{{define "content"}}{{range .Data.Items}}{{template "one" .Name}}{{end}}{{end}}`)},

@@ -12,7 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -39,15 +39,15 @@ type view struct {
 	Range template.URL
 	Data  any
 
-	principal admin.Principal
+	principal authz.Principal
 }
 
 // May reports whether the visitor has a scope.
-func (v view) May(scope string) bool { return v.principal.May(admin.Scope(scope)) }
+func (v view) May(scope string) bool { return v.principal.May(authz.Scope(scope)) }
 
 // MayHistory reports whether the visitor may see versions of objects, which are not for people of a tenant.
 func (v view) MayHistory() bool {
-	return v.principal.May(admin.AuditRead) && v.principal.Tenant.IsAll()
+	return v.principal.May(authz.AuditRead) && v.principal.Tenant.IsAll()
 }
 
 // Tenant returns to what the visitor's rights are restricted; empty: nothing.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/words"
 )
@@ -97,7 +97,7 @@ func functions() template.FuncMap {
 		"projectOf": func(name string) string { _, project, _ := strings.Cut(name, "/"); return project },
 		"request":   func(id string) string { return "/requests/" + url.PathEscape(id) },
 		"tenantName": func(m *configv1.Membership) string {
-			return admin.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String()
+			return authz.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String()
 		},
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -48,7 +49,7 @@ func (b *Browser) do(r *http.Request) *httptest.ResponseRecorder {
 	for _, route := range b.site.Routes() {
 		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {
 			v := b.site.Visit(r, "")
-			v.Account, v.Principal = b.account, admin.PrincipalOfAccount(b.account, "", "192.0.2.1")
+			v.Account, v.Principal = b.account, authz.PrincipalOfAccount(b.account, "", "192.0.2.1")
 			v.API = admin.InProcess(b.api, v.Principal)
 			err := r.ParseForm()
 			if err == nil {

@@ -13,7 +13,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
@@ -25,19 +25,19 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "System", Path: "/accounts", Name: "Accounts", Scope: admin.AdminsRead, Tenants: true},
-			{Group: "System", Path: "/objects/IdentityProvider", Name: "Identity providers", Scope: admin.AdminsRead},
-			{Group: "System", Path: "/tokens", Name: "Admin tokens", Scope: admin.AdminsRead},
+			{Group: "System", Path: "/accounts", Name: "Accounts", Scope: authz.AdminsRead, Tenants: true},
+			{Group: "System", Path: "/objects/IdentityProvider", Name: "Identity providers", Scope: authz.AdminsRead},
+			{Group: "System", Path: "/tokens", Name: "Admin tokens", Scope: authz.AdminsRead},
 		},
 		Routes: []page.Route{
-			page.Get("/accounts", admin.AdminsRead, list),
-			page.Post("/accounts", admin.AdminsWrite, create),
-			page.Get("/new/account", admin.AdminsWrite, form),
-			page.Get("/accounts/{name...}", admin.AdminsRead, show),
-			page.Post("/accounts/{name...}", admin.AdminsWrite, change),
-			page.Get("/tokens", admin.AdminsRead, listTokens),
-			page.Post("/tokens", admin.AdminsWrite, createToken),
-			page.Get("/new/token", admin.AdminsWrite, newToken),
+			page.Get("/accounts", authz.AdminsRead, list),
+			page.Post("/accounts", authz.AdminsWrite, create),
+			page.Get("/new/account", authz.AdminsWrite, form),
+			page.Get("/accounts/{name...}", authz.AdminsRead, show),
+			page.Post("/accounts/{name...}", authz.AdminsWrite, change),
+			page.Get("/tokens", authz.AdminsRead, listTokens),
+			page.Post("/tokens", authz.AdminsWrite, createToken),
+			page.Get("/new/token", authz.AdminsWrite, newToken),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"roles": roles, "memberships": membershipLines},

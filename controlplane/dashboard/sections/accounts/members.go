@@ -6,7 +6,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // membershipsOf reads memberships as people write them, one in a line: "acme/web MEMBER".
@@ -36,7 +36,7 @@ func membershipsOf(text string) ([]*configv1.Membership, error) {
 func membershipLines(all []*configv1.Membership) string {
 	var lines []string
 	for _, m := range all {
-		tenant := admin.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}
+		tenant := authz.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}
 		lines = append(lines, fmt.Sprintf("%s %s", tenant, m.GetRole()))
 	}
 	return strings.Join(lines, "\n")

@@ -6,7 +6,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
@@ -30,21 +30,21 @@ type scopeChoice struct {
 
 func scopeChoices(chosen []string) []scopeChoice {
 	list := []scopeChoice{
-		{Name: string(admin.ConfigRead), Does: "read the configuration"},
-		{Name: string(admin.ConfigWrite), Does: "change the configuration"},
-		{Name: string(admin.KeysRead), Does: "read keys"},
-		{Name: string(admin.KeysWrite), Does: "create, change and revoke keys"},
-		{Name: string(admin.UsageRead), Does: "read usage, costs and the request log"},
-		{Name: string(admin.JobsRead), Does: "read batches and fine-tuning jobs"},
-		{Name: string(admin.JobsWrite), Does: "cancel batches"},
-		{Name: string(admin.AuditRead), Does: "read the audit log"},
-		{Name: string(admin.StatusRead), Does: "read the state of the data plane"},
-		{Name: string(admin.AdminsRead), Does: "read accounts, admin tokens and issuers"},
-		{Name: string(admin.AdminsWrite), Does: "manage them"},
-		{Name: string(admin.BodiesRead), Does: "see kept requests and answers"},
-		{Name: string(admin.BodiesDelete), Does: "delete kept requests and answers"},
-		{Name: string(admin.Provision), Does: "provision accounts and groups, for the SCIM client of an identity provider"},
-		{Name: string(admin.Everything), Does: "everything except seeing kept requests and answers"},
+		{Name: string(authz.ConfigRead), Does: "read the configuration"},
+		{Name: string(authz.ConfigWrite), Does: "change the configuration"},
+		{Name: string(authz.KeysRead), Does: "read keys"},
+		{Name: string(authz.KeysWrite), Does: "create, change and revoke keys"},
+		{Name: string(authz.UsageRead), Does: "read usage, costs and the request log"},
+		{Name: string(authz.JobsRead), Does: "read batches and fine-tuning jobs"},
+		{Name: string(authz.JobsWrite), Does: "cancel batches"},
+		{Name: string(authz.AuditRead), Does: "read the audit log"},
+		{Name: string(authz.StatusRead), Does: "read the state of the data plane"},
+		{Name: string(authz.AdminsRead), Does: "read accounts, admin tokens and issuers"},
+		{Name: string(authz.AdminsWrite), Does: "manage them"},
+		{Name: string(authz.BodiesRead), Does: "see kept requests and answers"},
+		{Name: string(authz.BodiesDelete), Does: "delete kept requests and answers"},
+		{Name: string(authz.Provision), Does: "provision accounts and groups, for the SCIM client of an identity provider"},
+		{Name: string(authz.Everything), Does: "everything except seeing kept requests and answers"},
 	}
 	for i := range list {
 		for _, c := range chosen {
@@ -56,7 +56,7 @@ func scopeChoices(chosen []string) []scopeChoice {
 
 func newToken(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
 	return v.Render(w, "token-new", "New admin token",
-		tokenData{Scopes: scopeChoices([]string{string(admin.ConfigRead)})})
+		tokenData{Scopes: scopeChoices([]string{string(authz.ConfigRead)})})
 }
 
 func createToken(v *page.Visit, w http.ResponseWriter, r *http.Request) error {

@@ -9,7 +9,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -20,11 +20,11 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "System", Path: "/alerts", Name: "Alerts", Scope: admin.StatusRead},
+			{Group: "System", Path: "/alerts", Name: "Alerts", Scope: authz.StatusRead},
 		},
 		Routes: []page.Route{
-			page.Get("/alerts", admin.StatusRead, show),
-			page.Post("/alerts/{receiver}/test", admin.ConfigWrite, test),
+			page.Get("/alerts", authz.StatusRead, show),
+			page.Post("/alerts/{receiver}/test", authz.ConfigWrite, test),
 		},
 		Templates: templates,
 	}
@@ -75,7 +75,7 @@ func read(v *page.Visit, r *http.Request) (data alertData, err error) {
 		history, err = v.API.AlertHistory(r.Context())
 		data.History = history.Items[:min(len(history.Items), shownEvents)]
 	}
-	if data.Away, err = page.Unavailable(err); err != nil || !v.Principal.May(admin.ConfigRead) {
+	if data.Away, err = page.Unavailable(err); err != nil || !v.Principal.May(authz.ConfigRead) {
 		return data, err
 	}
 	items, err := v.API.List(r.Context(), configv1.KindOf((*configv1.AlertRule)(nil)))

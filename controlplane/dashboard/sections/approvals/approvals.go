@@ -9,7 +9,7 @@ import (
 	"net/http"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -20,11 +20,11 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Access", Path: page.Approvals, Name: "Approvals", Scope: admin.KeysWrite, Tenants: true},
+			{Group: "Access", Path: page.Approvals, Name: "Approvals", Scope: authz.KeysWrite, Tenants: true},
 		},
 		Routes: []page.Route{
-			page.Get(page.Approvals, admin.KeysWrite, list),
-			page.Post(page.Approvals+"/{id}", admin.KeysWrite, decide),
+			page.Get(page.Approvals, authz.KeysWrite, list),
+			page.Post(page.Approvals+"/{id}", authz.KeysWrite, decide),
 		},
 		Templates: templates,
 		Notices: map[string]string{

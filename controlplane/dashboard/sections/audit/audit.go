@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -19,10 +19,10 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "System", Path: "/audit", Name: "Audit log", Scope: admin.AuditRead, Tenants: true},
+			{Group: "System", Path: "/audit", Name: "Audit log", Scope: authz.AuditRead, Tenants: true},
 		},
 		Routes: []page.Route{
-			page.Get("/audit", admin.AuditRead, list),
+			page.Get("/audit", authz.AuditRead, list),
 		},
 		Templates: templates,
 	}

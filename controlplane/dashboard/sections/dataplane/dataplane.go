@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -19,10 +19,10 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "System", Path: "/data-plane", Name: "Data plane", Scope: admin.StatusRead},
+			{Group: "System", Path: "/data-plane", Name: "Data plane", Scope: authz.StatusRead},
 		},
 		Routes: []page.Route{
-			page.Get("/data-plane", admin.StatusRead, show),
+			page.Get("/data-plane", authz.StatusRead, show),
 		},
 		Templates: templates,
 	}

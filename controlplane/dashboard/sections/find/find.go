@@ -11,7 +11,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -47,7 +47,7 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if len(data.Query) > 1 { // a single letter is in nearly every name
 		data.Found = append(data.Found, findIDs(v, data.Query)...)
 		for _, kind := range configv1.Kinds() {
-			if kind.Plural == "listings" || !v.Principal.May(admin.ReadScope(kind)) {
+			if kind.Plural == "listings" || !v.Principal.May(authz.ReadScope(kind)) {
 				continue
 			}
 			part, err := v.API.ListPage(r.Context(), kind, adminapi.ListOptions{Query: data.Query, Limit: maxFound})
@@ -83,11 +83,11 @@ func findIDs(v *page.Visit, query string) []finding {
 	switch {
 	case strings.ContainsAny(query, " /") || len(query) < 8:
 		return nil
-	case strings.HasPrefix(query, "batch_") && v.Principal.May(admin.JobsRead):
+	case strings.HasPrefix(query, "batch_") && v.Principal.May(authz.JobsRead):
 		return []finding{{"Batch", query, page.Path("batches", query)}}
-	case strings.HasPrefix(query, "ftjob-") && v.Principal.May(admin.JobsRead):
+	case strings.HasPrefix(query, "ftjob-") && v.Principal.May(authz.JobsRead):
 		return []finding{{"Fine-tuning job", query, page.Path("fine-tuning", query)}}
-	case v.Principal.May(admin.UsageRead):
+	case v.Principal.May(authz.UsageRead):
 		return []finding{{"Request with the id", query, "/requests?request_id=" + url.QueryEscape(query)}}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -26,10 +26,10 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/findings", Name: "Findings", Scope: admin.UsageRead, Tenants: true, Ranged: true},
+			{Group: "Traffic", Path: "/findings", Name: "Findings", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
-			page.Get("/findings", admin.UsageRead, show),
+			page.Get("/findings", authz.UsageRead, show),
 		},
 		Templates: templates,
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -23,16 +23,16 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Jobs", Path: "/batches", Name: "Batches", Scope: admin.JobsRead, Tenants: true},
-			{Group: "Jobs", Path: "/fine-tuning", Name: "Fine-tuning", Scope: admin.JobsRead, Tenants: true},
+			{Group: "Jobs", Path: "/batches", Name: "Batches", Scope: authz.JobsRead, Tenants: true},
+			{Group: "Jobs", Path: "/fine-tuning", Name: "Fine-tuning", Scope: authz.JobsRead, Tenants: true},
 		},
 		Routes: []page.Route{
-			page.Get("/batches", admin.JobsRead, listBatches),
-			page.Get("/batches/{id}", admin.JobsRead, showBatch),
-			page.Post("/batches/{id}", admin.JobsWrite, cancelBatch),
-			page.Post("/batches/{id}/files/{which}", admin.BodiesRead, download),
-			page.Get("/fine-tuning", admin.JobsRead, listTuningJobs),
-			page.Get("/fine-tuning/{id}", admin.JobsRead, showTuningJob),
+			page.Get("/batches", authz.JobsRead, listBatches),
+			page.Get("/batches/{id}", authz.JobsRead, showBatch),
+			page.Post("/batches/{id}", authz.JobsWrite, cancelBatch),
+			page.Post("/batches/{id}/files/{which}", authz.BodiesRead, download),
+			page.Get("/fine-tuning", authz.JobsRead, listTuningJobs),
+			page.Get("/fine-tuning/{id}", authz.JobsRead, showTuningJob),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"jobLevel": jobLevel},

@@ -16,7 +16,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -33,15 +33,15 @@ func Section(gateway page.Gateway) page.Section {
 	s := section{gateway}
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Access", Path: "/keys", Name: "Keys", Scope: admin.KeysRead, Tenants: true},
+			{Group: "Access", Path: "/keys", Name: "Keys", Scope: authz.KeysRead, Tenants: true},
 		},
 		Routes: []page.Route{
-			page.Get("/keys", admin.KeysRead, list),
-			page.Post("/keys", admin.KeysWrite, s.create),
-			page.Get("/new/key", admin.KeysWrite, form),
-			page.Get("/keys/{name}", admin.KeysRead, show),
-			page.Post("/keys/{name}", admin.KeysWrite, s.change),
-			page.Get("/keys/{name}/{what}", admin.KeysWrite, ask),
+			page.Get("/keys", authz.KeysRead, list),
+			page.Post("/keys", authz.KeysWrite, s.create),
+			page.Get("/new/key", authz.KeysWrite, form),
+			page.Get("/keys/{name}", authz.KeysRead, show),
+			page.Post("/keys/{name}", authz.KeysWrite, s.change),
+			page.Get("/keys/{name}/{what}", authz.KeysWrite, ask),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"scope": scopeText},
@@ -168,7 +168,7 @@ func render(v *page.Visit, w http.ResponseWriter, r *http.Request, status int, d
 	if data.Consumed, err = v.API.KeyConsumption(r.Context(), data.Key.GetName()); err != nil {
 		data.NoConsumption = true
 	}
-	if v.Principal.May(admin.KeysWrite) {
+	if v.Principal.May(authz.KeysWrite) {
 		suggest(r.Context(), v, &data)
 	}
 	return v.RenderStatus(w, status, "key", data.Key.GetDisplayName(), data, problem)

@@ -14,7 +14,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -28,14 +28,14 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Routing", Path: "/models", Name: "Models", Scope: admin.ConfigRead},
+			{Group: "Routing", Path: "/models", Name: "Models", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
-			page.Get("/models", admin.ConfigRead, list),
-			page.Post("/models", admin.ConfigWrite, create),
-			page.Get("/new/model", admin.ConfigWrite, form),
-			page.Get("/models/{name...}", admin.ConfigRead, show),
-			page.Post("/models/{name...}", admin.ConfigWrite, change),
+			page.Get("/models", authz.ConfigRead, list),
+			page.Post("/models", authz.ConfigWrite, create),
+			page.Get("/new/model", authz.ConfigWrite, form),
+			page.Get("/models/{name...}", authz.ConfigRead, show),
+			page.Post("/models/{name...}", authz.ConfigWrite, change),
 		},
 		Templates: templates,
 		Homes:     []page.Home{{Kind: kind(), Path: "/models", Pages: true}},

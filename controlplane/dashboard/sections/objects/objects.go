@@ -12,7 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -23,10 +23,10 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "System", Path: "/objects", Name: "All objects", Scope: admin.ConfigRead},
+			{Group: "System", Path: "/objects", Name: "All objects", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
-			page.Get("/objects", admin.ConfigRead, kinds),
+			page.Get("/objects", authz.ConfigRead, kinds),
 			page.Get("/objects/{kind}", "", list),
 			page.Get("/objects/{kind}/{name...}", "", edit),
 			page.Post("/objects/{kind}", "", write),
@@ -34,7 +34,7 @@ func Section() page.Section {
 			page.Get("/new/object/{kind}", "", form),
 			page.Get("/delete/{kind}/{name...}", "", askDelete),
 			page.Post("/delete/{kind}/{name...}", "", remove),
-			page.Get("/history/{kind}/{name...}", admin.AuditRead, history),
+			page.Get("/history/{kind}/{name...}", authz.AuditRead, history),
 			page.Get("/rollback/{kind}/{name...}", "", askRollback),
 			page.Post("/rollback/{kind}/{name...}", "", rollback),
 		},
@@ -59,7 +59,7 @@ func kinds(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
 	type line struct{ Name, Does string }
 	var lines []line
 	for _, k := range configv1.Kinds() {
-		if !v.Principal.May(admin.ReadScope(k)) {
+		if !v.Principal.May(authz.ReadScope(k)) {
 			continue
 		}
 		lines = append(lines, line{k.Name, k.Options.GetSummary()})
@@ -84,7 +84,7 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 }
 
 // mayWrite reports whether somebody may write objects of a kind by hand.
-func mayWrite(v *page.Visit, kind configv1.Kind) bool { return v.Principal.May(admin.WriteScope(kind)) }
+func mayWrite(v *page.Visit, kind configv1.Kind) bool { return v.Principal.May(authz.WriteScope(kind)) }
 
 // An editorData is what the editor of one object shows.
 type editorData struct {

@@ -9,7 +9,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
@@ -21,7 +21,7 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Path: "/", Name: "Overview", Scope: admin.UsageRead, Tenants: true, Ranged: true},
+			{Path: "/", Name: "Overview", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
 			page.Get("/{$}", "", show),
@@ -48,7 +48,7 @@ type overviewData struct {
 
 func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := overviewData{Span: figures.SpanOf(v, r)}
-	if v.Principal.May(admin.StatusRead) {
+	if v.Principal.May(authz.StatusRead) {
 		found, err := v.API.Attention(r.Context())
 		data.Attention = found.Items
 		if data.Unknown, err = page.Unavailable(err); err != nil {
@@ -60,7 +60,7 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data.draw()
-	if data.Models.Requests == 0 && v.Principal.May(admin.ConfigRead) && v.Principal.May(admin.KeysRead) {
+	if data.Models.Requests == 0 && v.Principal.May(authz.ConfigRead) && v.Principal.May(authz.KeysRead) {
 		data.HasProviders = !v.Principal.Tenant.IsAll() // people of a tenant may not see them
 		if !data.HasProviders {
 			data.HasProviders, err = some(v, r, configv1.KindOf((*configv1.Provider)(nil)))

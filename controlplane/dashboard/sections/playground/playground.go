@@ -15,7 +15,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/dashboard/words"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -35,12 +35,12 @@ func Section(gateway page.Gateway) page.Section {
 	s := &section{gateway: gateway, keys: playKeys{keys: map[string]playKey{}}}
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/playground", Name: "Playground", Scope: admin.Playground},
+			{Group: "Traffic", Path: "/playground", Name: "Playground", Scope: authz.Playground},
 		},
 		Routes: []page.Route{
-			page.Get("/playground", admin.Playground, s.show),
-			page.Post("/playground/ask/{api}", admin.Playground, s.ask),
-			page.Get("/playground/cost/{id}", admin.Playground, cost),
+			page.Get("/playground", authz.Playground, s.show),
+			page.Post("/playground/ask/{api}", authz.Playground, s.ask),
+			page.Get("/playground/cost/{id}", authz.Playground, cost),
 		},
 		Templates: templates,
 		Leaving:   s.endPlayKey,

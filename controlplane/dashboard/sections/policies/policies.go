@@ -16,7 +16,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
@@ -28,14 +28,14 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Routing", Path: "/policies", Name: "Policies", Scope: admin.ConfigRead},
+			{Group: "Routing", Path: "/policies", Name: "Policies", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
-			page.Get("/policies", admin.ConfigRead, list),
-			page.Post("/policies", admin.ConfigWrite, create),
-			page.Get("/new/policy", admin.ConfigWrite, form),
-			page.Get("/policies/{name}", admin.ConfigRead, show),
-			page.Post("/policies/{name}", admin.ConfigWrite, change),
+			page.Get("/policies", authz.ConfigRead, list),
+			page.Post("/policies", authz.ConfigWrite, create),
+			page.Get("/new/policy", authz.ConfigWrite, form),
+			page.Get("/policies/{name}", authz.ConfigRead, show),
+			page.Post("/policies/{name}", authz.ConfigWrite, change),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"periods": func() []forms.Choice {

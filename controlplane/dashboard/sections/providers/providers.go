@@ -15,7 +15,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -32,14 +32,14 @@ func Section(vendors []string) page.Section {
 	s := section{vendors}
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Routing", Path: "/providers", Name: "Providers", Scope: admin.ConfigRead},
+			{Group: "Routing", Path: "/providers", Name: "Providers", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
-			page.Get("/providers", admin.ConfigRead, list),
-			page.Post("/providers", admin.ConfigWrite, s.create),
-			page.Get("/new/provider", admin.ConfigWrite, s.form),
-			page.Get("/providers/{name}", admin.ConfigRead, s.show),
-			page.Post("/providers/{name}", admin.ConfigWrite, s.change),
+			page.Get("/providers", authz.ConfigRead, list),
+			page.Post("/providers", authz.ConfigWrite, s.create),
+			page.Get("/new/provider", authz.ConfigWrite, s.form),
+			page.Get("/providers/{name}", authz.ConfigRead, s.show),
+			page.Post("/providers/{name}", authz.ConfigWrite, s.change),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"credential": credentialText, "healthTag": healthTag},
@@ -55,7 +55,7 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := providersData{found, map[string]adminapi.Totals{}, map[string]*adminapi.ProviderHealth{}}
-	if v.Principal.May(admin.UsageRead) {
+	if v.Principal.May(authz.UsageRead) {
 		summary, err := v.API.Summary(r.Context(), adminapi.ListOptions{})
 		if _, err = page.Unavailable(err); err != nil {
 			return err
@@ -64,7 +64,7 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 			data.Traffic[t.Name] = t.Totals
 		}
 	}
-	if v.Principal.May(admin.StatusRead) {
+	if v.Principal.May(authz.StatusRead) {
 		health, err := v.API.Health(r.Context())
 		if _, err = page.Unavailable(err); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (s section) show(v *page.Visit, w http.ResponseWriter, r *http.Request) err
 
 // healthOf returns how the attempts at a provider went. It is nil if that is not known, or not for this person.
 func healthOf(v *page.Visit, r *http.Request, name string) (*adminapi.ProviderHealth, error) {
-	if !v.Principal.May(admin.StatusRead) {
+	if !v.Principal.May(authz.StatusRead) {
 		return nil, nil
 	}
 	health, err := v.API.Health(r.Context())

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
@@ -23,12 +23,12 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Access", Path: "/rate-limits", Name: "Rate limits", Scope: admin.ConfigRead},
+			{Group: "Access", Path: "/rate-limits", Name: "Rate limits", Scope: authz.ConfigRead},
 		},
 		Routes: []page.Route{
-			page.Get("/rate-limits", admin.ConfigRead, list),
-			page.Post("/rate-limits", admin.ConfigWrite, create),
-			page.Get("/new/rate-limit", admin.ConfigWrite, form),
+			page.Get("/rate-limits", authz.ConfigRead, list),
+			page.Post("/rate-limits", authz.ConfigWrite, create),
+			page.Get("/new/rate-limit", authz.ConfigWrite, form),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"rules": rules},

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
@@ -30,15 +30,15 @@ func Section(baseURL, traceURL string) page.Section {
 	s := section{baseURL, traceURL}
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/requests", Name: "Requests", Scope: admin.UsageRead, Tenants: true, Ranged: true},
+			{Group: "Traffic", Path: "/requests", Name: "Requests", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
-			page.Get("/requests", admin.UsageRead, list),
-			page.Get("/requests.csv", admin.UsageRead, export),
-			page.Get("/requests.jsonl", admin.UsageRead, export),
-			page.Get("/requests/{id}", admin.UsageRead, s.show),
-			page.Get("/requests/{id}/bodies", admin.BodiesRead, askBodies),
-			page.Post("/requests/{id}/bodies", admin.BodiesRead, showBodies),
+			page.Get("/requests", authz.UsageRead, list),
+			page.Get("/requests.csv", authz.UsageRead, export),
+			page.Get("/requests.jsonl", authz.UsageRead, export),
+			page.Get("/requests/{id}", authz.UsageRead, s.show),
+			page.Get("/requests/{id}/bodies", authz.BodiesRead, askBodies),
+			page.Post("/requests/{id}/bodies", authz.BodiesRead, showBodies),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"outcomes": func() []string {

@@ -13,7 +13,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -26,8 +26,8 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Access", Path: "/organizations", Name: "Organizations", Scope: admin.ConfigRead, Tenants: true},
-			{Group: "Access", Path: "/projects", Name: "Projects", Scope: admin.ConfigRead, Tenants: true},
+			{Group: "Access", Path: "/organizations", Name: "Organizations", Scope: authz.ConfigRead, Tenants: true},
+			{Group: "Access", Path: "/projects", Name: "Projects", Scope: authz.ConfigRead, Tenants: true},
 		},
 		Routes:    slices.Concat(pages("organizations", "organization"), pages("projects", "project")),
 		Templates: templates,
@@ -112,11 +112,11 @@ func pages(path, one string) []page.Route {
 		return v.Done(w, r, err, page.Path(path, data.Object.GetName()), "saved")
 	}
 	return []page.Route{
-		page.Get("/"+path, admin.ConfigRead, list),
-		page.Post("/"+path, admin.ConfigWrite, create),
-		page.Get("/new/"+one, admin.ConfigWrite, form),
-		page.Get("/"+path+"/{name...}", admin.ConfigRead, show),
-		page.Post("/"+path+"/{name...}", admin.ConfigWrite, change),
+		page.Get("/"+path, authz.ConfigRead, list),
+		page.Post("/"+path, authz.ConfigWrite, create),
+		page.Get("/new/"+one, authz.ConfigWrite, form),
+		page.Get("/"+path+"/{name...}", authz.ConfigRead, show),
+		page.Post("/"+path+"/{name...}", authz.ConfigWrite, change),
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/figures"
 	"github.com/modelgate/modelgate/controlplane/dashboard/forms"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -30,11 +30,11 @@ var templates embed.FS
 func Section() page.Section {
 	return page.Section{
 		Lines: []page.Line{
-			{Group: "Traffic", Path: "/usage", Name: "Usage", Scope: admin.UsageRead, Tenants: true, Ranged: true},
+			{Group: "Traffic", Path: "/usage", Name: "Usage", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
 		Routes: []page.Route{
-			page.Get("/usage", admin.UsageRead, show),
-			page.Get("/usage.csv", admin.UsageRead, export),
+			page.Get("/usage", authz.UsageRead, show),
+			page.Get("/usage.csv", authz.UsageRead, export),
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"budgetPath": budgetPath},
