@@ -91,7 +91,7 @@ func everyPage(key string) []string {
 	return []string{
 		"/", "/usage?by=model", "/usage?by=model&measure=cost&range=30d", "/usage?by=provider&compare=true",
 		"/?range=1h&compare=true", "/?range=nonsense", "/usage?range=custom&from=2026-01-01&to=2026-01-02&by=key",
-		"/usage?organization=acme&measure=cost&range=30d", "/usage?models=" + url.QueryEscape(evil), "/requests",
+		"/usage?organization=acme&measure=cost&range=30d", "/usage?model=" + url.QueryEscape(evil), "/requests",
 		"/requests?model=" + url.QueryEscape(evil), "/requests?live=true&outcome=error", "/requests/x", "/playground",
 		"/keys", "/keys?organization=acme", "/keys?q=" + url.QueryEscape(evil), key, key + "/revoke", key + "/rotate",
 		"/new/key", "/new/key?organization=" + url.QueryEscape(evil),
@@ -272,7 +272,7 @@ func TestUsageAsCSVIsNoFormula(t *testing.T) {
 		return adminapi.Series{Groups: []adminapi.SeriesGroup{{Name: `=HYPERLINK("x")`, DisplayName: "=2", Totals: totals,
 			Buckets: []adminapi.SummaryHour{{Start: at, Totals: totals}}}}}
 	}
-	p := w.get("/usage.csv?by=model&models=a,b")
+	p := w.get("/usage.csv?by=model&model=a,b")
 	require.Equal(t, "text/csv; charset=utf-8", p.header.Get("Content-Type"))
 	require.Contains(t, p.header.Get("Content-Disposition"), "attachment")
 	require.Equal(t, "start,model,name,requests,errors,input_tokens,cached_input_tokens,output_tokens,cost_usd\n"+
@@ -300,7 +300,7 @@ func TestUsageIsStackedByNamesAndComparedWithThePeriodBefore(t *testing.T) {
 			Buckets: bucket(3, "2.5")}}
 		return s
 	}
-	p := w.get("/usage?by=api_key_id&measure=cost&range=1h&compare=true")
+	p := w.get("/usage?by=key&measure=cost&range=1h&compare=true")
 	seen := text(p.body)
 	require.Contains(t, seen, "cost per minute, by key")
 	require.Contains(t, p.body, "Usage. Search service: $2.50 in total, highest $2.50. others: $1.50 in total, highest $1.50. Previous period: $2.00 in total")

@@ -58,21 +58,12 @@ func measures() []forms.Choice {
 	return forms.Choices([][2]string{{"tokens", "tokens"}, {"requests", "requests"}, {"cost", "cost"}})
 }
 
-// fields are the fields by which usage is chosen and grouped, and their names in addresses of earlier versions.
-func fields() [][3]string {
-	return [][3]string{{"model", "models", "model"}, {"key", "api_key_ids", "api_key_id"}, {"organization"},
-		{"project", "project_ids", "project_id"}, {"provider"}, {"user", "user_ids", "user_id"}}
-}
-
 func queryOf(v *page.Visit, r *http.Request) query {
 	q := r.URL.Query()
 	u := query{Span: figures.SpanOf(v, r), By: q.Get("by"), Measure: q.Get("measure"), Filters: map[string][]string{}}
-	for _, field := range fields() {
-		if list := forms.List(cmp.Or(q.Get(field[0]), q.Get(field[1]))); len(list) > 0 {
-			u.Filters[field[0]] = list
-		}
-		if u.By != "" && u.By == field[2] {
-			u.By = field[0]
+	for _, field := range groups()[1:] { // by which usage is chosen, too
+		if list := forms.List(q.Get(field.Value)); len(list) > 0 {
+			u.Filters[field.Value] = list
 		}
 	}
 	has := func(value string) func(forms.Choice) bool {
