@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
@@ -29,6 +30,15 @@ func TestEachFolderOfSectionsIsListed(t *testing.T) {
 		require.Contains(t, listed, f.Name(), "a folder whose pages nobody sees: add it to sections.go")
 	}
 	require.Len(t, sections(Config{}), len(folders))
+}
+
+func TestEachPageOfAKindIsThere(t *testing.T) {
+	routes := page.NewSite(page.Config{}, sections(Config{})).Routes()
+	for _, kind := range configv1.Kinds() {
+		if list := kind.Options.GetPage(); list != "" {
+			require.True(t, slices.ContainsFunc(routes, func(r page.Route) bool { return r.Pattern == "GET "+list }), list)
+		}
+	}
 }
 
 func TestEachLineOfTheNavigationLeadsToAPageOfItsSection(t *testing.T) {

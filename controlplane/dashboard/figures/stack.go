@@ -11,8 +11,12 @@ import (
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
-// MaxStack is how many groups a chart tells apart, and MostNamed how many a short table names.
-const MaxStack, MostNamed = 5, 10
+const (
+	// MaxStack is how many groups a chart tells apart.
+	MaxStack = 5
+	// MostNamed is how many groups a short table names.
+	MostNamed = 10
+)
 
 // width returns the width of buckets as the API names it.
 func (s Span) width() string {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -48,30 +49,19 @@ func Revision(r *http.Request) int64 {
 }
 
 // HomeOf returns the page that lists the objects of a kind.
-func (v *Visit) HomeOf(kind configv1.Kind) string {
-	if h, ok := v.site.home(kind); ok {
-		return h.Path
-	}
-	return "/objects/" + kind.Name
+func HomeOf(kind configv1.Kind) string {
+	return cmp.Or(kind.Options.GetPage(), ObjectPath("objects", kind.Name, ""))
 }
 
-// PageOf returns the page of an object.
+// PageOf returns the page of an object: below the list of its kind if a section has such pages.
 func (v *Visit) PageOf(kind configv1.Kind, name string) string {
-	if h, ok := v.site.home(kind); ok && h.Pages {
-		return Path(strings.TrimPrefix(h.Path, "/"), name)
-	}
-	return ObjectPath("objects", kind.Name, name)
-}
-
-func (s *Site) home(kind configv1.Kind) (Home, bool) {
-	for _, section := range s.sections {
-		for _, h := range section.Homes {
-			if h.Kind.Name == kind.Name {
-				return h, true
-			}
+	home := HomeOf(kind)
+	for _, r := range v.site.Routes() {
+		if strings.HasPrefix(r.Pattern, "GET "+home+"/{name") {
+			return Path(strings.TrimPrefix(home, "/"), name)
 		}
 	}
-	return Home{}, false
+	return ObjectPath("objects", kind.Name, name)
 }
 
 // Path returns the path of a named thing. The name may hold slashes.

@@ -55,18 +55,8 @@ type Section struct {
 	Functions template.FuncMap
 	// Notices are the texts for what [Visit.GoTo] calls done, beside those that all sections have.
 	Notices map[string]string
-	// Homes are the kinds that have a list here.
-	Homes []Home
 	// Leaving is called before a person signs out. Optional.
 	Leaving func(context.Context, *Visit)
-}
-
-// A Home is the list of a kind's objects.
-type Home struct {
-	Kind configv1.Kind
-	Path string
-	// Pages is set if each object has a page below Path.
-	Pages bool
 }
 
 // A Visit is one request of a person. It is used by one goroutine.
@@ -107,6 +97,7 @@ type Config struct {
 type Site struct {
 	config    Config
 	sections  []Section
+	routes    []Route
 	templates map[string]*template.Template
 	notices   map[string]string
 }
@@ -116,6 +107,7 @@ type Site struct {
 func NewSite(c Config, sections []Section) *Site {
 	s := &Site{config: c, sections: sections, notices: commonNotices()}
 	for _, section := range sections {
+		s.routes = append(s.routes, section.Routes...)
 		for done, text := range section.Notices {
 			s.notices[done] = text
 		}
@@ -145,11 +137,5 @@ type Gateway func() (baseURL string, transport http.RoundTripper)
 // NoGateway stands for the gateway's URL while it is not known.
 const NoGateway = "https://gateway.example"
 
-// Routes returns the routes of all sections.
-func (s *Site) Routes() []Route {
-	var all []Route
-	for _, section := range s.sections {
-		all = append(all, section.Routes...)
-	}
-	return all
-}
+// Routes returns the routes of all sections. They are not to be changed.
+func (s *Site) Routes() []Route { return s.routes }

@@ -36,7 +36,6 @@ func weather() page.Section {
 		},
 		Functions: template.FuncMap{"loud": func(s string) string { return s + "!" }},
 		Notices:   map[string]string{"changed": "The weather has changed."},
-		Homes:     []page.Home{{Kind: configv1.KindOf((*configv1.Model)(nil)), Path: "/weather", Pages: true}},
 	}
 }
 
@@ -49,7 +48,7 @@ func change(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		"throttled": &openai.Error{Status: http.StatusTooManyRequests, Message: "Too many.",
 			RetryAfter: 1500 * time.Millisecond},
 	}[what]
-	return v.Done(w, r, err, v.PageOf(configv1.KindOf((*configv1.Model)(nil)), r.PostForm.Get("name")), "changed")
+	return v.Done(w, r, err, v.PageOf(configv1.KindOf((*configv1.Route)(nil)), r.PostForm.Get("name")), "changed")
 }
 
 // models plays an admin API with one model.
@@ -70,7 +69,7 @@ func TestASectionAddsItsPages(t *testing.T) {
 
 	moved := owner.Post("/weather/x", url.Values{"name": {"a b/c"}})
 	require.Equal(t, http.StatusSeeOther, moved.Code)
-	require.Equal(t, "/weather/a%20b/c?done=changed", moved.Header().Get("Location"))
+	require.Equal(t, "/objects/Route/a%20b/c?done=changed", moved.Header().Get("Location"))
 }
 
 func TestASectionIsForThoseWhoMay(t *testing.T) {

@@ -132,6 +132,7 @@ func Change(before, now any) string {
 // A DiffLine is a line of a unified diff. Kind is add, del, hunk, or empty.
 type DiffLine struct{ Kind, Text string }
 
+// Diff returns the lines of a unified diff.
 func Diff(diff string) []DiffLine {
 	var lines []DiffLine
 	for line := range strings.SplitSeq(strings.TrimRight(diff, "\n"), "\n") {

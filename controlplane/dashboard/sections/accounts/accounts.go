@@ -41,10 +41,6 @@ func Section() page.Section {
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"roles": roles, "memberships": membershipLines},
-		Homes: []page.Home{
-			{Kind: configv1.KindOf((*configv1.Account)(nil)), Path: "/accounts", Pages: true},
-			{Kind: configv1.KindOf((*configv1.AdminToken)(nil)), Path: "/tokens"},
-		},
 	}
 }
 

@@ -46,7 +46,6 @@ func Section(gateway page.Gateway) page.Section {
 		Templates: templates,
 		Functions: template.FuncMap{"scope": scopeText},
 		Notices:   map[string]string{"revoked": "The key is revoked. It no longer works."},
-		Homes:     []page.Home{{Kind: configv1.KeyKind(), Path: "/keys", Pages: true}},
 	}
 }
 

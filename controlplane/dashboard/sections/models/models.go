@@ -38,7 +38,6 @@ func Section() page.Section {
 			page.Post("/models/{name...}", authz.ConfigWrite, change),
 		},
 		Templates: templates,
-		Homes:     []page.Home{{Kind: kind(), Path: "/models", Pages: true}},
 	}
 }
 

@@ -28,7 +28,7 @@ func history(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := historyData{Kind: kind, Name: r.PathValue("name"), Home: v.HomeOf(kind), Writeable: mayWrite(v, kind)}
+	data := historyData{Kind: kind, Name: r.PathValue("name"), Home: page.HomeOf(kind), Writeable: mayWrite(v, kind)}
 	data.Part, err = page.PartOf(r, func(o adminapi.ListOptions) (adminapi.Page[adminapi.Version], error) {
 		return v.API.HistoryPage(r.Context(), kind, data.Name, o.After)
 	})

@@ -4,7 +4,6 @@
 package objects
 
 import (
-	"cmp"
 	"embed"
 	"net/http"
 	"strings"
@@ -51,9 +50,6 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 	}
 	return kind, nil
 }
-
-// homeOf returns the page that lists the objects of a kind.
-func homeOf(kind configv1.Kind) string { return cmp.Or(kind.Options.GetPage(), "/objects/"+kind.Name) }
 
 func kinds(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
 	type line struct{ Name, Does string }
@@ -109,7 +105,7 @@ func edit(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := editorData{Kind: kind, Name: item.Name, Home: v.HomeOf(kind), Revision: item.Status.Revision,
+	data := editorData{Kind: kind, Name: item.Name, Home: page.HomeOf(kind), Revision: item.Status.Revision,
 		Error: item.Status.Error, Writeable: mayWrite(v, kind)}
 	if item.Object != nil {
 		text, err := configv1.MarshalYAML(item.Object)
@@ -126,7 +122,7 @@ func form(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := editorData{Kind: kind, Home: v.HomeOf(kind), Writeable: mayWrite(v, kind), Text: "kind: " + kind.Name +
+	data := editorData{Kind: kind, Home: page.HomeOf(kind), Writeable: mayWrite(v, kind), Text: "kind: " + kind.Name +
 		"\nname: \n"}
 	return v.Render(w, "object", "New "+kind.Name, data)
 }
@@ -139,7 +135,7 @@ func write(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	}
 	name := r.PathValue("name")
 	data := editorData{
-		Kind: kind, Name: name, Home: v.HomeOf(kind), Writeable: mayWrite(v, kind), Text: r.PostForm.Get("text"),
+		Kind: kind, Name: name, Home: page.HomeOf(kind), Writeable: mayWrite(v, kind), Text: r.PostForm.Get("text"),
 		Revision: page.Revision(r), Checked: true,
 	}
 	title := kind.Name + " " + name
@@ -195,7 +191,7 @@ func askDelete(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return v.Render(w, "delete", "Delete "+item.Name, deleteData{kind, item.Name, v.HomeOf(kind)})
+	return v.Render(w, "delete", "Delete "+item.Name, deleteData{kind, item.Name, page.HomeOf(kind)})
 }
 
 type deleteData struct {
@@ -210,8 +206,8 @@ func remove(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	}
 	err = v.API.Delete(r.Context(), kind, r.PathValue("name"))
 	if message, ok := page.Refused(err); ok {
-		data := deleteData{kind, r.PathValue("name"), v.HomeOf(kind)}
+		data := deleteData{kind, r.PathValue("name"), page.HomeOf(kind)}
 		return v.RenderStatus(w, http.StatusUnprocessableEntity, "delete", "Delete "+data.Name, data, message)
 	}
-	return v.Done(w, r, err, v.HomeOf(kind), "deleted")
+	return v.Done(w, r, err, page.HomeOf(kind), "deleted")
 }

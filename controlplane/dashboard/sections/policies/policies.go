@@ -41,7 +41,6 @@ func Section() page.Section {
 		Functions: template.FuncMap{"periods": func() []forms.Choice {
 			return forms.Choices([][2]string{{"1h", "last hour"}, {"24h", "last 24 hours"}, {"7d", "last 7 days"}})
 		}},
-		Homes: []page.Home{{Kind: kind(), Path: "/policies", Pages: true}},
 	}
 }
 

@@ -43,7 +43,6 @@ func Section(vendors []string) page.Section {
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"credential": credentialText, "healthTag": healthTag},
-		Homes:     []page.Home{{Kind: kind(), Path: "/providers", Pages: true}},
 	}
 }
 

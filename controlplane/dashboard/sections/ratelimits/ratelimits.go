@@ -32,7 +32,6 @@ func Section() page.Section {
 		},
 		Templates: templates,
 		Functions: template.FuncMap{"rules": rules},
-		Homes:     []page.Home{{Kind: kind(), Path: "/rate-limits"}},
 	}
 }
 

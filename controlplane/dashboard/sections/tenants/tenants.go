@@ -31,10 +31,6 @@ func Section() page.Section {
 		},
 		Routes:    slices.Concat(pages("organizations", "organization"), pages("projects", "project")),
 		Templates: templates,
-		Homes: []page.Home{
-			{Kind: configv1.KindOf((*configv1.Organization)(nil)), Path: "/organizations", Pages: true},
-			{Kind: configv1.KindOf((*configv1.Project)(nil)), Path: "/projects", Pages: true},
-		},
 	}
 }
 
