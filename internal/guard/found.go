@@ -70,12 +70,20 @@ func (v *view) end(to int, text string) int {
 
 // unitLength is how many bytes a text begins with that are one character of its view.
 func unitLength(text string) int {
+	if text != "" && (text[0] == '&' || text[0] == '%') {
+		if _, n := reference(text); n > 0 {
+			return n
+		}
+	}
 	n := 0
 	for n < len(text) && text[n] == '\\' { // of several layers of escapes
 		n++
 	}
 	if n > 0 && len(text) >= n+5 && text[n] == 'u' {
 		return n + 5
+	}
+	if n > 0 && n < len(text) && text[n] == 'x' && hexByte(text[n+1:]) >= 0 {
+		return n + 3
 	}
 	_, size := utf8.DecodeRuneInString(text[n:])
 	return n + size

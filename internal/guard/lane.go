@@ -30,8 +30,8 @@ const (
 // while pieces of others come, so that parts that take turns are judged as a whole.
 type lane struct {
 	items    []*item
-	sent     map[place]string // what was sent last of each text
-	thoughts []chat.Event     // blocks of thinking, which are judged together
+	sent     map[place]text // those that nothing is held back of, for the pieces that may follow
+	thoughts []chat.Event   // blocks of thinking, which are judged together
 }
 
 // An item is a text, or an event that waits behind one.
@@ -49,14 +49,17 @@ type text struct {
 	sent, held string
 	whole      []byte // held back until it is complete, in place of held
 	end        jsonEnd
-	isJSON     bool // as far as its beginning says
+	beginning  string // up to where it says whether the text is JSON
+	begun      bool   // it has said so
+	isJSON     bool
+	arguments  bool // of a call
 	quotes     quotes
 }
 
 func (a *Answer) lane(choice int) *lane {
 	l := a.lanes[choice]
 	if l == nil {
-		l = &lane{sent: map[place]string{}}
+		l = &lane{sent: map[place]text{}}
 		a.lanes[choice] = l
 	}
 	return l
@@ -76,16 +79,17 @@ func (l *lane) add(at place, piece string) {
 		it.since += len(piece)
 	}
 	if of == nil {
-		of = &item{at: at, fresh: true, text: text{sent: l.sent[at]}}
-		of.text.end.of = at.kind == chat.KindArguments && l.sent[at] == ""
+		of = &item{at: at, fresh: true, text: l.sent[at]}
+		of.text.arguments = at.kind == chat.KindArguments
+		of.text.end.of = of.text.arguments && of.text.sent == ""
 		l.items = append(l.items, of)
 	}
 	of.text.put(piece)
 }
 
 func (t *text) put(piece string) {
-	if t.sent == "" && len(t.whole) == 0 && strings.TrimSpace(t.held) == "" {
-		t.isJSON = strings.HasPrefix(strings.TrimLeft(piece, " \n\r\t"), "{")
+	if !t.begun {
+		t.begin(piece)
 	}
 	if !t.end.of {
 		t.held += piece
@@ -94,6 +98,24 @@ func (t *text) put(piece string) {
 	t.whole = append(t.whole, piece...)
 	if t.end.read(piece); !t.end.of || len(t.whole) > maxWhole {
 		t.isText()
+	}
+}
+
+// begin reads on in the beginning of a text, until it says whether the text is JSON. A list begins as a placeholder
+// does, whose label is in capitals.
+func (t *text) begin(piece string) {
+	const space = " \n\r\t"
+	t.beginning = strings.TrimLeft(t.beginning+piece[:min(len(piece), 64)], space)
+	inner := strings.TrimLeft(strings.TrimPrefix(t.beginning, "["), space)
+	switch {
+	case t.beginning == "":
+	case t.beginning[0] == '{':
+		t.begun, t.isJSON = true, true
+	case t.beginning[0] != '[':
+		t.begun = true
+	case inner != "":
+		// of the other texts than arguments, some begin with a note in brackets
+		t.begun, t.isJSON = true, strings.IndexByte(`{["`, inner[0]) >= 0 || t.arguments && !isCapital(inner[0])
 	}
 }
 
@@ -120,7 +142,8 @@ func (a *Answer) drain(ctx context.Context, l *lane, complete bool, next chat.Si
 		case a.blocked[it.at.choice]:
 			return
 		case over || it.text.held == "" && !it.text.end.of && len(l.items) > i+1:
-			l.sent[it.at] = it.text.sent
+			l.sent[it.at] = text{sent: it.text.sent, beginning: it.text.beginning, begun: it.text.begun,
+				isJSON: it.text.isJSON, quotes: it.text.quotes}
 			l.items = slices.Delete(l.items, i, i+1)
 		case it.shared:
 			i++

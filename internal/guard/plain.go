@@ -10,11 +10,11 @@ import (
 	"github.com/modelgate/modelgate/internal/scan"
 )
 
-// maxUnescaped bounds how often escapes are taken away. Each time halves the backslashes of a text.
+// maxUnescaped bounds how often escapes and references are taken away. Each time halves the backslashes of a text.
 const maxUnescaped = 6
 
-// A view is a text as its reader sees it: without the escapes of JSON, with ordinary spaces, dashes, dots and digits,
-// and without what is not seen. It knows where each of its bytes stands in the text.
+// A view is a text as its reader sees it: without escapes and references, with ordinary spaces, dashes, dots and
+// digits, and without what is not seen. It knows where each of its bytes stands in the text.
 type view struct {
 	text string
 	at   []int // of each byte, and the end
@@ -33,7 +33,8 @@ func plain(text string) (view, bool) {
 				next.at[i] = v.at[at]
 			}
 		}
-		if v = next; strings.IndexByte(v.text, '\\') < 0 {
+		last := len(next.text) == len(v.text)
+		if v = next; last || !strings.ContainsAny(v.text, `\&%`) {
 			break
 		}
 	}
@@ -43,7 +44,7 @@ func plain(text string) (view, bool) {
 // mayDress are the bytes that may stand in another form in a view.
 var mayDress = func() (may [256]bool) {
 	for c := range may {
-		may[c] = c >= utf8.RuneSelf || strings.IndexByte("\\*_`~-.", byte(c)) >= 0
+		may[c] = c >= utf8.RuneSelf || strings.IndexByte("\\*_`~-.&%", byte(c)) >= 0
 	}
 	return may
 }()
@@ -58,6 +59,10 @@ func isDressed(text string) bool {
 		switch {
 		case c == '\\':
 			return true
+		case c == '&' || c == '%':
+			if _, n := reference(text[i:]); n > 0 {
+				return true
+			}
 		case c == '*' || c == '_' || c == '`' || c == '~':
 			if i > 0 && isDigit(text[i-1]) || i+1 < len(text) && isDigit(text[i+1]) {
 				return true
@@ -68,7 +73,7 @@ func isDressed(text string) bool {
 			}
 		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRuneInString(text[i:])
-			if plainRune(r) != r {
+			if plainRune(r) != r || i > 0 && isDigit(text[i-1]) && besideDigit(r) != r {
 				return true
 			}
 			i += n - 1
@@ -87,15 +92,25 @@ func (v *view) undress() view {
 		switch {
 		case r == '\\':
 			r, n = escaped(text[i:])
-			if r != '\\' {
+			switch r {
+			case '\\':
+			case '_':
+				r = underscore(out, text[i+n:])
+			default:
 				r = plainRune(r)
+			}
+		case r == '&', r == '%':
+			if of, size := reference(text[i:]); size > 0 {
+				r, n = plainRune(of), size
 			}
 		case r == utf8.RuneError && n == 1:
 			out, at = append(out, text[i]), append(at, i)
 			i++
 			continue
 		case r >= utf8.RuneSelf:
-			r = plainRune(r)
+			if r = plainRune(r); len(out) > 0 && isDigit(out[len(out)-1]) {
+				r = besideDigit(r)
+			}
 		case r == '*', r == '`', r == '~':
 			r = -1
 		case r == '_':
@@ -116,7 +131,7 @@ func (v *view) undress() view {
 	return view{string(out), append(at, len(text))}
 }
 
-// escaped reads what a text begins with: an escape of JSON, or a backslash that is none.
+// escaped reads what a text begins with: an escape of JSON, of programs or of Markdown, or a backslash that is none.
 func escaped(text string) (r rune, n int) {
 	if len(text) < 2 {
 		return '\\', 1
@@ -141,8 +156,66 @@ func escaped(text string) (r rune, n int) {
 			}
 		}
 		return r, 6
+	case 'x':
+		if r := hexByte(text[2:]); r >= 0 {
+			return r, 4
+		}
+	case '-', '_', '.', '*', '@', '+', '`', '~', '(', ')', '[', ']', '#', '!':
+		return rune(text[1]), 2
 	}
 	return '\\', 1
+}
+
+// hexByte reads two hexadecimal digits that are a character of ASCII which can be seen; -1 if a text begins with none.
+func hexByte(text string) rune {
+	if len(text) < 2 || !isHex(text[0]) || !isHex(text[1]) {
+		return -1
+	}
+	code, err := strconv.ParseUint(text[:2], 16, 8)
+	if err != nil || code < ' ' || code >= 0x7F {
+		return -1
+	}
+	return rune(code)
+}
+
+// entities are references of HTML by name that are found in numbers and addresses.
+var entities = map[string]rune{"nbsp": ' ', "ensp": ' ', "emsp": ' ', "thinsp": ' ', "numsp": ' ', "puncsp": ' ',
+	"hairsp": ' ', "shy": 0xAD, "zwnj": 0x200C, "zwj": 0x200D, "lrm": 0x200E, "rlm": 0x200F, "ZeroWidthSpace": 0x200B,
+	"NoBreak": 0x2060, "commat": '@', "period": '.', "hyphen": '-', "dash": '-', "ndash": '-', "mdash": '-',
+	"horbar": '-', "minus": '-', "lowbar": '_', "plus": '+', "amp": '&', "percnt": '%', "bsol": '\\',
+	"middot": '.', "quot": '"'}
+
+// longestEntity is the length of the longest reference that is read, in bytes.
+const longestEntity = 18
+
+// reference reads what a text begins with: a reference of HTML, or an octet of a URL. N is 0 if it is neither.
+func reference(text string) (r rune, n int) {
+	if text[0] == '%' {
+		if r := hexByte(text[1:]); r >= 0 {
+			return r, 3
+		}
+		return 0, 0
+	}
+	end := strings.IndexByte(text[:min(len(text), longestEntity)], ';')
+	if end < 3 {
+		return 0, 0
+	}
+	name := text[1:end]
+	if name[0] != '#' {
+		if r, known := entities[name]; known {
+			return r, end + 1
+		}
+		return 0, 0
+	}
+	base, digits := 10, name[1:]
+	if digits[0] == 'x' || digits[0] == 'X' {
+		base, digits = 16, digits[1:]
+	}
+	code, err := strconv.ParseUint(digits, base, 21)
+	if err != nil || code == 0 || !utf8.ValidRune(rune(code)) {
+		return 0, 0
+	}
+	return rune(code), end + 1
 }
 
 // hexRune reads an escape such as \u00fc; -1 if the text begins with none.
@@ -155,6 +228,18 @@ func hexRune(text string) rune {
 		return -1
 	}
 	return rune(code)
+}
+
+// besideDigit returns what a character is right behind a digit: a mark on it is not seen, and the sign that makes
+// vowels of Japanese long is a dash.
+func besideDigit(r rune) rune {
+	switch {
+	case r >= 0x300 && r <= 0x36F, r >= 0x1AB0 && r <= 0x1AFF, r >= 0x20D0 && r <= 0x20F0:
+		return -1
+	case r == 0x30FC, r == 0xFF70:
+		return '-'
+	}
+	return r
 }
 
 // underscore returns what an underscore is after some text and before some: emphasis, a dash between digits, or
@@ -195,6 +280,20 @@ func plainRune(r rune) rune {
 	switch {
 	case r < 0xA0:
 		return r
+	case r == 0x2800: // Braille without dots
+		return ' '
+	case r == 0xFE52:
+		return '.'
+	case r == 0xFE62:
+		return '+'
+	case r == 0xFE6B:
+		return '@'
+	case r == 0x24EA || r == 0x24FF:
+		return '0'
+	case r >= 0x2460 && r <= 0x2468: // in circles
+		return '1' + r - 0x2460
+	case r >= 0x2776 && r <= 0x277E:
+		return '1' + r - 0x2776
 	case r == 0xA0, r == 0x1680, r >= 0x2000 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
 		return ' '
 	case r == 0xAD, r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x2069, r == 0xFEFF,
@@ -202,13 +301,14 @@ func plainRune(r rune) rune {
 		r == 0x3164, r >= 0xFE00 && r <= 0xFE0F, r == 0xFFA0, r >= 0xFFF0 && r <= 0xFFF8, r >= 0x1D173 && r <= 0x1D17A,
 		r >= 0xE0000 && r <= 0xE0FFF: // the characters that Unicode has readers ignore
 		return -1
-	case r >= 0x2010 && r <= 0x2015, r == 0x2212, r == 0x2043, r == 0xFE58, r == 0xFE63:
+	case r >= 0x2010 && r <= 0x2015, r == 0x2212, r == 0x2043, r == 0xFE58, r == 0xFE63, r == 0x2796, r == 0x2E3A,
+		r == 0x2E3B:
 		return '-'
 	case r == 0xB7, r == 0x2022, r == 0x2024, r == 0x2027, r == 0x30FB, r == 0x3002, r == 0xFF61:
 		return '.'
 	case r >= 0xFF01 && r <= 0xFF5E:
 		return r - 0xFEE0
-	case r < 0x660 || r > 0x1E959 || !unicode.Is(unicode.Nd, r):
+	case r < 0x660 || r > 0x1FBF9 || !unicode.Is(unicode.Nd, r):
 		return r
 	}
 	for _, in := range unicode.Nd.R16 {

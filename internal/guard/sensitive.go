@@ -26,11 +26,11 @@ var kinds = map[configv1.SensitiveData]kind{
 	configv1.SensitiveData_EMAIL: {"EMAIL", nextEmail,
 		anchored(`[\pL\pM\pN._%+-]{1,64}@(?:[\pL\pN](?:[\pL\pM\pN-]{0,61}[\pL\pM\pN])?\.)+(?:[A-Za-z]{2,24}\b|[\pL\pM]{2,24})`), nil},
 	configv1.SensitiveData_PHONE: {"PHONE", nextNumber(8, 24, "+("),
-		anchored(`\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,5}\d|(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}\b`), whole(isPhone)},
+		anchored(`\+\d{1,3}(?:[ ./-]?\(?\d{1,4}\)?){2,5}\d|(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}\b`), whole(isPhone)},
 	configv1.SensitiveData_CARD: {"CARD", nextNumber(13, 24, ""),
 		anchored(`(?:\d{4}[ .-]){3}\d{4}\b|\d{4}[ .-]\d{6}[ .-]\d{5}\b|\d{13,19}\b`), whole(isCard)},
 	configv1.SensitiveData_IBAN: {"IBAN", nextIBAN,
-		anchored(`[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?:[ .-][A-Z0-9]{4}){2,7}(?:[ .-][A-Z0-9]{1,3})?)\b`), iban},
+		anchored(`[A-Z]{2}\d{2}(?:[ .-]?[A-Z0-9]){11,30}\b`), iban},
 	configv1.SensitiveData_IP_ADDRESS: {"IP_ADDRESS", nextIP, anchored(`(?:\d{1,3}\.){3}\d{1,3}\b|[0-9A-Fa-f:]{2,39}`), whole(isIP)},
 	configv1.SensitiveData_SECRET:     {"SECRET", nextSecret, anchored(secrets), nil},
 }
