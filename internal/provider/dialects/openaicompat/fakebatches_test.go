@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -34,9 +35,12 @@ type fakeBatches struct {
 }
 
 func (f *fakeBatches) client() *provider.Client {
-	c := at(f.serve)
-	send := c.Send
-	c.Config = &configv1.Provider{Name: "p"}
+	send := func(r *http.Request) (*http.Response, error) {
+		w := httptest.NewRecorder()
+		f.serve(w, r)
+		return w.Result(), nil
+	}
+	c := &provider.Client{DecodeError: DecodeError, Config: &configv1.Provider{Name: "p"}}
 	c.Send = func(r *http.Request) (*http.Response, error) {
 		answer, err := send(r)
 		if file, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/files/"), "/content"); ok && f.files[file] != nil {

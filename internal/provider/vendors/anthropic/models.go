@@ -9,13 +9,13 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 )
 
 // models lists them, a thousand on a page: https://platform.claude.com/docs/en/api/models/list.
 func models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, error) {
 	const first = "/models?limit=1000"
-	list := openaicompat.ModelList{Path: first, Next: func(page gjson.Result) string {
+	list := modellist.List{Path: first, Next: func(page gjson.Result) string {
 		if last := page.Get("last_id").Str; page.Get("has_more").Bool() && last != "" {
 			return first + "&after_id=" + url.QueryEscape(last)
 		}

@@ -8,6 +8,7 @@ package cerebras
 import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -39,6 +40,6 @@ func Provider() provider.Provider {
 		DecodeError:       d.DecodeError,
 		Chat:              legacy.Functions(openaicompat.New(d)),
 		Completion:        openaicompat.NewCompletion(d),
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }

@@ -5,14 +5,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 )
 
 // models are those that chat or embed, but for what somebody has fine-tuned. The list is documented below /v1
 // (https://docs.cohere.com/reference/list-models) and served below /v2, where the endpoint is, too.
-func models() openaicompat.ModelList {
+func models() modellist.List {
 	const first = "/models?page_size=1000"
-	return openaicompat.ModelList{
+	return modellist.List{
 		Path: first, ID: "name",
 		Keep: func(m gjson.Result) bool {
 			if m.Get("finetuned").Bool() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/dialects/responses"
@@ -35,7 +36,7 @@ func Provider() provider.Provider {
 		},
 		Optional:          []string{"/responses", "/responses/compact"},
 		ChatOverResponses: true,
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }
 

@@ -6,6 +6,7 @@ package deepseek
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -42,6 +43,6 @@ func Provider() provider.Provider {
 			Locate:      func(path string, _ provider.Target) string { return "/beta" + path },
 		}),
 		Native: []string{"/responses"},
-		Models: openaicompat.Models,
+		Models: modellist.Models,
 	}
 }

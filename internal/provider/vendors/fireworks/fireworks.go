@@ -7,6 +7,7 @@ package fireworks
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
 
@@ -35,6 +36,6 @@ func Provider() provider.Provider {
 		Embedding:         openaicompat.NewEmbedding(d),
 		FineTuning:        trainer{},
 		Native:            []string{"/responses"},
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }

@@ -5,13 +5,13 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 )
 
 // models are those that generate or embed, a thousand on a page: https://ai.google.dev/api/models#method:-models.list.
-func models() openaicompat.ModelList {
+func models() modellist.List {
 	const first = "/models?pageSize=1000"
-	return openaicompat.ModelList{
+	return modellist.List{
 		Path: first, ID: "name", Prefix: "models/",
 		Keep: func(m gjson.Result) bool {
 			for _, method := range m.Get("supportedGenerationMethods").Array() {

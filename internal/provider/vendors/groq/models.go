@@ -3,10 +3,10 @@ package groq
 import (
 	"github.com/tidwall/gjson"
 
-	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 )
 
 // models are those that can be asked: https://console.groq.com/docs/api-reference#models-list.
-func models() openaicompat.ModelList {
-	return openaicompat.ModelList{Keep: func(m gjson.Result) bool { return m.Get("active").Type != gjson.False }}
+func models() modellist.List {
+	return modellist.List{Keep: func(m gjson.Result) bool { return m.Get("active").Type != gjson.False }}
 }

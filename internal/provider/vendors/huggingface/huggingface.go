@@ -6,6 +6,7 @@ package huggingface
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
@@ -32,6 +33,6 @@ func Provider() provider.Provider {
 		})),
 		Rerank: rerank.New(inference()),
 		Native: []string{"/responses"},
-		Models: openaicompat.Models,
+		Models: modellist.Models,
 	}
 }

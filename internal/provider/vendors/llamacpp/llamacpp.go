@@ -7,6 +7,7 @@ package llamacpp
 import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -35,6 +36,6 @@ func Provider() provider.Provider {
 		})),
 		Completion: openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, Own: []string{"*"}}),
 		Embedding:  openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
-		Models:     openaicompat.Models,
+		Models:     modellist.Models,
 	}
 }

@@ -7,6 +7,7 @@ package mistral
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -28,6 +29,6 @@ func Provider() provider.Provider {
 		Embedding:         embeddingCodec{},
 		Moderation:        moderationCodec{},
 		FineTuning:        trainer{},
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }

@@ -5,6 +5,7 @@ package nvidia
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -34,6 +35,6 @@ func Provider() provider.Provider {
 		})),
 		Completion: openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, Own: []string{"*"}}),
 		Embedding:  openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
-		Models:     openaicompat.Models,
+		Models:     modellist.Models,
 	}
 }

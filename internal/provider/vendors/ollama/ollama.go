@@ -5,6 +5,7 @@ package ollama
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -43,6 +44,6 @@ func Provider() provider.Provider {
 		}),
 		Embedding: openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:    []string{"/responses"},
-		Models:    openaicompat.Models,
+		Models:    modellist.Models,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/dialects/responses"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
@@ -34,7 +35,7 @@ func Provider() provider.Provider {
 			"/responses", "/responses/compact", "/moderations", "/images/generations", "/images/edits", "/images/variations",
 			"/audio/speech", "/audio/transcriptions", "/audio/translations",
 		},
-		Models: openaicompat.Models,
+		Models: modellist.Models,
 	}
 }
 

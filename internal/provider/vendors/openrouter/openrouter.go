@@ -7,6 +7,7 @@ package openrouter
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -31,6 +32,6 @@ func Provider() provider.Provider {
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
 		Native:            []string{"/responses"},
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }

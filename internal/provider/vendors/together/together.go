@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 )
@@ -38,7 +39,7 @@ func Provider() provider.Provider {
 		Rerank:            rerank.New(rerank.Dialect{Vendor: d.Vendor, Path: rerank.At("/rerank"), Body: rerank.BodyOf}),
 		FineTuning:        trainer{},
 		Native:            []string{"/images/generations", "/audio/speech", "/audio/transcriptions", "/audio/translations"},
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }
 

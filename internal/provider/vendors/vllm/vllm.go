@@ -6,6 +6,7 @@ package vllm
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
@@ -36,6 +37,6 @@ func Provider() provider.Provider {
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Rerank:            rerank.New(rerank.Dialect{Vendor: name, Path: rerank.At("/rerank"), Body: rerank.BodyOf}),
 		Native:            []string{"/responses", "/audio/transcriptions", "/audio/translations"},
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }

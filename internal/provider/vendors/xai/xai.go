@@ -6,6 +6,7 @@ package xai
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -25,6 +26,6 @@ func Provider() provider.Provider {
 			SystemRole:  true,
 		})),
 		Native: []string{"/responses", "/images/generations"},
-		Models: openaicompat.Models,
+		Models: modellist.Models,
 	}
 }

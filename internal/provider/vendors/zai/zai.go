@@ -7,6 +7,7 @@ package zai
 import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -43,6 +44,6 @@ func Provider() provider.Provider {
 		Chat:              legacy.Functions(openaicompat.New(d)),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:            []string{"/images/generations", "/audio/transcriptions"},
-		Models:            openaicompat.Models,
+		Models:            modellist.Models,
 	}
 }

@@ -1,4 +1,4 @@
-package openaicompat
+package modellist
 
 import (
 	"fmt"
@@ -12,11 +12,12 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
 
 // at returns a client of a vendor that handle plays.
 func at(handle http.HandlerFunc) *provider.Client {
-	return &provider.Client{DecodeError: DecodeError, Send: func(r *http.Request) (*http.Response, error) {
+	return &provider.Client{DecodeError: openaicompat.DecodeError, Send: func(r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		handle(w, r)
 		return w.Result(), nil
@@ -27,7 +28,7 @@ func answering(body string) *provider.Client {
 	return at(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, body) })
 }
 
-func ids(t *testing.T, l ModelList, c *provider.Client) []string {
+func ids(t *testing.T, l List, c *provider.Client) []string {
 	t.Helper()
 	list, err := l.Models(t.Context(), c)
 	require.NoError(t, err)
@@ -60,19 +61,19 @@ func TestModelsAreListedByName(t *testing.T) {
 
 func TestWhatCannotBeTheNameOfAModelIsLeftOut(t *testing.T) {
 	long := strings.Repeat("x", maxModelID)
-	require.Equal(t, []string{"a", "b", long}, ids(t, ModelList{}, answering(`{"data":[
+	require.Equal(t, []string{"a", "b", long}, ids(t, List{}, answering(`{"data":[
 		{"id":"b"},{"id":"a"},{"id":"b","created":9},{"id":""},{"id":null},{"id":5},{},null,[],"c",
 		{"id":"a\nb"},{"id":"a\u0085b"},{"id":"`+long+`"},{"id":"`+long+`x"}]}`)))
 }
 
 func TestFineTunedModelsAreNotEverybodys(t *testing.T) {
-	require.Equal(t, []string{"gpt-4o-mini"}, ids(t, ModelList{}, answering(`{"data":[{"id":"gpt-4o-mini"},
+	require.Equal(t, []string{"gpt-4o-mini"}, ids(t, List{}, answering(`{"data":[{"id":"gpt-4o-mini"},
 		{"id":"ft:gpt-4o-mini-2024-07-18:acme::AbCd"},{"id":"ft:gpt-4o:acme:x:1:ckpt-step-100"},{"id":"curie:ft-acme-2023-01-02"}]}`)))
 }
 
 func TestAnEmptyListIsAList(t *testing.T) {
 	for _, body := range []string{`{"data":[]}`, `{"data":null}`, `[]`, `{"models":[]}`} {
-		require.Empty(t, ids(t, ModelList{}, answering(body)), body)
+		require.Empty(t, ids(t, List{}, answering(body)), body)
 	}
 }
 
@@ -95,7 +96,7 @@ func TestPagesAreFollowedWithinBounds(t *testing.T) {
 		require.Equal(t, asked == 1, r.URL.RawQuery == "")
 		_, _ = fmt.Fprintf(w, `{"data":[{"id":"m%03d"}],"next":"?page=%d"}`, asked, asked+1)
 	})
-	next := ModelList{Next: func(page gjson.Result) string { return "/models" + page.Get("next").Str }}
+	next := List{Next: func(page gjson.Result) string { return "/models" + page.Get("next").Str }}
 	require.Len(t, ids(t, next, endless), maxPages)
 	require.Equal(t, maxPages, asked)
 

@@ -1,4 +1,8 @@
-package openaicompat
+// Package modellist lists the models of a vendor, as OpenAI does it and with what others do in another way.
+//
+// What a vendor lists is not what it serves. The most likely mistake is to take an id as it comes: it ends up in
+// paths, in names of models and on pages.
+package modellist
 
 import (
 	"cmp"
@@ -27,12 +31,12 @@ const (
 
 // Models lists the models of a vendor of the dialect.
 func Models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, error) {
-	return ModelList{}.Models(ctx, c)
+	return List{}.Models(ctx, c)
 }
 
-// A ModelList says where and how a vendor lists its models. The zero value is OpenAI's way: {"data":[...]} at /models,
+// A List says where and how a vendor lists its models. The zero value is OpenAI's way: {"data":[...]} at /models,
 // whole.
-type ModelList struct {
+type List struct {
 	// Path is that of the first page. Empty: /models.
 	Path string
 	// ID is the member that names a model. Empty: id.
@@ -47,7 +51,7 @@ type ModelList struct {
 
 // Models is a provider.Lister. The models are sorted by their names, each is there once, and those whose name cannot
 // be one are left out. So are fine-tuned ones, as far as their names tell: whose they are, only the gateway knows.
-func (l ModelList) Models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, error) {
+func (l List) Models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, error) {
 	found := map[string]*configv1.ListedModel{}
 	path := cmp.Or(l.Path, "/models")
 	for range maxPages {
