@@ -227,7 +227,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 	if v.TakesThinking {
 		chat = r.own
 	}
-	sent, answer, err := v.Chat.Encode(chat, t)
+	sent, answer, err := compose.Encode(v, chat, t)
 	sent.Dropped = append(sent.Dropped, r.dropped...)
 	return sent, answer, compose.Placed(err, r.places)
 }

@@ -168,7 +168,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	sent, answer, err := v.Chat.Encode(compose.For(c, v.Name, t), t)
+	sent, answer, err := compose.Encode(v, c, t)
 	sent.Dropped = append(sent.Dropped, dropped...)
 	return sent, answer, err
 }
