@@ -198,7 +198,8 @@ func TestServiceTiersCostWhatTheirPagesSay(t *testing.T) {
 		{"gpt-5-mini", "priority", 4_095}, {"gpt-5-nano", "priority", 0}, {"gpt-5-nano", "flex", 227.5},
 		{"gpt-4.1", "priority", 18_375}, {"gpt-4.1-nano", "priority", 1_050},
 		{"gpt-4o", "priority", 23_375}, {"gpt-4o-mini", "priority", 1_375}, {"o3", "priority", 18_375},
-		{"o3", "flex", 5_250}, {"o4-mini", "fast", 10_500}, {"gpt-6-sol", "priority", 0},
+		{"o3", "flex", 5_250}, {"o4-mini", "fast", 10_500},
+		{"gpt-6-sol", "priority", 24_400}, {"gpt-6-sol", "ultrafast", 0}, {"gpt-6.2-sol", "ultrafast", 36_300},
 	} {
 		rates, known := usage.Compile(catalog.New(nil).Facts("openai", want.model).GetPrice()).In(want.tier)
 		require.Equal(t, want.cost > 0, known, want)
