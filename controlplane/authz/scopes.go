@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -16,8 +17,6 @@ func RightsOf(o configv1.Object) []Scope {
 			scopes = append(scopes, TenantScopesOf(m.GetRole())...)
 		}
 		return scopes
-	case *configv1.TokenIssuer, *configv1.CertificateIssuer: // they let tokens and certificates act as keys
-		return []Scope{KeysWrite}
 	case *configv1.IdentityProvider:
 		scopes := ScopesOf(o.GetDefaultRole())
 		for _, r := range o.GetRoles() {
@@ -34,14 +33,11 @@ func RightsOf(o configv1.Object) []Scope {
 			scopes = append(scopes, Scope(s))
 		}
 		return scopes
-	case *configv1.IdentityGroup: // its name decides roles, also of who comes into it later
-		return []Scope{Everything}
-	case *configv1.Retention: // it deletes the audit log
-		return []Scope{Everything}
-	case *configv1.ApprovalRule: // it bounds what everybody else may do alone
-		return []Scope{Everything}
-	case *configv1.AuditSink: // it gets what everybody does, and is evidence against everybody
-		return []Scope{Everything}
+	case nil:
+		return nil
+	}
+	if gives := configv1.KindOf(o).Options.GetGives(); gives != "" {
+		return []Scope{Scope(gives)}
 	}
 	return nil
 }
@@ -76,28 +72,9 @@ func NeedsAny(ctx context.Context, scopes ...Scope) error {
 }
 
 // ReadScope returns the scope that reading objects of a kind takes.
-func ReadScope(kind configv1.Kind) Scope {
-	switch kind.New().(type) {
-	case *configv1.Key:
-		return KeysRead
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
-		*configv1.TokenIssuer, *configv1.CertificateIssuer:
-		return AdminsRead
-	}
-	return ConfigRead
-}
+func ReadScope(kind configv1.Kind) Scope { return Scope(kind.Area() + ":read") }
 
 // WriteScope returns the scope that writing objects of a kind takes.
 func WriteScope(kind configv1.Kind) Scope {
-	switch kind.New().(type) {
-	case *configv1.Key:
-		return KeysWrite
-	case *configv1.Account, *configv1.AdminToken, *configv1.IdentityProvider, *configv1.IdentityGroup,
-		*configv1.TokenIssuer, *configv1.CertificateIssuer:
-		return AdminsWrite
-	case *configv1.AuditSink, *configv1.Retention, // one gets what everybody does, the other deletes it
-		*configv1.ApprovalRule: // it bounds what everybody else may do alone
-		return Everything
-	}
-	return ConfigWrite
+	return Scope(cmp.Or(kind.Options.GetWriteScope(), kind.Area()+":write"))
 }

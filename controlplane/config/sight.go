@@ -14,26 +14,32 @@ import (
 )
 
 // settings returns the fields of an object, which may be nil, that decide who sees a credential and are set, by path.
-func settings(o configv1.Object) map[string]string {
+func settings(o configv1.Object) map[string]string { return collect(o, true) }
+
+// beyond returns the settings without those by which package allowed finds where a credential is sent.
+func beyond(o configv1.Object) map[string]string { return collect(o, false) }
+
+func collect(o configv1.Object, destinations bool) map[string]string {
 	found := map[string]string{}
+	var walk func(m protoreflect.Message, at string)
+	walk = func(m protoreflect.Message, at string) {
+		m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			path := at + string(fd.Name())
+			if isOurs(fd) && !fd.IsList() {
+				walk(v.Message(), path+".")
+				return true
+			}
+			is, _ := options.SecrecyOf(fd)
+			if is == options.Decides && (destinations || !options.Of(fd).GetDestination()) {
+				found[path] = inWords(fd, v)
+			}
+			return true
+		})
+	}
 	if o != nil {
-		collect(o.ProtoReflect(), "", found)
+		walk(o.ProtoReflect(), "")
 	}
 	return found
-}
-
-func collect(m protoreflect.Message, at string, found map[string]string) {
-	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		path := at + string(fd.Name())
-		if isOurs(fd) && !fd.IsList() {
-			collect(v.Message(), path+".", found)
-			return true
-		}
-		if is, _ := options.SecrecyOf(fd); is == options.Decides {
-			found[path] = inWords(fd, v)
-		}
-		return true
-	})
 }
 
 // isOurs reports whether a field holds a message whose fields have a secrecy of their own.
@@ -84,7 +90,7 @@ func (p permission) mayMove(o, stored configv1.Object) error {
 		case proto.Equal(c.Credential, kept[c.Field]):
 			field = moved(now, before)
 		case source != "": // as a new one: the flags of the process bound where it goes, and nothing bounds the rest
-			field = moved(beyond(now), nil)
+			field = moved(beyond(o), nil)
 		}
 		if err := refuseMove(field); err != nil {
 			return err
@@ -102,17 +108,6 @@ func credentialsOf(o configv1.Object) map[string]*configv1.Credential {
 		}
 	}
 	return found
-}
-
-// beyond returns the settings without those by which package allowed finds where a credential is sent.
-func beyond(all map[string]string) map[string]string {
-	rest := maps.Clone(all)
-	for _, judged := range []string{"vendor", "endpoint", "region", "project", "url", "webhook.url",
-		"slack.host", "email.host", "email.port", "email.tls", "issuer", "otlp.endpoint",
-		"similar.url"} {
-		delete(rest, judged)
-	}
-	return rest
 }
 
 func refuseMove(field string) error {

@@ -64,3 +64,24 @@ func TestAnUnknownFieldDecides(t *testing.T) {
 	require.False(t, stated)
 	require.Equal(t, options.Decides, is)
 }
+
+func TestDestinationsDecide(t *testing.T) {
+	var found []string
+	for name, m := range reached() {
+		for i := range m.Fields().Len() {
+			fd := m.Fields().Get(i)
+			if !options.Of(fd).GetDestination() {
+				continue
+			}
+			is, _ := options.SecrecyOf(fd)
+			require.Equal(t, options.Decides, is, fd.FullName())
+			found = append(found, string(name)+"."+string(fd.Name()))
+		}
+	}
+	require.ElementsMatch(t, []string{"Provider.vendor", "Provider.endpoint", "Provider.region", "Provider.project",
+		"Checker.url", "Webhook.url", "AlertWebhook.url", "AlertSlack.host", "AlertEmail.host", "AlertEmail.port",
+		"AlertEmail.tls", "AuditWebhook.url", "AuditOtlp.endpoint", "IdentityProvider.issuer", "SimilarAnswers.url"}, found,
+		"a new one needs a rule in package allowed")
+	require.Equal(t, map[string]string{"ca": "x"}, beyond(&configv1.Checker{Url: "https://a.example/", Ca: "x"}))
+	require.Empty(t, beyond(nil))
+}

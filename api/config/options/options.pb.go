@@ -149,18 +149,16 @@ type Kind struct {
 	Plural string `protobuf:"bytes,2,opt,name=plural,proto3" json:"plural,omitempty"`
 	// What objects of the kind are, in a line.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
-	// Page of the dashboard that lists them. Default: /objects/ and the name of the kind.
-	Page string `protobuf:"bytes,4,opt,name=page,proto3" json:"page,omitempty"`
 	// Its place in an export, from 1: what others refer to comes first. 0: files do not describe it.
-	Export uint32 `protobuf:"varint,5,opt,name=export,proto3" json:"export,omitempty"`
+	Export uint32 `protobuf:"varint,4,opt,name=export,proto3" json:"export,omitempty"`
 	// The scopes for it begin with this: config, keys or admins. Default: config.
-	Area string `protobuf:"bytes,6,opt,name=area,proto3" json:"area,omitempty"`
+	Area string `protobuf:"bytes,5,opt,name=area,proto3" json:"area,omitempty"`
 	// Scope for writing. Default: that of the area.
-	WriteScope string `protobuf:"bytes,7,opt,name=write_scope,json=writeScope,proto3" json:"write_scope,omitempty"`
+	WriteScope string `protobuf:"bytes,6,opt,name=write_scope,json=writeScope,proto3" json:"write_scope,omitempty"`
 	// Scope that whoever writes an object must also have, because the object gives rights.
-	Gives string `protobuf:"bytes,8,opt,name=gives,proto3" json:"gives,omitempty"`
+	Gives string `protobuf:"bytes,7,opt,name=gives,proto3" json:"gives,omitempty"`
 	// Columns of its table, besides the name and the state.
-	Columns       []*Column `protobuf:"bytes,9,rep,name=columns,proto3" json:"columns,omitempty"`
+	Columns       []*Column `protobuf:"bytes,8,rep,name=columns,proto3" json:"columns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,13 +210,6 @@ func (x *Kind) GetPlural() string {
 func (x *Kind) GetSummary() string {
 	if x != nil {
 		return x.Summary
-	}
-	return ""
-}
-
-func (x *Kind) GetPage() string {
-	if x != nil {
-		return x.Page
 	}
 	return ""
 }
@@ -349,7 +340,9 @@ type Field struct {
 	// Most elements of the list, as items but in the words of an error about lists.
 	Elements uint64 `protobuf:"varint,12,opt,name=elements,proto3" json:"elements,omitempty"`
 	// Another field without which this one has no meaning.
-	Needs         string `protobuf:"bytes,13,opt,name=needs,proto3" json:"needs,omitempty"`
+	Needs string `protobuf:"bytes,13,opt,name=needs,proto3" json:"needs,omitempty"`
+	// It says where a credential is sent, and the flags of the process bound that.
+	Destination   bool `protobuf:"varint,14,opt,name=destination,proto3" json:"destination,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +483,13 @@ func (x *Field) GetNeeds() string {
 	return ""
 }
 
+func (x *Field) GetDestination() bool {
+	if x != nil {
+		return x.Destination
+	}
+	return false
+}
+
 type isField_Secrecy interface {
 	isField_Secrecy()
 }
@@ -624,22 +624,21 @@ var File_api_config_options_options_proto protoreflect.FileDescriptor
 
 const file_api_config_options_options_proto_rawDesc = "" +
 	"\n" +
-	" api/config/options/options.proto\x12\x18modelgate.config.options\x1a google/protobuf/descriptor.proto\"\x81\x02\n" +
+	" api/config/options/options.proto\x12\x18modelgate.config.options\x1a google/protobuf/descriptor.proto\"\xed\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x05place\x18\x01 \x01(\rR\x05place\x12\x16\n" +
 	"\x06plural\x18\x02 \x01(\tR\x06plural\x12\x18\n" +
-	"\asummary\x18\x03 \x01(\tR\asummary\x12\x12\n" +
-	"\x04page\x18\x04 \x01(\tR\x04page\x12\x16\n" +
-	"\x06export\x18\x05 \x01(\rR\x06export\x12\x12\n" +
-	"\x04area\x18\x06 \x01(\tR\x04area\x12\x1f\n" +
-	"\vwrite_scope\x18\a \x01(\tR\n" +
+	"\asummary\x18\x03 \x01(\tR\asummary\x12\x16\n" +
+	"\x06export\x18\x04 \x01(\rR\x06export\x12\x12\n" +
+	"\x04area\x18\x05 \x01(\tR\x04area\x12\x1f\n" +
+	"\vwrite_scope\x18\x06 \x01(\tR\n" +
 	"writeScope\x12\x14\n" +
-	"\x05gives\x18\b \x01(\tR\x05gives\x12:\n" +
-	"\acolumns\x18\t \x03(\v2 .modelgate.config.options.ColumnR\acolumns\"L\n" +
+	"\x05gives\x18\a \x01(\tR\x05gives\x12:\n" +
+	"\acolumns\x18\b \x03(\v2 .modelgate.config.options.ColumnR\acolumns\"L\n" +
 	"\x06Column\x12\x16\n" +
 	"\x06header\x18\x01 \x01(\tR\x06header\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
-	"\x05empty\x18\x03 \x01(\tR\x05empty\"\xea\x03\n" +
+	"\x05empty\x18\x03 \x01(\tR\x05empty\"\x8c\x04\n" +
 	"\x05Field\x12\x18\n" +
 	"\x06public\x18\x01 \x01(\tH\x00R\x06public\x12 \n" +
 	"\n" +
@@ -656,7 +655,8 @@ const file_api_config_options_options_proto_rawDesc = "" +
 	" \x01(\v2 .modelgate.config.options.BoundsR\aseconds\x12\x1a\n" +
 	"\bdistinct\x18\v \x01(\bR\bdistinct\x12\x1a\n" +
 	"\belements\x18\f \x01(\x04R\belements\x12\x14\n" +
-	"\x05needs\x18\r \x01(\tR\x05needsB\t\n" +
+	"\x05needs\x18\r \x01(\tR\x05needs\x12 \n" +
+	"\vdestination\x18\x0e \x01(\bR\vdestinationB\t\n" +
 	"\asecrecy\"A\n" +
 	"\x06Bounds\x12\x19\n" +
 	"\x05least\x18\x01 \x01(\x04H\x00R\x05least\x88\x01\x01\x12\x12\n" +

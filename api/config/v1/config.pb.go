@@ -7498,12 +7498,12 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x0e\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x0e\n" +
 	"\bProvider\x12W\n" +
 	"\x04name\x18\x01 \x01(\tBC\xca\xf3\x18?(\x018\x03\n" +
-	"9a sealed credential can be opened only under its own nameR\x04name\x12\x86\x01\n" +
-	"\x06vendor\x18\x02 \x01(\tBn\xca\xf3\x18j(\x018\x01\x1adit sets the endpoint, the header or signature that carries the credential, and where it is exchangedR\x06vendor\x12T\n" +
-	"\bendpoint\x18\x03 \x01(\tB8\xca\xf3\x184\x1a2where the credential is sent, and whether over TLSR\bendpoint\x12?\n" +
+	"9a sealed credential can be opened only under its own nameR\x04name\x12\x88\x01\n" +
+	"\x06vendor\x18\x02 \x01(\tBp\xca\xf3\x18l(\x018\x01p\x01\x1adit sets the endpoint, the header or signature that carries the credential, and where it is exchangedR\x06vendor\x12V\n" +
+	"\bendpoint\x18\x03 \x01(\tB:\xca\xf3\x186p\x01\x1a2where the credential is sent, and whether over TLSR\bendpoint\x12?\n" +
 	"\n" +
 	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12\x8f\x01\n" +
@@ -7518,9 +7518,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	" \x01(\x0e2*.modelgate.config.v1.UnsupportedParametersB!\xca\xf3\x18\x1d\n" +
 	"\x1bhow requests are translatedR\x15unsupportedParameters\x12N\n" +
 	"\bdisabled\x18\v \x01(\bB2\xca\xf3\x18.\n" +
-	",whether the credential is sent, not where toR\bdisabled\x12>\n" +
-	"\x06region\x18\f \x01(\tB&\xca\xf3\x18\"8\a\x1a\x1epart of the vendor's host nameR\x06region\x12T\n" +
-	"\aproject\x18\r \x01(\tB:\xca\xf3\x1868\a\x1a2which account of the vendor's cloud it is used forR\aproject\x12M\n" +
+	",whether the credential is sent, not where toR\bdisabled\x12@\n" +
+	"\x06region\x18\f \x01(\tB(\xca\xf3\x18$8\ap\x01\x1a\x1epart of the vendor's host nameR\x06region\x12V\n" +
+	"\aproject\x18\r \x01(\tB<\xca\xf3\x1888\ap\x01\x1a2which account of the vendor's cloud it is used forR\aproject\x12M\n" +
 	"\vapi_version\x18\x0e \x01(\tB,\xca\xf3\x18(\n" +
 	"&paths and a parameter at the same hostR\n" +
 	"apiVersion\x12k\n" +
@@ -7539,9 +7539,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"operations\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:y\xca\xf3\x18u\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints\"\n" +
-	"/providers(\x04J\x10\n" +
-	"\x06VENDOR\x12\x06vendorJ\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:m\xca\xf3\x18i\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints \x04B\x10\n" +
+	"\x06VENDOR\x12\x06vendorB\x14\n" +
 	"\bENDPOINT\x12\bendpointB\x18\n" +
 	"\x16_allow_unlisted_models\"\xd0\x01\n" +
 	"\vConcurrency\x12/\n" +
@@ -7577,7 +7576,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vUpstreamTLS\x12\x16\n" +
 	"\x02ca\x18\x01 \x01(\tB\x06\xca\xf3\x18\x028\x14R\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\x9c\x05\n" +
+	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\x93\x05\n" +
 	"\x05Model\x122\n" +
 	"\x04name\x18\x01 \x01(\tB\x1e\xca\xf3\x18\x1a(\x018\x06\n" +
 	"\x14what clients call itR\x04name\x12V\n" +
@@ -7594,7 +7593,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aproject\x18\b \x01(\tB$\xca\xf3\x18 8\x04j\forganization\n" +
 	"\x0ewho may use itR\aproject\x12=\n" +
 	"\n" +
-	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned:[\xca\xf3\x18W\b\x02\x12\x06models\x1a,Public names and the targets that serve them\"\a/models(\x06J\x12\n" +
+	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned:R\xca\xf3\x18N\b\x02\x12\x06models\x1a,Public names and the targets that serve them \x06B\x12\n" +
 	"\aTARGETS\x12\atargets\"p\n" +
 	"\tFineTuned\x12\x1a\n" +
 	"\x03job\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03job\x12'\n" +
@@ -7614,7 +7613,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fmax_attempts\x18\x01 \x01(\rB\n" +
 	"\xca\xf3\x18\x06B\x04\b\x01\x10\x05R\vmaxAttempts\x12!\n" +
 	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes:a\xd2\xf3\x18]\n" +
-	"[how often requests are retried; every credential is removed before another provider is used\"\x93\t\n" +
+	"[how often requests are retried; every credential is removed before another provider is used\"\x8c\t\n" +
 	"\x03Key\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12\x1a\n" +
@@ -7640,13 +7639,13 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04left\x18\x13 \x01(\v2\x1e.modelgate.config.v1.DepartureR\x04left\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x81\x02\xca\xf3\x18\xc6\x01\b\x03\x12\x04keys\x1a\x13API keys of clients\"\x05/keys2\x04keysJ\x15\n" +
-	"\x05LABEL\x12\fdisplay_nameJ\f\n" +
-	"\x04HINT\x12\x04hintJ\x1c\n" +
-	"\fORGANIZATION\x12\forganizationJ\x12\n" +
-	"\aPROJECT\x12\aprojectJ\x15\n" +
-	"\x06MODELS\x12\x06models\x1a\x03allJ\x0e\n" +
-	"\x05OWNER\x12\x05ownerJ\x1c\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xfa\x01\xca\xf3\x18\xbf\x01\b\x03\x12\x04keys\x1a\x13API keys of clients*\x04keysB\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameB\f\n" +
+	"\x04HINT\x12\x04hintB\x1c\n" +
+	"\fORGANIZATION\x12\forganizationB\x12\n" +
+	"\aPROJECT\x12\aprojectB\x15\n" +
+	"\x06MODELS\x12\x06models\x1a\x03allB\x0e\n" +
+	"\x05OWNER\x12\x05ownerB\x1c\n" +
 	"\aEXPIRES\x12\n" +
 	"expires_at\x1a\x05never\xd2\xf3\x182\n" +
 	"0what clients may use; its hash cannot be written\"~\n" +
@@ -7672,7 +7671,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12\x1a\n" +
 	"\x03usd\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x12R\x03usd:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xa0\x05\n" +
+	"\bhow much\"\x8f\x05\n" +
 	"\fOrganization\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
@@ -7685,11 +7684,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12J\n" +
 	"\x0fkeys_of_leavers\x18\t \x01(\x0e2\".modelgate.config.v1.KeysOfLeaversR\rkeysOfLeavers\x12\x1c\n" +
 	"\tsuccessor\x18\n" +
-	" \x01(\tR\tsuccessor:\xa8\x01\xca\xf3\x18\x8e\x01\b\v\x12\rorganizations\x1a,Groups of keys that share limits and budgets\"\x0e/organizations(\x01J\x15\n" +
-	"\x05LABEL\x12\fdisplay_nameJ\x10\n" +
-	"\x06LIMITS\x12\x06limitsJ\x12\n" +
+	" \x01(\tR\tsuccessor:\x97\x01\xca\xf3\x18~\b\v\x12\rorganizations\x1a,Groups of keys that share limits and budgets \x01B\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameB\x10\n" +
+	"\x06LIMITS\x12\x06limitsB\x12\n" +
 	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
-	"\x0fwhat keys share\"\x90\x04\n" +
+	"\x0fwhat keys share\"\x84\x04\n" +
 	"\aProject\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x01R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
@@ -7699,9 +7698,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
 	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
-	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies:\x87\x01\xca\xf3\x18n\b\f\x12\bprojects\x1a\x16Parts of organizations\"\t/projects(\x02J\x15\n" +
-	"\x05LABEL\x12\fdisplay_nameJ\x10\n" +
-	"\x06LIMITS\x12\x06limitsJ\x12\n" +
+	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies:|\xca\xf3\x18c\b\f\x12\bprojects\x1a\x16Parts of organizations \x02B\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameB\x10\n" +
+	"\x06LIMITS\x12\x06limitsB\x12\n" +
 	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
 	"\x0fwhat keys share\"\xac\x02\n" +
 	"\x06Bodies\x12\x14\n" +
@@ -7735,14 +7734,14 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\x12:\n" +
 	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\x85\x03\n" +
+	"\bhow much\"\xf6\x02\n" +
 	"\tRateLimit\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
 	"\x06domain\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x10R\x06domain\x12\x80\x01\n" +
 	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorB4\xca\xf3\x1802.needs at least one: without, it limits nothingR\vdescriptors\x12\x1a\n" +
-	"\x04when\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when:\x98\x01\xca\xf3\x18\x85\x01\b\r\x12\n" +
-	"ratelimits\x1a4Limits for combinations of key, user, model and more\"\f/rate-limits(\tJ\x10\n" +
-	"\x06DOMAIN\x12\x06domainJ\x1d\n" +
+	"\x04when\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when:\x89\x01\xca\xf3\x18w\b\r\x12\n" +
+	"ratelimits\x1a4Limits for combinations of key, user, model and more \tB\x10\n" +
+	"\x06DOMAIN\x12\x06domainB\x1d\n" +
 	"\vDESCRIPTORS\x12\vdescriptors\x1a\x010\xd2\xf3\x18\n" +
 	"\n" +
 	"\bhow much\"\x8b\x02\n" +
@@ -7759,7 +7758,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12*\n" +
 	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xcd\b\n" +
+	"\bhow much\"\xc2\b\n" +
 	"\aAccount\x12$\n" +
 	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x01\n" +
 	"\x06a nameR\x04name\x121\n" +
@@ -7781,8 +7780,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"breakGlass\x12E\n" +
 	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12K\n" +
 	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipB\b\xca\xf3\x18\x04J\x02\x102R\vmemberships\x12/\n" +
-	"\x06tenant\x18\r \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x06tenant:g\xca\xf3\x18c\b\x12\x12\baccounts\x1a\x17People who sign in here\"\t/accounts2\x06adminsJ\x15\n" +
-	"\x05LABEL\x12\fdisplay_nameJ\x12\n" +
+	"\x06tenant\x18\r \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x06tenant:\\\xca\xf3\x18X\b\x12\x12\baccounts\x1a\x17People who sign in here*\x06adminsB\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameB\x12\n" +
 	"\x04ROLE\x12\x04role\x1a\x04none\"\xb5\x02\n" +
 	"\fProvisioning\x12$\n" +
 	"\bprovider\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\bprovider\x12\x18\n" +
@@ -7799,7 +7798,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vexternal_id\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x02R\n" +
 	"externalId\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt:\x87\x01\xca\xf3\x18Q\b\x15\x12\x0eidentitygroups\x1a2Groups of people that identity providers provision2\x06adminsB\x01*\xd2\xf3\x18.\",only users who have all rights can change it\"\xcf\x01\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt:\x87\x01\xca\xf3\x18Q\b\x15\x12\x0eidentitygroups\x1a2Groups of people that identity providers provision*\x06admins:\x01*\xd2\xf3\x18.\",only users who have all rights can change it\"\xcf\x01\n" +
 	"\n" +
 	"Membership\x12,\n" +
 	"\forganization\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\forganization\x12 \n" +
@@ -7808,15 +7807,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bIdentity\x12 \n" +
 	"\x06issuer\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\n" +
 	"R\x06issuer\x12 \n" +
-	"\asubject\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\asubject:A\xd2\xf3\x18=\";only users who have all rights of the account can change it\"\xdc\t\n" +
+	"\asubject\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\asubject:A\xd2\xf3\x18=\";only users who have all rights of the account can change it\"\xde\t\n" +
 	"\x10IdentityProvider\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x121\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x0e\xca\xf3\x18\n" +
 	"8\x02\n" +
-	"\x06a nameR\vdisplayName\x12S\n" +
-	"\x06issuer\x18\x03 \x01(\tB;\xca\xf3\x187(\x018\n" +
-	"\x1a1who receives the client's secret, and is believedR\x06issuer\x129\n" +
+	"\x06a nameR\vdisplayName\x12U\n" +
+	"\x06issuer\x18\x03 \x01(\tB=\xca\xf3\x189(\x018\n" +
+	"p\x01\x1a1who receives the client's secret, and is believedR\x06issuer\x129\n" +
 	"\tclient_id\x18\x04 \x01(\tB\x1c\xca\xf3\x18\x18(\x018\x02\x1a\x12whose secret it isR\bclientId\x12D\n" +
 	"\rclient_secret\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\fclientSecret\x12@\n" +
 	"\x06scopes\x18\x06 \x03(\tB(\xca\xf3\x18$8\x0fX\x01`\x80\x02\n" +
@@ -7835,7 +7834,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bdisabled\x18\x0e \x01(\bB$\xca\xf3\x18 \n" +
 	"\x1ewhether the credential is usedR\bdisabled\x12C\n" +
 	"\x10provisioned_only\x18\x0f \x01(\bB\x18\xca\xf3\x18\x14\n" +
-	"\x12who cannot sign inR\x0fprovisionedOnly:W\xca\xf3\x18S\b\x14\x12\x11identityproviders\x1a2Sign-in with accounts elsewhere, by OpenID Connect(\x102\x06admins\"\xfa\x01\n" +
+	"\x12who cannot sign inR\x0fprovisionedOnly:W\xca\xf3\x18S\b\x14\x12\x11identityproviders\x1a2Sign-in with accounts elsewhere, by OpenID Connect \x10*\x06admins\"\xfa\x01\n" +
 	"\tGroupRole\x12\x1e\n" +
 	"\x05group\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x02R\x05group\x127\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.RoleB\b\xca\xf3\x18\x04(\x018\x01R\x04role\x12*\n" +
@@ -7848,7 +7847,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"R\b\b\x90\x1c\x10\x80\xb0\xbd\x10R\x0frefusedRequests\x12B\n" +
 	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\xfa\xc6\x02\x10\x80\x86\xb0\x96\x01R\x05usage\x12B\n" +
 	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\x9a\x9e\x01\x10\x80\x86\xb0\x96\x01R\x05audit:\x84\x01\xca\xf3\x184\b\x18\x12\n" +
-	"retentions\x1a\x1eHow long the ledger keeps what:\x01*B\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\x89\b\n" +
+	"retentions\x1a\x1eHow long the ledger keeps what2\x01*:\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\x80\b\n" +
 	"\n" +
 	"AdminToken\x12$\n" +
 	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x04\n" +
@@ -7868,11 +7867,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\forganization\x18\t \x01(\tBA\xca\xf3\x18=8\x04\"9only users who have all scopes of the token can change itR\forganization\x12i\n" +
 	"\aproject\x18\n" +
 	" \x01(\tBO\xca\xf3\x18K8\x04j\forganization\"9only users who have all scopes of the token can change itR\aproject\x12-\n" +
-	"\x05owner\x18\v \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x05owner:\xab\x01\xca\xf3\x18\xa6\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API\"\a/tokens2\x06adminsJ\x15\n" +
-	"\x05LABEL\x12\fdisplay_nameJ\f\n" +
-	"\x04HINT\x12\x04hintJ\x10\n" +
-	"\x06SCOPES\x12\x06scopesJ\x0e\n" +
-	"\x05OWNER\x12\x05ownerJ\x1c\n" +
+	"\x05owner\x18\v \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x05owner:\xa2\x01\xca\xf3\x18\x9d\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API*\x06adminsB\x15\n" +
+	"\x05LABEL\x12\fdisplay_nameB\f\n" +
+	"\x04HINT\x12\x04hintB\x10\n" +
+	"\x06SCOPES\x12\x06scopesB\x0e\n" +
+	"\x05OWNER\x12\x05ownerB\x1c\n" +
 	"\aEXPIRES\x12\n" +
 	"expires_at\x1a\x05never\"\xc1\x04\n" +
 	"\fApprovalRule\x12\x1c\n" +
@@ -7885,7 +7884,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04keys\x18\a \x01(\bR\x04keys\x12<\n" +
 	"\tapprovers\x18\b \x01(\x0e2\x1e.modelgate.config.v1.ApproversR\tapprovers\x12N\n" +
 	"\rexpires_after\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xca\xf3\x18\n" +
-	"R\b\b\x90\x1c\x10\x80\xce\xda\x03R\fexpiresAfter:\x98\x01\xca\xf3\x18>\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person:\x01*B\x01*\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xe4\x05\n" +
+	"R\b\b\x90\x1c\x10\x80\xce\xda\x03R\fexpiresAfter:\x98\x01\xca\xf3\x18>\b\x19\x12\rapprovalrules\x1a%Changes that wait for a second person2\x01*:\x01*\xd2\xf3\x18R\"Ponly users who have all rights can change it: it bounds what others may do alone\"\xe4\x05\n" +
 	"\aGateway\x12/\n" +
 	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
 	"\x11what it is calledR\x04name\x125\n" +
@@ -7903,7 +7902,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0fplain_http_port\x18\a \x01(\rB[\xca\xf3\x18WB\x06\b\x01\x10\xff\xff\x03\n" +
 	"Mit refuses requests; a client that sends its key there has already exposed itR\rplainHttpPort\x12F\n" +
 	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\x12-\n" +
-	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:'\xca\xf3\x18#\b\x04\x12\bgateways\x1a\x13The HTTPS listeners(\b\"\xad\x02\n" +
+	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors:'\xca\xf3\x18#\b\x04\x12\bgateways\x1a\x13The HTTPS listeners \b\"\xad\x02\n" +
 	"\x04Cors\x12[\n" +
 	"\aorigins\x18\x01 \x03(\tBA\xca\xf3\x18=2;must not be empty: without origins there is no need of corsR\aorigins\x12\x18\n" +
 	"\aheaders\x18\x02 \x03(\tR\aheaders\x12'\n" +
@@ -7924,7 +7923,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"privateKey\x12c\n" +
 	"\n" +
 	"chain_file\x18\x04 \x01(\tBD\xca\xf3\x18@\n" +
-	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:5\xca\xf3\x181\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners(\x03\"\x95\x04\n" +
+	">the same; a file needs the flags, and the scope `*` to name itR\tchainFile:5\xca\xf3\x181\b\x05\x12\fcertificates\x1a\x1dTLS certificates of listeners \x03\"\x95\x04\n" +
 	"\x05Route\x12/\n" +
 	"\x04name\x18\x01 \x01(\tB\x1b\xca\xf3\x18\x17(\x018\x03\n" +
 	"\x11what it is calledR\x04name\x12K\n" +
@@ -7936,12 +7935,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0erewrite_prefix\x18\x04 \x01(\tB7\xca\xf3\x183\n" +
 	"1a path below that endpoint, which it cannot leaveH\x00R\rrewritePrefix\x88\x01\x01\x12t\n" +
 	"\x0frequest_headers\x18\x05 \x03(\tBK\xca\xf3\x18GJ\x02\x10 \n" +
-	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders:4\xca\xf3\x180\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged(\aB\x11\n" +
+	"Awhich headers of clients the provider gets; never those with keysR\x0erequestHeaders:4\xca\xf3\x180\b\x06\x12\x06routes\x1a\"Paths that are forwarded unchanged \aB\x11\n" +
 	"\x0f_rewrite_prefix\"\xc9\x01\n" +
 	"\aCatalog\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x127\n" +
 	"\x06models\x18\x02 \x03(\v2\x1f.modelgate.config.v1.ModelFactsR\x06models\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion:M\xca\xf3\x181\b\a\x12\bcatalogs\x1a!Capabilities and prices of models(\x05\xd2\xf3\x18\x14\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion:M\xca\xf3\x181\b\a\x12\bcatalogs\x1a!Capabilities and prices of models \x05\xd2\xf3\x18\x14\n" +
 	"\x12facts about models\"\xfd\x01\n" +
 	"\n" +
 	"ModelFacts\x12\x18\n" +
@@ -8043,7 +8042,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aaddress\x18\x02 \x01(\tBA\xca\xf3\x18=(\x018\x01\x1a7who receives clients' files and the names of their keysR\aaddress\x12f\n" +
 	"\x06listen\x18\x03 \x01(\tBN\xca\xf3\x18J(\x018\x01\x1aDwho reaches the listener that trusts the named key without seeing itR\x06listen\x120\n" +
 	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\x12O\n" +
-	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses:P\xca\xf3\x18L\b\b\x12\vjobservices\x1a9Address of the service for files, batches and fine-tuning(\x11\"o\n" +
+	"\x10stored_responses\x18\x05 \x01(\v2$.modelgate.config.v1.StoredResponsesR\x0fstoredResponses:P\xca\xf3\x18L\b\b\x12\vjobservices\x1a9Address of the service for files, batches and fine-tuning \x11\"o\n" +
 	"\x0fStoredResponses\x127\n" +
 	"\tretention\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\tretention:#\xd2\xf3\x18\x1f\n" +
 	"\x1dhow long responses are stored\"\xb4\x01\n" +
@@ -8052,20 +8051,20 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x02ca\x18\x02 \x01(\tR\x02ca\x12)\n" +
 	"\vserver_name\x18\x03 \x01(\tB\b\xca\xf3\x18\x04(\x018\bR\n" +
 	"serverName\x12\x17\n" +
-	"\aca_file\x18\x04 \x01(\tR\x06caFile:'\xd2\xf3\x18#\x1a!who is trusted as the job service\"\xdb\x04\n" +
+	"\aca_file\x18\x04 \x01(\tR\x06caFile:'\xd2\xf3\x18#\x1a!who is trusted as the job service\"\xdd\x04\n" +
 	"\aWebhook\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12I\n" +
 	"\forganization\x18\x02 \x01(\tB%\xca\xf3\x18!8\x04\n" +
 	"\x1dwhose jobs it reports, signedR\forganization\x12*\n" +
 	"\aproject\x18\x03 \x01(\tB\x10\xca\xf3\x18\f8\x04\n" +
-	"\blikewiseR\aproject\x12j\n" +
-	"\x03url\x18\x04 \x01(\tBX\xca\xf3\x18T(\x018\t\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\x127\n" +
+	"\blikewiseR\aproject\x12l\n" +
+	"\x03url\x18\x04 \x01(\tBZ\xca\xf3\x18V(\x018\tp\x01\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\x127\n" +
 	"\x06events\x18\x05 \x03(\tB\x1f\xca\xf3\x18\x1bX\x01\n" +
 	"\x17which events it reportsR\x06events\x12|\n" +
 	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialBC\xca\xf3\x18?2=missing; make one with: echo whsec_$(openssl rand -base64 32)R\x06secret\x128\n" +
 	"\bdisabled\x18\a \x01(\bB\x1c\xca\xf3\x18\x18\n" +
-	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs(\x12\"\xd7\x04\n" +
+	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs \x12\"\xd7\x04\n" +
 	"\tAlertRule\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12K\n" +
 	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionB\b\xca\xf3\x18\x04(\x018\x01R\tcondition\x12!\n" +
@@ -8081,7 +8080,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	" \x03(\tB\n" +
 	"\xca\xf3\x18\x06J\x02\x10\x14X\x01R\treceivers\x12\x1a\n" +
 	"\bdisabled\x18\v \x01(\bR\bdisabled:e\xca\xf3\x18.\b\x1a\x12\n" +
-	"alertrules\x1a\x1cConditions that are reported(\x14\xd2\xf3\x18/\n" +
+	"alertrules\x1a\x1cConditions that are reported \x14\xd2\xf3\x18/\n" +
 	"-what is told to whom; no message has a secretB\f\n" +
 	"\n" +
 	"_threshold\"\xa8\x03\n" +
@@ -8095,17 +8094,17 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x18\x05 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12@\n" +
 	"\bdisabled\x18\x06 \x01(\bB$\xca\xf3\x18 \n" +
-	"\x1ewhether the credential is usedR\bdisabled:/\xca\xf3\x18+\b\x1b\x12\x0ealertreceivers\x1a\x15Where alerts are sent(\x13\"z\n" +
-	"\fAlertWebhook\x12j\n" +
-	"\x03url\x18\x01 \x01(\tBX\xca\xf3\x18T(\x018\t\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\"H\n" +
+	"\x1ewhether the credential is usedR\bdisabled:/\xca\xf3\x18+\b\x1b\x12\x0ealertreceivers\x1a\x15Where alerts are sent \x13\"|\n" +
+	"\fAlertWebhook\x12l\n" +
+	"\x03url\x18\x01 \x01(\tBZ\xca\xf3\x18V(\x018\tp\x01\x1aNwho receives messages signed with the secret, and could present them elsewhereR\x03url\"J\n" +
 	"\n" +
-	"AlertSlack\x12:\n" +
-	"\x04host\x18\x01 \x01(\tB&\xca\xf3\x18\"\x1a the host that the URL is sent toR\x04host\"\x84\x03\n" +
+	"AlertSlack\x12<\n" +
+	"\x04host\x18\x01 \x01(\tB(\xca\xf3\x18$p\x01\x1a the host that the URL is sent toR\x04host\"\x8a\x03\n" +
 	"\n" +
-	"AlertEmail\x124\n" +
-	"\x04host\x18\x01 \x01(\tB \xca\xf3\x18\x1c\x1a\x1awhere the password is sentR\x04host\x12*\n" +
-	"\x04port\x18\x02 \x01(\rB\x16\xca\xf3\x18\x12B\x06\b\x01\x10\xff\xff\x03\x1a\blikewiseR\x04port\x12P\n" +
-	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x128\n" +
+	"AlertEmail\x126\n" +
+	"\x04host\x18\x01 \x01(\tB\"\xca\xf3\x18\x1ep\x01\x1a\x1awhere the password is sentR\x04host\x12,\n" +
+	"\x04port\x18\x02 \x01(\rB\x18\xca\xf3\x18\x14B\x06\b\x01\x10\xff\xff\x03p\x01\x1a\blikewiseR\x04port\x12R\n" +
+	"\x03tls\x18\x03 \x01(\x0e2\x1c.modelgate.config.v1.SmtpTlsB\"\xca\xf3\x18\x1ep\x01\x1a\x1awhether others can read itR\x03tls\x128\n" +
 	"\busername\x18\x04 \x01(\tB\x1c\xca\xf3\x18\x188\x02\x1a\x14whose password it isR\busername\x12E\n" +
 	"\x04from\x18\x05 \x01(\tB1\xca\xf3\x18-(\x018\r\x1a'in whose name messages are sent with itR\x04from\x12A\n" +
 	"\x02to\x18\x06 \x03(\tB1\xca\xf3\x18-8\rX\x01\x1a'who gets messages that are sent with itR\x02to\"\xbb\x04\n" +
@@ -8121,15 +8120,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x12M\n" +
 	"\bfrom_now\x18\a \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\afromNow\x12N\n" +
 	"\bdisabled\x18\b \x01(\bB2\xca\xf3\x18.\",only users who have all rights can change itR\bdisabled:5\xca\xf3\x181\b\x1c\x12\n" +
-	"auditsinks\x1a\x1bWhere the audit log is sent:\x01*B\x01*\"}\n" +
-	"\fAuditWebhook\x12m\n" +
-	"\x03url\x18\x01 \x01(\tB[\xca\xf3\x18W(\x018\t\x1aQwho receives the audit log signed with the secret, and could present it elsewhereR\x03url\"\xb9\x01\n" +
+	"auditsinks\x1a\x1bWhere the audit log is sent2\x01*:\x01*\"\x7f\n" +
+	"\fAuditWebhook\x12o\n" +
+	"\x03url\x18\x01 \x01(\tB]\xca\xf3\x18Y(\x018\tp\x01\x1aQwho receives the audit log signed with the secret, and could present it elsewhereR\x03url\"\xb9\x01\n" +
 	"\vAuditSyslog\x12>\n" +
 	"\aaddress\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x01\x1a\x1awho receives the audit logR\aaddress\x122\n" +
 	"\x03tls\x18\x02 \x01(\bB \xca\xf3\x18\x1c\x1a\x1awhether others can read itR\x03tls\x126\n" +
-	"\x02ca\x18\x03 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as the receiverR\x02ca\"b\n" +
-	"\tAuditOtlp\x12U\n" +
-	"\bendpoint\x18\x01 \x01(\tB9\xca\xf3\x185(\x018\t\x1a/where the credential and the audit log are sentR\bendpoint\"V\n" +
+	"\x02ca\x18\x03 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as the receiverR\x02ca\"d\n" +
+	"\tAuditOtlp\x12W\n" +
+	"\bendpoint\x18\x01 \x01(\tB;\xca\xf3\x187(\x018\tp\x01\x1a/where the credential and the audit log are sentR\bendpoint\"V\n" +
 	"\tAuditFile\x12I\n" +
 	"\x04path\x18\x01 \x01(\tB5\xca\xf3\x181(\x018\x01\x1a+the file that is written; it needs the flagR\x04path\"\xb1\x01\n" +
 	"\aListing\x12\x1c\n" +
@@ -8155,7 +8154,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04when\x18\t \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when\x120\n" +
 	"\fcheck_window\x18\n" +
 	" \x01(\rB\r\xca\xf3\x18\tB\a\b\x80\x01\x10\x80\x80\x04R\vcheckWindow:\x8c\x01\xca\xf3\x18C\b\x0e\x12\n" +
-	"guardrails\x1a1What is masked or refused in requests and answers(\v\xd2\xf3\x18A\n" +
+	"guardrails\x1a1What is masked or refused in requests and answers \v\xd2\xf3\x18A\n" +
 	"?what is masked or refused; a provider sees no more than without\"\xcd\x04\n" +
 	"\tGuardRule\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12:\n" +
@@ -8187,7 +8186,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"user_claim\x18\x06 \x01(\tB\x06\xca\xf3\x18\x028\x02R\tuserClaim\x12L\n" +
 	"\bbindings\x18\a \x03(\v2!.modelgate.config.v1.TokenBindingB\r\xca\xf3\x18\t(\x01J\x05\b\x01\x10\xc8\x01R\bbindings\x12\x1a\n" +
 	"\bdisabled\x18\b \x01(\bR\bdisabled\x124\n" +
-	"\rpolicy_claims\x18\t \x03(\tB\x0f\xca\xf3\x18\v8\x02J\x02\x10\bX\x01`\x80\x02R\fpolicyClaims:\x83\x01\xca\xf3\x18H\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys(\x0e2\x06adminsB\n" +
+	"\rpolicy_claims\x18\t \x03(\tB\x0f\xca\xf3\x18\v8\x02J\x02\x10\bX\x01`\x80\x02R\fpolicyClaims:\x83\x01\xca\xf3\x18H\b\x16\x12\ftokenissuers\x1a Issuers whose tokens act as keys \x0e*\x06admins:\n" +
 	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xe5\x01\n" +
 	"\fTokenBinding\x12\x1a\n" +
 	"\x03key\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03key\x12E\n" +
@@ -8203,11 +8202,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\brequired\x18\x05 \x01(\bR\brequired\x12%\n" +
 	"\aproxies\x18\x06 \x03(\tB\v\xca\xf3\x18\a8\x0eJ\x03\x10\xc8\x01R\aproxies\x12R\n" +
 	"\bbindings\x18\a \x03(\v2'.modelgate.config.v1.CertificateBindingB\r\xca\xf3\x18\t(\x01J\x05\b\x01\x10\xc8\x01R\bbindings\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabled:\x8f\x01\xca\xf3\x18T\b\x17\x12\x12certificateissuers\x1a&Issuers whose certificates act as keys(\x0f2\x06adminsB\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled:\x8f\x01\xca\xf3\x18T\b\x17\x12\x12certificateissuers\x1a&Issuers whose certificates act as keys \x0f*\x06admins:\n" +
 	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\x8f\x01\n" +
 	"\x12CertificateBinding\x12\x1a\n" +
 	"\x03key\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03key\x12$\n" +
-	"\bidentity\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x0eR\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xae\x03\n" +
+	"\bidentity\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x0eR\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xa3\x03\n" +
 	"\x06Policy\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
 	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
@@ -8215,7 +8214,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12E\n" +
 	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleB\x0e\xca\xf3\x18\n" +
 	"(\x01J\x04\b\x01\x10dX\x01R\x05rules\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xac\x01\xca\xf3\x18R\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models\"\t/policies(\f\xd2\xf3\x18R\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xa1\x01\xca\xf3\x18G\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models \f\xd2\xf3\x18R\n" +
 	"Pwhat is refused, and which model a request is for, of those that the key may use\"\x83\x02\n" +
 	"\n" +
 	"PolicyRule\x12\x1c\n" +
@@ -8255,9 +8254,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x18\r \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12A\n" +
 	"\x04pace\x18\x0e \x01(\rB-\xca\xf3\x18)B\x03\x10\xe8\a\n" +
-	"\"how fast a kept stream is replayedR\x04pace:B\xca\xf3\x18>\b\x11\x12\x0eresponsecaches\x1a(Answers that are kept for equal requests(\r\"\xa5\x03\n" +
-	"\x0eSimilarAnswers\x12V\n" +
-	"\x03url\x18\x01 \x01(\tBD\xca\xf3\x18@(\x018\t\x1a:who receives the credential, and the last text of requestsR\x03url\x124\n" +
+	"\"how fast a kept stream is replayedR\x04pace:B\xca\xf3\x18>\b\x11\x12\x0eresponsecaches\x1a(Answers that are kept for equal requests \r\"\xa7\x03\n" +
+	"\x0eSimilarAnswers\x12X\n" +
+	"\x03url\x18\x01 \x01(\tBF\xca\xf3\x18B(\x018\tp\x01\x1a:who receives the credential, and the last text of requestsR\x03url\x124\n" +
 	"\x05model\x18\x02 \x01(\tB\x1e\xca\xf3\x18\x1a(\x018\x02\n" +
 	"\x14which model comparesR\x05model\x126\n" +
 	"\n" +
@@ -8268,12 +8267,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x1awhich requests are similarR\tthreshold\x12U\n" +
 	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationB \xca\xf3\x18\x1c\n" +
 	"\x1ahow long the gateway waitsR\atimeout\x126\n" +
-	"\x02ca\x18\x06 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as that serviceR\x02ca\"\xb1\x05\n" +
+	"\x02ca\x18\x06 \x01(\tB&\xca\xf3\x18\"8\x14\x1a\x1ewho is trusted as that serviceR\x02ca\"\xb3\x05\n" +
 	"\aChecker\x128\n" +
 	"\x04name\x18\x01 \x01(\tB$\xca\xf3\x18 (\x018\x03\n" +
 	"\x1athe same as for a ProviderR\x04name\x12n\n" +
-	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeB8\xca\xf3\x184(\x01\x1a0which header or signature carries the credentialR\x04type\x12^\n" +
-	"\x03url\x18\x03 \x01(\tBL\xca\xf3\x18H(\x018\t\x1aBwho receives the credential, and the texts of requests and answersR\x03url\x12?\n" +
+	"\x04type\x18\x02 \x01(\x0e2 .modelgate.config.v1.CheckerTypeB8\xca\xf3\x184(\x01\x1a0which header or signature carries the credentialR\x04type\x12`\n" +
+	"\x03url\x18\x03 \x01(\tBN\xca\xf3\x18J(\x018\tp\x01\x1aBwho receives the credential, and the texts of requests and answersR\x03url\x12?\n" +
 	"\n" +
 	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x120\n" +
@@ -8285,7 +8284,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x1ahow long the gateway waitsR\atimeout\x125\n" +
 	"\x02ca\x18\b \x01(\tB%\xca\xf3\x18!8\x14\x1a\x1dwho is trusted as the checkerR\x02ca\x12/\n" +
 	"\blanguage\x18\t \x01(\tB\x13\xca\xf3\x18\x0f\n" +
-	"\rhow it judgesR\blanguage:=\xca\xf3\x189\b\x0f\x12\bcheckers\x1a)Services that judge the texts of requests(\n" +
+	"\rhow it judgesR\blanguage:=\xca\xf3\x189\b\x0f\x12\bcheckers\x1a)Services that judge the texts of requests \n" +
 	"*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
