@@ -33,7 +33,6 @@ func reached() map[protoreflect.Name]protoreflect.MessageDescriptor {
 }
 
 func TestEveryFieldOfEveryKindStatesItsSecrecy(t *testing.T) {
-	require.Len(t, configv1.Kinds(), 28)
 	each := []string{"Provider", "Webhook", "Certificate", "JobService", "Account", "AdminToken",
 		"AlertReceiver", "AlertWebhook", "AlertSlack", "AlertEmail", "AuditSink", "AuditWebhook", "AuditSyslog", "AuditOtlp",
 		"AuditFile", "ResponseCache", "SimilarAnswers"}

@@ -83,13 +83,13 @@ func TestParseYAMLReadsEveryDocument(t *testing.T) {
 func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"no kind": {"name: a",
-			"f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Guardrail, Checker, Policy, ResponseCache, Account, AdminToken, IdentityProvider, IdentityGroup, TokenIssuer, CertificateIssuer, Retention, ApprovalRule, AlertRule, AlertReceiver and AuditSink"},
+			"f:1:1: kind: must be one of " + configv1.KindNames()},
 		"unknown kind": {"kind: provider\nname: a",
-			"f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Guardrail, Checker, Policy, ResponseCache, Account, AdminToken, IdentityProvider, IdentityGroup, TokenIssuer, CertificateIssuer, Retention, ApprovalRule, AlertRule, AlertReceiver and AuditSink; did you mean Provider?"},
+			"f:1:1: kind: must be one of " + configv1.KindNames() + "; did you mean Provider?"},
 		"never stored kind": {"kind: Settings\nname: a",
-			"f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Guardrail, Checker, Policy, ResponseCache, Account, AdminToken, IdentityProvider, IdentityGroup, TokenIssuer, CertificateIssuer, Retention, ApprovalRule, AlertRule, AlertReceiver and AuditSink"},
+			"f:1:1: kind: must be one of " + configv1.KindNames()},
 		"unknown field": {"\n\nkind: Retry\n---\nkind: Provider\nname: a\nurl: x",
-			"f:3:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Guardrail, Checker, Policy, ResponseCache, Account, AdminToken, IdentityProvider, IdentityGroup, TokenIssuer, CertificateIssuer, Retention, ApprovalRule, AlertRule, AlertReceiver and AuditSink\nf:7:1: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context, full_names_only and operations"},
+			"f:3:1: kind: must be one of " + configv1.KindNames() + "\nf:7:1: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context, full_names_only and operations"},
 		"case matters": {"kind: Provider\nname: a\nVendor: x",
 			"f:3:1: Provider a: Vendor: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context, full_names_only and operations; did you mean vendor?"},
 		"in a list": {"kind: Model\nname: a/b\ntargets:\n- provider: a\n- models: b",
@@ -131,7 +131,7 @@ func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 		"odd name": {"kind: Provider\nname: \"a\\nb\"\nx: 1",
 			"f:3:1: Provider \"a\\nb\": x: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context, full_names_only and operations"},
 		"after the end": {"kind: Key\nname: a\n...\nkind: Nothing",
-			"f:4:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Guardrail, Checker, Policy, ResponseCache, Account, AdminToken, IdentityProvider, IdentityGroup, TokenIssuer, CertificateIssuer, Retention, ApprovalRule, AlertRule, AlertReceiver and AuditSink"},
+			"f:4:1: kind: must be one of " + configv1.KindNames()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := configv1.ParseYAML("f", []byte(tc.text))
