@@ -26,37 +26,37 @@ var (
 	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-func (p *Provider) check(v *validator) {
-	vendor, known := v.vendors(p.GetVendor())
-	if p.GetVendor() == "" || !known {
+func (x *Provider) check(v *validator) {
+	vendor, known := v.vendors(x.GetVendor())
+	if x.GetVendor() == "" || !known {
 		v.fail("vendor", "must be the name of a vendor that this gateway knows%s",
-			didYouMean(p.GetVendor(), vendor.Known))
+			didYouMean(x.GetVendor(), vendor.Known))
 	}
-	if a := p.GetApiVersion(); a != "" && (len(a) > maxName || !versionPattern.MatchString(a)) {
+	if a := x.GetApiVersion(); a != "" && (len(a) > maxName || !versionPattern.MatchString(a)) {
 		v.fail("api_version", "must be at most %d letters, digits, dots, dashes and _, such as 2024-10-21", maxName)
 	}
 	encrypted := true
-	if p.GetEndpoint() != "" {
-		e, err := ParseEndpoint(p.GetEndpoint())
+	if x.GetEndpoint() != "" {
+		e, err := ParseEndpoint(x.GetEndpoint())
 		if err != nil {
 			v.fail("endpoint", "%v", err)
 		}
 		encrypted = e.TLS
 	}
 	if known && vendor.Endpoint != nil && !v.failed("region", "project", "api_version", "endpoint") {
-		if err := vendor.Endpoint(p); err != nil {
+		if err := vendor.Endpoint(x); err != nil {
 			v.fail("endpoint", "%v", err)
 		}
 	}
 	// It becomes a header, unless it is exchanged for another credential.
-	if !vendor.Exchanges && strings.ContainsFunc(p.GetCredential().GetValue(), unicode.IsControl) {
+	if !vendor.Exchanges && strings.ContainsFunc(x.GetCredential().GetValue(), unicode.IsControl) {
 		v.fail("credential.value", "must be one line without control characters")
 	}
-	v.headers(p.GetHeaders())
-	if p.GetTls() != nil && !encrypted {
+	v.headers(x.GetHeaders())
+	if x.GetTls() != nil && !encrypted {
 		v.fail("tls", "the endpoint does not use TLS; it must begin with https://")
 	}
-	for i, name := range p.GetOperations() {
+	for i, name := range x.GetOperations() {
 		if known && !slices.Contains(vendor.Operations, name) {
 			v.fail(element("operations", i), "must be one of the vendor's: %s%s", strings.Join(vendor.Operations, ", "),
 				didYouMean(name, vendor.Operations))
@@ -189,9 +189,9 @@ func (t *UpstreamTLS) check(v *validator) {
 	}
 }
 
-func (m *Model) check(v *validator) {
-	for i, t := range m.GetTargets() {
-		first := slices.IndexFunc(m.GetTargets(), func(o *Target) bool {
+func (x *Model) check(v *validator) {
+	for i, t := range x.GetTargets() {
+		first := slices.IndexFunc(x.GetTargets(), func(o *Target) bool {
 			return o.GetProvider() == t.GetProvider() && o.GetModel() == t.GetModel()
 		})
 		if first < i {
@@ -217,22 +217,22 @@ func (r *Retry) check(v *validator) {
 // gateway's own account at the provider.
 var clientErrorStatuses = []uint32{400, 403, 404, 405, 409, 413, 415, 422}
 
-func (g *Gateway) check(v *validator) {
-	if g.GetAddress() != "" {
-		if _, err := netip.ParseAddr(g.GetAddress()); err != nil {
+func (x *Gateway) check(v *validator) {
+	if x.GetAddress() != "" {
+		if _, err := netip.ParseAddr(x.GetAddress()); err != nil {
 			v.fail("address", "must be an IP address such as 0.0.0.0 or ::1")
 		}
 	}
-	if g.GetPort() != 0 && g.GetPort() == g.GetPlainHttpPort() {
+	if x.GetPort() != 0 && x.GetPort() == x.GetPlainHttpPort() {
 		v.fail("plain_http_port", "must differ from port")
 	}
-	if g.GetMaxRequestBytes() > 1<<32-1 {
+	if x.GetMaxRequestBytes() > 1<<32-1 {
 		v.fail("max_request_bytes", "must be less than 4 GiB")
 	}
 }
 
-func (c *Cors) check(v *validator) {
-	for _, o := range c.GetOrigins() {
+func (x *Cors) check(v *validator) {
+	for _, o := range x.GetOrigins() {
 		plain := strings.ReplaceAll(strings.ToLower(o), "*", "any")
 		u, err := url.Parse(plain)
 		switch {
@@ -246,8 +246,8 @@ func (c *Cors) check(v *validator) {
 				o)
 		}
 	}
-	for field, names := range map[string][]string{"headers": c.GetHeaders(),
-		"exposed_headers": c.GetExposedHeaders()} {
+	for field, names := range map[string][]string{"headers": x.GetHeaders(),
+		"exposed_headers": x.GetExposedHeaders()} {
 		for _, name := range names {
 			if name != "*" && !isToken(name) {
 				v.fail(field, "%q is no name of a header", name)
@@ -296,16 +296,16 @@ func OwnPath(prefix string) string {
 
 var routeHeader = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,99}$`)
 
-func (r *Route) check(v *validator) {
-	if v.path("path_prefix", r.GetPathPrefix()) {
-		if own := OwnPath(r.GetPathPrefix()); own != "" {
+func (x *Route) check(v *validator) {
+	if v.path("path_prefix", x.GetPathPrefix()) {
+		if own := OwnPath(x.GetPathPrefix()); own != "" {
 			v.fail("path_prefix", "would take %s, which is the gateway's own", own)
 		}
 	}
-	if to := r.GetRewritePrefix(); to != "" && to != "/" {
+	if to := x.GetRewritePrefix(); to != "" && to != "/" {
 		v.path("rewrite_prefix", to)
 	}
-	for i, name := range r.GetRequestHeaders() {
+	for i, name := range x.GetRequestHeaders() {
 		if !routeHeader.MatchString(name) {
 			v.fail(element("request_headers", i), "must be the name of a header in lower case, such as x-http-method-override")
 		}

@@ -148,19 +148,19 @@ func (d *descriptors) value(field, value string) {
 	}
 }
 
-func (c *Concurrency) check(v *validator) {
-	if c.GetMaxPending() > 0 && c.GetMaxRequests() == 0 {
+func (x *Concurrency) check(v *validator) {
+	if x.GetMaxPending() > 0 && x.GetMaxRequests() == 0 {
 		v.fail("max_pending", "has no effect without max_requests")
 	}
-	if c.GetMaxWait() != nil && c.GetMaxPending() == 0 {
+	if x.GetMaxWait() != nil && x.GetMaxPending() == 0 {
 		v.fail("max_wait", "has no effect without max_pending")
 	}
 }
 
-func (l *AddressLimit) check(v *validator) {
-	if b := l.GetBurst(); b > 0 && b < l.Rate() {
+func (x *AddressLimit) check(v *validator) {
+	if b := x.GetBurst(); b > 0 && b < x.Rate() {
 		v.fail("burst", "must be at least requests_per_second, %d, or no more than the burst would pass in a second",
-			l.Rate())
+			x.Rate())
 	}
 }
 
