@@ -10,12 +10,7 @@ import (
 )
 
 // PreBodyRules returns the rules that do not depend on the request's body.
-func (a *Account) PreBodyRules() *access.Rules { return a.RulesOfKey().Always() }
-
-// RulesOfKey returns the rules for the requests of the key that are for no model.
-func (a *Account) RulesOfKey() *access.Rules {
-	return a.c.Derived().Rules.Rules(a.c.Key, "", "", "")
-}
+func (a *Account) PreBodyRules() *access.Rules { return a.c.RulesOfKey().Always() }
 
 // Enter admits a request under rules that are known before its body, or returns the refusal.
 func (a *Account) Enter(ctx context.Context, set *access.Rules) *openai.Error {

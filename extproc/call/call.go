@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/request"
 )
 
@@ -32,6 +33,9 @@ type Call struct {
 	LimitHeaders Headers
 	Active       *routing.Plan     // nil: no provider is asked
 	Provider     *routing.Provider // that answers
+
+	facts  *policy.Facts // for expressions; nil: none has asked
+	offers offers        // what the request has the vendor do
 
 	driver    Driver
 	lastChunk time.Time // of a stream

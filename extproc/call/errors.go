@@ -30,3 +30,15 @@ func OverCapacity(message string) *openai.Error {
 
 // IsRead reports whether a method only reads.
 func IsRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// ContentBlocked is the error of a request that a rule refuses. It does not say what was found. Member, if not empty,
+// is the one in which the rule would mask something that nothing can stand for.
+func ContentBlocked(rule, member string) *openai.Error {
+	e := openai.CodeContentBlocked.New("The guardrail '%s' does not allow the content of this request.",
+		rule).Final()
+	if member != "" {
+		e.Message = "The guardrail '" + rule + "' has to mask a text in a member '" + member +
+			"' of this request, where no placeholder can stand."
+	}
+	return e
+}

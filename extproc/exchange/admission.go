@@ -9,7 +9,7 @@ import (
 
 // reserve reserves the expected usage of a request, or returns the refusal.
 func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error {
-	return x.account.Reserve(ctx, x.rulesFor(x.account.Expect(d)))
+	return x.account.Reserve(ctx, x.account.Expect(d).For(x.c.Fits))
 }
 
 // rejectBody refuses a request because of its body. It counts towards the limits of requests.

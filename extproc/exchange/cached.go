@@ -71,7 +71,7 @@ func MayBeKept(op *inbound.Operation) bool { return !op.AcceptsForms && !op.Free
 // clients sent them.
 func (x *Exchange) recall(ctx context.Context) (Reply, bool) {
 	r := &x.c.Request
-	if x.cached == nil || !MayBeKept(x.c.Operation) || x.namesOthers() {
+	if x.cached == nil || !MayBeKept(x.c.Operation) || x.c.NamesOthers() {
 		return Reply{}, false
 	}
 	cache := x.c.Config.Caches.For(&x.c.Record.Subject, r.Model)
@@ -81,7 +81,7 @@ func (x *Exchange) recall(ctx context.Context) (Reply, bool) {
 	c, tells := x.cached, &metering.Cache{Name: cache.Name(), Result: metering.CacheBypass}
 	x.c.Record.Model, x.c.Record.Label, x.c.Record.Cache = r.Model, x.c.Config.Label(r.Model), tells
 	if !c.wants.noStore {
-		tells.Reason = cache.Refuses(r.Given, x.offersOf(), x.c.Operation.TextAnswer)
+		tells.Reason = cache.Refuses(r.Given, x.c.Offers(), x.c.Operation.TextAnswer)
 	}
 	if c.wants.noStore || tells.Reason != "" {
 		return x.onlyIfCached()
@@ -169,7 +169,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer, how metering.Ca
 	}
 	r.Cache.Result, r.Cache.Saved, r.Cache.Similarity = how, usage.Nano(a.Cost), a.Similarity
 	r.User = cmp.Or(r.User, metering.UserOf(&x.c.Request.Request))
-	all := x.rulesFor(x.c.Derived().Rules.Rules(x.c.Key, r.User, r.Model, ""))
+	all := x.c.Derived().Rules.Rules(x.c.Key, r.User, r.Model, "").For(x.c.Fits)
 	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0
 	if x.duplex.on && a.ContentType == contentTypeSSE {
 		pace = x.cached.cache.Pace()

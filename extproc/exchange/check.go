@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/contentcheck"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/pipeline"
@@ -22,8 +23,8 @@ func (x *Exchange) check(ctx context.Context) Reply {
 		return Reply{Wait: true}
 	}
 	if rule := cmp.Or(j.blocked, j.away); rule != "" {
-		x.refuses("guardrail "+rule, x.c.Request.Model)
-		e := contentBlocked(rule, "")
+		x.c.RefusedBy("guardrail "+rule, x.c.Request.Model)
+		e := call.ContentBlocked(rule, "")
 		if j.blocked == "" {
 			e = checkerAway(rule, "requests")
 			e.RetryAfter = time.Second
@@ -58,7 +59,7 @@ func (x *Exchange) maskFound(ctx context.Context, texts []string, found []guard.
 	}
 	if masked.Blocked != "" {
 		x.c.Record.RefusedBy = "guardrail " + masked.Blocked
-		return contentBlocked(masked.Blocked, masked.Unmaskable)
+		return call.ContentBlocked(masked.Blocked, masked.Unmaskable)
 	}
 	return x.remask(masked.Body)
 }

@@ -17,7 +17,7 @@ const headerCounted = "X-Modelgate-Counted"
 
 // countHere answers a request for the number of its tokens without the provider, which cannot count.
 func (x *Exchange) countHere(ctx context.Context, here *inbound.CountHere) Reply {
-	set := x.rulesFor(x.account.RulesOfKey()).Only(limit.Requests, limit.Concurrency)
+	set := x.c.RulesOfKey().For(x.c.Fits).Only(limit.Requests, limit.Concurrency)
 	if e := x.account.ReserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/pipeline"
-	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
@@ -32,11 +31,9 @@ type Exchange struct {
 
 	// The request.
 	gzip    bool
-	facts   *policy.Facts // for expressions; nil: none has asked
-	offers  offers        // what the request has the vendor do
-	pending *passing      // the request of a Route, until the body to be signed is complete
-	queued  *Reply        // until it is the request's turn; nil: it does not wait
-	unread  bool          // the request's body passes without being shown
+	pending *passing // the request of a Route, until the body to be signed is complete
+	queued  *Reply   // until it is the request's turn; nil: it does not wait
+	unread  bool     // the request's body passes without being shown
 	account account.Account
 	room    room.Room
 	drained *drained // nil: no answer waits for the rest of the request
@@ -171,4 +168,13 @@ func (d *driver) Finish() {
 	x.account.Settle()
 	x.account.Leave()
 	x.endCached()
+}
+
+// Chosen returns which rule of a policy has chosen the model, instead of which one, and the model. Both are empty if
+// none has.
+func (x *Exchange) Chosen() (policy, model string) {
+	if x.c.Record.Policy == "" {
+		return "", ""
+	}
+	return x.c.Record.Policy, x.c.Record.Model
 }

@@ -3,12 +3,16 @@ package exchange
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/filters/policies"
 	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/internal/guard"
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
@@ -33,11 +37,11 @@ func (g *guarded) hasBlocked() bool { return g.answer != nil && g.answer.Blocked
 // guardRequest has policies decide on a request and guardrails look at its texts, and goes on with it. What may take
 // long waits for its turn.
 func (x *Exchange) guardRequest(ctx context.Context) Reply {
-	e := x.decide()
+	e := policies.Decide(&x.c)
 	if e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
-	set := x.c.Config.Rails.For(&x.c.Record.Subject, x.c.Request.Model, x.fits)
+	set := x.c.Config.Rails.For(&x.c.Record.Subject, x.c.Request.Model, x.c.Fits)
 	switch {
 	case set == nil:
 		return x.afterGuards(ctx)
@@ -71,7 +75,7 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work)
 		looked.Blocked, err = x.guardTools(ctx, work, set, looked.Findings)
 	}
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
-		x.refuses("guardrail "+u.Rule, x.c.Request.Model)
+		x.c.RefusedBy("guardrail "+u.Rule, x.c.Request.Model)
 		return u.Refusal()
 	}
 	if err != nil {
@@ -87,8 +91,8 @@ func (x *Exchange) lookAt(ctx context.Context, set *guard.Set, work *guard.Work)
 		x.c.Found(of, n)
 	}
 	if looked.Blocked != "" {
-		x.refuses("guardrail "+looked.Blocked, x.c.Request.Model)
-		return contentBlocked(looked.Blocked, looked.Unmaskable)
+		x.c.RefusedBy("guardrail "+looked.Blocked, x.c.Request.Model)
+		return call.ContentBlocked(looked.Blocked, looked.Unmaskable)
 	}
 	x.guarded = guarded{set: set, masks: looked.Masks}
 	if len(looked.Texts) > 0 {
@@ -106,18 +110,6 @@ func (x *Exchange) remask(body []byte) error {
 	masked.Model = x.c.Request.Model // that a policy may have chosen
 	x.c.Request.Request, x.c.Request.Body = masked, body
 	return err
-}
-
-// contentBlocked is the error of a request that a rule refuses. It does not say what was found. Member, if not empty,
-// is the one in which the rule would mask something that nothing can stand for.
-func contentBlocked(rule, member string) *openai.Error {
-	e := openai.CodeContentBlocked.New("The guardrail '%s' does not allow the content of this request.",
-		rule).Final()
-	if member != "" {
-		e.Message = "The guardrail '" + rule + "' has to mask a text in a member '" + member +
-			"' of this request, where no placeholder can stand."
-	}
-	return e
 }
 
 // unguarded is the error of a request whose content no guardrail can look at; nil where none has to.
@@ -205,4 +197,16 @@ func (x *Exchange) judgedWhole(ctx context.Context, body []byte) Reply {
 	reply := x.passPiece(ctx, nil, true)
 	return Reply{ReplaceBody: true, Body: append(out, reply.Body...),
 		Set: Headers{{Name: "content-length", Value: strconv.Itoa(len(out) + len(reply.Body))}}}
+}
+
+// guardTools has the rules that list tools look at those that a client offers, and returns the rule that refuses them.
+// What is a switch, or unknown, is judged as it goes out.
+func (x *Exchange) guardTools(ctx context.Context, work *guard.Work, set *guard.Set,
+	findings guard.Findings) (blocked string, err error) {
+	l := x.c.Offers()
+	if l == nil {
+		return "", nil
+	}
+	declared := slices.DeleteFunc(slices.Clone(l.Tools), func(t offered.Tool) bool { return !call.IsDeclared(&t) })
+	return set.Tools(ctx, work, declared, findings)
 }

@@ -154,7 +154,7 @@ func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
 		}
 	}
-	return x.account.ReserveKnown(ctx, x.rulesFor(x.account.RulesOfKey()).Only(counted...), wanted)
+	return x.account.ReserveKnown(ctx, x.c.RulesOfKey().For(x.c.Fits).Only(counted...), wanted)
 }
 
 // passJobs passes the job service's answer to the client.

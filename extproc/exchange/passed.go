@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/filters/policies"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
@@ -155,7 +156,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	if e := x.unguarded(); e != nil {
 		return x.c.Reject(e, "mg_guarded")
 	}
-	if e := x.decide(); e != nil {
+	if e := policies.Decide(&x.c); e != nil {
 		return x.c.Reject(e, "mg_guarded")
 	}
 	if e := x.account.Enter(ctx, x.account.PreBodyRules()); e != nil {

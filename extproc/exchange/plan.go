@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 
+	"github.com/modelgate/modelgate/extproc/judge"
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
@@ -11,16 +12,18 @@ import (
 func (x *Exchange) plan(ctx context.Context) (a routing.Attempt, free bool, err error) {
 	r := &x.c.Request
 	x.c.Record.Model, x.c.Record.Label = r.Model, x.c.Config.Label(r.Model)
-	j := x.judgeOf()
+	var j *judge.Judge
+	if x.c.Operation != realtime {
+		j = judge.New(&x.c, &x.account, x.guarded.set)
+	}
 	o := &routing.PlanRequest{ID: x.c.Record.ID, Model: r.Model, Request: r.Encoder,
 		ByPlace: x.c.HasPlaces, Session: x.c.Operation == realtime, Guarded: x.guarded.looksAtAnswer(),
 		Now: x.c.Env.Now, Random: x.c.Env.Random, Gates: &x.c.Env.Gates, Cooldown: &x.c.Env.Cooldown, Trace: &x.c}
 	if j != nil {
 		o.Judge = j
 	}
-	if x.c.Active, a, free, err = x.c.Config.Plan(ctx, o); j != nil {
-		j.planned = true
-	}
+	x.c.Active, a, free, err = x.c.Config.Plan(ctx, o)
+	j.Planned()
 	if err == nil { // also if a rule has refused it for another target
 		x.c.Record.RefusedBy = ""
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/filters/identity"
+	"github.com/modelgate/modelgate/extproc/filters/policies"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -85,7 +86,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
 	x.c.Request.Request = inbound.Request{Model: model, Stream: true, Encoder: session{}}
-	if e = x.decide(); e != nil {
+	if e = policies.Decide(&x.c); e != nil {
 		return x.rejectBody(ctx, e, "mg_guarded")
 	}
 	_, free, err := x.plan(ctx)

@@ -42,7 +42,7 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 		asked.Key = x.c.Key.Name
 	}
 	x.c.Record.ID = x.c.Env.NewID()
-	set := x.rulesFor(x.account.RulesOfKey()).Only(limit.Requests, limit.Concurrency)
+	set := x.c.RulesOfKey().For(x.c.Fits).Only(limit.Requests, limit.Concurrency)
 	if e := x.account.ReserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}

@@ -221,7 +221,7 @@ func (x *Exchange) afterGuards(ctx context.Context) Reply {
 
 // goOn plans the attempts of a request that is to be sent.
 func (x *Exchange) goOn(ctx context.Context) Reply {
-	x.offersOf()
+	x.c.Offers()
 	first, free, err := x.plan(ctx)
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
 		return x.countHere(ctx, here)
@@ -261,7 +261,7 @@ func (x *Exchange) unmetered(d metering.Demand) (*openai.Error, string) {
 
 // demand returns what a request may use.
 func (x *Exchange) demand() metering.Demand {
-	d := metering.DemandOf(x.c.Operation, &x.c.Request.Request, x.c.Request.Body, x.offers.priced())
+	d := metering.DemandOf(x.c.Operation, &x.c.Request.Request, x.c.Request.Body, x.c.Priced())
 	if x.c.Operation.Free {
 		return metering.Demand{User: d.User, Answers: 1}
 	}
