@@ -6,8 +6,8 @@ import (
 	"github.com/modelgate/modelgate/internal/policy"
 )
 
-// Facts returns what expressions can use. The request is read once for all of them, but for the model, because a policy
-// may choose one.
+// Facts returns what expressions can use. The request is read once for all of them, but for the model, because a
+// policy may choose one.
 func (c *Call) Facts() *policy.Facts {
 	r := &c.Request
 	if c.facts != nil {

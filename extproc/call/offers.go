@@ -85,6 +85,6 @@ func sameModel(named, asked string) bool {
 // RulesOfKey returns the rules for the requests of the key that are for no model.
 func (c *Call) RulesOfKey() *access.Rules { return c.Derived().Rules.Rules(c.Key, "", "", "") }
 
-// IsDeclared reports whether a guardrail judges a tool as the client declares it. What is a switch, or unknown, is judged
-// as it goes out.
+// IsDeclared reports whether a guardrail judges a tool as the client declares it. What is a switch, or unknown, is
+// judged as it goes out.
 func IsDeclared(t *offered.Tool) bool { return t.Kind < offered.Switch }

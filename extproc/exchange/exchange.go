@@ -5,6 +5,7 @@ import (
 
 	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/filters/cache"
 	"github.com/modelgate/modelgate/extproc/filters/keep"
 	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
@@ -48,7 +49,8 @@ type Exchange struct {
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	guarded        guarded
 	turn           turns.Turn     // with guardrails
-	cached         *cached        // nil: no cache is configured
+	cached         *cache.Cache   // nil: no cache is configured
+	replaying      *replay        // of a kept stream; nil: the answer is sent at once
 	watch          metering.Watch // in inPassed
 	scrubber       *scrubber      // in inScrubbed
 	session        *live          // of the Realtime API; nil: the request is for something else
@@ -117,7 +119,7 @@ func (x *Exchange) Close() metering.Record {
 		x.endDrain()
 	}
 	defer x.keep.End(&x.c)
-	defer x.closeCached()
+	defer x.cached.Close()
 	switch x.state {
 	case ended:
 		return x.c.Record
@@ -143,9 +145,7 @@ type driver Exchange
 func (d *driver) Sent(piece []byte) {
 	d.c.Record.Sent += int64(len(piece))
 	d.keep.Answer(piece)
-	if d.cached != nil {
-		(*Exchange)(d).collect(piece)
-	}
+	d.cached.Answer(piece)
 }
 
 // Finish implements call.Driver.
@@ -167,7 +167,7 @@ func (d *driver) Finish() {
 	}
 	x.account.Settle()
 	x.account.Leave()
-	x.endCached()
+	x.cached.End(x.guarded.hasBlocked())
 }
 
 // Chosen returns which rule of a policy has chosen the model, instead of which one, and the model. Both are empty if

@@ -41,7 +41,7 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 		reply.ResponseBody = None
 		return reply
 	}
-	x.collects(h.Get("content-type"))
+	x.cached.Collect(h.Get("content-type"))
 	return reply
 }
 

@@ -29,7 +29,7 @@ func (x *Exchange) replay(set Headers, stream []byte, pace int) Reply {
 	for r.every < tick {
 		r.many, r.every = 2*r.many, 2*r.every
 	}
-	x.cached.replay, x.state = r, inReplay
+	x.replaying, x.state = r, inReplay
 	x.c.Active = &routing.Plan{ID: x.c.Record.ID, Kind: envoy.KindReplayed}
 	return Reply{Plan: x.c.Active}
 }
@@ -41,13 +41,13 @@ func (x *Exchange) replayHeaders(h Headers, f Facts) Reply {
 		return x.passEnvoys(status, f.CodeDetails)
 	}
 	reply := x.answerHeaders(h)
-	reply.Set, reply.Remove = x.cached.replay.set, append(reply.Remove, "content-length")
+	reply.Set, reply.Remove = x.replaying.set, append(reply.Remove, "content-length")
 	return reply
 }
 
 // replayPiece sends the next piece of the kept stream. The last one ends the exchange.
 func (x *Exchange) replayPiece() Reply {
-	r := x.cached.replay
+	r := x.replaying
 	n := 0
 	for range r.many {
 		end := bytes.Index(r.rest[n:], []byte("\n\n"))

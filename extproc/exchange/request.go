@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/filters/cache"
 	"github.com/modelgate/modelgate/extproc/filters/identity"
 	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
@@ -158,7 +159,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	}
 	x.account.WantsCost = h.Get(headerTellCost) == "true"
 	if len(x.c.Config.Caches) > 0 {
-		x.cached = &cached{wants: parseCacheControl(h.Get("cache-control"))}
+		x.cached = cache.New(&x.c, h.Get("cache-control"))
 	}
 	reply := x.c.Begun(Reply{ResponseBody: Streamed})
 	if op.Streams || !op.AcceptsForms && x.c.Env.Again != nil {

@@ -114,7 +114,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	x.open(x.c.Operation.Document)
 	x.state, reply.ResponseBody = inUnary, Buffered
-	x.collects(contentTypeJSON)
+	x.cached.Collect(contentTypeJSON)
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeJSON})
 	return reply
 }
@@ -177,7 +177,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	media := cmp.Or(x.c.Operation.StreamType, contentTypeSSE)
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: media},
 		Header{Name: "cache-control", Value: "no-cache"})
-	x.collects(media)
+	x.cached.Collect(media)
 	return reply
 }
 

@@ -106,9 +106,7 @@ func giveUp(x *Exchange, err error, n int) {
 	if x.stale == nil && x.duplex.head != nil {
 		x.stale = slices.Concat(x.duplex.head.Remove, headers.Answers()[0].Names)
 	}
-	if x.cached != nil {
-		x.cached.media = ""
-	}
+	x.cached.Retried()
 	x.duplex = duplex{on: true}
 	x.pipe, x.watch, x.guarded.answer, x.status, x.header = pipeline.Pipeline{}, nil, nil, 0, nil
 	x.state, x.c.Provider, x.room.IsMissing = awaitResponse, next.Provider, false

@@ -19,7 +19,11 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 	case awaitChecks:
 		return x.check(ctx)
 	case awaitCached:
-		return x.awaitCached(ctx)
+		a, v := x.cached.Wait(ctx)
+		if reply, done := x.recalled(ctx, a, v); done {
+			return reply
+		}
+		return x.goOn(ctx)
 	}
 	reply := *x.queued
 	x.queued = nil

@@ -34,8 +34,7 @@ type Judge struct {
 	tier     string         // likewise
 }
 
-// New returns what judges the attempts of a request, to which guardrails apply and which has an account; nil if nothing
-// has to.
+// New returns what judges the attempts of a request under the guardrails that apply to it; nil if nothing has to.
 func New(c *call.Call, a *account.Account, set *guard.Set) *Judge {
 	l, limits := c.Offers(), set.LimitsTools()
 	if !limits && !c.HasFacts() && !l.HasMore() {

@@ -22,6 +22,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/filters/cache"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/guard"
@@ -142,7 +143,7 @@ func (e *Explainer) cache(key *configv1.Key, model, operation string, body []byt
 	of, sent := subjectOf(key), membersOf(body)
 	c := e.caches.For(&of, model)
 	op := dialects.Find(pathOf(operation, model), "")
-	if c == nil || op == nil || !exchange.MayBeKept(op) {
+	if c == nil || op == nil || !cache.MayBeKept(op) {
 		return ""
 	}
 	if reason := c.Refuses(sent, offered.Read(body), op.TextAnswer); reason != "" {
