@@ -153,14 +153,15 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 		return x.c.Reject(openai.CodeRouteNotAllowed.New("This key is bound to models and may not use paths that are passed to the provider '%s' as they are.",
 			r.Provider), "mg_no_plan")
 	}
-	if e := x.unguarded(); e != nil {
-		return x.c.Reject(e, "mg_guarded")
-	}
-	if e := policies.Decide(&x.c); e != nil {
-		return x.c.Reject(e, "mg_guarded")
-	}
+	x.c.Record.ID = x.c.Env.NewID()
 	if e := x.account.Enter(ctx, x.account.PreBodyRules()); e != nil {
 		return x.c.Reject(e, "mg_limited")
+	}
+	if e := x.unguarded(); e != nil {
+		return x.rejectBody(ctx, e, "mg_guarded")
+	}
+	if e := policies.Decide(&x.c); e != nil {
+		return x.rejectBody(ctx, e, "mg_guarded")
 	}
 	return x.pass(ctx, p, r.Rewrite(x.c.Record.Path), h, query, r.Headers, end)
 }
@@ -184,7 +185,9 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 			next.remove = append(next.remove, h[i].Name)
 		}
 	}
-	x.c.Record.ID = x.c.Env.NewID()
+	if x.c.Record.ID == "" { // from the job service
+		x.c.Record.ID = x.c.Env.NewID()
+	}
 	next.media, next.packed = mediaType(h.Get("content-type")), h.Get("content-encoding") != ""
 	size, err := strconv.Atoi(h.Get("content-length"))
 	// the reservation follows from its length
