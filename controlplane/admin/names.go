@@ -1,19 +1,25 @@
+// Package admin has the names of packages api, audit and authz for the packages that do not import these yet.
 package admin
 
 import (
 	"context"
+	"net/http"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/api"
+	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
-// Names of packages authz and audit, for the packages that do not import it yet.
+// Names of other packages.
 type (
+	// Config is [api.Config].
+	Config = api.Config
 	// Principal is [authz.Principal].
 	Principal = authz.Principal
 	// Scope is [authz.Scope].
@@ -74,3 +80,15 @@ func NewAuditLog(etcd *clientv3.Client, store AuditStore, versions VersionStore,
 
 // AuditViews is [audit.ViewsOfPrincipal].
 func AuditViews(p Principal) []adminapi.AuditTenant { return audit.ViewsOfPrincipal(p) }
+
+// New is [api.New].
+func New(c Config) http.Handler { return api.New(c) }
+
+// Expire is [api.Expire].
+func Expire(c Config) func(context.Context) error { return api.Expire(c) }
+
+// Facts is [api.Facts].
+func Facts(c Config) func(context.Context) (attention.Facts, error) { return api.Facts(c) }
+
+// InProcess is [api.InProcess].
+func InProcess(handler http.Handler, p Principal) *adminapi.Client { return api.InProcess(handler, p) }

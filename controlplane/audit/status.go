@@ -6,6 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -35,4 +36,10 @@ func (a *Log) Pending(ctx context.Context, sequence int64) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// Sinks are where the audit log is delivered. It must be safe for concurrent use.
+type Sinks interface {
+	// Sinks returns how far it was delivered to each, by name.
+	Sinks(ctx context.Context) ([]adminapi.AuditSinkStatus, error)
 }

@@ -13,9 +13,9 @@ import (
 // maxObjects bounds how many objects are applied at once.
 const maxObjects = 50_000
 
-// Apply stores documents. It reports everything that is wrong with any of them at once. Prune says how it treats other
-// objects.
-func (s *Service) Apply(ctx context.Context, docs []configv1.Document, prune string,
+// ApplyDocuments stores documents. It reports everything that is wrong with any of them at once. Prune says how it
+// treats other objects.
+func (s *Service) ApplyDocuments(ctx context.Context, docs []configv1.Document, prune string,
 	dryRun bool) (*Plan, error) {
 	if len(docs) > maxObjects {
 		return nil, openai.CodeObjectTooLarge.New("An apply accepts at most %d objects. This one has %d.", maxObjects, len(docs))

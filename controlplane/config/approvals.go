@@ -96,8 +96,8 @@ func (a Approvals) shownWaiting(ctx context.Context, all []*waiting) ([]adminapi
 	return items, nil
 }
 
-// Get returns a change that waits, if the caller may see it.
-func (a Approvals) Get(ctx context.Context, id string) (adminapi.Approval, error) {
+// ByID returns a change that waits, if the caller may see it.
+func (a Approvals) ByID(ctx context.Context, id string) (adminapi.Approval, error) {
 	found, err := a.visibleWaiting(ctx, id)
 	if err != nil {
 		return adminapi.Approval{}, err

@@ -26,7 +26,7 @@ func exported(e configstore.Entry) (int, bool) {
 	return place, place > 0
 }
 
-// Export returns all objects that files describe, of one revision, such that Apply takes them back.
+// Export returns all objects that files describe, of one revision, such that ApplyDocuments takes them back.
 func (s *Service) Export(ctx context.Context) (adminapi.Export, error) {
 	none := adminapi.Export{}
 	now, err := s.options.Store.Snapshot(ctx, configv1.KeyKind())

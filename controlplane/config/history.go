@@ -61,7 +61,7 @@ func (s *Service) Version(ctx context.Context, of Ref, revision int64) (adminapi
 	if err != nil {
 		return adminapi.Version{}, err
 	}
-	v, err := version(ctx, now, of, revision)
+	v, err := versionAt(ctx, now, of, revision)
 	if err != nil {
 		return v, err
 	}
@@ -78,8 +78,8 @@ func (s *Service) Version(ctx context.Context, of Ref, revision int64) (adminapi
 	return v, err
 }
 
-// version returns the newest version of an object that is not after a revision.
-func version(ctx context.Context, now audit.History, of Ref, revision int64) (adminapi.Version, error) {
+// versionAt returns the newest version of an object that is not after a revision.
+func versionAt(ctx context.Context, now audit.History, of Ref, revision int64) (adminapi.Version, error) {
 	found, err := now.Of(ctx, of.Kind, of.Name, revision+1, 1)
 	if err != nil {
 		return adminapi.Version{}, err
@@ -100,7 +100,7 @@ func (s *Service) RollBackObject(ctx context.Context, of Ref, revision int64, dr
 	if err != nil {
 		return nil, err
 	}
-	v, err := version(ctx, now, of, revision)
+	v, err := versionAt(ctx, now, of, revision)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func chosen(k *configv1.Key, now time.Time) error {
 		"limits", "budgets", "metadata", "bodies"); err != nil {
 		return err
 	}
-	return named(k.GetDisplayName(), k.GetExpiresAt(), now)
+	return nameAndExpiry(k.GetDisplayName(), k.GetExpiresAt(), now)
 }
 
 // onlyChosen refuses an object with other fields than those.
@@ -73,7 +73,7 @@ func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 	return err
 }
 
-func named(displayName string, expires *timestamppb.Timestamp, now time.Time) error {
+func nameAndExpiry(displayName string, expires *timestamppb.Timestamp, now time.Time) error {
 	switch {
 	case displayName == "":
 		return openai.CodeMissing.On("display_name", "The member display_name is required.")
@@ -141,7 +141,7 @@ func (s *Service) CreateToken(ctx context.Context, asked *configv1.AdminToken, d
 		"project"); err != nil {
 		return nil, secret.Value{}, err
 	}
-	if err := named(asked.GetDisplayName(), asked.GetExpiresAt(), time.Now()); err != nil {
+	if err := nameAndExpiry(asked.GetDisplayName(), asked.GetExpiresAt(), time.Now()); err != nil {
 		return nil, secret.Value{}, err
 	}
 	caller, _ := authz.PrincipalOf(ctx)

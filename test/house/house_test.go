@@ -72,6 +72,8 @@ var table = []rule{
 	{"controlplane/audit", []string{"controlplane/audit/auditchain", "controlplane/authz", "controlplane/ledger",
 		"controlplane/redact", "api/...", "internal/..."}, nil},
 	{"controlplane/audit/auditchain", []string{"api/..."}, nil},
+	{"controlplane/queries", []string{"controlplane/accounts", "controlplane/attention", "controlplane/audit",
+		"controlplane/authz", "controlplane/config", "controlplane/ledger", "api/...", "internal/..."}, nil},
 	{"controlplane/config", []string{"controlplane/accounts", "controlplane/audit", "controlplane/authz",
 		"controlplane/redact", "controlplane/scim", "api/...", "internal/..."}, nil},
 	{"controlplane/authz", []string{"controlplane/accounts", "api/...", "internal/..."}, nil},

@@ -25,7 +25,7 @@
 //     and test/sdk with OpenAI's Python SDK.
 //   - report 9, models of a provider whose credential cannot be renewed: extproc/exchange (waiting_test.go),
 //     controlplane (exchanger_test.go) and controlplane/xds (build_test.go).
-//   - report 13, staged changes and errors of etcd: internal/configstore (staged_test.go), controlplane/admin
+//   - report 13, staged changes and errors of etcd: internal/configstore (staged_test.go), controlplane/api
 //     (errors_internal_test.go).
 //   - report 15, the command line: cmd/modelgate (main_test.go and the tests of each command).
 //

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/audit"
+	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// auditHandlers show the audit log.
+type auditHandlers struct{ *server }
+
+func (h auditHandlers) routes() []route {
+	return []route{
+		{pattern: "GET /admin/v1/audit", scope: authz.AuditRead, handler: h.audit, tenants: queried},
+		{pattern: "GET /admin/v1/audit/verify", scope: authz.AuditRead, handler: h.verifyAudit,
+			timeout: audit.VerifyTimeout},
+		{pattern: "GET /admin/v1/audit/sinks", scope: authz.AuditRead, handler: h.auditSinks},
+	}
+}
+
+func (h auditHandlers) audit(w http.ResponseWriter, r *http.Request) error {
+	asked, err := optionsOf(r)
+	if err != nil {
+		return err
+	}
+	for _, own := range []string{audit.FilterTenant, audit.FilterAs} {
+		if asked.Filters[own] != "" {
+			return openai.CodeUnknownParameter.On(own, "Unknown parameter: '%s'.", own)
+		}
+	}
+	of := authz.Tenant{Organization: asked.Filters["organization"], Project: asked.Filters["project"]}
+	delete(asked.Filters, "organization")
+	delete(asked.Filters, "project")
+	if of.Organization == "" && of.Project != "" {
+		return openai.CodeInvalidValue.On("organization",
+			"A project needs its organization: two organizations may have projects of one name.")
+	}
+	if caller, _ := authz.PrincipalOf(r.Context()); !caller.Tenant.IsAll() {
+		of = caller.Tenant
+		asked.Filters[audit.FilterAs] = of.String()
+	}
+	if !of.IsAll() {
+		asked.Filters[audit.FilterTenant] = of.String()
+	}
+	page, err := h.config.Audit.List(r.Context(), asked)
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, page)
+}
+
+// verifyAudit reads the whole log and says whether it is what was written.
+func (h auditHandlers) verifyAudit(w http.ResponseWriter, r *http.Request) error {
+	noted := r.URL.Query()["head"]
+	if len(noted) > 1 {
+		return givenTwice("head")
+	}
+	noted = append(noted, "")
+	if len(noted[0]) > audit.MaxText {
+		return openai.CodeInvalidValue.On("head", "The parameter head must be a hash.")
+	}
+	leave, err := h.export(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	control := http.NewResponseController(w) // a long log takes longer to read than other answers may take
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Now().Add(audit.VerifyTimeout + writeTimeout))
+	found, err := h.config.Audit.Verify(r.Context(), strings.ToLower(strings.TrimSpace(noted[0])))
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, found)
+}
+
+func (h auditHandlers) auditSinks(w http.ResponseWriter, r *http.Request) error {
+	out := adminapi.AuditSinks{Items: []adminapi.AuditSinkStatus{}}
+	if h.config.Sinks != nil {
+		all, err := h.config.Sinks.Sinks(r.Context())
+		if err != nil {
+			return err
+		}
+		out.Items = append(out.Items, all...)
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, out)
+}

@@ -1,0 +1,113 @@
+package api_test
+
+import (
+	"encoding/csv"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+)
+
+// withLedger gives the bench a ledger before its first request.
+func withLedger(t *testing.T, b *bench) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "ledger.db"), zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	b.config.Ledger = l
+	return l
+}
+
+func TestUsageAndConsumptionComeFromTheLedger(t *testing.T) {
+	b := newBench(t)
+	l := withLedger(t, b)
+	_, err := b.client.Apply(t.Context(), []configv1.Object{
+		&configv1.Organization{Name: "org", Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "10"}}},
+		&configv1.Project{Name: "org/p", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY,
+			RequestsPerUnit: 1000, Model: "m"}}},
+	}, false)
+	require.NoError(t, err)
+	made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{
+		DisplayName: "ci", Organization: "org", Project: "p", Budgets: []adminapi.Budget{{Unit: "DAY", USD: "1"}},
+		Limits: []adminapi.Limit{{Domain: "requests", Unit: "HOUR", RequestsPerUnit: 50},
+			{Domain: "concurrency", RequestsPerUnit: 3}, {Domain: "tokens", Unit: "DAY", RequestsPerUnit: 9, Model: "echo/*"}},
+	})
+	require.NoError(t, err)
+	now := time.Now()
+	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{{
+		Id: "r1", RequestId: "req", Start: timestamppb.New(now), End: timestamppb.New(now), Key: made.ID,
+		Organization: "org", Project: "p", User: "=cmd()",
+		Operation: "chat/completions", Model: "m", Provider: "echo", Status: 200, Outcome: "finished", InputTokens: 7,
+		OutputTokens: 5,
+		CostNanoUsd:  250_000_000, Priced: true, Attempts: 1,
+	}}))
+
+	c, err := b.client.KeyConsumption(t.Context(), made.ID)
+	require.NoError(t, err)
+	used := map[string]int64{}
+	for _, limit := range c.Limits {
+		if limit.Used != nil {
+			used[limit.Scope+" "+limit.Domain+" "+limit.Unit] = *limit.Used
+		}
+	}
+	require.Equal(t, map[string]int64{"key/" + made.ID + " requests hour": 1, "project/org/p tokens day": 12}, used)
+	require.Len(t, c.Limits, 4)
+	require.Len(t, c.Budgets, 2)
+	for _, budget := range c.Budgets {
+		require.Equal(t, "0.25", budget.Spent, budget.Scope)
+		require.True(t, budget.Resets.After(now))
+	}
+	require.WithinDuration(t, now, *c.LastUsed, time.Second)
+	b.do(t, "GET", "/admin/v1/keys/"+made.ID+"/consumption", "")
+
+	for path, want := range map[string]string{
+		"/admin/v1/usage/completions?start_time=1700000000": `"object":"page"`,
+		"/admin/v1/usage/costs?start_time=1700000000":       `"object":"page"`,
+		"/v1/organization/costs?start_time=1700000000":      `"object":"page"`,
+		"/v1/organization/usage/embeddings?start_time=1":    `"object":"page"`,
+		"/admin/v1/summary":                                 `"requests":1`,
+		"/admin/v1/exchanges?key=" + made.ID:                `"user":"=cmd()"`,
+	} {
+		a := b.do(t, "GET", path, "")
+		require.Equal(t, 200, a.status, path+a.body)
+		require.Contains(t, a.body, want, path)
+	}
+	for _, path := range []string{"/admin/v1/usage/completions", "/admin/v1/usage/completions?start_time=x",
+		"/admin/v1/usage/nothing?start_time=1", "/admin/v1/summary?start=x", "/admin/v1/exchanges?after=%27;DROP%20TABLE"} {
+		a := b.do(t, "GET", path, "")
+		require.Contains(t, []int{400, 404}, a.status, path)
+	}
+	start := now.Add(-24 * time.Hour).Unix()
+	for _, ask := range [][]string{{"?format=csv"}, {"", "Accept: text/csv"}} {
+		a := b.do(t, "GET", "/admin/v1/exchanges"+ask[0], "", ask[1:]...)
+		require.Equal(t, "text/csv; charset=utf-8", a.header.Get("Content-Type"))
+		rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
+		require.NoError(t, err)
+		require.Len(t, rows, 2)
+		require.Contains(t, rows[1], "'=cmd()", "no formula")
+	}
+	a := b.do(t, "GET", "/admin/v1/usage/completions?format=csv&group_by=user_id&bucket_width=1d&limit=1&start_time="+
+		itoa(start), "")
+	require.Equal(t, 200, a.status, a.body)
+	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"start_time", "end_time"}, rows[0][:2])
+	require.Len(t, rows, 2, "of all pages: %s", a.body)
+	require.Contains(t, rows[1], "'=cmd()")
+}
+
+func TestWithoutALedgerWhatAsksForItIsA503(t *testing.T) {
+	b := newBench(t)
+	requireError(t, b.do(t, "GET", "/admin/v1/summary", ""), 503, "ledger_unavailable", "not lost")
+	b.ledger.setAway(true)
+	requireError(t, b.do(t, "GET", "/admin/v1/audit", ""), 503, "ledger_unavailable", "")
+}

@@ -1,0 +1,170 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/config"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// objectHandlers read and change objects of the configuration.
+type objectHandlers struct{ *server }
+
+func (h objectHandlers) routes() []route {
+	return []route{
+		{pattern: "GET /admin/v1/{kind}", handler: h.list, tenants: checked},
+		{pattern: "POST /admin/v1/{kind}", handler: h.post, writes: true, tenants: checked},
+		{pattern: "GET /admin/v1/{kind}/{name...}", handler: h.get, tenants: checked},
+		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: h.put, writes: true, tenants: checked},
+		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: h.delete, writes: true, tenants: checked},
+		{pattern: "POST /admin/v1/apply", handler: h.apply, timeout: applyTimeout, writes: true},
+		{pattern: "GET /admin/v1/export", scope: authz.ConfigRead, handler: h.exportAll, timeout: exportTimeout},
+		{pattern: "GET /admin/v1/history/{kind}/{name...}", scope: authz.AuditRead, handler: h.history},
+		{pattern: "POST /admin/v1/rollback/{kind}/{name...}", handler: h.rollbackOne, timeout: applyTimeout, writes: true},
+		{pattern: "POST /admin/v1/rollback", scope: authz.ConfigWrite, handler: h.rollbackAll, timeout: applyTimeout,
+			writes: true},
+		{pattern: "POST /admin/v1/providers/{name}/test", scope: authz.ConfigWrite, handler: h.testProvider,
+			timeout: 15 * time.Second},
+	}
+}
+
+func (h objectHandlers) get(w http.ResponseWriter, r *http.Request) error {
+	of, err := objectOf(r, authz.ReadScope)
+	if err != nil {
+		return err
+	}
+	entry, err := h.config.Store.Get(r.Context(), of.Kind, of.Name)
+	if err != nil {
+		return err
+	}
+	p, _ := authz.PrincipalOf(r.Context())
+	if !p.Sees(entry.Object) {
+		return fmt.Errorf("%s %s: %w", of.Kind.Name, of.Name, configstore.ErrNotFound)
+	}
+	if tags := r.Header.Get("If-None-Match"); tags != "" && matches(tags, &entry) {
+		w.Header().Set("ETag", etag(entry.Revision))
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return h.writeEntry(w, r, http.StatusOK, entry)
+}
+
+// post creates an object. Keys and tokens of administration have handlers of their own.
+func (h objectHandlers) post(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	if err := authz.NeedsKind(r.Context(), kind, authz.WriteScope(kind)); err != nil {
+		return err
+	}
+	object, err := h.body(w, r, kind)
+	if err != nil {
+		return err
+	}
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	done, err := h.changes.Create(r.Context(), object, dryRun)
+	if err != nil {
+		return err
+	}
+	return h.answerStored(w, r, done, config.Ref{Kind: kind, Name: object.GetName()}, dryRun)
+}
+
+func (h objectHandlers) put(w http.ResponseWriter, r *http.Request) error {
+	of, err := objectOf(r, authz.WriteScope)
+	if err != nil {
+		return err
+	}
+	object, err := h.body(w, r, of.Kind)
+	if err != nil {
+		return err
+	}
+	if object.GetName() != of.Name {
+		return openai.CodeInvalidObject.On("name", "The object's name must be the name in the path, %q.",
+			of.Name)
+	}
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	done, err := h.changes.Put(r.Context(), object, dryRun, preconditionOf(r))
+	if err != nil {
+		return err
+	}
+	return h.answerStored(w, r, done, of, dryRun)
+}
+
+func (h objectHandlers) delete(w http.ResponseWriter, r *http.Request) error {
+	of, err := objectOf(r, authz.WriteScope)
+	if err != nil {
+		return err
+	}
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	done, err := h.changes.Delete(r.Context(), of, dryRun, preconditionOf(r))
+	if err != nil {
+		return err
+	}
+	if dryRun {
+		return writeChanges(w, done)
+	}
+	if err := h.await(w, r, done); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (h objectHandlers) list(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	if err := authz.NeedsKind(r.Context(), kind, authz.ReadScope(kind)); err != nil {
+		return err
+	}
+	asked, err := optionsOf(r)
+	if err != nil {
+		return err
+	}
+	page := adminapi.ItemPage{Items: []adminapi.Item{}}
+	entries, next, err := h.changes.List(r.Context(), kind, asked)
+	page.Next = next
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		page.Items = append(page.Items, h.item(r.Context(), e))
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, page)
+}
+
+// testProvider spends the operator's money at worst, and so takes the scope of those who may change the provider.
+func (h objectHandlers) testProvider(w http.ResponseWriter, r *http.Request) error {
+	entry, err := h.config.Store.Get(r.Context(), configv1.KindOf((*configv1.Provider)(nil)), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	p, ok := entry.Object.(*configv1.Provider)
+	if !ok {
+		return httpapi.WriteJSON(w, http.StatusOK, adminapi.ProviderTest{Message: "The stored object cannot be read: " +
+			entry.Err.Error()})
+	}
+	found, err := h.config.Plane.TestProvider(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, found)
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/queries"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// exportTimeout bounds a request for CSV, which may read many pages.
+const exportTimeout = 30 * time.Second
+
+// usageHandlers show what was used and spent.
+type usageHandlers struct{ *server }
+
+func (h usageHandlers) routes() []route {
+	return []route{
+		{pattern: "GET /admin/v1/usage/{resource}", scope: authz.UsageRead, handler: h.asked(h.usage),
+			timeout: exportTimeout, tenants: checked},
+		{pattern: "GET /v1/organization/usage/{resource}", scope: authz.UsageRead, handler: h.asked(h.usage),
+			timeout: exportTimeout, tenants: checked},
+		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: h.asked(h.costs), timeout: exportTimeout,
+			tenants: checked},
+		{pattern: "GET /admin/v1/summary", scope: authz.UsageRead, handler: h.asked(h.summary), timeout: exportTimeout,
+			tenants: queried},
+		{pattern: "GET /admin/v1/series", scope: authz.UsageRead, handler: h.asked(h.series), timeout: exportTimeout,
+			tenants: queried},
+		{pattern: "GET /admin/v1/budgets", scope: authz.UsageRead, handler: h.asked(h.budgets), tenants: checked},
+	}
+}
+
+func (h usageHandlers) usage(w http.ResponseWriter, r *http.Request) error {
+	return h.report(w, r, r.PathValue("resource"))
+}
+
+func (h usageHandlers) costs(w http.ResponseWriter, r *http.Request) error {
+	return h.report(w, r, "costs")
+}
+
+// report answers a query of usage or costs, as JSON or CSV.
+func (h usageHandlers) report(w http.ResponseWriter, r *http.Request, resource string) error {
+	query, csv, err := exportOf(r)
+	if err != nil {
+		return err
+	}
+	if csv {
+		leave, err := h.export(r.Context())
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	caller, _ := authz.PrincipalOf(r.Context())
+	within := ledger.Restriction{Organization: caller.Tenant.Organization, Project: caller.Tenant.Project}
+	t := table{}
+	for {
+		text, err := h.config.Ledger.Usage(r.Context(), resource, query.Encode(), within)
+		if err != nil {
+			return ledger.Unavailable(err)
+		}
+		if !csv {
+			return httpapi.WriteJSON(w, http.StatusOK, json.RawMessage(text))
+		}
+		var page struct {
+			Data []struct {
+				Start   json.RawMessage   `json:"start_time"`
+				End     json.RawMessage   `json:"end_time"`
+				Results []json.RawMessage `json:"results"`
+			} `json:"data"`
+			Next *string `json:"next_page"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return err
+		}
+		for _, bucket := range page.Data {
+			for _, result := range bucket.Results {
+				if err := t.add(object{"start_time", bucket.Start}, object{"end_time", bucket.End},
+					object{"", result}); err != nil {
+					return err
+				}
+			}
+		}
+		if page.Next == nil || *page.Next == "" || len(t.rows) >= maxRows {
+			return t.write(w, resource)
+		}
+		query.Set("page", *page.Next)
+	}
+}
+
+func (h usageHandlers) summary(w http.ResponseWriter, r *http.Request) error {
+	asked, err := optionsOf(r)
+	if err != nil {
+		return err
+	}
+	sum, err := h.config.Ledger.Summary(r.Context(), asked)
+	if err != nil {
+		return ledger.Unavailable(err)
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, sum)
+}
+
+// series answers with sums over time, in which keys and organizations have their names for people.
+func (h usageHandlers) series(w http.ResponseWriter, r *http.Request) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badQuery(err)
+	}
+	for _, name := range []string{"start", "end"} {
+		if query.Has(name) {
+			if _, err := httpapi.UnixTime(name, query.Get(name)); err != nil {
+				return err
+			}
+		}
+	}
+	out, err := h.config.Ledger.Series(r.Context(), query)
+	if err != nil {
+		return ledger.Unavailable(err)
+	}
+	switch out.By {
+	case "key":
+		if authz.Needs(r.Context(), authz.KeysRead) == nil {
+			_, keys := h.config.Plane.Keys()
+			for i, g := range out.Groups {
+				out.Groups[i].DisplayName = queries.DisplayName(keys[g.Name])
+			}
+		}
+	case "organization":
+		names := make([]string, len(out.Groups))
+		for i, g := range out.Groups {
+			names[i] = g.Name
+		}
+		entries, err := h.config.Store.Named(r.Context(), configv1.KindOf((*configv1.Organization)(nil)), names)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			out.Groups[slices.Index(names, e.Name)].DisplayName = queries.DisplayName(e.Object)
+		}
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, out)
+}
+
+func (h usageHandlers) budgets(w http.ResponseWriter, r *http.Request) error {
+	answer, err := h.queries.Budgets(r.Context())
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, answer)
+}

@@ -1,0 +1,127 @@
+package queries
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/authz"
+)
+
+// attentionFor is how long what needs attention is kept.
+const attentionFor = 5 * time.Second
+
+// Attention returns what needs attention, as far as the caller may read what it is about.
+func (q *Service) Attention(ctx context.Context) (adminapi.Attentions, error) {
+	out := adminapi.Attentions{Items: []adminapi.Attention{}}
+	all, err := q.needAttention(ctx)
+	for _, a := range all {
+		if mayKnow(ctx, a) {
+			out.Items = append(out.Items, a)
+		}
+	}
+	return out, err
+}
+
+// mayKnow reports whether the caller may read what an item is about.
+func mayKnow(ctx context.Context, a adminapi.Attention) bool {
+	switch kind, _, _ := strings.Cut(a.Object, " "); {
+	case kind != "":
+		k, ok := configv1.FindKind(kind)
+		return ok && (authz.Needs(ctx, authz.ReadScope(k)) == nil || k.Name == "Provider")
+	case a.Kind == adminapi.AttentionApprovals:
+		return authz.Needs(ctx, authz.AdminsRead) == nil
+	case a.Kind == adminapi.AttentionTokensOfLeaver:
+		return authz.Needs(ctx, authz.AdminsRead) == nil
+	case a.Kind == adminapi.AttentionKeyExpires, a.Kind == adminapi.AttentionKeysOfLeaver:
+		return authz.Needs(ctx, authz.KeysRead) == nil
+	}
+	return true
+}
+
+func (q *Service) needAttention(ctx context.Context) ([]adminapi.Attention, error) {
+	return q.attentive.get(attentionFor, func() ([]adminapi.Attention, error) {
+		f, err := q.Facts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return attention.Of(f), nil
+	})
+}
+
+// Facts gathers what is known. A ledger that is away is a fact.
+func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
+	f := attention.Facts{Now: time.Now(), Plane: q.options.Plane.DataPlane(ctx).Clients}
+	_, keys := q.options.Plane.Keys()
+	kindOfKeys := configv1.KeyKind().Name
+	for name, o := range keys {
+		if k, ok := o.(*configv1.Key); ok && k.GetExpiresAt() != nil {
+			f.Keys = append(f.Keys, k)
+		}
+		if e := q.options.Plane.ObjectError(kindOfKeys, name); e != "" {
+			f.Objects = append(f.Objects, attention.ObjectError{Kind: kindOfKeys, Name: name, Error: e})
+		}
+	}
+	left := newLeft(keys, f.Now)
+	for _, kind := range configv1.Kinds() {
+		if kind.Name == kindOfKeys {
+			continue // of which there are many
+		}
+		entries, err := q.options.Store.List(ctx, kind)
+		if err != nil {
+			return f, err
+		}
+		left.add(entries)
+		for _, e := range entries {
+			if problem := q.ObjectError(e); problem != "" {
+				f.Objects = append(f.Objects, attention.ObjectError{Kind: kind.Name, Name: e.Name, Error: problem})
+			}
+		}
+	}
+	f.Leavers = left.leavers()
+	slices.SortFunc(f.Objects, func(a, b attention.ObjectError) int {
+		return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name)
+	})
+	if q.options.Sinks != nil {
+		var err error
+		if f.Sinks, err = q.options.Sinks.Sinks(ctx); err != nil {
+			return f, err
+		}
+	}
+	q.spendingFacts(ctx, &f)
+	var err error
+	f.Waiting, err = q.options.Config.Approvals().Since(ctx)
+	return f, err
+}
+
+// spendingFacts adds what the ledger knows.
+func (q *Service) spendingFacts(ctx context.Context, f *attention.Facts) {
+	if q.options.Ledger == nil {
+		return
+	}
+	var err error
+	if f.Providers, err = q.options.Ledger.Health(ctx); err == nil {
+		f.Rejected, err = q.options.Ledger.Rejected(ctx)
+	}
+	if err == nil {
+		f.Unjudged, err = q.options.Ledger.Unjudged(ctx)
+	}
+	if err == nil {
+		f.Spools, err = q.options.Ledger.Spools(ctx)
+	}
+	if err == nil {
+		f.Budgets, err = q.budgetUses(ctx)
+	}
+	if err != nil {
+		f.Ledger = "the ledger is unreachable."
+		return
+	}
+	f.Budgets = slices.Clone(f.Budgets)
+	slices.SortFunc(f.Budgets, func(a, b adminapi.BudgetUse) int {
+		return strings.Compare(a.Scope+a.Unit, b.Scope+b.Unit)
+	})
+}

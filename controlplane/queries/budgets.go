@@ -1,0 +1,149 @@
+package queries
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+const (
+	// mostBudgets is how many budgets are listed.
+	mostBudgets = 100
+	// budgetsFor is how long what is spent of them is kept.
+	budgetsFor = time.Second
+)
+
+// Budgets returns the budgets that the caller may see, the fullest first.
+func (q *Service) Budgets(ctx context.Context) (adminapi.Budgets, error) {
+	all, err := q.budgetUses(ctx)
+	if err != nil {
+		return adminapi.Budgets{}, ledger.Unavailable(err)
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(b adminapi.BudgetUse) bool { return !q.maySee(ctx, b.Scope) })
+	slices.SortFunc(all, func(a, b adminapi.BudgetUse) int {
+		return cmp.Or(cmp.Compare(b.Percent(b.Spent), a.Percent(a.Spent)),
+			cmp.Compare(b.Percent(b.Forecast), a.Percent(a.Forecast)), strings.Compare(a.Scope, b.Scope))
+	})
+	out := adminapi.Budgets{Items: all, LeftOut: max(len(all)-mostBudgets, 0)}
+	out.Items = append([]adminapi.BudgetUse{}, all[:len(all)-out.LeftOut]...)
+	return out, nil
+}
+
+// maySee reports whether the caller may read the owner of a budget.
+func (q *Service) maySee(ctx context.Context, scope string) bool {
+	kind, name, _ := strings.Cut(scope, "/")
+	if kind == "key" {
+		_, keys := q.options.Plane.Keys()
+		caller, _ := authz.PrincipalOf(ctx)
+		return authz.Needs(ctx, authz.KeysRead) == nil && caller.Sees(keys[name])
+	}
+	organization, project := authz.SplitProject(name)
+	return authz.Needs(ctx, authz.ConfigRead) == nil && authz.SeesTenant(ctx, organization, project)
+}
+
+// An owned is what of an owner is read for its budgets.
+type owned struct {
+	scope, name string
+	budgets     []*configv1.Budget
+}
+
+// owners returns everybody who has a budget.
+func (q *Service) owners(ctx context.Context) ([]owned, error) {
+	var all []owned
+	add := func(kind configv1.Kind, name string, o configv1.Object) {
+		if of, ok := o.(owner); ok && len(of.GetBudgets()) > 0 {
+			all = append(all, owned{strings.ToLower(kind.Name) + "/" + name, DisplayName(o), of.GetBudgets()})
+		}
+	}
+	_, keys := q.options.Plane.Keys()
+	key := configv1.KeyKind()
+	for name, o := range keys {
+		add(key, name, o)
+	}
+	for _, kind := range []configv1.Kind{configv1.KindOf((*configv1.Organization)(nil)),
+		configv1.KindOf((*configv1.Project)(nil))} {
+		entries, err := q.options.Store.List(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			add(kind, e.Name, e.Object)
+		}
+	}
+	return all, nil
+}
+
+func DisplayName(o configv1.Object) string {
+	if named, ok := o.(interface{ GetDisplayName() string }); ok {
+		return named.GetDisplayName()
+	}
+	return ""
+}
+
+// budgetUses returns what of every budget is spent, in no order. It is shared.
+func (q *Service) budgetUses(ctx context.Context) ([]adminapi.BudgetUse, error) {
+	return q.budgeted.get(budgetsFor, func() ([]adminapi.BudgetUse, error) { return q.gatherBudgets(ctx) })
+}
+
+func (q *Service) gatherBudgets(ctx context.Context) ([]adminapi.BudgetUse, error) {
+	owners, err := q.owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC()
+	var all []adminapi.BudgetUse
+	for some := range slices.Chunk(owners, 1000) { // as many as the ledger answers at once
+		scopes := make([]string, len(some))
+		for i, o := range some {
+			scopes[i] = o.scope
+		}
+		spent, err := q.options.Ledger.SpentBy(ctx, scopes...)
+		if err != nil {
+			return nil, err
+		}
+		week, err := q.options.Ledger.Week(ctx, scopes...)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range some {
+			for _, b := range o.budgets {
+				use := budgetUse(o.scope, b, spent[o.scope].Day, spent[o.scope].Month, now)
+				use.DisplayName, use.Forecast = o.name, forecast(use, week[o.scope], now).String()
+				all = append(all, use)
+			}
+		}
+	}
+	return all, nil
+}
+
+// budgetUse returns what of a budget is spent.
+func budgetUse(scope string, b *configv1.Budget, inDay, inMonth usage.Nano, now time.Time) adminapi.BudgetUse {
+	use := adminapi.BudgetUse{Scope: scope, Unit: strings.ToLower(b.GetUnit().String()), USD: b.GetUsd()}
+	year, month, day := now.UTC().Date()
+	if b.GetUnit() == configv1.Unit_MONTH {
+		use.Spent, use.Resets = inMonth.String(), time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
+	} else {
+		use.Spent, use.Resets = inDay.String(), time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
+	}
+	return use
+}
+
+// forecast returns what will be spent when the period ends, if from now on a day costs as much as in the last 7 days
+// and what has gone of today.
+func forecast(use adminapi.BudgetUse, week usage.Nano, now time.Time) usage.Nano {
+	spent, err := usage.ParseUSD(use.Spent)
+	if err != nil {
+		return 0
+	}
+	passed := now.Sub(now.UTC().Truncate(24*time.Hour).AddDate(0, 0, -7))
+	rest := use.Resets.Sub(now)
+	return spent.Plus(usage.Nano(float64(week) * float64(rest) / float64(passed)))
+}

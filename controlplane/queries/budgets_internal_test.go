@@ -1,0 +1,33 @@
+package queries
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+func TestForecastGoesOnAsInTheLastWeek(t *testing.T) {
+	const dollar = usage.Nano(1e9)
+	now := time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC) // 7.5 days after the 13th
+	for _, c := range []struct {
+		unit        configv1.Unit
+		spent, week usage.Nano
+		want        string
+	}{
+		{configv1.Unit_MONTH, 40 * dollar, 15 * dollar, "63"}, // 2 dollars a day for 11.5 days
+		{configv1.Unit_DAY, dollar, 15 * dollar, "2"},         // and for half a day
+		{configv1.Unit_MONTH, 40 * dollar, 0, "40"},
+		{configv1.Unit_MONTH, 0, 0, "0"},
+	} {
+		use := budgetUse("key/k", &configv1.Budget{Unit: c.unit, Usd: "100"}, c.spent, c.spent, now)
+		require.Equal(t, c.want, forecast(use, c.week, now).String(), c)
+	}
+	// On the first of a month the week before tells what is to come.
+	first := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	use := budgetUse("key/k", &configv1.Budget{Unit: configv1.Unit_MONTH, Usd: "100"}, 0, 0, first)
+	require.Equal(t, "30", forecast(use, 7*dollar, first).String())
+}

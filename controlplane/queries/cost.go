@@ -1,0 +1,93 @@
+package queries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// CostOf returns how the cost of an exchange comes about, or nil if it has no price. The ledger has the version of the
+// price, and the price itself is that of today: where the two differ, the parts are not known any more.
+func (q *Service) CostOf(ctx context.Context, e *adminapi.Exchange) (*adminapi.CostSheet, error) {
+	if !e.Priced {
+		return nil, nil
+	}
+	price, err := q.priceOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	version, tier, _ := strings.Cut(e.PriceVersion, "/")
+	if now := usage.Version(price); now != version {
+		why := "The price of the model has changed since. The cost is of version " + version + " of the price."
+		if price == nil {
+			why = "The model has no price any more, or its provider is not configured any more. The cost is of version " +
+				version + " of the price."
+		}
+		return &adminapi.CostSheet{Problem: why}, nil
+	}
+	if strings.HasPrefix(tier, "unpriced:") {
+		tier = ""
+	}
+	rates, _ := usage.Compile(price).In(tier)
+	return sheetOf(e, rates), nil
+}
+
+// priceOf returns today's price of the model that an exchange used, or nil.
+func (q *Service) priceOf(ctx context.Context, e *adminapi.Exchange) (*configv1.Price, error) {
+	provider, err := q.options.Store.Get(ctx, configv1.KindOf((*configv1.Provider)(nil)), e.Provider)
+	if errors.Is(err, configstore.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	own, err := q.options.Store.Get(ctx, configv1.KindOf((*configv1.Catalog)(nil)), "default")
+	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+		return nil, err
+	}
+	p, _ := provider.Object.(*configv1.Provider)
+	prices, _ := own.Object.(*configv1.Catalog)
+	return catalog.New(prices).Facts(p.GetVendor(), e.Upstream).GetPrice(), nil
+}
+
+// sheetOf returns the parts of the cost of an exchange at a price.
+func sheetOf(e *adminapi.Exchange, rates *usage.Rates) *adminapi.CostSheet {
+	used := usage.Used{Usage: openai.Usage{PromptTokens: e.InputTokens, CompletionTokens: e.OutputTokens,
+		CachedTokens: e.CachedTokens, CacheWriteTokens: e.CacheWriteTokens, PromptAudio: e.InputAudioTokens,
+		ReasoningTokens: e.ReasoningTokens, CompletionAudio: e.OutputAudioTokens}, Images: e.Images, Batch: e.Batch}
+	fees := usage.Nano(0)
+	if e.Detail != nil {
+		used.HourWriteTokens = e.Detail.HourWriteTokens
+		fees, _ = usage.ParseUSD(e.Detail.FeesUSD) // empty: nothing
+	}
+	sheet, sum := &adminapi.CostSheet{}, usage.Nano(0)
+	for _, l := range rates.Lines(used) {
+		line := adminapi.CostLine{Part: l.Part, Count: l.Count, PriceUSD: l.PerMillion().String(),
+			CostUSD: l.Cost().String()}
+		if l.Part == usage.ImagePart {
+			line.PriceUSD = l.Each().String()
+		}
+		sheet.Lines, sum = append(sheet.Lines, line), sum.Plus(l.Cost())
+	}
+	tokens, _ := rates.Cost(used)
+	// More than what rounding makes of the parts.
+	if off := tokens - sum; off > usage.Nano(len(sheet.Lines)) || -off > usage.Nano(len(sheet.Lines)) {
+		sheet.Lines = append(sheet.Lines, adminapi.CostLine{Part: "factor", CostUSD: off.String()})
+	}
+	if fees > 0 {
+		sheet.Lines = append(sheet.Lines, adminapi.CostLine{Part: "tools", CostUSD: fees.String()})
+	}
+	if cost, err := usage.ParseUSD(e.CostUSD); err != nil || cost != tokens.Plus(fees) {
+		return &adminapi.CostSheet{Problem: fmt.Sprintf(
+			"The parts of the cost are not recorded. By its tokens alone it would be %s US dollars.", tokens.Plus(fees))}
+	}
+	return sheet
+}

@@ -1,0 +1,63 @@
+// Package queries answers questions about what was used, spent and found, for callers of the admin API: from the
+// ledger, with what the configuration says of keys, prices, limits and budgets. It knows nothing of HTTP.
+//
+// The ledger does not know who asks. What the caller may not see is left out here or by the restrictions of the query,
+// never by the page that shows it.
+package queries
+
+import (
+	"context"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/audit"
+	"github.com/modelgate/modelgate/controlplane/config"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/turns"
+)
+
+// A Plane is what the control plane knows. It must be safe for concurrent use.
+type Plane interface {
+	// ObjectError returns why an object, or its last change, has no effect, and "" where it has.
+	ObjectError(kind, name string) string
+	// Keys returns every key by name, as they were last read, and at which revision; none before they were. They are
+	// searched in, and not modified.
+	Keys() (revision int64, keys map[string]configv1.Object)
+	// DataPlane returns how those stand that are connected to any control plane of this etcd, without the version.
+	DataPlane(ctx context.Context) adminapi.DataPlane
+}
+
+// Options are what a Service works with. Every field is required that does not say otherwise.
+type Options struct {
+	Store  *configstore.Store
+	Config *config.Service
+	Plane  Plane
+	// Vendors are those that providers may be of.
+	Vendors configv1.Vendors
+	// Ledger may be nil: then only what needs none may be asked.
+	Ledger *ledger.Ledger
+	// Sinks are those of the audit log. Nil: there are none.
+	Sinks audit.Sinks
+}
+
+// Service answer questions. They are safe for concurrent use.
+type Service struct {
+	options   Options
+	attentive shared[[]adminapi.Attention]
+	budgeted  shared[[]adminapi.BudgetUse]
+	trials    *turns.Turns // of those who try policies
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	return &Service{options: o, trials: turns.New(maxTrials, maxTrialQueue)}
+}
+
+// ObjectError returns why a stored object has no effect, and "" if it has.
+func (q *Service) ObjectError(e configstore.Entry) string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return q.options.Plane.ObjectError(e.Kind.Name, e.Name)
+}

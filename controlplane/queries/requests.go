@@ -1,0 +1,67 @@
+package queries
+
+import (
+	"context"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/authz"
+)
+
+const (
+	// maxNamed is how many keys the words of a search may name.
+	maxNamed = 100
+	// noKey is the id of no key.
+	noKey = "-"
+)
+
+// Search completes the options of a search as a client gives them: the names of keys become their ids.
+func (q *Service) Search(ctx context.Context, asked adminapi.ListOptions) (adminapi.ListOptions, error) {
+	if id := asked.Filters["request_id"]; id != "" {
+		asked.Query = id
+	}
+	words := strings.Fields(strings.ToLower(asked.Filters["key_name"]))
+	for _, read := range []string{"format", "request_id", "key_name"} {
+		delete(asked.Filters, read)
+	}
+	if asked.Filters["keys"] != "" {
+		return asked, openai.CodeUnknownParameter.On("keys", "Unknown parameter: 'keys'.")
+	}
+	if len(words) == 0 {
+		return asked, nil
+	}
+	var ids []string
+	caller, _ := authz.PrincipalOf(ctx)
+	for id := range q.options.Config.KeysNamed(words, caller) {
+		if ids = append(ids, id); len(ids) > maxNamed {
+			return asked, openai.CodeInvalidValue.On("key_name",
+				"More than %d keys match 'key_name'. Give more of the name.", maxNamed)
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		asked.Filters["key"] = noKey
+	case len(ids) == 1 && asked.Filters["key"] == "":
+		asked.Filters["key"] = ids[0] // of which there is an index
+	default:
+		asked.Filters["keys"] = strings.Join(ids, ",")
+	}
+	return asked, nil
+}
+
+// NameKeys adds the names that the keys of exchanges have now.
+func (q *Service) NameKeys(all []adminapi.Exchange) {
+	for i := range all {
+		all[i].KeyName = q.KeyName(all[i].Key)
+	}
+}
+
+// KeyName returns the name of a key for people; empty: it has none, or is not known.
+func (q *Service) KeyName(id string) string {
+	_, keys := q.options.Plane.Keys()
+	if key, ok := keys[id]; ok {
+		return DisplayName(key)
+	}
+	return ""
+}
