@@ -41,12 +41,12 @@ type DeletedBodies struct {
 
 // Bodies returns the kept bodies of an exchange. The audit log then says who has seen them.
 func (c *Client) Bodies(ctx context.Context, id string) (Bodies, error) {
-	return get[Bodies](ctx, c, "exchanges/"+url.PathEscape(id)+"/bodies")
+	return get[Bodies](ctx, c, "requests/"+url.PathEscape(id)+"/bodies")
 }
 
 // DeleteBodies deletes the kept bodies of an exchange.
 func (c *Client) DeleteBodies(ctx context.Context, id string) (out DeletedBodies, err error) {
-	err = c.call(ctx, request{method: http.MethodDelete, path: "exchanges/" + url.PathEscape(id) + "/bodies"}, &out)
+	err = c.call(ctx, request{method: http.MethodDelete, path: "requests/" + url.PathEscape(id) + "/bodies"}, &out)
 	return out, err
 }
 

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 )
 
@@ -130,11 +129,6 @@ func (h *ProviderHealth) Judge() string {
 		return ProviderDegraded
 	}
 	return ProviderOK
-}
-
-// Exchange returns an exchange with its attempts, by its id.
-func (c *Client) Exchange(ctx context.Context, id string) (Exchange, error) {
-	return get[Exchange](ctx, c, "exchanges/"+url.PathEscape(id))
 }
 
 // Health returns how the attempts at each provider went.

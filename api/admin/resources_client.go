@@ -88,11 +88,6 @@ func (c *Client) Summary(ctx context.Context, o ListOptions) (Summary, error) {
 	return get[Summary](ctx, c, "summary"+o.query())
 }
 
-// Exchanges returns a part of the request log, newest first. The filters are those of Summary, and outcome.
-func (c *Client) Exchanges(ctx context.Context, o ListOptions) (Page[Exchange], error) {
-	return get[Page[Exchange]](ctx, c, "exchanges"+o.query())
-}
-
 // Audit returns a part of the audit log, newest first. The filters are actor, kind, name, action, start and end.
 func (c *Client) Audit(ctx context.Context, o ListOptions) (Page[AuditEntry], error) {
 	return get[Page[AuditEntry]](ctx, c, "audit"+o.query())

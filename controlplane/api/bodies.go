@@ -27,8 +27,8 @@ type bodyHandlers struct{ *server }
 
 func (h bodyHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/exchanges/{id}/bodies", scope: authz.BodiesRead, handler: h.readBodies},
-		{pattern: "DELETE /admin/v1/exchanges/{id}/bodies", scope: authz.BodiesDelete, handler: h.deleteBodiesOf},
+		{pattern: "GET /admin/v1/requests/{id}/bodies", scope: authz.BodiesRead, handler: h.readBodies},
+		{pattern: "DELETE /admin/v1/requests/{id}/bodies", scope: authz.BodiesDelete, handler: h.deleteBodiesOf},
 		{pattern: "DELETE /admin/v1/bodies", scope: authz.BodiesDelete, handler: h.deleteBodies, timeout: applyTimeout},
 		{pattern: "POST /admin/v1/erasures", scope: authz.Everything, handler: h.asked(h.eraseUser), timeout: applyTimeout},
 	}

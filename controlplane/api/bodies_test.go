@@ -63,12 +63,12 @@ func TestEveryLookAtBodiesIsInTheAuditLog(t *testing.T) {
 	b := newBench(t)
 	withBodies(t, b)
 	auditor := authz.Principal{Name: "ann", Role: "viewer", Scopes: []authz.Scope{authz.BodiesRead}, Address: "10.0.0.9"}
-	a := b.as(t, auditor, "GET", "/admin/v1/exchanges/1/bodies")
+	a := b.as(t, auditor, "GET", "/admin/v1/requests/1/bodies")
 	require.Equal(t, 200, a.status, a.body)
 	require.Contains(t, a.body, `"text":"\"asked\""`)
 	require.Contains(t, a.body, `"omitted":"It is not text."`)
 	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
-	require.Equal(t, 404, b.as(t, auditor, "GET", "/admin/v1/exchanges/none/bodies").status)
+	require.Equal(t, 404, b.as(t, auditor, "GET", "/admin/v1/requests/none/bodies").status)
 
 	b.ship(t, b.audit)
 	page, err := b.ledger.Audit(t.Context(), adminapi.ListOptions{Limit: 10})
@@ -81,7 +81,7 @@ func TestEveryLookAtBodiesIsInTheAuditLog(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(e), "asked")
 
 	b.server.Stop() // and where the audit log cannot be written, nobody looks
-	a = b.as(t, auditor, "GET", "/admin/v1/exchanges/2/bodies")
+	a = b.as(t, auditor, "GET", "/admin/v1/requests/2/bodies")
 	require.Equal(t, 503, a.status, a.body)
 	require.NotContains(t, a.body, "asked")
 }
@@ -93,15 +93,15 @@ func TestBodiesNeedAPermissionOfTheirOwn(t *testing.T) {
 	for _, role := range []configv1.Role{configv1.Role_VIEWER, configv1.Role_OPERATOR, configv1.Role_OWNER} {
 		without := &configv1.Account{Name: "a", Role: role}
 		p := authz.Principal{Name: "a", Scopes: authz.ScopesOfAccount(without)}
-		a := b.as(t, p, "GET", "/admin/v1/exchanges/1/bodies")
+		a := b.as(t, p, "GET", "/admin/v1/requests/1/bodies")
 		require.Equal(t, 403, a.status, role)
 		require.Contains(t, a.body, "bodies:read")
 		require.Equal(t, role == configv1.Role_OWNER, p.May(authz.BodiesDelete), role)
 
 		p.Scopes = authz.ScopesOfAccount(&configv1.Account{Name: "a", Role: role, ReadBodies: true})
-		require.Equal(t, 200, b.as(t, p, "GET", "/admin/v1/exchanges/1/bodies").status, role)
+		require.Equal(t, 200, b.as(t, p, "GET", "/admin/v1/requests/1/bodies").status, role)
 	}
-	root := b.do(t, "GET", "/admin/v1/exchanges/1/bodies", "")
+	root := b.do(t, "GET", "/admin/v1/requests/1/bodies", "")
 	require.Equal(t, 403, root.status, root.body)
 
 	admins := authz.Principal{Name: "t", Scopes: []authz.Scope{authz.AdminsWrite}}

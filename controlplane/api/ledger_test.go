@@ -75,20 +75,20 @@ func TestUsageAndConsumptionComeFromTheLedger(t *testing.T) {
 		"/v1/organization/costs?start_time=1700000000":      `"object":"page"`,
 		"/v1/organization/usage/embeddings?start_time=1":    `"object":"page"`,
 		"/admin/v1/summary":                                 `"requests":1`,
-		"/admin/v1/exchanges?key=" + made.ID:                `"user":"=cmd()"`,
+		"/admin/v1/requests?key=" + made.ID:                `"user":"=cmd()"`,
 	} {
 		a := b.do(t, "GET", path, "")
 		require.Equal(t, 200, a.status, path+a.body)
 		require.Contains(t, a.body, want, path)
 	}
 	for _, path := range []string{"/admin/v1/usage/completions", "/admin/v1/usage/completions?start_time=x",
-		"/admin/v1/usage/nothing?start_time=1", "/admin/v1/summary?start=x", "/admin/v1/exchanges?after=%27;DROP%20TABLE"} {
+		"/admin/v1/usage/nothing?start_time=1", "/admin/v1/summary?start=x", "/admin/v1/requests?after=%27;DROP%20TABLE"} {
 		a := b.do(t, "GET", path, "")
 		require.Contains(t, []int{400, 404}, a.status, path)
 	}
 	start := now.Add(-24 * time.Hour).Unix()
 	for _, ask := range [][]string{{"?format=csv"}, {"", "Accept: text/csv"}} {
-		a := b.do(t, "GET", "/admin/v1/exchanges"+ask[0], "", ask[1:]...)
+		a := b.do(t, "GET", "/admin/v1/requests"+ask[0], "", ask[1:]...)
 		require.Equal(t, "text/csv; charset=utf-8", a.header.Get("Content-Type"))
 		rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 		require.NoError(t, err)

@@ -37,9 +37,6 @@ func (h requestHandlers) routes() []route {
 	return []route{
 		{pattern: "POST /admin/v1/policies/test", scope: authz.UsageRead, handler: h.asked(h.testPolicies),
 			timeout: exportTimeout},
-		{pattern: "GET /admin/v1/exchanges", scope: authz.UsageRead, handler: h.asked(h.requests), timeout: streamTimeout,
-			tenants: queried},
-		{pattern: "GET /admin/v1/exchanges/{id}", scope: authz.UsageRead, handler: h.asked(h.request), tenants: checked},
 		{pattern: "GET /admin/v1/requests", scope: authz.UsageRead, handler: h.asked(h.requests), timeout: streamTimeout,
 			tenants: queried},
 		{pattern: "GET /admin/v1/requests/{id}", scope: authz.UsageRead, handler: h.asked(h.request), tenants: checked},

@@ -43,14 +43,12 @@ func TestRequestsAreSearchedByTheNameOfAKey(t *testing.T) {
 	for query, want := range map[string]int{"key_name=billing": 1, "key_name=SERVICE": 2, "key_name=service+search": 1,
 		"key_name=key_3": 1, "key_name=nobody": 0, "key=key_1&key_name=service": 1, "key=key_3&key_name=service": 0,
 		"request_id=req_b": 1, "request_id=c": 1, "request_id=nothing": 0, "status=200&outcome=served": 3} {
-		for _, path := range []string{"requests", "exchanges"} {
-			a := b.do(t, "GET", "/admin/v1/"+path+"?"+query, "")
-			require.Equal(t, 200, a.status, a.body)
-			var page adminapi.Page[adminapi.Exchange]
-			require.NoError(t, json.Unmarshal([]byte(a.body), &page))
-			require.Len(t, page.Items, want, query)
-		}
-		a := b.do(t, "GET", "/admin/v1/outcomes?width=60&"+query, "")
+		a := b.do(t, "GET", "/admin/v1/requests?"+query, "")
+		require.Equal(t, 200, a.status, a.body)
+		var page adminapi.Page[adminapi.Exchange]
+		require.NoError(t, json.Unmarshal([]byte(a.body), &page))
+		require.Len(t, page.Items, want, query)
+		a = b.do(t, "GET", "/admin/v1/outcomes?width=60&"+query, "")
 		require.Equal(t, 200, a.status, a.body)
 		var counts adminapi.Outcomes
 		require.NoError(t, json.Unmarshal([]byte(a.body), &counts))

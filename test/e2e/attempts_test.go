@@ -130,12 +130,12 @@ func TestADeadProviderBehindAFallbackIsSeen(t *testing.T) {
 func (g *gateway) exchange(t *testing.T, requestID string) (e adminapi.Exchange) {
 	t.Helper()
 	harness.Eventually(t, "the request in the request log", func() error {
-		_, body := g.adminGet(t, "/admin/v1/exchanges?limit=500")
+		_, body := g.adminGet(t, "/admin/v1/requests?limit=500")
 		var page adminapi.Page[adminapi.Exchange]
 		require.NoError(t, json.Unmarshal([]byte(body), &page), body)
 		for _, x := range page.Items {
 			if x.RequestID == requestID && x.Outcome != "interrupted" {
-				_, body := g.adminGet(t, "/admin/v1/exchanges/"+x.ID)
+				_, body := g.adminGet(t, "/admin/v1/requests/"+x.ID)
 				require.NoError(t, json.Unmarshal([]byte(body), &e), body)
 				return nil
 			}

@@ -48,7 +48,7 @@ func TestBodies(t *testing.T) {
 
 	reader := gjson.Get(line("token", "create", "--name", "reader", "--scopes", "bodies:read", "-o", "json"), "token").Str
 	list := func(organization string) []gjson.Result {
-		_, found := g.adminGet(t, "/admin/v1/exchanges?organization="+organization)
+		_, found := g.adminGet(t, "/admin/v1/requests?organization="+organization)
 		return gjson.Get(found, "items.#.id").Array()
 	}
 	harness.Eventually(t, "the requests are in the ledger", func() error {
@@ -75,7 +75,7 @@ func TestBodies(t *testing.T) {
 	}
 	_, err = show(list("other")[0].Str)
 	require.ErrorContains(t, err, "exit status 1", "nothing is kept of others")
-	status, _, err := g.post("/admin/v1/exchanges/"+list("acme")[0].Str+"/bodies", kept, "")
+	status, _, err := g.post("/admin/v1/requests/"+list("acme")[0].Str+"/bodies", kept, "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, status, "a client's key shows nothing")
 

@@ -128,7 +128,7 @@ func (a *answers) ask(g *gateway) {
 func (s *split) charged() (map[string]int, error) {
 	times := map[string]int{}
 	for after := ""; ; {
-		status, body := s.adminGetAt(0, "/admin/v1/exchanges?outcome=finished&limit=1000&after="+url.QueryEscape(after))
+		status, body := s.adminGetAt(0, "/admin/v1/requests?outcome=finished&limit=1000&after="+url.QueryEscape(after))
 		if status != http.StatusOK {
 			return nil, fmt.Errorf("status %d: %s", status, body)
 		}

@@ -114,7 +114,7 @@ func closed(t *testing.T, c *websocket.Conn) *websocket.CloseError {
 func (g *gateway) parts(t *testing.T, requestID string, n int) (session adminapi.Exchange, parts []adminapi.Exchange) {
 	t.Helper()
 	harness.Eventually(t, "the session in the request log", func() error {
-		_, body := g.adminGet(t, "/admin/v1/exchanges?limit=500")
+		_, body := g.adminGet(t, "/admin/v1/requests?limit=500")
 		var page adminapi.Page[adminapi.Exchange]
 		require.NoError(t, json.Unmarshal([]byte(body), &page), body)
 		parts, session = nil, adminapi.Exchange{}
@@ -186,7 +186,7 @@ func TestASessionIsServedAndCharged(t *testing.T) {
 func (g *gateway) charged(t *testing.T, requestID string, n int) {
 	t.Helper()
 	harness.Eventually(t, "the parts in the request log", func() error {
-		_, body := g.adminGet(t, "/admin/v1/exchanges?limit=500")
+		_, body := g.adminGet(t, "/admin/v1/requests?limit=500")
 		var page adminapi.Page[adminapi.Exchange]
 		require.NoError(t, json.Unmarshal([]byte(body), &page), body)
 		found := 0

@@ -151,7 +151,7 @@ type playgroundCost struct {
 
 // cost tells what a request has cost, once the ledger has it.
 func cost(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
-	part, err := v.API.Exchanges(r.Context(), adminapi.ListOptions{Query: r.PathValue("id"), Limit: 1})
+	part, err := v.API.Requests(r.Context(), adminapi.ListOptions{Query: r.PathValue("id"), Limit: 1})
 	if _, err = page.Unavailable(err); err != nil {
 		return err
 	}
