@@ -110,24 +110,26 @@ type IdentityTest struct {
 }
 
 // TestIdentity tests an identity provider.
-func (c *Client) TestIdentity(ctx context.Context, provider string) (IdentityTest, error) {
+func (c StateCalls) TestIdentity(ctx context.Context, provider string) (IdentityTest, error) {
 	var found IdentityTest
-	err := c.call(ctx, request{method: http.MethodPost, path: "identityproviders/" + url.PathEscape(provider) + "/test"},
+	err := c.caller.call(ctx, request{method: http.MethodPost, path: "identityproviders/" + url.PathEscape(provider) + "/test"},
 		&found)
 	return found, err
 }
 
 // Alerts returns what fires.
-func (c *Client) Alerts(ctx context.Context) (Alerts, error) { return get[Alerts](ctx, c, "alerts") }
+func (c StateCalls) Alerts(ctx context.Context) (Alerts, error) {
+	return get[Alerts](ctx, c.caller, "alerts")
+}
 
 // AlertHistory returns what has fired and cleared, and who was told.
-func (c *Client) AlertHistory(ctx context.Context) (AlertHistory, error) {
-	return get[AlertHistory](ctx, c, "alerts/history")
+func (c StateCalls) AlertHistory(ctx context.Context) (AlertHistory, error) {
+	return get[AlertHistory](ctx, c.caller, "alerts/history")
 }
 
 // TestAlert sends a test message to a receiver.
-func (c *Client) TestAlert(ctx context.Context, receiver string) (AlertTest, error) {
+func (c StateCalls) TestAlert(ctx context.Context, receiver string) (AlertTest, error) {
 	var found AlertTest
-	err := c.call(ctx, request{method: http.MethodPost, path: "alerts/" + url.PathEscape(receiver) + "/test"}, &found)
+	err := c.caller.call(ctx, request{method: http.MethodPost, path: "alerts/" + url.PathEscape(receiver) + "/test"}, &found)
 	return found, err
 }

@@ -47,8 +47,8 @@ type Attentions struct {
 }
 
 // Attention returns what needs attention, of what the caller may read.
-func (c *Client) Attention(ctx context.Context) (Attentions, error) {
-	return get[Attentions](ctx, c, "attention")
+func (c StateCalls) Attention(ctx context.Context) (Attentions, error) {
+	return get[Attentions](ctx, c.caller, "attention")
 }
 
 // Budgets are budgets of any owner.
@@ -59,6 +59,6 @@ type Budgets struct {
 }
 
 // Budgets returns what of budgets is spent, and what will be.
-func (c *Client) Budgets(ctx context.Context) (Budgets, error) {
-	return get[Budgets](ctx, c, "budgets")
+func (c UsageCalls) Budgets(ctx context.Context) (Budgets, error) {
+	return get[Budgets](ctx, c.caller, "budgets")
 }

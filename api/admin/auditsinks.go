@@ -32,6 +32,6 @@ type AuditSinks struct {
 }
 
 // AuditSinks returns how far the audit log was delivered to each sink.
-func (c *Client) AuditSinks(ctx context.Context) (AuditSinks, error) {
-	return get[AuditSinks](ctx, c, "audit/sinks")
+func (c StateCalls) AuditSinks(ctx context.Context) (AuditSinks, error) {
+	return get[AuditSinks](ctx, c.caller, "audit/sinks")
 }

@@ -20,8 +20,36 @@ import (
 const maxRead = 256 << 20
 
 // A Client calls the admin API. It is safe for concurrent use. Its errors are an *[openai.Error] where the API
-// answered with one.
+// answered with one. Its methods are those of a type for each subject.
 type Client struct {
+	ObjectCalls
+	ApprovalCalls
+	UsageCalls
+	RequestCalls
+	JobCalls
+	StateCalls
+}
+
+// ObjectCalls read and change the configuration.
+type ObjectCalls struct{ caller *caller }
+
+// ApprovalCalls are about changes that wait for a second person.
+type ApprovalCalls struct{ caller *caller }
+
+// UsageCalls ask what was used and spent.
+type UsageCalls struct{ caller *caller }
+
+// RequestCalls read the request log, and what is kept of requests.
+type RequestCalls struct{ caller *caller }
+
+// JobCalls are about the jobs of all tenants.
+type JobCalls struct{ caller *caller }
+
+// StateCalls ask how the gateway is, and what people did to it.
+type StateCalls struct{ caller *caller }
+
+// A caller makes requests.
+type caller struct {
 	base  string
 	token string
 	http  *http.Client
@@ -31,11 +59,15 @@ type Client struct {
 	pending func(who string)
 }
 
+func (c *caller) client() *Client {
+	return &Client{ObjectCalls{c}, ApprovalCalls{c}, UsageCalls{c}, RequestCalls{c}, JobCalls{c}, StateCalls{c}}
+}
+
 // Acting returns a client that acts for one of an account's tenants: see [HeaderTenant].
 func (c *Client) Acting(tenant string) *Client {
-	acting := *c
+	acting := *c.ObjectCalls.caller
 	acting.tenant = tenant
-	return &acting
+	return acting.client()
 }
 
 // NewClient returns a client of the API at base, the URL without /admin/v1. It follows no redirect, whatever client
@@ -43,7 +75,7 @@ func (c *Client) Acting(tenant string) *Client {
 func NewClient(base, token string, client *http.Client) *Client {
 	own := *client
 	own.CheckRedirect = Redirected
-	return &Client{base: strings.TrimRight(base, "/"), token: token, http: &own}
+	return (&caller{base: strings.TrimRight(base, "/"), token: token, http: &own}).client()
 }
 
 // Redirected is the CheckRedirect of an [http.Client] that calls the admin API. A change that is redirected would be
@@ -59,16 +91,16 @@ func Redirected(r *http.Request, via []*http.Request) error {
 // Waiting returns a client whose changes return when the data plane has taken them, or after a time in whole seconds,
 // of which 0 is not to wait. Pending is called with who has not taken a change by then.
 func (c *Client) Waiting(d time.Duration, pending func(who string)) *Client {
-	waiting := *c
+	waiting := *c.ObjectCalls.caller
 	waiting.wait, waiting.pending = "wait="+strconv.Itoa(int(d/time.Second)), pending
-	return &waiting
+	return waiting.client()
 }
 
 // listPage is how many objects List asks for at once.
 const listPage = 1000
 
 // List returns the objects of a kind, sorted by name.
-func (c *Client) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
+func (c ObjectCalls) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
 	var items []Item
 	for o := (ListOptions{Limit: listPage}); ; {
 		page, err := c.ListPage(ctx, kind, o)
@@ -84,28 +116,28 @@ func (c *Client) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
 }
 
 // Get returns one object. The error is a 404 where there is none.
-func (c *Client) Get(ctx context.Context, kind configv1.Kind, name string) (Item, error) {
+func (c ObjectCalls) Get(ctx context.Context, kind configv1.Kind, name string) (Item, error) {
 	var item Item
-	err := c.call(ctx, request{method: http.MethodGet, path: pathOf(kind, name)}, &item)
+	err := c.caller.call(ctx, request{method: http.MethodGet, path: pathOf(kind, name)}, &item)
 	return item, err
 }
 
 // Put stores one object, and returns it as it is then. Where revision is not 0, the object must still have it: the
 // error is a 412 otherwise.
-func (c *Client) Put(ctx context.Context, o configv1.Object, revision int64) (Item, error) {
+func (c ObjectCalls) Put(ctx context.Context, o configv1.Object, revision int64) (Item, error) {
 	var item Item
 	body, err := configv1.MarshalJSON(o)
 	if err != nil {
 		return item, err
 	}
-	err = c.call(ctx, request{method: http.MethodPut, path: pathOf(configv1.KindOf(o), o.GetName()), body: body,
+	err = c.caller.call(ctx, request{method: http.MethodPut, path: pathOf(configv1.KindOf(o), o.GetName()), body: body,
 		revision: revision}, &item)
 	return item, err
 }
 
 // Delete removes one object. A key that is deleted is revoked.
-func (c *Client) Delete(ctx context.Context, kind configv1.Kind, name string) error {
-	return c.call(ctx, request{method: http.MethodDelete, path: pathOf(kind, name)}, nil)
+func (c ObjectCalls) Delete(ctx context.Context, kind configv1.Kind, name string) error {
+	return c.caller.call(ctx, request{method: http.MethodDelete, path: pathOf(kind, name)}, nil)
 }
 
 // How an apply treats objects that are stored and not given.
@@ -116,13 +148,13 @@ const (
 )
 
 // Apply stores all objects or none. With dryRun it stores none and says what it would have done.
-func (c *Client) Apply(ctx context.Context, objects []configv1.Object, dryRun bool) (ApplyAnswer, error) {
+func (c ObjectCalls) Apply(ctx context.Context, objects []configv1.Object, dryRun bool) (ApplyAnswer, error) {
 	return c.ApplyPruning(ctx, objects, PruneNone, dryRun)
 }
 
 // ApplyPruning is Apply, and also deletes objects that are not given. What a file does not describe stays: keys,
 // accounts, tokens, listings and fine-tuned models.
-func (c *Client) ApplyPruning(ctx context.Context, objects []configv1.Object, prune string,
+func (c ObjectCalls) ApplyPruning(ctx context.Context, objects []configv1.Object, prune string,
 	dryRun bool) (ApplyAnswer, error) {
 	var answer ApplyAnswer
 	docs := make([]json.RawMessage, len(objects))
@@ -148,12 +180,12 @@ func (c *Client) ApplyPruning(ctx context.Context, objects []configv1.Object, pr
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	err = c.call(ctx, request{method: http.MethodPost, path: path, body: body}, &answer)
+	err = c.caller.call(ctx, request{method: http.MethodPost, path: path, body: body}, &answer)
 	return answer, err
 }
 
 // CreateKey makes a key. It cannot be shown again.
-func (c *Client) CreateKey(ctx context.Context, r KeyRequest) (NewKey, error) {
+func (c ObjectCalls) CreateKey(ctx context.Context, r KeyRequest) (NewKey, error) {
 	var key NewKey
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -163,7 +195,7 @@ func (c *Client) CreateKey(ctx context.Context, r KeyRequest) (NewKey, error) {
 	if r.CreateMissing {
 		path += "?create_missing=true"
 	}
-	err = c.call(ctx, request{method: http.MethodPost, path: path, body: body}, &key)
+	err = c.caller.call(ctx, request{method: http.MethodPost, path: path, body: body}, &key)
 	return key, err
 }
 
@@ -182,7 +214,7 @@ type request struct {
 }
 
 // call does one request and decodes the answer into answer, unless that is nil.
-func (c *Client) call(ctx context.Context, r request, answer any) error {
+func (c *caller) call(ctx context.Context, r request, answer any) error {
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+"/admin/v1/"+r.path, bytes.NewReader(r.body))
 	if err != nil {
 		return fmt.Errorf("call the admin API: %w", err)

@@ -30,10 +30,10 @@ type Erasure struct {
 }
 
 // Erase erases what is recorded of a user, or a part of it.
-func (c *Client) Erase(ctx context.Context, r ErasureRequest) (Erasure, error) {
+func (c RequestCalls) Erase(ctx context.Context, r ErasureRequest) (Erasure, error) {
 	path := "erasures"
 	if r.DryRun {
 		path += "?dry_run=true"
 	}
-	return post[Erasure](ctx, c, path, r)
+	return post[Erasure](ctx, c.caller, path, r)
 }

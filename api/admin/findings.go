@@ -62,6 +62,6 @@ const (
 
 // Findings sums up what rules have found in the latest requests. The filters are those of Requests; width, the seconds
 // of a bucket; and action.
-func (c *Client) Findings(ctx context.Context, o ListOptions) (Findings, error) {
-	return get[Findings](ctx, c, "findings"+o.query())
+func (c RequestCalls) Findings(ctx context.Context, o ListOptions) (Findings, error) {
+	return get[Findings](ctx, c.caller, "findings"+o.query())
 }

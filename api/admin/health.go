@@ -132,4 +132,6 @@ func (h *ProviderHealth) Judge() string {
 }
 
 // Health returns how the attempts at each provider went.
-func (c *Client) Health(ctx context.Context) (Health, error) { return get[Health](ctx, c, "health") }
+func (c StateCalls) Health(ctx context.Context) (Health, error) {
+	return get[Health](ctx, c.caller, "health")
+}

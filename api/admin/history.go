@@ -10,7 +10,7 @@ import (
 )
 
 // History returns the versions of an object, newest first.
-func (c *Client) History(ctx context.Context, kind configv1.Kind, name string) ([]Version, error) {
+func (c ObjectCalls) History(ctx context.Context, kind configv1.Kind, name string) ([]Version, error) {
 	var all []Version
 	for after := ""; ; {
 		page, err := c.HistoryPage(ctx, kind, name, after)
@@ -25,21 +25,23 @@ func (c *Client) History(ctx context.Context, kind configv1.Kind, name string) (
 }
 
 // HistoryPage returns a page of the versions of an object, newest first: that after the Next of another.
-func (c *Client) HistoryPage(ctx context.Context, kind configv1.Kind, name, after string) (Page[Version], error) {
+func (c ObjectCalls) HistoryPage(ctx context.Context, kind configv1.Kind, name, after string) (Page[Version], error) {
 	var page Page[Version]
 	path := "history/" + pathOf(kind, name)
 	if after != "" {
 		path += "?after=" + url.QueryEscape(after)
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: path}, &page)
+	err := c.caller.call(ctx, request{method: http.MethodGet, path: path}, &page)
 	return page, err
 }
 
 // Export returns the objects that files describe, of one revision.
-func (c *Client) Export(ctx context.Context) (Export, error) { return get[Export](ctx, c, "export") }
+func (c ObjectCalls) Export(ctx context.Context) (Export, error) {
+	return get[Export](ctx, c.caller, "export")
+}
 
 // Rollback makes one object what it was at a revision, or with the zero Kind all that have a history.
-func (c *Client) Rollback(ctx context.Context, kind configv1.Kind, name string, revision int64,
+func (c ObjectCalls) Rollback(ctx context.Context, kind configv1.Kind, name string, revision int64,
 	dryRun bool) (ApplyAnswer, error) {
 	var answer ApplyAnswer
 	path := "rollback"
@@ -50,6 +52,6 @@ func (c *Client) Rollback(ctx context.Context, kind configv1.Kind, name string, 
 	if dryRun {
 		path += "&dry_run=true"
 	}
-	err := c.call(ctx, request{method: http.MethodPost, path: path}, &answer)
+	err := c.caller.call(ctx, request{method: http.MethodPost, path: path}, &answer)
 	return answer, err
 }

@@ -61,7 +61,7 @@ type PolicyTrialCount struct {
 
 // TestPolicies evaluates policies over the request log. The filters are those of Requests. Without policies, the
 // stored ones that are not disabled are evaluated.
-func (c *Client) TestPolicies(ctx context.Context, policies []*configv1.Policy,
+func (c RequestCalls) TestPolicies(ctx context.Context, policies []*configv1.Policy,
 	filters map[string]string) (trial PolicyTrial, err error) {
 	docs := make([]json.RawMessage, len(policies))
 	for i, p := range policies {
@@ -73,7 +73,7 @@ func (c *Client) TestPolicies(ctx context.Context, policies []*configv1.Policy,
 	if err != nil {
 		return trial, err
 	}
-	still := *c
+	still := *c.caller
 	still.wait = "" // nothing is changed
 	err = still.call(ctx, request{method: http.MethodPost, path: "policies/test" + ListOptions{Filters: filters}.query(),
 		body: body}, &trial)

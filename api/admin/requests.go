@@ -93,16 +93,16 @@ const (
 // end of the key), model, provider, operation, user, outcome (also one of the classes of [Outcomes]), status,
 // min_cost_usd, min_duration_ms, refused_by (its beginning), rule (a rule of a guardrail or of a policy that has found
 // something, or all of such an object) and request_id (also the id of an exchange).
-func (c *Client) Requests(ctx context.Context, o ListOptions) (Page[Exchange], error) {
-	return get[Page[Exchange]](ctx, c, "requests"+o.query())
+func (c RequestCalls) Requests(ctx context.Context, o ListOptions) (Page[Exchange], error) {
+	return get[Page[Exchange]](ctx, c.caller, "requests"+o.query())
 }
 
 // Request returns an exchange with its attempts, details and cost sheet, by its id.
-func (c *Client) Request(ctx context.Context, id string) (Exchange, error) {
-	return get[Exchange](ctx, c, "requests/"+url.PathEscape(id))
+func (c RequestCalls) Request(ctx context.Context, id string) (Exchange, error) {
+	return get[Exchange](ctx, c.caller, "requests/"+url.PathEscape(id))
 }
 
 // Outcomes counts the request log. The filters are those of Requests, and width: seconds of a bucket.
-func (c *Client) Outcomes(ctx context.Context, o ListOptions) (Outcomes, error) {
-	return get[Outcomes](ctx, c, "outcomes"+o.query())
+func (c RequestCalls) Outcomes(ctx context.Context, o ListOptions) (Outcomes, error) {
+	return get[Outcomes](ctx, c.caller, "outcomes"+o.query())
 }

@@ -60,6 +60,6 @@ type SeriesGroup struct {
 }
 
 // Series returns sums over time, by bucket and group.
-func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
-	return get[Series](ctx, c, "series?"+q.Values().Encode())
+func (c UsageCalls) Series(ctx context.Context, q SeriesQuery) (Series, error) {
+	return get[Series](ctx, c.caller, "series?"+q.Values().Encode())
 }
