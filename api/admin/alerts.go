@@ -112,7 +112,8 @@ type IdentityTest struct {
 // TestIdentity tests an identity provider.
 func (c StateCalls) TestIdentity(ctx context.Context, provider string) (IdentityTest, error) {
 	var found IdentityTest
-	err := c.caller.call(ctx, request{method: http.MethodPost, path: "identityproviders/" + url.PathEscape(provider) + "/test"},
+	path := "identityproviders/" + url.PathEscape(provider) + "/test"
+	err := c.caller.call(ctx, request{method: http.MethodPost, path: path},
 		&found)
 	return found, err
 }
@@ -130,6 +131,7 @@ func (c StateCalls) AlertHistory(ctx context.Context) (AlertHistory, error) {
 // TestAlert sends a test message to a receiver.
 func (c StateCalls) TestAlert(ctx context.Context, receiver string) (AlertTest, error) {
 	var found AlertTest
-	err := c.caller.call(ctx, request{method: http.MethodPost, path: "alerts/" + url.PathEscape(receiver) + "/test"}, &found)
+	path := "alerts/" + url.PathEscape(receiver) + "/test"
+	err := c.caller.call(ctx, request{method: http.MethodPost, path: path}, &found)
 	return found, err
 }

@@ -75,7 +75,7 @@ func TestUsageAndConsumptionComeFromTheLedger(t *testing.T) {
 		"/v1/organization/costs?start_time=1700000000":      `"object":"page"`,
 		"/v1/organization/usage/embeddings?start_time=1":    `"object":"page"`,
 		"/admin/v1/summary":                                 `"requests":1`,
-		"/admin/v1/requests?key=" + made.ID:                `"user":"=cmd()"`,
+		"/admin/v1/requests?key=" + made.ID:                 `"user":"=cmd()"`,
 	} {
 		a := b.do(t, "GET", path, "")
 		require.Equal(t, 200, a.status, path+a.body)

@@ -1,21 +1,26 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // intoTotals adds sums to those of a table.
-func intoTotals(table, key string) *insert {
+func intoTotals(table, key string) *sqldb.Insert {
 	names := columns()
 	updates := make([]string, len(names))
 	for i, name := range names {
 		updates[i] = name + " = " + table + "." + name + " + excluded." + name
 	}
-	return newInsert(table, key+", "+strings.Join(names, ", "),
+	return sqldb.NewInsert(table, key+", "+strings.Join(names, ", "),
 		"ON CONFLICT ("+key+") DO UPDATE SET "+strings.Join(updates, ", "))
 }
 
@@ -26,7 +31,7 @@ var (
 
 // addAggregates adds to the sums of all levels and to those by minute, in an order that is the same for all
 // transactions, so that none waits for one that waits for it.
-func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error {
+func (l *writer) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error {
 	total := totals{}
 	for g, m := range f.keyed {
 		for level := range levels {
@@ -34,29 +39,113 @@ func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error
 		}
 	}
 	all := slices.SortedFunc(maps.Keys(total), compareGroups)
-	_, err := l.put(ctx, tx, intoAggregates, false, len(all), func(i int, v *values) {
+	_, err := l.db.Put(ctx, tx, intoAggregates, false, len(all), func(i int, v *sqldb.Values) {
 		g := &all[i]
-		v.addNumber(int64(g.level))
-		v.addNumber(g.start)
+		v.AddNumber(int64(g.level))
+		v.AddNumber(g.start)
 		for _, s := range [...]string{g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation} {
-			v.addText(s)
+			v.AddText(s)
 		}
-		v.addNumber(g.batch)
+		v.AddNumber(g.batch)
 		for _, n := range total[*g] {
-			v.addNumber(n)
+			v.AddNumber(n)
 		}
 	})
 	if err != nil || len(f.minutes) == 0 {
 		return err
 	}
 	all = slices.SortedFunc(maps.Keys(f.minutes), compareGroups)
-	_, err = l.put(ctx, tx, intoMinutes, false, len(all), func(i int, v *values) {
-		v.addNumber(all[i].start)
-		v.addText(all[i].model)
-		v.addText(all[i].provider)
+	_, err = l.db.Put(ctx, tx, intoMinutes, false, len(all), func(i int, v *sqldb.Values) {
+		v.AddNumber(all[i].start)
+		v.AddText(all[i].model)
+		v.AddText(all[i].provider)
 		for _, n := range f.minutes[all[i]] {
-			v.addNumber(n)
+			v.AddNumber(n)
 		}
 	})
 	return err
 }
+
+// A named is what a row of sums is of.
+type named struct {
+	field, width, start int64
+	name                string
+}
+
+// namedColumns are the measures of sums.
+const namedColumns = "requests, errors, input_tokens, cached_tokens, output_tokens, cost"
+
+var namedMeasures = [...]int{requests, failed, used + int(usage.InputTokens), used + int(usage.CachedTokens),
+	used + int(usage.OutputTokens), cost}
+
+type namedSums map[named]*[len(namedMeasures)]int64
+
+// add adds the measures of an exchange to the hour and the day in which it began.
+func (t namedSums) add(field int64, name string, at time.Time, m *sums) {
+	for _, width := range [...]int64{3600, 86400} {
+		key := named{field, width, at.Unix() / width * width, name}
+		if t[key] == nil {
+			t[key] = &[len(namedMeasures)]int64{}
+		}
+		for i, k := range namedMeasures {
+			t[key][i] += m[k]
+		}
+	}
+}
+
+var intoSums = func() *sqldb.Insert {
+	var updates []string
+	for c := range strings.SplitSeq(namedColumns, ", ") {
+		updates = append(updates, c+" = sums."+c+" + excluded."+c)
+	}
+	return sqldb.NewInsert("sums", "field, width, start, name, "+namedColumns,
+		"ON CONFLICT (field, width, start, name) DO UPDATE SET "+strings.Join(updates, ", "))
+}()
+
+// addNamed adds to the sums of keys and users, in an order that is the same for all transactions.
+func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) error {
+	all := slices.SortedFunc(maps.Keys(total), func(a, b named) int {
+		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start),
+			strings.Compare(a.name, b.name))
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	_, err := l.db.Put(ctx, tx, intoSums, false, len(all), func(i int, v *sqldb.Values) {
+		v.AddNumber(all[i].field)
+		v.AddNumber(all[i].width)
+		v.AddNumber(all[i].start)
+		v.AddText(all[i].name)
+		for _, n := range total[all[i]] {
+			v.AddNumber(n)
+		}
+	})
+	return err
+}
+
+// noteSums notes since when the sums of keys and users, and those by minute, are whole. In a ledger that has recorded
+// before they existed that is the day after tomorrow, because control planes of the version before may go on for a
+// while. Until then, and for older times, the same is read from elsewhere, which takes longer.
+func (l *Ledger) noteSums(ctx context.Context, db sqldb.Conn) error {
+	s := l.db.Statement("INSERT INTO sums_since (id, at) SELECT 1, CASE WHEN EXISTS (SELECT 1 FROM exchanges) ",
+		"OR EXISTS (SELECT 1 FROM aggregates) THEN CAST(")
+	s.Add(s.Arg(day(l.db.Now()).AddDate(0, 0, 2).Unix()), " AS BIGINT) ELSE 0 END WHERE 1 = 1 ON CONFLICT (id) DO NOTHING")
+	_, err := s.Exec(ctx, db)
+	return err
+}
+
+// sumsSince returns what noteSums has noted.
+func (l usageReader) sumsSince(ctx context.Context) (time.Time, error) {
+	var at int64
+	err := l.db.Statement("SELECT at FROM sums_since").Each(ctx, l.db.Read, func(rows *sql.Rows) error {
+		return rows.Scan(&at)
+	})
+	return time.Unix(at, 0).UTC(), err
+}
+
+// Fields of the sums of what there is much of. A page that compares keys or users reads a row for each of them and
+// each hour or day, instead of one for each of their models and providers, too.
+const (
+	sumsOfKeys  = 1
+	sumsOfUsers = 2
+)

@@ -7,6 +7,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const (
@@ -61,11 +62,11 @@ func attemptError(outcome string, status uint32, code string) string {
 	return ""
 }
 
-var intoAttempts = newInsert("attempts", "exchange, number, at, kind, provider, upstream_model, status, error, start_ms, "+
+var intoAttempts = sqldb.NewInsert("attempts", "exchange, number, at, kind, provider, upstream_model, status, error, start_ms, "+
 	"first_byte_ms, duration_ms", "ON CONFLICT (exchange, number) DO NOTHING")
 
 // addAttempts keeps the attempts of exchanges that are new, and adds them to the sums of their providers.
-func (l *Ledger) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (l *writer) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error {
 	type numbered struct {
 		of     *row
 		number int
@@ -77,19 +78,19 @@ func (l *Ledger) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error 
 		}
 	}
 	if len(all) > 0 {
-		_, err := l.put(ctx, tx, intoAttempts, false, len(all), func(i int, v *values) {
+		_, err := l.db.Put(ctx, tx, intoAttempts, false, len(all), func(i int, v *sqldb.Values) {
 			r, a := all[i].of, all[i].of.AttemptList[all[i].number]
-			v.addText(r.Id)
-			v.addNumber(int64(all[i].number + 1))
-			v.addNumber(r.at.UnixMicro())
-			v.addText(a.GetKind())
-			v.addText(a.GetProvider())
-			v.addText(a.GetUpstreamModel())
-			v.addNumber(int64(a.GetStatus()))
-			v.addText(a.GetError())
-			v.addNumber(a.GetStartMs())
-			v.addNumber(a.GetFirstByteMs())
-			v.addNumber(a.GetDurationMs())
+			v.AddText(r.Id)
+			v.AddNumber(int64(all[i].number + 1))
+			v.AddNumber(r.at.UnixMicro())
+			v.AddText(a.GetKind())
+			v.AddText(a.GetProvider())
+			v.AddText(a.GetUpstreamModel())
+			v.AddNumber(int64(a.GetStatus()))
+			v.AddText(a.GetError())
+			v.AddNumber(a.GetStartMs())
+			v.AddNumber(a.GetFirstByteMs())
+			v.AddNumber(a.GetDurationMs())
 		})
 		if err != nil {
 			return err
@@ -99,10 +100,10 @@ func (l *Ledger) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error 
 }
 
 // Exchange returns an exchange with its attempts, by its id. It returns false if there is none.
-func (l *Ledger) Exchange(ctx context.Context, id string) (e adminapi.Exchange, found bool, err error) {
-	s := l.statement(selectExchanges)
-	s.and("id", "=", text(id))
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+func (l requestReader) Exchange(ctx context.Context, id string) (e adminapi.Exchange, found bool, err error) {
+	s := l.db.Statement(selectExchanges)
+	s.And("id", "=", text(id))
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		found = true
 		e, err = scanExchange(rows)
 		return err
@@ -119,11 +120,11 @@ func (l *Ledger) Exchange(ctx context.Context, id string) (e adminapi.Exchange, 
 	return e, found, nil
 }
 
-func (l *Ledger) attemptsOf(ctx context.Context, e *adminapi.Exchange) (list []adminapi.Attempt, err error) {
-	s := l.statement("SELECT kind, provider, upstream_model, status, error, start_ms, first_byte_ms, duration_ms FROM attempts")
-	s.and("exchange", "=", e.ID)
-	s.add(" ORDER BY number")
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+func (l requestReader) attemptsOf(ctx context.Context, e *adminapi.Exchange) (list []adminapi.Attempt, err error) {
+	s := l.db.Statement("SELECT kind, provider, upstream_model, status, error, start_ms, first_byte_ms, duration_ms FROM attempts")
+	s.And("exchange", "=", e.ID)
+	s.Add(" ORDER BY number")
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var a adminapi.Attempt
 		err := rows.Scan(&a.Kind, &a.Provider, &a.Model, &a.Status, &a.Error, &a.StartMS, &a.FirstByteMS, &a.DurationMS)
 		list = append(list, a)

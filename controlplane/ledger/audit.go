@@ -9,6 +9,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const (
@@ -17,20 +18,23 @@ const (
 	inChain = "sequence > 0"
 )
 
+// An auditStore keeps the entries of the audit log, and the versions of objects.
+type auditStore struct{ db *sqldb.DB }
+
 // AppendAudit keeps entries of the audit log, each once: one whose id is known is ignored.
-func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error {
+func (l auditStore) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error {
 	sorted := slices.SortedFunc(slices.Values(entries),
 		func(a, b adminapi.AuditEntry) int { return strings.Compare(a.ID, b.ID) })
-	err := l.transact(ctx, func(tx *sql.Tx) error {
+	err := l.db.Transact(ctx, func(tx *sql.Tx) error {
 		for chunk := range slices.Chunk(sorted, rowsAtOnce) {
-			s := l.statement("INSERT INTO audit (", auditColumns, ") VALUES ")
+			s := l.db.Statement("INSERT INTO audit (", auditColumns, ") VALUES ")
 			for i, e := range chunk {
 				diff := strings.ReplaceAll(strings.ToValidUTF8(e.Diff, "\uFFFD"), "\x00", "")
-				s.row(i == 0, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address), text(e.Action),
+				s.Row(i == 0, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address), text(e.Action),
 					text(e.Kind), text(e.Name), diff, text(e.RequestID), e.Sequence, text(e.Previous), text(e.Hash)})
 			}
-			s.add(" ON CONFLICT (id) DO NOTHING")
-			if _, err := s.exec(ctx, tx); err != nil {
+			s.Add(" ON CONFLICT (id) DO NOTHING")
+			if _, err := s.Exec(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -45,7 +49,7 @@ func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry)
 // Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name,
 // action, start and end (Unix seconds), and tenant and as: see auditOf. It returns an error of OpenAI's where the
 // options are wrong.
-func (l *Ledger) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
+func (l auditStore) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	page := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
 	read := l.auditOfAll
 	if o.Filters["tenant"] != "" {
@@ -64,8 +68,8 @@ func (l *Ledger) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Pa
 }
 
 // auditOfAll returns a page of the entries of everybody, and one more where there is.
-func (l *Ledger) auditOfAll(ctx context.Context, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
-	s := l.statement("SELECT ", auditColumns, " FROM audit")
+func (l auditStore) auditOfAll(ctx context.Context, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
+	s := l.db.Statement("SELECT ", auditColumns, " FROM audit")
 	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"},
 		{"action", "action"}}); err != nil {
 		return nil, err
@@ -74,25 +78,25 @@ func (l *Ledger) auditOfAll(ctx context.Context, o adminapi.ListOptions) ([]admi
 		if o.After != text(o.After) {
 			return nil, errAfter()
 		}
-		s.and("id", "<", o.After)
+		s.And("id", "<", o.After)
 	}
-	s.add(" ORDER BY id DESC LIMIT ", s.arg(items(o.Limit)+1))
+	s.Add(" ORDER BY id DESC LIMIT ", s.Arg(items(o.Limit)+1))
 	return l.entries(ctx, s)
 }
 
 // AuditAfter returns the first entries of the audit log after an id, by ascending id.
-func (l *Ledger) AuditAfter(ctx context.Context, id string, limit int) ([]adminapi.AuditEntry, error) {
-	s := l.statement("SELECT ", auditColumns, " FROM audit")
-	s.and("id", ">", id)
-	s.add(" ORDER BY id LIMIT ", s.arg(limit))
+func (l auditStore) AuditAfter(ctx context.Context, id string, limit int) ([]adminapi.AuditEntry, error) {
+	s := l.db.Statement("SELECT ", auditColumns, " FROM audit")
+	s.And("id", ">", id)
+	s.Add(" ORDER BY id LIMIT ", s.Arg(limit))
 	return l.entries(ctx, s)
 }
 
 // AuditEnds returns the entries of the chain with the lowest and the highest sequence. They are empty where there is
 // none.
-func (l *Ledger) AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEntry, err error) {
+func (l auditStore) AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEntry, err error) {
 	for order, end := range map[string]*adminapi.AuditEntry{"ASC": &oldest, "DESC": &newest} {
-		s := l.statement("SELECT ", auditColumns, " FROM audit WHERE ", inChain, " ORDER BY sequence ", order, " LIMIT 1")
+		s := l.db.Statement("SELECT ", auditColumns, " FROM audit WHERE ", inChain, " ORDER BY sequence ", order, " LIMIT 1")
 		found, err := l.entries(ctx, s)
 		if err != nil {
 			return oldest, newest, err
@@ -104,8 +108,8 @@ func (l *Ledger) AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEn
 	return oldest, newest, nil
 }
 
-func (l *Ledger) entries(ctx context.Context, s *statement) (found []adminapi.AuditEntry, err error) {
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+func (l auditStore) entries(ctx context.Context, s *sqldb.Statement) (found []adminapi.AuditEntry, err error) {
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var e adminapi.AuditEntry
 		var at int64
 		err := rows.Scan(&e.ID, &at, &e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.Diff, &e.RequestID,
@@ -122,19 +126,19 @@ func (l *Ledger) entries(ctx context.Context, s *statement) (found []adminapi.Au
 
 // pruneAudit deletes entries from before a time. Of the chain it deletes a beginning alone, whatever the clocks of
 // control planes said, so that what is left is whole; and not the newest, by which the head is checked.
-func (l *Ledger) pruneAudit(ctx context.Context, before time.Time) (int64, error) {
+func (l auditStore) pruneAudit(ctx context.Context, before time.Time) (int64, error) {
 	var first int64 // sequence that is kept
-	keep := l.statement("SELECT sequence FROM audit WHERE ", inChain, " AND at >= ")
-	keep.add(keep.arg(before.UnixMicro()), " ORDER BY sequence LIMIT 1")
-	newest := l.statement("SELECT sequence FROM audit WHERE ", inChain, " ORDER BY sequence DESC LIMIT 1")
-	for _, s := range []*statement{newest, keep} {
-		if err := s.each(ctx, l.write, func(rows *sql.Rows) error { return rows.Scan(&first) }); err != nil {
+	keep := l.db.Statement("SELECT sequence FROM audit WHERE ", inChain, " AND at >= ")
+	keep.Add(keep.Arg(before.UnixMicro()), " ORDER BY sequence LIMIT 1")
+	newest := l.db.Statement("SELECT sequence FROM audit WHERE ", inChain, " ORDER BY sequence DESC LIMIT 1")
+	for _, s := range []*sqldb.Statement{newest, keep} {
+		if err := s.Each(ctx, l.db.Write, func(rows *sql.Rows) error { return rows.Scan(&first) }); err != nil {
 			return 0, err
 		}
 	}
-	n, err := l.pruneTable(ctx, "audit", func(s *statement) {
-		s.and("at", "<", before.UnixMicro())
-		s.and("sequence", "<", max(first, 1))
+	n, err := l.db.DeleteAll(ctx, "audit", func(s *sqldb.Statement) {
+		s.And("at", "<", before.UnixMicro())
+		s.And("sequence", "<", max(first, 1))
 	})
 	if n == 0 || err != nil {
 		return n, err

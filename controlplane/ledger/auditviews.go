@@ -8,12 +8,13 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const viewColumns = "tenant, entry, inside, partial, own_action, own_diff"
 
 // addViews adds how tenants see entries that are kept.
-func (l *Ledger) addViews(ctx context.Context, tx *sql.Tx, entries []adminapi.AuditEntry) error {
+func (l auditStore) addViews(ctx context.Context, tx *sql.Tx, entries []adminapi.AuditEntry) error {
 	var rows [][]any
 	for _, e := range entries {
 		for _, t := range e.Tenants {
@@ -24,12 +25,12 @@ func (l *Ledger) addViews(ctx context.Context, tx *sql.Tx, entries []adminapi.Au
 	for len(rows) > 0 {
 		some := rows[:min(len(rows), rowsAtOnce)]
 		rows = rows[len(some):]
-		s := l.statement("INSERT INTO audit_tenants (", viewColumns, ") VALUES ")
+		s := l.db.Statement("INSERT INTO audit_tenants (", viewColumns, ") VALUES ")
 		for i, r := range some {
-			s.row(i == 0, r)
+			s.Row(i == 0, r)
 		}
-		s.add(" ON CONFLICT (tenant, entry) DO NOTHING")
-		if _, err := s.exec(ctx, tx); err != nil {
+		s.Add(" ON CONFLICT (tenant, entry) DO NOTHING")
+		if _, err := s.Exec(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -38,7 +39,7 @@ func (l *Ledger) addViews(ctx context.Context, tx *sql.Tx, entries []adminapi.Au
 
 // auditOf returns a part of the audit log that a tenant's people see. With the filter as, the other filters are of
 // what they see.
-func (l *Ledger) auditOf(ctx context.Context, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
+func (l auditStore) auditOf(ctx context.Context, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
 	tenant, as := o.Filters["tenant"], o.Filters["as"]
 	o.Filters = maps.Clone(o.Filters)
 	delete(o.Filters, "tenant")
@@ -48,19 +49,19 @@ func (l *Ledger) auditOf(ctx context.Context, o adminapi.ListOptions) ([]adminap
 		actor = "(CASE WHEN inside = 1 THEN actor ELSE '" + adminapi.ActorOutside + "' END)"
 		action = "(CASE WHEN own_action <> '' THEN own_action ELSE action END)"
 	}
-	s := l.statement("SELECT ", auditColumns, ", inside, partial, own_action, own_diff",
+	s := l.db.Statement("SELECT ", auditColumns, ", inside, partial, own_action, own_diff",
 		" FROM audit_tenants JOIN audit ON audit.id = audit_tenants.entry")
-	s.and("tenant", "=", text(tenant))
+	s.And("tenant", "=", text(tenant))
 	if err := filter(s, o, [][2]string{{"actor", actor}, {"kind", "kind"}, {"name", "name"},
 		{"action", action}}); err != nil {
 		return nil, err
 	}
 	if o.After != "" {
-		s.and("entry", "<", text(o.After))
+		s.And("entry", "<", text(o.After))
 	}
-	s.add(" ORDER BY entry DESC LIMIT ", s.arg(items(o.Limit)+1))
+	s.Add(" ORDER BY entry DESC LIMIT ", s.Arg(items(o.Limit)+1))
 	var found []adminapi.AuditEntry
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var e adminapi.AuditEntry
 		v := adminapi.AuditTenant{Tenant: tenant}
 		var at int64
@@ -74,8 +75,8 @@ func (l *Ledger) auditOf(ctx context.Context, o adminapi.ListOptions) ([]adminap
 }
 
 // pruneViews deletes the views of entries that are pruned.
-func (l *Ledger) pruneViews(ctx context.Context) (int64, error) {
-	return l.pruneTable(ctx, "audit_tenants", func(s *statement) {
-		s.condition("entry < (SELECT MIN(id) FROM audit)")
+func (l auditStore) pruneViews(ctx context.Context) (int64, error) {
+	return l.db.DeleteAll(ctx, "audit_tenants", func(s *sqldb.Statement) {
+		s.Condition("entry < (SELECT MIN(id) FROM audit)")
 	})
 }

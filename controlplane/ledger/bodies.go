@@ -27,32 +27,32 @@ type BodiesQuery struct {
 }
 
 // AddBodies notes bodies, each once.
-func (l *Ledger) AddBodies(ctx context.Context, b KeptBodies) error {
-	s := l.statement("INSERT INTO bodies (id, blob, subject, key, organization, project, bytes, expires) VALUES ")
-	s.row(true, []any{text(b.ID), b.Blob, text(b.Subject), text(b.Key), text(b.Organization), text(b.Project), b.Bytes,
+func (l requestReader) AddBodies(ctx context.Context, b KeptBodies) error {
+	s := l.db.Statement("INSERT INTO bodies (id, blob, subject, key, organization, project, bytes, expires) VALUES ")
+	s.Row(true, []any{text(b.ID), b.Blob, text(b.Subject), text(b.Key), text(b.Organization), text(b.Project), b.Bytes,
 		b.Expires.Unix()})
-	s.add(" ON CONFLICT (id) DO NOTHING")
-	if _, err := s.exec(ctx, l.write); err != nil {
+	s.Add(" ON CONFLICT (id) DO NOTHING")
+	if _, err := s.Exec(ctx, l.db.Write); err != nil {
 		return fmt.Errorf("noting bodies: %w", err)
 	}
 	return nil
 }
 
 // FindBodies returns some of the kept bodies, those that expire first.
-func (l *Ledger) FindBodies(ctx context.Context, q BodiesQuery, limit int) (found []KeptBodies, err error) {
-	s := l.statement("SELECT id, blob, subject, key, organization, project, bytes, expires FROM bodies")
-	s.equal("id", text(q.ID))
-	s.equal("key", text(q.Key))
-	s.equal("organization", text(q.Organization))
-	s.equal("project", text(q.Project))
+func (l requestReader) FindBodies(ctx context.Context, q BodiesQuery, limit int) (found []KeptBodies, err error) {
+	s := l.db.Statement("SELECT id, blob, subject, key, organization, project, bytes, expires FROM bodies")
+	s.Equal("id", text(q.ID))
+	s.Equal("key", text(q.Key))
+	s.Equal("organization", text(q.Organization))
+	s.Equal("project", text(q.Project))
 	if q.User != "" {
-		s.bodiesOfUser(q.User)
+		bodiesOfUser(s, q.User)
 	}
 	if !q.Expired.IsZero() {
-		s.and("expires", "<=", q.Expired.Unix())
+		s.And("expires", "<=", q.Expired.Unix())
 	}
-	s.add(" ORDER BY expires LIMIT ", s.arg(limit))
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+	s.Add(" ORDER BY expires LIMIT ", s.Arg(limit))
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var b KeptBodies
 		var expires int64
 		err := rows.Scan(&b.ID, &b.Blob, &b.Subject, &b.Key, &b.Organization, &b.Project, &b.Bytes, &expires)
@@ -67,13 +67,13 @@ func (l *Ledger) FindBodies(ctx context.Context, q BodiesQuery, limit int) (foun
 }
 
 // ForgetBodies removes the notes of bodies, and returns how many there were.
-func (l *Ledger) ForgetBodies(ctx context.Context, ids ...string) (int64, error) {
+func (l requestReader) ForgetBodies(ctx context.Context, ids ...string) (int64, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	s := l.statement("DELETE FROM bodies")
-	s.among("id", ids)
-	n, err := s.exec(ctx, l.write)
+	s := l.db.Statement("DELETE FROM bodies")
+	s.Among("id", ids)
+	n, err := s.Exec(ctx, l.db.Write)
 	if err != nil {
 		return 0, fmt.Errorf("forgetting bodies: %w", err)
 	}
@@ -81,10 +81,10 @@ func (l *Ledger) ForgetBodies(ctx context.Context, ids ...string) (int64, error)
 }
 
 // BodyBytes returns the size of all bodies that are kept under a subject's setting.
-func (l *Ledger) BodyBytes(ctx context.Context, subject string) (n int64, err error) {
-	s := l.statement("SELECT COALESCE(SUM(bytes), 0) FROM bodies")
-	s.and("subject", "=", text(subject))
-	if err = s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&n) }); err != nil {
+func (l requestReader) BodyBytes(ctx context.Context, subject string) (n int64, err error) {
+	s := l.db.Statement("SELECT COALESCE(SUM(bytes), 0) FROM bodies")
+	s.And("subject", "=", text(subject))
+	if err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&n) }); err != nil {
 		return 0, fmt.Errorf("adding up the bodies of %s: %w", subject, err)
 	}
 	return n, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -67,8 +68,8 @@ const MaxRows = 50_000
 
 // Rows returns the sums, by bucket and then by group, without those of nothing. It returns an error of OpenAI's where
 // they are more than MaxRows.
-func (l *Ledger) Rows(ctx context.Context, q Query) ([]Row, error) {
-	s := l.statement("SELECT ")
+func (l usageReader) Rows(ctx context.Context, q Query) ([]Row, error) {
+	s := l.db.Statement("SELECT ")
 	detailed := q.Width == time.Minute || len(q.Users) > 0 || slices.Contains(q.GroupBy, "user_id")
 	if detailed {
 		q.fromExchanges(s)
@@ -80,11 +81,11 @@ func (l *Ledger) Rows(ctx context.Context, q Query) ([]Row, error) {
 	for _, field := range q.GroupBy {
 		columns = append(columns, groupColumn(field))
 	}
-	s.add(" GROUP BY ", strings.Join(columns, ", "))
-	s.add(" HAVING SUM(requests) > ", q.rejections(detailed), " OR SUM(cost) > 0")
-	s.add(" ORDER BY ", strings.Join(columns, ", "), " LIMIT ", s.arg(MaxRows+1))
+	s.Add(" GROUP BY ", strings.Join(columns, ", "))
+	s.Add(" HAVING SUM(requests) > ", q.rejections(detailed), " OR SUM(cost) > 0")
+	s.Add(" ORDER BY ", strings.Join(columns, ", "), " LIMIT ", s.Arg(MaxRows+1))
 	var all []Row
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		r, err := scanRow(rows, len(q.GroupBy))
 		all = append(all, r)
 		return err
@@ -125,17 +126,17 @@ func (q *Query) rejections(detailed bool) string {
 	return "SUM(rejected)"
 }
 
-func (q *Query) measures(s *statement, detailed bool) {
-	s.add(", CAST(SUM(requests) - ", q.rejections(detailed), " AS BIGINT)")
+func (q *Query) measures(s *sqldb.Statement, detailed bool) {
+	s.Add(", CAST(SUM(requests) - ", q.rejections(detailed), " AS BIGINT)")
 	for _, c := range append(usage.Columns(), "cost") {
-		s.add(", ", sum(c))
+		s.Add(", ", sum(c))
 	}
 	for _, field := range q.GroupBy {
-		s.add(", ", groupColumn(field))
+		s.Add(", ", groupColumn(field))
 	}
 }
 
-func (q *Query) fromAggregates(s *statement) {
+func (q *Query) fromAggregates(s *sqldb.Statement) {
 	level, start := byHour, "start"
 	switch byKey := q.Key != "" || len(q.Keys) > 0 || slices.Contains(q.GroupBy, "api_key_id"); {
 	case byKey && q.Width == 24*time.Hour:
@@ -145,53 +146,53 @@ func (q *Query) fromAggregates(s *statement) {
 	case q.Width == 24*time.Hour:
 		level = byDay
 	}
-	s.add(start)
+	s.Add(start)
 	q.measures(s, false)
-	s.add(" FROM aggregates")
-	s.and("level", "=", level)
-	s.and("start", ">=", q.From.Unix())
-	s.and("start", "<", q.To.Unix())
+	s.Add(" FROM aggregates")
+	s.And("level", "=", level)
+	s.And("start", ">=", q.From.Unix())
+	s.And("start", "<", q.To.Unix())
 }
 
-func (q *Query) fromExchanges(s *statement) {
+func (q *Query) fromExchanges(s *sqldb.Statement) {
 	width := int64(q.Width / time.Second)
-	s.add(fmt.Sprintf("at / %d * %d", width*1e6, width))
+	s.Add(fmt.Sprintf("at / %d * %d", width*1e6, width))
 	q.measures(s, true)
-	s.add(" FROM exchanges")
-	s.and("at", ">=", q.From.UnixMicro())
-	s.and("at", "<", q.To.UnixMicro())
-	s.condition(notRefused)
+	s.Add(" FROM exchanges")
+	s.And("at", ">=", q.From.UnixMicro())
+	s.And("at", "<", q.To.UnixMicro())
+	s.Condition(notRefused)
 }
 
-func (q *Query) conditions(s *statement) {
+func (q *Query) conditions(s *sqldb.Statement) {
 	// SQLite uses an index with a condition only where the condition is in the query, too.
 	if q.Key != "" || len(q.Keys) > 0 {
-		s.condition("api_key <> ''")
+		s.Condition("api_key <> ''")
 	}
 	if len(q.Users) > 0 {
-		s.condition("user_id <> ''")
+		s.Condition("user_id <> ''")
 	}
-	s.equal("organization", q.Organization)
-	s.equal("project", q.Project)
-	s.equal("api_key", q.Key)
-	s.among("project", q.Projects)
-	s.among("user_id", q.Users)
-	s.among("api_key", q.Keys)
-	s.among("model", q.Models)
+	s.Equal("organization", q.Organization)
+	s.Equal("project", q.Project)
+	s.Equal("api_key", q.Key)
+	s.Among("project", q.Projects)
+	s.Among("user_id", q.Users)
+	s.Among("api_key", q.Keys)
+	s.Among("model", q.Models)
 	if q.Batch != nil {
-		s.and("batch", "=", flag(*q.Batch))
+		s.And("batch", "=", flag(*q.Batch))
 	}
 	switch q.Resource {
 	case "completions": // a session of the Realtime API is not one, but its responses are
-		s.condition(
+		s.Condition(
 			"operation NOT IN ('embeddings', 'moderations', 'realtime') AND operation NOT LIKE 'images/%' AND operation NOT LIKE 'audio/%'")
 	case "embeddings", "moderations":
-		s.and("operation", "=", q.Resource)
+		s.And("operation", "=", q.Resource)
 	case "images":
-		s.condition("operation LIKE 'images/%'")
+		s.Condition("operation LIKE 'images/%'")
 	case "audio_speeches":
-		s.condition("operation = 'audio/speech'")
+		s.Condition("operation = 'audio/speech'")
 	case "audio_transcriptions":
-		s.condition("operation IN ('audio/transcriptions', 'audio/translations')")
+		s.Condition("operation IN ('audio/transcriptions', 'audio/translations')")
 	}
 }

@@ -81,11 +81,11 @@ func longText(s string) string {
 }
 
 // detailOf returns the details of an exchange, or nil.
-func (l *Ledger) detailOf(ctx context.Context, id string) (*adminapi.ExchangeDetail, error) {
+func (l requestReader) detailOf(ctx context.Context, id string) (*adminapi.ExchangeDetail, error) {
 	kept := ""
-	s := l.statement("SELECT details FROM exchanges")
-	s.and("id", "=", id)
-	if err := s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&kept) }); err != nil || kept == "" {
+	s := l.db.Statement("SELECT details FROM exchanges")
+	s.And("id", "=", id)
+	if err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&kept) }); err != nil || kept == "" {
 		return nil, err
 	}
 	d := &adminapi.ExchangeDetail{}

@@ -29,10 +29,10 @@ type Rows interface {
 // ledger is large.
 func (l *Ledger) Dump(ctx context.Context, rows Rows) error {
 	options := &sql.TxOptions{ReadOnly: true}
-	if l.postgres {
+	if l.db.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	tx, err := l.read.BeginTx(ctx, options)
+	tx, err := l.db.Read.BeginTx(ctx, options)
 	if err != nil {
 		return fmt.Errorf("dumping the ledger: %w", err)
 	}
@@ -94,15 +94,16 @@ var _ Rows = (*Loader)(nil)
 // Load begins to fill the ledger. The error is ErrNotEmpty where it holds something. The caller ends it with Commit or
 // Abort, and keeps ctx until then.
 func (l *Ledger) Load(ctx context.Context) (*Loader, error) {
-	tx, err := l.write.BeginTx(ctx, nil)
+	tx, err := l.db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("filling the ledger: %w", err)
 	}
 	// Whoever records something that costs waits for this row.
-	_, err = l.statement("UPDATE ledger_state SET value = value WHERE name = 'changes'").exec(ctx, tx)
+	_, err = l.db.Statement("UPDATE ledger_state SET value = value WHERE name = 'changes'").Exec(ctx, tx)
 	for _, table := range dumped[:len(dumped)-2] { // the others are never empty
 		if err == nil {
-			err = l.statement("SELECT 1 FROM ", table, " LIMIT 1").each(ctx, tx, func(*sql.Rows) error { return ErrNotEmpty })
+			err = l.db.Statement("SELECT 1 FROM ", table, " LIMIT 1").Each(ctx, tx,
+				func(*sql.Rows) error { return ErrNotEmpty })
 		}
 	}
 	if err != nil {
@@ -158,19 +159,19 @@ func (d *Loader) flush() error {
 	if len(d.rows) == 0 {
 		return nil
 	}
-	s := d.l.statement("INSERT INTO ", d.table, " (", strings.Join(d.columns, ", "), ") VALUES ")
+	s := d.l.db.Statement("INSERT INTO ", d.table, " (", strings.Join(d.columns, ", "), ") VALUES ")
 	for i, values := range d.rows {
-		s.row(i == 0, values)
+		s.Row(i == 0, values)
 	}
 	if d.table == "ledger_state" {
-		s.add(" ON CONFLICT (name) DO UPDATE SET value = excluded.value")
+		s.Add(" ON CONFLICT (name) DO UPDATE SET value = excluded.value")
 	}
 	if d.table == "sums_since" {
-		s.add(" ON CONFLICT (id) DO UPDATE SET at = excluded.at")
+		s.Add(" ON CONFLICT (id) DO UPDATE SET at = excluded.at")
 		d.since = true
 	}
 	d.rows = d.rows[:0]
-	if _, err := s.exec(d.ctx, d.tx); err != nil {
+	if _, err := s.Exec(d.ctx, d.tx); err != nil {
 		return fmt.Errorf("filling the table %s of the ledger: %w", d.table, err)
 	}
 	return nil
@@ -180,7 +181,7 @@ func (d *Loader) flush() error {
 func (d *Loader) Commit() error {
 	err := d.flush()
 	if err == nil && !d.since { // a dump of the version before, which had no such sums
-		if _, err = d.l.statement("DELETE FROM sums_since").exec(d.ctx, d.tx); err == nil {
+		if _, err = d.l.db.Statement("DELETE FROM sums_since").Exec(d.ctx, d.tx); err == nil {
 			err = d.l.noteSums(d.ctx, d.tx)
 		}
 	}

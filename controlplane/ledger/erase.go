@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const (
@@ -16,18 +17,18 @@ const (
 )
 
 // UserData counts what of a user there is. The user is not empty.
-func (l *Ledger) UserData(ctx context.Context, user string) (found adminapi.UserData, err error) {
+func (l requestReader) UserData(ctx context.Context, user string) (found adminapi.UserData, err error) {
 	for _, count := range []struct {
 		to   *int64
-		from func(*statement)
+		from func(*sqldb.Statement)
 	}{
-		{&found.Exchanges, func(s *statement) { s.add("exchanges"); s.ofUser(user) }},
-		{&found.Sums, func(s *statement) { s.add("sums"); s.sumsOfUser(user) }},
-		{&found.Bodies, func(s *statement) { s.add("bodies"); s.bodiesOfUser(user) }},
+		{&found.Exchanges, func(s *sqldb.Statement) { s.Add("exchanges"); ofUser(s, user) }},
+		{&found.Sums, func(s *sqldb.Statement) { s.Add("sums"); sumsOfUser(s, user) }},
+		{&found.Bodies, func(s *sqldb.Statement) { s.Add("bodies"); bodiesOfUser(s, user) }},
 	} {
-		s := l.statement("SELECT COUNT(*) FROM ")
+		s := l.db.Statement("SELECT COUNT(*) FROM ")
 		count.from(s)
-		if err := s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(count.to) }); err != nil {
+		if err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(count.to) }); err != nil {
 			return found, fmt.Errorf("counting the data of a user: %w", err)
 		}
 	}
@@ -37,24 +38,24 @@ func (l *Ledger) UserData(ctx context.Context, user string) (found adminapi.User
 // EraseUser removes a user's id from exchanges, which stay without it, and deletes the user's sums. It does so in
 // pieces, and says in More whether it has to be called again. Kept bodies are found by the exchanges: erase them
 // before.
-func (l *Ledger) EraseUser(ctx context.Context, user string) (erased adminapi.UserData, err error) {
+func (l requestReader) EraseUser(ctx context.Context, user string) (erased adminapi.UserData, err error) {
 	row := "rowid"
-	if l.postgres {
+	if l.db.Postgres {
 		row = "ctid"
 	}
 	for range eraseMost {
-		s := l.statement("UPDATE exchanges SET user_id = '' WHERE ", row, " IN (SELECT ", row, " FROM exchanges")
-		s.ofUser(user)
-		s.add(" LIMIT ", s.arg(eraseAtOnce), ")")
-		n, err := s.exec(ctx, l.write)
+		s := l.db.Statement("UPDATE exchanges SET user_id = '' WHERE ", row, " IN (SELECT ", row, " FROM exchanges")
+		ofUser(s, user)
+		s.Add(" LIMIT ", s.Arg(eraseAtOnce), ")")
+		n, err := s.Exec(ctx, l.db.Write)
 		erased.Exchanges += n
 		if err != nil {
 			return erased, fmt.Errorf("erasing a user from exchanges: %w", err)
 		}
 		if n < eraseAtOnce {
-			s := l.statement("DELETE FROM sums")
-			s.sumsOfUser(user)
-			if erased.Sums, err = s.exec(ctx, l.write); err != nil {
+			s := l.db.Statement("DELETE FROM sums")
+			sumsOfUser(s, user)
+			if erased.Sums, err = s.Exec(ctx, l.db.Write); err != nil {
 				return erased, fmt.Errorf("erasing the sums of a user: %w", err)
 			}
 			return erased, nil
@@ -64,16 +65,16 @@ func (l *Ledger) EraseUser(ctx context.Context, user string) (erased adminapi.Us
 	return erased, nil
 }
 
-func (s *statement) ofUser(user string) {
-	s.condition("user_id <> ''") // as the index has it
-	s.and("user_id", "=", text(user))
+func ofUser(s *sqldb.Statement, user string) {
+	s.Condition("user_id <> ''") // as the index has it
+	s.And("user_id", "=", text(user))
 }
 
-func (s *statement) sumsOfUser(user string) {
-	s.and("field", "=", sumsOfUsers)
-	s.and("name", "=", text(user))
+func sumsOfUser(s *sqldb.Statement, user string) {
+	s.And("field", "=", sumsOfUsers)
+	s.And("name", "=", text(user))
 }
 
-func (s *statement) bodiesOfUser(user string) {
-	s.condition("id IN (SELECT id FROM exchanges WHERE user_id <> '' AND user_id = " + s.arg(text(user)) + ")")
+func bodiesOfUser(s *sqldb.Statement, user string) {
+	s.Condition("id IN (SELECT id FROM exchanges WHERE user_id <> '' AND user_id = " + s.Arg(text(user)) + ")")
 }

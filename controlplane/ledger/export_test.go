@@ -10,13 +10,13 @@ import (
 )
 
 // SetNow sets the clock.
-func (l *Ledger) SetNow(now func() time.Time) { l.now = now }
+func (l *Ledger) SetNow(now func() time.Time) { l.db.Now = now }
 
 // Sums returns those of all measures but latencies, from the exchanges and from the aggregates of each level.
 func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates [levels][latency]int64, err error) {
 	names := columns()[:latency]
 	read := func(text string, into *[latency]int64) error {
-		return l.statement(text).each(ctx, l.read, func(rows *sql.Rows) error {
+		return l.db.Statement(text).Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 			all := make([]any, latency)
 			for i := range all {
 				all[i] = &into[i]
@@ -55,18 +55,18 @@ func Percentile(milliseconds []int64, p float64) int64 {
 func (l *Ledger) Limit(ctx context.Context, pages int) error {
 	limit := 1 << 30
 	if pages >= 0 {
-		if err := l.write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&limit); err != nil {
+		if err := l.db.Write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&limit); err != nil {
 			return err
 		}
 		limit += pages
 	}
-	_, err := l.write.ExecContext(ctx, fmt.Sprint("PRAGMA max_page_count = ", limit))
+	_, err := l.db.Write.ExecContext(ctx, fmt.Sprint("PRAGMA max_page_count = ", limit))
 	return err
 }
 
 // Block takes the only connection on which SQLite writes, until release is called.
 func (l *Ledger) Block(ctx context.Context) (release func() error, err error) {
-	tx, err := l.write.BeginTx(ctx, nil)
+	tx, err := l.db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +88,13 @@ func (l *Ledger) Gathered() (records int, writing bool) {
 
 // AsOfTheVersionBefore makes the ledger one that was upgraded just now.
 func (l *Ledger) AsOfTheVersionBefore(ctx context.Context) error {
-	_, err := l.write.ExecContext(ctx, "DELETE FROM sums_since")
-	return errors.Join(err, l.ForgetSums(ctx), l.noteSums(ctx, l.write))
+	_, err := l.db.Write.ExecContext(ctx, "DELETE FROM sums_since")
+	return errors.Join(err, l.ForgetSums(ctx), l.noteSums(ctx, l.db.Write))
 }
 
 // ForgetSums deletes the sums that the version before does not keep, as if it had recorded what is there.
 func (l *Ledger) ForgetSums(ctx context.Context) error {
-	_, minutes := l.write.ExecContext(ctx, "DELETE FROM minutes")
-	_, sums := l.write.ExecContext(ctx, "DELETE FROM sums")
+	_, minutes := l.db.Write.ExecContext(ctx, "DELETE FROM minutes")
+	_, sums := l.db.Write.ExecContext(ctx, "DELETE FROM sums")
 	return errors.Join(minutes, sums)
 }

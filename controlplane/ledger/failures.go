@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -17,24 +18,24 @@ const mostRefusals = 1000
 
 // Failures returns how many requests there were since a time, and how many of them failed: those of a tenant, or of a
 // provider, or all. Those of a tenant are counted, and the others are read from the sums by minute.
-func (l *Ledger) Failures(ctx context.Context, since time.Time, of Restriction,
+func (l requestReader) Failures(ctx context.Context, since time.Time, of Restriction,
 	provider string) (all, bad int64, err error) {
-	var s *statement
+	var s *sqldb.Statement
 	if of == (Restriction{}) {
-		s = l.statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(", sum("errors"), ", 0) FROM minutes")
-		s.and("start", ">=", since.Unix())
+		s = l.db.Statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(", sum("errors"), ", 0) FROM minutes")
+		s.And("start", ">=", since.Unix())
 	} else {
-		s = l.statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(",
+		s = l.db.Statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(",
 			sum("CASE WHEN "+isFailed+" THEN requests ELSE 0 END"),
 			", 0) FROM exchanges")
-		s.and("at", ">=", since.UnixMicro())
-		s.condition(notRefused)
-		s.equal("api_key", of.Key)
-		s.equal("organization", of.Organization)
-		s.equal("project", of.Project)
+		s.And("at", ">=", since.UnixMicro())
+		s.Condition(notRefused)
+		s.Equal("api_key", of.Key)
+		s.Equal("organization", of.Organization)
+		s.Equal("project", of.Project)
 	}
-	s.equal("provider", provider)
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&all, &bad) })
+	s.Equal("provider", provider)
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&all, &bad) })
 	if err != nil {
 		return 0, 0, fmt.Errorf("reading failures: %w", err)
 	}
@@ -50,14 +51,14 @@ type Refusal struct {
 }
 
 // Refusals returns the requests that rules have refused since a time, the most first, at most 1000 groups.
-func (l *Ledger) Refusals(ctx context.Context, since time.Time) ([]Refusal, error) {
-	s := l.statement("SELECT refused_by, api_key, organization, project, ", sum("requests"), " FROM exchanges")
-	s.condition("refused_by <> ''") // as the index has it
-	s.and("at", ">=", since.UnixMicro())
-	s.and("status", "=", http.StatusTooManyRequests)
-	s.add(" GROUP BY refused_by, api_key, organization, project ORDER BY 5 DESC LIMIT ", s.arg(mostRefusals))
+func (l requestReader) Refusals(ctx context.Context, since time.Time) ([]Refusal, error) {
+	s := l.db.Statement("SELECT refused_by, api_key, organization, project, ", sum("requests"), " FROM exchanges")
+	s.Condition("refused_by <> ''") // as the index has it
+	s.And("at", ">=", since.UnixMicro())
+	s.And("status", "=", http.StatusTooManyRequests)
+	s.Add(" GROUP BY refused_by, api_key, organization, project ORDER BY 5 DESC LIMIT ", s.Arg(mostRefusals))
 	var all []Refusal
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var r Refusal
 		err := rows.Scan(&r.By, &r.Key, &r.Organization, &r.Project, &r.Requests)
 		all = append(all, r)

@@ -15,6 +15,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const (
@@ -67,19 +68,19 @@ func (x *search) foundBy(rule string) {
 		return
 	}
 	by := foundByOf(rule)
-	x.add(true, func(s *statement) { s.condition(inFound) })
+	x.add(true, func(s *sqldb.Statement) { s.Condition(inFound) })
 	x.table = true
-	x.add(false, func(s *statement) {
+	x.add(false, func(s *sqldb.Statement) {
 		refused := by.kind + " " + by.name
-		conditions := []string{"refused_by = " + s.arg(refused), s.begins("refused_by", refused+"/")}
+		conditions := []string{"refused_by = " + s.Arg(refused), s.Begins("refused_by", refused+"/")}
 		named, _ := json.Marshal(by.text()) // a text has no error
 		name := string(named[1 : len(named)-1])
 		for _, action := range findingActions() {
 			for _, end := range []string{"/", " in the "} {
-				conditions = append(conditions, s.contains("details", `"`+action+" "+name+end))
+				conditions = append(conditions, s.Contains("details", `"`+action+" "+name+end))
 			}
 		}
-		s.condition("(" + strings.Join(conditions, " OR ") + ")")
+		s.Condition("(" + strings.Join(conditions, " OR ") + ")")
 	})
 }
 
@@ -147,7 +148,7 @@ func findingOf(text string) (f found, ok bool) {
 
 // Findings sums up what rules have found in the latest requests, as [adminapi.Client.Findings] says. It returns an
 // error of OpenAI's where the options are wrong.
-func (l *Ledger) Findings(ctx context.Context, o adminapi.ListOptions) (adminapi.Findings, error) {
+func (l requestReader) Findings(ctx context.Context, o adminapi.ListOptions) (adminapi.Findings, error) {
 	t := foundTally{only: foundByOf(text(o.Filters["rule"])), action: text(o.Filters["action"]),
 		items: map[foundKey]*adminapi.Finding{}, buckets: map[int64]*adminapi.FindingBucket{}}
 	t.all = t.only.name == ""
@@ -159,9 +160,9 @@ func (l *Ledger) Findings(ctx context.Context, o adminapi.ListOptions) (adminapi
 	delete(filters, "action")
 	delete(filters, "rule") // which is looked for in what is read
 	organization := text(filters["organization"])
-	c, err := l.countOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, func(s *statement) {
-		s.condition(inFound)
-		s.equal("organization", organization) // as the index exchanges_found_of has it
+	c, err := l.countOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, func(s *sqldb.Statement) {
+		s.Condition(inFound)
+		s.Equal("organization", organization) // as the index exchanges_found_of has it
 	})
 	if err != nil {
 		return adminapi.Findings{}, err
@@ -170,10 +171,10 @@ func (l *Ledger) Findings(ctx context.Context, o adminapi.ListOptions) (adminapi
 	out := adminapi.Findings{Start: time.UnixMicro(c.start).UTC(), End: time.UnixMicro(c.end).UTC(), Width: c.width}
 	bound, err := l.bound(ctx, c.search)
 	if err == nil {
-		s := l.statement("SELECT at, id, requests, refused_by, error_code, details FROM exchanges")
+		s := l.db.Statement("SELECT at, id, requests, refused_by, error_code, details FROM exchanges")
 		c.all(s, bound)
-		s.add(" ORDER BY at DESC, id DESC")
-		err = s.each(ctx, l.read, t.add)
+		s.Add(" ORDER BY at DESC, id DESC")
+		err = s.Each(ctx, l.db.Read, t.add)
 	}
 	if err != nil {
 		return out, fmt.Errorf("summing up findings: %w", err)

@@ -14,6 +14,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 // Widths of the sums of attempts, in seconds.
@@ -80,7 +81,7 @@ var healthColumns = func() []string {
 	return all
 }()
 
-var intoProviders = func() *insert {
+var intoProviders = func() *sqldb.Insert {
 	var b strings.Builder
 	for _, c := range healthColumns {
 		b.WriteString(c + " = provider_attempts." + c + " + excluded." + c + ", ")
@@ -89,7 +90,7 @@ var intoProviders = func() *insert {
 	b.WriteString("last_error = " + fmt.Sprintf(later, "last_error_at", "last_error"))
 	b.WriteString(", last_error_at = " + fmt.Sprintf(later, "last_error_at", "last_error_at"))
 	b.WriteString(", cooling_until = " + fmt.Sprintf(later, "cooling_until", "cooling_until"))
-	return newInsert("provider_attempts", "width, start, provider, "+strings.Join(healthColumns, ", ")+
+	return sqldb.NewInsert("provider_attempts", "width, start, provider, "+strings.Join(healthColumns, ", ")+
 		", last_error, last_error_at, cooling_until", "ON CONFLICT (width, start, provider) DO UPDATE SET "+b.String())
 }()
 
@@ -110,7 +111,7 @@ func (t healths) add(a *ledgerv1.Attempt, exchange time.Time) {
 // addHealth adds the attempts of exchanges to the sums of their providers, in an order that is the same for all
 // transactions. Vendors' batches have no attempts, and of an exchange that the gateway's end has cut nobody knows how
 // its attempt went.
-func (l *Ledger) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (l *writer) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
 	total := healths{}
 	var only ledgerv1.Attempt
 	for i := range rows {
@@ -132,25 +133,25 @@ func (l *Ledger) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
 	if len(all) == 0 {
 		return nil
 	}
-	_, err := l.put(ctx, tx, intoProviders, false, len(all), func(i int, v *values) {
-		v.addNumber(all[i].width)
-		v.addNumber(all[i].start)
-		v.addText(all[i].provider)
+	_, err := l.db.Put(ctx, tx, intoProviders, false, len(all), func(i int, v *sqldb.Values) {
+		v.AddNumber(all[i].width)
+		v.AddNumber(all[i].start)
+		v.AddText(all[i].provider)
 		h := total[all[i]]
 		for _, n := range h.sums {
-			v.addNumber(n)
+			v.AddNumber(n)
 		}
-		v.addText(h.last)
-		v.addNumber(h.lastAt)
-		v.addNumber(h.cooling)
+		v.AddText(h.last)
+		v.AddNumber(h.lastAt)
+		v.AddNumber(h.cooling)
 	})
 	return err
 }
 
 // Health returns how the attempts at each provider went in the last 15 minutes and 24 hours, by name. A provider
 // without an attempt in 24 hours is missing. The 24 hours are whole hours and the one that runs.
-func (l *Ledger) Health(ctx context.Context) ([]adminapi.ProviderHealth, error) {
-	now := l.now()
+func (l usageReader) Health(ctx context.Context) ([]adminapi.ProviderHealth, error) {
+	now := l.db.Now()
 	found := map[string]*adminapi.ProviderHealth{}
 	of := func(name string) *adminapi.ProviderHealth {
 		if found[name] == nil {
@@ -187,13 +188,13 @@ func (l *Ledger) Health(ctx context.Context) ([]adminapi.ProviderHealth, error) 
 }
 
 // window sums what began after a time, by provider.
-func (l *Ledger) window(ctx context.Context, width int, after time.Time, f func(string, *health)) error {
+func (l usageReader) window(ctx context.Context, width int, after time.Time, f func(string, *health)) error {
 	all := map[string]*health{}
-	s := l.statement("SELECT provider, ", strings.Join(healthColumns, ", "),
+	s := l.db.Statement("SELECT provider, ", strings.Join(healthColumns, ", "),
 		", last_error, last_error_at, cooling_until FROM provider_attempts")
-	s.and("width", "=", width)
-	s.and("start", ">", after.Unix())
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	s.And("width", "=", width)
+	s.And("start", ">", after.Unix())
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var name string
 		var h health
 		into := []any{&name}

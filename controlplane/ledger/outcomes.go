@@ -11,6 +11,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const (
@@ -51,12 +52,12 @@ type outcomeTime struct{ width, start int64 }
 
 const classColumns = "served, errors, rejected, cancelled"
 
-var intoOutcomes = newInsert("outcomes", "width, start, "+classColumns, "ON CONFLICT (width, start) DO UPDATE SET "+
+var intoOutcomes = sqldb.NewInsert("outcomes", "width, start, "+classColumns, "ON CONFLICT (width, start) DO UPDATE SET "+
 	"served = outcomes.served + excluded.served, errors = outcomes.errors + excluded.errors, "+
 	"rejected = outcomes.rejected + excluded.rejected, cancelled = outcomes.cancelled + excluded.cancelled")
 
 // addOutcomes counts exchanges that are new.
-func (l *Ledger) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (l *writer) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {
 	counts := map[outcomeTime]*[classes]int64{}
 	for i := range rows {
 		for _, width := range [...]int64{minutes, hours} {
@@ -70,32 +71,32 @@ func (l *Ledger) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error 
 	sorted := slices.SortedFunc(maps.Keys(counts), func(a, b outcomeTime) int {
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start))
 	})
-	_, err := l.put(ctx, tx, intoOutcomes, false, len(sorted), func(i int, v *values) {
-		v.addNumber(sorted[i].width)
-		v.addNumber(sorted[i].start)
+	_, err := l.db.Put(ctx, tx, intoOutcomes, false, len(sorted), func(i int, v *sqldb.Values) {
+		v.AddNumber(sorted[i].width)
+		v.AddNumber(sorted[i].start)
 		for _, n := range counts[sorted[i]] {
-			v.addNumber(n)
+			v.AddNumber(n)
 		}
 	})
 	return err
 }
 
 // fillOutcomes counts what an older version has recorded, where nothing is counted yet.
-func (l *Ledger) fillOutcomes(ctx context.Context, db database) error {
+func (l *Ledger) fillOutcomes(ctx context.Context, db sqldb.Conn) error {
 	counted := false
-	err := l.statement("SELECT 1 FROM outcomes LIMIT 1").each(ctx, db, func(*sql.Rows) error {
+	err := l.db.Statement("SELECT 1 FROM outcomes LIMIT 1").Each(ctx, db, func(*sql.Rows) error {
 		counted = true
 		return nil
 	})
-	for width, from := range map[int64]int64{minutes: l.now().Add(-keepMinutes).UnixMicro(), hours: 0} {
+	for width, from := range map[int64]int64{minutes: l.db.Now().Add(-keepMinutes).UnixMicro(), hours: 0} {
 		if err != nil || counted {
 			return err
 		}
-		s := l.statement("INSERT INTO outcomes (width, start, ", classColumns, ") SELECT ", fmt.Sprint(width), ", ",
+		s := l.db.Statement("INSERT INTO outcomes (width, start, ", classColumns, ") SELECT ", fmt.Sprint(width), ", ",
 			classSums(width), " FROM exchanges")
-		s.and("at", ">=", from)
-		s.add(" GROUP BY 2 ON CONFLICT (width, start) DO NOTHING")
-		_, err = s.exec(ctx, db)
+		s.And("at", ">=", from)
+		s.Add(" GROUP BY 2 ON CONFLICT (width, start) DO NOTHING")
+		_, err = s.Exec(ctx, db)
 	}
 	return err
 }
@@ -117,7 +118,7 @@ type count struct {
 
 // countOf reads the options of a count, which follows the index of first if that is given. It returns an error of
 // OpenAI's where they are wrong.
-func (l *Ledger) countOf(o adminapi.ListOptions, first func(*statement)) (*count, error) {
+func (l requestReader) countOf(o adminapi.ListOptions, first func(*sqldb.Statement)) (*count, error) {
 	r := newReader(adminapi.ListOptions{Filters: map[string]string{"width": o.Filters["width"]}})
 	c := &count{width: r.number("width", hours, 1, 86400)}
 	if r.err == nil && !slices.Contains([]int64{minutes, 300, hours, 86400}, c.width) {
@@ -127,12 +128,12 @@ func (l *Ledger) countOf(o adminapi.ListOptions, first func(*statement)) (*count
 	filters := maps.Clone(o.Filters)
 	delete(filters, "width")
 	var err error
-	if c.search, err = searchOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, l.postgres,
+	if c.search, err = searchOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, l.db.Postgres,
 		first); err != nil ||
 		r.err != nil {
 		return nil, cmp.Or(r.err, err)
 	}
-	now := l.now()
+	now := l.db.Now()
 	if c.end == 0 {
 		c.end = now.Add(time.Second).UnixMicro()
 	}
@@ -154,31 +155,31 @@ func (l *Ledger) countOf(o adminapi.ListOptions, first func(*statement)) (*count
 }
 
 // kept returns the statement that reads the counts that are kept with the exchanges.
-func (c *count) kept(s *statement) *statement {
-	s.add(fmt.Sprintf("SELECT start / %d * %d, ", c.width, c.width), sum("served"), ", ", sum("errors"), ", ",
+func (c *count) kept(s *sqldb.Statement) *sqldb.Statement {
+	s.Add(fmt.Sprintf("SELECT start / %d * %d, ", c.width, c.width), sum("served"), ", ", sum("errors"), ", ",
 		sum("rejected"), ", ", sum("cancelled"), " FROM outcomes")
 	stored := int64(minutes)
 	if c.width >= hours {
 		stored = hours
 	}
-	s.and("width", "=", stored)
-	s.and("start", ">=", c.start/1e6)
-	s.and("start", "<", c.end/1e6)
-	s.add(" GROUP BY 1 ORDER BY 1")
+	s.And("width", "=", stored)
+	s.And("start", ">=", c.start/1e6)
+	s.And("start", "<", c.end/1e6)
+	s.Add(" GROUP BY 1 ORDER BY 1")
 	return s
 }
 
 // Outcomes counts the request log by time and class, as [adminapi.Client.Outcomes] says. Without filters it reads
 // counts that are kept with the exchanges: by hour for as long as aggregates are, by minute for two days. With filters
 // it counts the latest exchanges, as many as a search looks at.
-func (l *Ledger) Outcomes(ctx context.Context, o adminapi.ListOptions) (adminapi.Outcomes, error) {
+func (l requestReader) Outcomes(ctx context.Context, o adminapi.ListOptions) (adminapi.Outcomes, error) {
 	c, err := l.countOf(o, nil)
 	if err != nil {
 		return adminapi.Outcomes{}, err
 	}
 	out := adminapi.Outcomes{Start: time.UnixMicro(c.start).UTC(), End: time.UnixMicro(c.end).UTC(), Width: c.width,
 		Buckets: []adminapi.OutcomeBucket{}}
-	s := l.statement()
+	s := l.db.Statement()
 	if c.bare {
 		c.kept(s)
 	} else {
@@ -190,11 +191,11 @@ func (l *Ledger) Outcomes(ctx context.Context, o adminapi.ListOptions) (adminapi
 			from := time.UnixMicro(bound).UTC()
 			out.CountedFrom = &from
 		}
-		s.add("SELECT ", classSums(c.width), " FROM exchanges")
+		s.Add("SELECT ", classSums(c.width), " FROM exchanges")
 		c.all(s, bound)
-		s.add(" GROUP BY 1 ORDER BY 1")
+		s.Add(" GROUP BY 1 ORDER BY 1")
 	}
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var b adminapi.OutcomeBucket
 		var start int64
 		err := rows.Scan(&start, &b.Served, &b.Errors, &b.Rejected, &b.Cancelled)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 // pastAtOnce is how many sums an answer about the past has.
@@ -19,14 +20,14 @@ const pastAtOnce = 2000
 // Past calls f with what was used by exchanges that began in the day before until, as [ledgerv1.Past] says, some at a
 // time. The last hour, which ends are near, is read from the exchanges, by minute; the rest from the sums by hour, or
 // where users are told apart, from the exchanges too.
-func (l *Ledger) Past(ctx context.Context, until time.Time, users bool, f func([]*ledgerv1.Past) error) error {
+func (l usageReader) Past(ctx context.Context, until time.Time, users bool, f func([]*ledgerv1.Past) error) error {
 	near := until.Add(-time.Hour).Truncate(time.Hour)
 	far := until.Add(-24 * time.Hour).Truncate(time.Hour)
 	older := l.hours(far, near)
 	if users {
 		older = l.since(far, near, time.Hour, users)
 	}
-	for _, s := range []*statement{older, l.since(near, until, time.Minute, users)} {
+	for _, s := range []*sqldb.Statement{older, l.since(near, until, time.Minute, users)} {
 		if err := l.past(ctx, s, f); err != nil {
 			return fmt.Errorf("reading what was used: %w", err)
 		}
@@ -38,39 +39,39 @@ func (l *Ledger) Past(ctx context.Context, until time.Time, users bool, f func([
 const ownRequests = "CASE WHEN operation LIKE 'realtime/%' THEN 0 ELSE requests END"
 
 // since sums what began from a time until another, by when it ended.
-func (l *Ledger) since(from, until time.Time, width time.Duration, users bool) *statement {
+func (l usageReader) since(from, until time.Time, width time.Duration, users bool) *sqldb.Statement {
 	user := "''"
 	if users {
 		user = "user_id"
 	}
 	wide := strconv.FormatInt(width.Microseconds(), 10)
-	s := l.statement("SELECT ((at + duration * 1000) / ", wide, " + 1) * ", wide,
+	s := l.db.Statement("SELECT ((at + duration * 1000) / ", wide, " + 1) * ", wide,
 		" AS ends, api_key, organization, project, ", user,
 		" AS who, model, provider, ", sum(ownRequests), ", ", sum("input_tokens"), ", ", sum("output_tokens"),
 		" FROM exchanges")
-	s.and("at", ">=", from.UnixMicro())
-	s.and("at", "<", until.UnixMicro())
-	s.and("batch", "=", 0)
-	s.condition(notRefused)
-	s.add(" GROUP BY ends, api_key, organization, project, who, model, provider")
+	s.And("at", ">=", from.UnixMicro())
+	s.And("at", "<", until.UnixMicro())
+	s.And("batch", "=", 0)
+	s.Condition(notRefused)
+	s.Add(" GROUP BY ends, api_key, organization, project, who, model, provider")
 	return s
 }
 
 // hours sums what began in hours from a time until another.
-func (l *Ledger) hours(from, until time.Time) *statement {
-	s := l.statement("SELECT (start + 3600) * 1000000 AS ends, api_key, organization, project, '' AS who, model, provider, ",
+func (l usageReader) hours(from, until time.Time) *sqldb.Statement {
+	s := l.db.Statement("SELECT (start + 3600) * 1000000 AS ends, api_key, organization, project, '' AS who, model, provider, ",
 		sum(ownRequests), ", ", sum("input_tokens"), ", ", sum("output_tokens"), " FROM aggregates")
-	s.and("level", "=", byHourAndKey)
-	s.and("start", ">=", from.Unix())
-	s.and("start", "<", until.Unix())
-	s.and("batch", "=", 0)
-	s.add(" GROUP BY ends, api_key, organization, project, model, provider")
+	s.And("level", "=", byHourAndKey)
+	s.And("start", ">=", from.Unix())
+	s.And("start", "<", until.Unix())
+	s.And("batch", "=", 0)
+	s.Add(" GROUP BY ends, api_key, organization, project, model, provider")
 	return s
 }
 
-func (l *Ledger) past(ctx context.Context, s *statement, f func([]*ledgerv1.Past) error) error {
+func (l usageReader) past(ctx context.Context, s *sqldb.Statement, f func([]*ledgerv1.Past) error) error {
 	var some []*ledgerv1.Past
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		p, ends := &ledgerv1.Past{}, int64(0)
 		if err := rows.Scan(&ends, &p.Key, &p.Organization, &p.Project, &p.User, &p.Model, &p.Provider, &p.Requests,
 			&p.InputTokens, &p.OutputTokens); err != nil {

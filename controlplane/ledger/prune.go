@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 // A Retention is how long things are kept.
@@ -38,17 +40,14 @@ const (
 	keepNamedHours = 10 * 24 * time.Hour
 	// migrateEvery is how often Maintain tries to bring the tables up to date.
 	migrateEvery = 2 * time.Second
-	// idle connections are kept for what comes next.
-	idle = 4
+
 	// pruneEvery is how often Maintain prunes.
 	pruneEvery = time.Hour
-	// pruneAtOnce bounds a transaction that prunes, so that records do not wait for it.
-	pruneAtOnce = 2000
 )
 
 // Prune deletes what is older than it is to be kept, some rows at a time, and returns how many it has deleted.
 func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
-	now := l.now()
+	now := l.db.Now()
 	before := func(keep, usual time.Duration) time.Time {
 		if keep <= 0 {
 			keep = usual
@@ -57,22 +56,25 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 	}
 	exchanges, aggregates, audit := before(keep.Exchanges, defaultExchanges), before(keep.Aggregates,
 		defaultAggregates), before(keep.Audit, defaultAggregates)
-	conditions := []func(*statement){
-		func(s *statement) { s.and("at", "<", exchanges.UnixMicro()) },
-		func(s *statement) { s.and("start", "<", now.Add(-keepSpent).Unix()) },
+	conditions := []func(*sqldb.Statement){
+		func(s *sqldb.Statement) { s.And("at", "<", exchanges.UnixMicro()) },
+		func(s *sqldb.Statement) { s.And("start", "<", now.Add(-keepSpent).Unix()) },
 	}
 	conditions = append(conditions,
-		func(s *statement) { s.and("at", "<", exchanges.UnixMicro()) },
-		func(s *statement) { s.and("width", "=", minutes); s.and("start", "<", now.Add(-keepMinutes).Unix()) },
-		func(s *statement) { s.and("width", "=", hours); s.and("start", "<", aggregates.Unix()) })
+		func(s *sqldb.Statement) { s.And("at", "<", exchanges.UnixMicro()) },
+		func(s *sqldb.Statement) {
+			s.And("width", "=", minutes)
+			s.And("start", "<", now.Add(-keepMinutes).Unix())
+		},
+		func(s *sqldb.Statement) { s.And("width", "=", hours); s.And("start", "<", aggregates.Unix()) })
 	conditions = append(conditions, conditions[3:5]...)
 	tables := []string{"exchanges", "spent", "attempts", "provider_attempts", "provider_attempts", "outcomes",
 		"outcomes"}
 	for level := range levels { // as their index has them
 		tables = append(tables, "aggregates")
-		conditions = append(conditions, func(s *statement) {
-			s.and("level", "=", level)
-			s.and("start", "<", aggregates.Unix())
+		conditions = append(conditions, func(s *sqldb.Statement) {
+			s.And("level", "=", level)
+			s.And("start", "<", aggregates.Unix())
 		})
 	}
 	total, err := l.pruneRefused(ctx, before(keep.Refused, defaultRefused), cmp.Or(keep.RefusedRows, defaultRows))
@@ -90,7 +92,7 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		return total, fmt.Errorf("pruning the audit log: %w", err)
 	}
 	for i, table := range tables {
-		n, err := l.pruneTable(ctx, table, conditions[i])
+		n, err := l.db.DeleteAll(ctx, table, conditions[i])
 		total += n
 		if err != nil {
 			return total, fmt.Errorf("pruning %s: %w", table, err)
@@ -108,10 +110,10 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 func (l *Ledger) pruneSums(ctx context.Context, now, aggregates time.Time) (total int64, err error) {
 	prune := func(table, of string, before time.Time) {
 		for n := int64(1); n > 0 && err == nil; total += n {
-			s := l.statement("DELETE FROM ", table, " WHERE ", of, "start = (SELECT MIN(start) FROM ", table, " WHERE ", of,
+			s := l.db.Statement("DELETE FROM ", table, " WHERE ", of, "start = (SELECT MIN(start) FROM ", table, " WHERE ", of,
 				"start < ")
-			s.add(s.arg(before.Unix()), ")")
-			n, err = s.exec(ctx, l.write)
+			s.Add(s.Arg(before.Unix()), ")")
+			n, err = s.Exec(ctx, l.db.Write)
 		}
 	}
 	prune("minutes", "", now.Add(-keepMinutes))
@@ -125,9 +127,9 @@ func (l *Ledger) pruneSums(ctx context.Context, now, aggregates time.Time) (tota
 // pruneRefused deletes refused requests from before a time, and those that are older than the last rows.
 func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64) (int64, error) {
 	oldest := before.UnixMicro()
-	s := l.statement("SELECT at FROM exchanges WHERE " + inUnserved + " AND refused_by <> '' ORDER BY at DESC LIMIT 1 OFFSET ")
-	s.add(s.arg(rows - 1))
-	err := s.each(ctx, l.write, func(r *sql.Rows) error {
+	s := l.db.Statement("SELECT at FROM exchanges WHERE " + inUnserved + " AND refused_by <> '' ORDER BY at DESC LIMIT 1 OFFSET ")
+	s.Add(s.Arg(rows - 1))
+	err := s.Each(ctx, l.db.Write, func(r *sql.Rows) error {
 		var at int64
 		err := r.Scan(&at)
 		oldest = max(oldest, at)
@@ -136,28 +138,11 @@ func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64)
 	if err != nil {
 		return 0, err
 	}
-	return l.pruneTable(ctx, "exchanges", func(s *statement) {
-		s.condition(inUnserved) // as the index has it
-		s.condition("refused_by <> ''")
-		s.and("at", "<", oldest)
+	return l.db.DeleteAll(ctx, "exchanges", func(s *sqldb.Statement) {
+		s.Condition(inUnserved) // as the index has it
+		s.Condition("refused_by <> ''")
+		s.And("at", "<", oldest)
 	})
-}
-
-func (l *Ledger) pruneTable(ctx context.Context, table string, condition func(*statement)) (total int64, err error) {
-	row := "rowid"
-	if l.postgres {
-		row = "ctid"
-	}
-	for {
-		s := l.statement("DELETE FROM ", table, " WHERE ", row, " IN (SELECT ", row, " FROM ", table)
-		condition(s)
-		s.add(" LIMIT ", s.arg(pruneAtOnce), ")")
-		n, err := s.exec(ctx, l.write)
-		total += n
-		if err != nil || n == 0 {
-			return total, err
-		}
-	}
 }
 
 // Maintain brings the tables up to date, where that could not be done when the ledger was opened, and prunes once an
@@ -196,20 +181,20 @@ func (l *Ledger) catchUp(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !l.postgres { // a connection would go on with the file that was there before
-			l.write.SetMaxIdleConns(0)
-			l.read.SetMaxIdleConns(0)
+		if !l.db.Postgres { // a connection would go on with the file that was there before
+			l.db.Write.SetMaxIdleConns(0)
+			l.db.Read.SetMaxIdleConns(0)
 		}
 		err := l.migrate(ctx)
-		l.write.SetMaxIdleConns(idle)
-		l.read.SetMaxIdleConns(idle)
+		l.db.Write.SetMaxIdleConns(sqldb.Idle)
+		l.db.Read.SetMaxIdleConns(sqldb.Idle)
 		switch {
 		case err == nil:
 			l.outdated = false
 			l.trouble.Store(nil)
 			l.log.Info("the ledger's database can be used")
-		case !isAway(err) && ctx.Err() == nil && err.Error() != l.Ready().Error():
-			l.log.Error("the ledger cannot be used", zap.String("file", l.file), zap.Error(err))
+		case !sqldb.IsAway(err) && ctx.Err() == nil && err.Error() != l.Ready().Error():
+			l.log.Error("the ledger cannot be used", zap.String("file", l.db.File), zap.Error(err))
 			l.trouble.Store(&err)
 		}
 	}

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -34,11 +36,11 @@ var exchangeColumns = "id, request_id, at, duration, api_key, organization, proj
 
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
 // an error. What a record says is never refused; what cannot be is made the nearest that can.
-func (l *Ledger) Record(ctx context.Context, records []*ledgerv1.Record) error {
+func (l *writer) Record(ctx context.Context, records []*ledgerv1.Record) error {
 	if err := ctx.Err(); err != nil || len(records) == 0 {
 		return err
 	}
-	if l.postgres {
+	if l.db.Postgres {
 		return l.keep(ctx, records)
 	}
 	c, first := l.join(records)
@@ -54,6 +56,14 @@ func (l *Ledger) Record(ctx context.Context, records []*ledgerv1.Record) error {
 	}
 }
 
+// A writer writes records, each once, with the sums that they change.
+type writer struct {
+	db        *sqldb.DB
+	turn      sync.Mutex // of SQLite: who writes records
+	gathering sync.Mutex // guards crowd
+	crowd     *crowd     // of SQLite: it waits for its turn, and more may join; or nil
+}
+
 // A crowd is of calls that share a transaction of SQLite, which has one at a time: while it is written, the next crowd
 // gathers. The more records a transaction has, the less each costs.
 type crowd struct {
@@ -63,7 +73,7 @@ type crowd struct {
 }
 
 // join adds records to the crowd that gathers, and reports whether they are its first.
-func (l *Ledger) join(records []*ledgerv1.Record) (c *crowd, first bool) {
+func (l *writer) join(records []*ledgerv1.Record) (c *crowd, first bool) {
 	l.gathering.Lock()
 	defer l.gathering.Unlock()
 	if first = l.crowd == nil || len(l.crowd.records)+len(records) > maxCrowd; first {
@@ -74,7 +84,7 @@ func (l *Ledger) join(records []*ledgerv1.Record) (c *crowd, first bool) {
 }
 
 // keepAll keeps what a crowd has gathered when its turn comes.
-func (l *Ledger) keepAll(ctx context.Context, c *crowd) {
+func (l *writer) keepAll(ctx context.Context, c *crowd) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	defer close(c.done)
@@ -86,14 +96,15 @@ func (l *Ledger) keepAll(ctx context.Context, c *crowd) {
 	c.err = l.keep(ctx, c.records)
 }
 
-func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
+func (l *writer) keep(ctx context.Context, records []*ledgerv1.Record) error {
 	rows := l.rows(records)
 	if len(rows) == 0 {
 		return nil
 	}
-	err := l.prepare(ctx)
+	err := l.db.Prepare(ctx, intoExchanges, intoAggregates, intoMinutes, intoSums, intoSpent, intoAttempts,
+		intoProviders, intoOutcomes)
 	if err == nil {
-		err = l.transact(ctx, func(tx *sql.Tx) error {
+		err = l.db.Transact(ctx, func(tx *sql.Tx) error {
 			fresh, err := l.insert(ctx, tx, rows)
 			if err != nil || len(fresh) == 0 {
 				return err
@@ -120,18 +131,6 @@ func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
 	return nil
 }
 
-func (l *Ledger) transact(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := l.write.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
-	if err := f(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
 // A row is a record as it is kept.
 type row struct {
 	*ledgerv1.Record
@@ -141,8 +140,8 @@ type row struct {
 
 // rows returns what is kept of records, by ascending id, so that two transactions with the same ids take them in one
 // order. Of several with an id it is the first.
-func (l *Ledger) rows(records []*ledgerv1.Record) []row {
-	now := l.now()
+func (l *writer) rows(records []*ledgerv1.Record) []row {
+	now := l.db.Now()
 	rows := make([]row, 0, len(records))
 	for _, r := range records {
 		if r.GetId() != "" {
@@ -204,41 +203,41 @@ func flag(b bool) int64 {
 	return 0
 }
 
-var intoExchanges = newInsert("exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING")
+var intoExchanges = sqldb.NewInsert("exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING")
 
 // fill gives the values of the columns of exchanges.
-func (r *row) fill(v *values) {
-	v.addText(r.Id)
-	v.addText(r.RequestId)
-	v.addNumber(r.at.UnixMicro())
-	v.addNumber(r.duration.Milliseconds())
+func (r *row) fill(v *sqldb.Values) {
+	v.AddText(r.Id)
+	v.AddText(r.RequestId)
+	v.AddNumber(r.at.UnixMicro())
+	v.AddNumber(r.duration.Milliseconds())
 	for _, s := range [...]string{r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model, r.Provider,
 		r.UpstreamModel} {
-		v.addText(s)
+		v.AddText(s)
 	}
-	v.addNumber(int64(r.Attempts))
-	v.addNumber(flag(r.Stream))
-	v.addNumber(int64(r.Status))
-	v.addText(r.Outcome)
-	v.addText(r.ErrorCode)
-	v.addNumber(r.FirstByteMs)
+	v.AddNumber(int64(r.Attempts))
+	v.AddNumber(flag(r.Stream))
+	v.AddNumber(int64(r.Status))
+	v.AddText(r.Outcome)
+	v.AddText(r.ErrorCode)
+	v.AddNumber(r.FirstByteMs)
 	for k := range usage.Kinds {
-		v.addNumber(*k.Of(r.Record))
+		v.AddNumber(*k.Of(r.Record))
 	}
-	v.addNumber(flag(r.Estimated))
-	v.addNumber(flag(r.Batch))
-	v.addNumber(r.CostNanoUsd)
-	v.addNumber(flag(r.Priced))
-	v.addText(r.PriceVersion)
-	v.addNumber(r.Requests)
-	v.addText(r.RefusedBy)
-	v.addText(r.KeyHint)
-	v.addText(detailsText(r.Details))
+	v.AddNumber(flag(r.Estimated))
+	v.AddNumber(flag(r.Batch))
+	v.AddNumber(r.CostNanoUsd)
+	v.AddNumber(flag(r.Priced))
+	v.AddText(r.PriceVersion)
+	v.AddNumber(r.Requests)
+	v.AddText(r.RefusedBy)
+	v.AddText(r.KeyHint)
+	v.AddText(detailsText(r.Details))
 }
 
 // insert adds rows and returns those that were not there.
-func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
-	added, err := l.put(ctx, tx, intoExchanges, true, len(rows), func(i int, v *values) { rows[i].fill(v) })
+func (l *writer) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
+	added, err := l.db.Put(ctx, tx, intoExchanges, true, len(rows), func(i int, v *sqldb.Values) { rows[i].fill(v) })
 	if err != nil || len(added) == len(rows) {
 		return rows, err
 	}

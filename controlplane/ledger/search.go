@@ -13,6 +13,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -32,30 +33,30 @@ var exchangeFilters = [][2]string{{"user", "user_id"}, {"key", "api_key"}, {"org
 
 // A search is what of the request log is asked for.
 type search struct {
-	index      func(*statement)   // conditions that an index has; nil: none but the time
-	rest       []func(*statement) // all others
-	table      bool               // a condition is of what exchanges_unserved has not
-	start, end int64              // microseconds; 0: not given
-	at         int64              // with id: only what comes after this exchange; 0: not given
+	index      func(*sqldb.Statement)   // conditions that an index has; nil: none but the time
+	rest       []func(*sqldb.Statement) // all others
+	table      bool                     // a condition is of what exchanges_unserved has not
+	start, end int64                    // microseconds; 0: not given
+	at         int64                    // with id: only what comes after this exchange; 0: not given
 	id         string
 	most       int // how many exchanges are looked at; 0: as many as a page may
 }
 
 // searchOf reads the options of a search, which follows the index of first if that is given. It returns an error of
 // OpenAI's where they are wrong.
-func searchOf(o adminapi.ListOptions, postgres bool, first func(*statement)) (*search, error) {
+func searchOf(o adminapi.ListOptions, postgres bool, first func(*sqldb.Statement)) (*search, error) {
 	r := newReader(o)
 	x := &search{start: r.unix("start", 0) * 1e6, end: r.unix("end", 0) * 1e6, index: first}
 	if o.Query != "" {
 		x.table = true
-		x.add(true, func(s *statement) {
-			s.condition("(id = " + s.arg(text(o.Query)) + " OR request_id = " + s.arg(text(o.Query)) + ")")
+		x.add(true, func(s *sqldb.Statement) {
+			s.Condition("(id = " + s.Arg(text(o.Query)) + " OR request_id = " + s.Arg(text(o.Query)) + ")")
 		})
 	}
 	x.equals(r, exchangeFilters[:2], true, postgres)
 	if keys := r.one("keys"); keys != "" {
 		x.table = true
-		x.add(false, func(s *statement) { s.among(without("api_key", postgres), strings.Split(text(keys), ",")) })
+		x.add(false, func(s *sqldb.Statement) { s.Among(without("api_key", postgres), strings.Split(text(keys), ",")) })
 	}
 	x.foundBy(text(r.one("rule")))
 	x.outcome(r.one("outcome"))
@@ -82,7 +83,7 @@ func newReader(o adminapi.ListOptions) *reader {
 }
 
 // add adds a condition. The first that an index has decides which index.
-func (x *search) add(indexed bool, condition func(*statement)) {
+func (x *search) add(indexed bool, condition func(*sqldb.Statement)) {
 	if indexed && x.index == nil {
 		x.index = condition
 		return
@@ -103,15 +104,15 @@ func (x *search) equals(r *reader, filters [][2]string, indexed, postgres bool) 
 func (x *search) equal(column, value string, indexed, postgres bool) {
 	first := indexed && x.index == nil
 	x.table = true
-	x.add(indexed, func(s *statement) {
+	x.add(indexed, func(s *sqldb.Statement) {
 		if column == "user_id" && first {
-			s.condition("user_id <> ''") // as the index has it
+			s.Condition("user_id <> ''") // as the index has it
 		}
 		if first {
-			s.and(column, "=", value)
+			s.And(column, "=", value)
 			return
 		}
-		s.and(without(column, postgres), "=", value)
+		s.And(without(column, postgres), "=", value)
 	})
 }
 
@@ -130,16 +131,16 @@ func (x *search) outcome(outcome string) {
 		return
 	}
 	if outcome != "finished" && outcome != adminapi.OutcomeServed {
-		x.add(true, func(s *statement) { s.condition(inUnserved) })
+		x.add(true, func(s *sqldb.Statement) { s.Condition(inUnserved) })
 	}
-	x.add(false, func(s *statement) {
+	x.add(false, func(s *sqldb.Statement) {
 		switch outcome {
 		case adminapi.OutcomeServed:
-			s.condition(isServed)
+			s.Condition(isServed)
 		case adminapi.OutcomeError:
-			s.condition(isError)
+			s.Condition(isError)
 		default:
-			s.and("outcome", "=", text(outcome))
+			s.And("outcome", "=", text(outcome))
 		}
 	})
 }
@@ -149,10 +150,10 @@ func (x *search) refusedBy(begin string) {
 	if begin == "" {
 		return
 	}
-	x.add(true, func(s *statement) { s.condition(inUnserved) })
-	x.add(false, func(s *statement) {
-		s.condition("refused_by <> ''")
-		s.condition(s.begins("refused_by", begin))
+	x.add(true, func(s *sqldb.Statement) { s.Condition(inUnserved) })
+	x.add(false, func(s *sqldb.Statement) {
+		s.Condition("refused_by <> ''")
+		s.Condition(s.Begins("refused_by", begin))
 	})
 }
 
@@ -160,9 +161,9 @@ func (x *search) refusedBy(begin string) {
 func (x *search) numbers(r *reader) {
 	if status := r.number("status", -1, 0, 999); status >= 0 {
 		if status >= 400 {
-			x.add(true, func(s *statement) { s.condition(inUnserved) })
+			x.add(true, func(s *sqldb.Statement) { s.Condition(inUnserved) })
 		}
-		x.add(false, func(s *statement) { s.and("status", "=", status) })
+		x.add(false, func(s *sqldb.Statement) { s.And("status", "=", status) })
 	}
 	if least := r.one("min_cost_usd"); least != "" {
 		cost, err := usage.ParseUSD(least)
@@ -171,65 +172,66 @@ func (x *search) numbers(r *reader) {
 				"Invalid value for 'min_cost_usd': it must be an amount of US dollars, such as 0.05."))
 		}
 		x.table = true
-		x.add(false, func(s *statement) { s.and("cost", ">=", int64(cost)) })
+		x.add(false, func(s *sqldb.Statement) { s.And("cost", ">=", int64(cost)) })
 	}
 	if least := r.number("min_duration_ms", 0, 0, maxMilliseconds); least > 0 {
 		x.table = true
-		x.add(false, func(s *statement) { s.and("duration", ">=", least) })
+		x.add(false, func(s *sqldb.Statement) { s.And("duration", ">=", least) })
 	}
 }
 
 // where adds the conditions that an index serves: the chosen one's, and the time.
-func (x *search) where(s *statement) {
+func (x *search) where(s *sqldb.Statement) {
 	if x.index != nil {
 		x.index(s)
 	}
 	if x.start > 0 {
-		s.and("at", ">=", x.start)
+		s.And("at", ">=", x.start)
 	}
 	if x.end > 0 {
-		s.and("at", "<", x.end)
+		s.And("at", "<", x.end)
 	}
 	if x.at > 0 {
-		s.and("at", "<=", x.at)
+		s.And("at", "<=", x.at)
 	}
 }
 
 // all adds all conditions, and that nothing is older than a bound; 0: none.
-func (x *search) all(s *statement, bound int64) {
+func (x *search) all(s *sqldb.Statement, bound int64) {
 	x.where(s)
 	for _, c := range x.rest {
 		c(s)
 	}
 	if x.at > 0 {
-		s.condition("(at, id) < (" + s.arg(x.at) + ", " + s.arg(x.id) + ")")
+		s.Condition("(at, id) < (" + s.Arg(x.at) + ", " + s.Arg(x.id) + ")")
 	}
 	if bound > 0 {
-		s.and("at", ">=", bound)
+		s.And("at", ">=", bound)
 	}
 }
 
 // bound returns the time, in microseconds, of the oldest exchange that is looked at; 0 if all are. It reads nothing
 // but the index.
-func (l *Ledger) bound(ctx context.Context, x *search) (at int64, err error) {
-	s := l.statement("SELECT at FROM exchanges")
+func (l requestReader) bound(ctx context.Context, x *search) (at int64, err error) {
+	s := l.db.Statement("SELECT at FROM exchanges")
 	x.where(s)
 	most := searched
 	if x.index != nil && x.table {
 		most = searchedApart
 	}
 	most = cmp.Or(x.most, most)
-	s.add(" ORDER BY at DESC LIMIT 1 OFFSET ", s.arg(most))
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&at) })
+	s.Add(" ORDER BY at DESC LIMIT 1 OFFSET ", s.Arg(most))
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&at) })
 	return at, err
 }
 
 // Exchanges returns a part of the request log, newest first, as [adminapi.Client.Requests] says; the query is the id
 // of an exchange or of its request, and keys are ids of keys, with commas between them. It returns an error of
 // OpenAI's where the options are wrong.
-func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
+func (l requestReader) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange],
+	error) {
 	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
-	x, err := searchOf(o, l.postgres, nil)
+	x, err := searchOf(o, l.db.Postgres, nil)
 	if err != nil {
 		return page, err
 	}
@@ -239,11 +241,11 @@ func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminap
 			return page, fmt.Errorf("reading the request log: %w", err)
 		}
 	}
-	s := l.statement(selectExchanges)
+	s := l.db.Statement(selectExchanges)
 	x.all(s, bound)
 	limit := items(o.Limit)
-	s.add(" ORDER BY at DESC, id DESC LIMIT ", s.arg(limit+1))
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+	s.Add(" ORDER BY at DESC, id DESC LIMIT ", s.Arg(limit+1))
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		e, err := scanExchange(rows)
 		page.Items = append(page.Items, e)
 		return err
@@ -273,3 +275,57 @@ func decodeAfter(after string) (at int64, id string, ok bool) {
 	at, numeric := strconv.ParseInt(number, 10, 64)
 	return at, id, err == nil && found && numeric == nil && at > 0 && id == text(id)
 }
+
+func errAfter() error {
+	return openai.CodeInvalidValue.On("after",
+		"Invalid value for 'after': it must be the 'next' of an earlier answer.")
+}
+
+// filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's where one
+// is unknown.
+func filter(s *sqldb.Statement, o adminapi.ListOptions, names [][2]string) error {
+	r := reader{values: url.Values{}, known: map[string]bool{}}
+	for name, value := range o.Filters {
+		r.values.Set(name, value)
+	}
+	for _, n := range names {
+		s.Equal(n[1], text(r.one(n[0])))
+	}
+	if start := r.unix("start", 0); start > 0 {
+		s.And("at", ">=", start*1e6)
+	}
+	if end := r.unix("end", 0); end > 0 {
+		s.And("at", "<", end*1e6)
+	}
+	r.unknown()
+	return r.err
+}
+
+func items(limit int) int {
+	if limit <= 0 {
+		return usualItems
+	}
+	return min(limit, maxItems)
+}
+
+const (
+	usualItems = 50
+	maxItems   = 500
+)
+
+func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
+	var e adminapi.Exchange
+	var at int64
+	var cost usage.Nano
+	err := rows.Scan(&e.ID, &e.RequestID, &at, &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization, &e.Project,
+		&e.User, &e.Operation, &e.Model, &e.Provider,
+		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.CachedTokens,
+		&e.CacheWriteTokens, &e.InputAudioTokens, &e.OutputTokens, &e.ReasoningTokens, &e.OutputAudioTokens, &e.Images,
+		&e.Estimated, &e.Batch, &cost, &e.Priced, &e.PriceVersion, &e.Requests, &e.RefusedBy, &e.KeyHint)
+	e.Start, e.CostUSD = time.UnixMicro(at).UTC(), cost.String()
+	return e, err
+}
+
+var selectExchanges = "SELECT id, request_id, at, duration, first_byte_ms, api_key, organization, project, user_id, operation, model, " +
+	"provider, upstream_model, attempts, stream, status, outcome, error_code, " + strings.Join(usage.Columns(), ", ") +
+	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint FROM exchanges"

@@ -21,7 +21,7 @@ const (
 
 // Series returns sums over time, as [adminapi.SeriesQuery] asks for them. It returns an error of OpenAI's where the
 // query is wrong.
-func (l *Ledger) Series(ctx context.Context, query url.Values) (adminapi.Series, error) {
+func (l usageReader) Series(ctx context.Context, query url.Values) (adminapi.Series, error) {
 	q, err := l.seriesQuery(query)
 	if err != nil {
 		return adminapi.Series{}, err
@@ -35,7 +35,7 @@ func (l *Ledger) Series(ctx context.Context, query url.Values) (adminapi.Series,
 
 // A seriesQuery is one that was read.
 type seriesQuery struct {
-	ledger           *Ledger
+	reader           usageReader
 	from, to, now    time.Time
 	width            time.Duration
 	by, order        string
@@ -47,12 +47,12 @@ type seriesQuery struct {
 var seriesFields = map[string]string{"model": "model", "key": "api_key", "organization": "organization",
 	"project": "project", "provider": "provider", "user": "user_id"}
 
-func (l *Ledger) seriesQuery(query url.Values) (*seriesQuery, error) {
+func (l usageReader) seriesQuery(query url.Values) (*seriesQuery, error) {
 	r := reader{values: query, known: map[string]bool{}}
-	now := l.now().UTC()
+	now := l.db.Now().UTC()
 	end := r.unix("end", now.Unix()+1)
 	start := r.unix("start", max(end-24*60*60, 0))
-	q := &seriesQuery{ledger: l, now: now, by: r.one("by"), order: r.one("order"), width: r.width(),
+	q := &seriesQuery{reader: l, now: now, by: r.one("by"), order: r.one("order"), width: r.width(),
 		groups: int(r.number("groups", 100, 0, mostGroups)), detailed: int(r.number("detailed", 5, 0, mostGroups)),
 		equal: map[string][]string{}}
 	for _, name := range []string{"model", "key", "organization", "project", "provider", "user"} {
@@ -98,7 +98,7 @@ func (r *reader) width() time.Duration {
 func (q *seriesQuery) answer(ctx context.Context) (adminapi.Series, error) {
 	out := adminapi.Series{Start: q.from, End: q.to, WidthSeconds: int64(q.width / time.Second), By: q.by,
 		Groups: []adminapi.SeriesGroup{}}
-	since, err := q.ledger.sumsSince(ctx)
+	since, err := q.reader.sumsSince(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -176,18 +176,18 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 	case by == "":
 		grouped = "bucket"
 	}
-	s := q.ledger.statement("SELECT ", bucket, " AS bucket, ", group, " AS what, COUNT(*) OVER () AS many")
+	s := q.reader.db.Statement("SELECT ", bucket, " AS bucket, ", group, " AS what, COUNT(*) OVER () AS many")
 	for _, c := range from.measures {
-		s.add(", ", sum(c.of))
+		s.Add(", ", sum(c.of))
 	}
 	from.rows(s, q, order == "")
 	from.bound(s, q)
 	if len(names) > 0 {
-		s.condition(group + " IN (" + s.list(names) + ")")
+		s.Condition(group + " IN (" + s.List(names) + ")")
 		from.each(s, q)
 	}
-	s.add(" GROUP BY ", grouped)
-	return s.each(ctx, q.ledger.read, func(rows *sql.Rows) error {
+	s.Add(" GROUP BY ", grouped)
+	return s.Each(ctx, q.reader.db.Read, func(rows *sql.Rows) error {
 		var start, groups int64
 		var name string
 		var found sums

@@ -2,8 +2,11 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -70,7 +73,22 @@ func (s *service) usage(ctx context.Context, r *ledgerv1.UsageRequest) ([]byte, 
 func (s *service) unavailable(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		s.ledger.unserved.Inc()
-		s.ledger.log.Error("the ledger cannot serve", zap.String("file", s.ledger.file), zap.Error(err))
+		s.ledger.log.Error("the ledger cannot serve", zap.String("file", s.ledger.db.File), zap.Error(err))
 	}
 	return status.Error(codes.Unavailable, "the ledger cannot serve")
+}
+
+// Register registers the metrics of the ledger and of its connections to the conn, once.
+func (l *Ledger) Register(r prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{l.unserved, collectors.NewDBStatsCollector(l.db.Write, "ledger")} {
+		if err := r.Register(c); err != nil {
+			return fmt.Errorf("registering the metrics of the ledger: %w", err)
+		}
+	}
+	return nil
+}
+
+func newUnserved() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_ledger_unserved_total",
+		Help: "Calls of the data plane and the job service that the ledger could not serve. They are made again: nothing is lost by that."})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -125,42 +126,42 @@ func (s source) bucket(width time.Duration) string {
 
 // rows adds the rows of the time of a query, as what follows FROM. If it has no buckets, whole days are read where
 // there are some.
-func (s source) rows(to *statement, q *seriesQuery, buckets bool) {
+func (s source) rows(to *sqldb.Statement, q *seriesQuery, buckets bool) {
 	const day = 24 * time.Hour
 	first, last := q.from.Add(day-1).Truncate(day), q.to.Truncate(day)
 	if s.days == 0 || buckets || !first.Before(last) {
-		to.add(" FROM ", s.table)
-		to.condition(s.between(to, s.one, q.from, q.to))
+		to.Add(" FROM ", s.table)
+		to.Condition(s.between(to, s.one, q.from, q.to))
 		return
 	}
-	to.add(" FROM (SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, q.from, first))
-	to.add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.days, first, last))
-	to.add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, last, q.to), ") AS parts")
+	to.Add(" FROM (SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, q.from, first))
+	to.Add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.days, first, last))
+	to.Add(" UNION ALL SELECT * FROM ", s.table, " WHERE ", s.between(to, s.one, last, q.to), ") AS parts")
 }
 
 // bound adds the conditions of a query.
-func (s source) bound(to *statement, q *seriesQuery) {
+func (s source) bound(to *sqldb.Statement, q *seriesQuery) {
 	if s.table == "exchanges" {
-		to.condition(notRefused)
+		to.Condition(notRefused)
 	}
 	for column, list := range q.equal {
 		switch {
 		case s.field != 0:
 			column = "name"
 		case column == "api_key", column == "user_id": // as their indexes have it
-			to.condition(column + " <> ''")
+			to.Condition(column + " <> ''")
 		}
 		if column == "project" {
-			to.condition(projects(to, list))
+			to.Condition(projects(to, list))
 			continue
 		}
-		to.among(column, list)
+		to.Among(column, list)
 	}
 }
 
 // each names the begin of every row, if the sums of some names are read. Their key has the name after the begin:
 // between two times, the rows of all names would be read.
-func (s source) each(to *statement, q *seriesQuery) {
+func (s source) each(to *sqldb.Statement, q *seriesQuery) {
 	if s.field == 0 {
 		return
 	}
@@ -168,31 +169,31 @@ func (s source) each(to *statement, q *seriesQuery) {
 	for at := q.from.Unix() / s.one * s.one; at < q.to.Unix(); at += s.one {
 		starts = append(starts, strconv.FormatInt(at, 10))
 	}
-	to.condition(s.at + " IN (" + strings.Join(starts, ", ") + ")")
+	to.Condition(s.at + " IN (" + strings.Join(starts, ", ") + ")")
 }
 
 // between is the condition of rows of one width that begin in a time.
-func (s source) between(to *statement, width int64, from, until time.Time) string {
+func (s source) between(to *sqldb.Statement, width int64, from, until time.Time) string {
 	text := ""
 	if s.field != 0 {
-		text = "field = " + to.arg(s.field) + " AND "
+		text = "field = " + to.Arg(s.field) + " AND "
 	}
 	if s.column != "" {
-		text += s.column + " = " + to.arg(width) + " AND "
+		text += s.column + " = " + to.Arg(width) + " AND "
 	}
-	return text + s.at + " >= " + to.arg(from.Unix()*s.unit) + " AND " + s.at + " < " + to.arg(until.Unix()*s.unit)
+	return text + s.at + " >= " + to.Arg(from.Unix()*s.unit) + " AND " + s.at + " < " + to.Arg(until.Unix()*s.unit)
 }
 
 // projects is the condition that one of several projects takes. Each is a name, with its organization or without.
-func projects(s *statement, list []string) string {
+func projects(s *sqldb.Statement, list []string) string {
 	any := make([]string, len(list))
 	for i, name := range list {
 		organization, project, whole := strings.Cut(name, "/")
 		if !whole {
-			any[i] = "project = " + s.arg(name)
+			any[i] = "project = " + s.Arg(name)
 			continue
 		}
-		any[i] = "(organization = " + s.arg(organization) + " AND project = " + s.arg(project) + ")"
+		any[i] = "(organization = " + s.Arg(organization) + " AND project = " + s.Arg(project) + ")"
 	}
 	return "(" + strings.Join(any, " OR ") + ")"
 }

@@ -14,7 +14,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -33,12 +35,12 @@ type period struct {
 	start         int64
 }
 
-var intoSpent = newInsert("spent", "subject, period, start, cost, changed",
+var intoSpent = sqldb.NewInsert("spent", "subject, period, start, cost, changed",
 	"ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed")
 
 // addSpent adds to what the subjects of groups have spent. It takes the number of the change last, and holds it until
 // the transaction ends: whoever sees a number sees all that are smaller.
-func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
+func (l *writer) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 	total := map[period]int64{}
 	for g, m := range keyed {
 		if m[cost] == 0 {
@@ -57,17 +59,17 @@ func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 		return cmp.Or(strings.Compare(a.subject, b.subject), strings.Compare(a.name, b.name), cmp.Compare(a.start, b.start))
 	})
 	var change int64
-	err := l.statement("UPDATE ledger_state SET value = value + 1 WHERE name = 'changes' RETURNING value").
-		each(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&change) })
+	err := l.db.Statement("UPDATE ledger_state SET value = value + 1 WHERE name = 'changes' RETURNING value").
+		Each(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&change) })
 	if err != nil {
 		return err
 	}
-	_, err = l.put(ctx, tx, intoSpent, false, len(all), func(i int, v *values) {
-		v.addText(all[i].subject)
-		v.addText(all[i].name)
-		v.addNumber(all[i].start)
-		v.addNumber(total[all[i]])
-		v.addNumber(change)
+	_, err = l.db.Put(ctx, tx, intoSpent, false, len(all), func(i int, v *sqldb.Values) {
+		v.AddText(all[i].subject)
+		v.AddText(all[i].name)
+		v.AddNumber(all[i].start)
+		v.AddNumber(total[all[i]])
+		v.AddNumber(change)
 	})
 	return err
 }
@@ -87,9 +89,9 @@ func (g *group) subjects() []string {
 }
 
 // Spent returns what has changed since a cursor of what was spent in the day and the month that now is in; with an
-// empty one, or one of another database, everything. Where much has changed it is a part: what is asked next with its
+// empty one, or one of another conn, everything. Where much has changed it is a part: what is asked next with its
 // cursor gives the rest.
-func (l *Ledger) Spent(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
+func (l usageReader) Spent(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
 	answer, err := l.spentSince(ctx, cursor)
 	if err != nil {
 		return nil, fmt.Errorf("reading what was spent: %w", err)
@@ -97,9 +99,9 @@ func (l *Ledger) Spent(ctx context.Context, cursor string) (*ledgerv1.SpentAnswe
 	return answer, nil
 }
 
-func (l *Ledger) spentSince(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
+func (l usageReader) spentSince(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
 	var epoch, changes int64
-	err := l.statement("SELECT name, value FROM ledger_state").each(ctx, l.read, func(rows *sql.Rows) error {
+	err := l.db.Statement("SELECT name, value FROM ledger_state").Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var name string
 		var value int64
 		err := rows.Scan(&name, &value)
@@ -118,31 +120,31 @@ func (l *Ledger) spentSince(ctx context.Context, cursor string) (*ledgerv1.Spent
 		since, _ = strconv.ParseInt(n, 36, 64) // what is none was not given by us, and means everything
 	}
 	until := changes
-	s := l.statement("SELECT changed FROM spent WHERE changed > ")
-	s.add(s.arg(since), " ORDER BY changed LIMIT 1 OFFSET ", s.arg(maxSpent))
-	if err := s.each(ctx, l.read, func(rows *sql.Rows) error { return rows.Scan(&until) }); err != nil {
+	s := l.db.Statement("SELECT changed FROM spent WHERE changed > ")
+	s.Add(s.Arg(since), " ORDER BY changed LIMIT 1 OFFSET ", s.Arg(maxSpent))
+	if err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&until) }); err != nil {
 		return nil, err
 	}
 	answer := &ledgerv1.SpentAnswer{Cursor: strconv.FormatInt(epoch, 36) + "." + strconv.FormatInt(until, 36)}
 	if until <= since {
 		return answer, nil
 	}
-	changed := func(s *statement) string {
-		return "SELECT subject FROM spent WHERE changed > " + s.arg(since) + " AND changed <= " + s.arg(until)
+	changed := func(s *sqldb.Statement) string {
+		return "SELECT subject FROM spent WHERE changed > " + s.Arg(since) + " AND changed <= " + s.Arg(until)
 	}
 	answer.Spent, err = l.spentOf(ctx, changed)
 	return answer, err
 }
 
 // spentOf returns what the subjects have spent that a part of a statement lists.
-func (l *Ledger) spentOf(ctx context.Context, subjects func(*statement) string) ([]*ledgerv1.Spent, error) {
-	now := l.now()
+func (l usageReader) spentOf(ctx context.Context, subjects func(*sqldb.Statement) string) ([]*ledgerv1.Spent, error) {
+	now := l.db.Now()
 	at := timestamppb.New(now)
-	s := l.statement("SELECT subject, period, cost FROM spent WHERE subject IN (")
-	s.add(subjects(s), ") AND (period = 'd' AND start = ")
-	s.add(s.arg(day(now).Unix()), " OR period = 'm' AND start = ", s.arg(month(now).Unix()), ") ORDER BY subject")
+	s := l.db.Statement("SELECT subject, period, cost FROM spent WHERE subject IN (")
+	s.Add(subjects(s), ") AND (period = 'd' AND start = ")
+	s.Add(s.Arg(day(now).Unix()), " OR period = 'm' AND start = ", s.Arg(month(now).Unix()), ") ORDER BY subject")
 	var all []*ledgerv1.Spent
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var subject, name string
 		var cost int64
 		if err := rows.Scan(&subject, &name, &cost); err != nil {
@@ -166,14 +168,14 @@ type Spending struct{ Day, Month usage.Nano }
 
 // SpentBy returns what subjects have spent in the day and the month, UTC, that now is in. A subject is key/<id>,
 // organization/<name> or project/<organization>/<project>; at most 1000 can be asked for at once.
-func (l *Ledger) SpentBy(ctx context.Context, subjects ...string) (map[string]Spending, error) {
+func (l usageReader) SpentBy(ctx context.Context, subjects ...string) (map[string]Spending, error) {
 	if len(subjects) > 1000 {
 		return nil, errors.New("reading what was spent: more than 1000 subjects")
 	}
 	if len(subjects) == 0 {
 		return map[string]Spending{}, nil
 	}
-	all, err := l.spentOf(ctx, func(s *statement) string { return s.list(subjects) })
+	all, err := l.spentOf(ctx, func(s *sqldb.Statement) string { return s.List(subjects) })
 	if err != nil {
 		return nil, fmt.Errorf("reading what was spent: %w", err)
 	}
@@ -186,17 +188,17 @@ func (l *Ledger) SpentBy(ctx context.Context, subjects ...string) (map[string]Sp
 
 // LastUsed returns when keys, by their ids, were last used. A key of which no exchange is kept is missing; at most
 // 1000 can be asked for at once.
-func (l *Ledger) LastUsed(ctx context.Context, keys ...string) (map[string]time.Time, error) {
+func (l usageReader) LastUsed(ctx context.Context, keys ...string) (map[string]time.Time, error) {
 	found := make(map[string]time.Time, len(keys))
 	if len(keys) > 1000 {
 		return nil, errors.New("reading when keys were used: more than 1000 keys")
 	}
 	for _, key := range keys {
-		s := l.statement("SELECT at FROM exchanges")
-		s.and("api_key", "=", key)
-		s.condition(notRefused)
-		s.add(" ORDER BY at DESC LIMIT 1")
-		err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		s := l.db.Statement("SELECT at FROM exchanges")
+		s.And("api_key", "=", key)
+		s.Condition(notRefused)
+		s.Add(" ORDER BY at DESC LIMIT 1")
+		err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 			var at int64
 			err := rows.Scan(&at)
 			found[key] = time.UnixMicro(at).UTC()
@@ -207,4 +209,23 @@ func (l *Ledger) LastUsed(ctx context.Context, keys ...string) (map[string]time.
 		}
 	}
 	return found, nil
+}
+
+// BatchCost returns what the answered requests of a batch have cost: of a key, and from its creation on, as the index
+// has them. Their ids begin with the batch's.
+func (l usageReader) BatchCost(ctx context.Context, batch, key string, created time.Time) (adminapi.BatchCost, error) {
+	var cost adminapi.BatchCost
+	var sum usage.Nano
+	s := l.db.Statement("SELECT COALESCE(SUM(requests), 0), COALESCE(SUM(requests * (1 - priced)), 0), COALESCE(SUM(cost), 0) ",
+		"FROM exchanges")
+	s.And("api_key", "=", text(key))
+	s.And("at", ">=", created.UnixMicro())
+	prefix := text(batch) + "/"
+	s.Condition("(id = " + s.Arg(text(batch)) + " OR SUBSTR(id, 1, " + s.Arg(len(prefix)) + ") = " + s.Arg(prefix) + ")")
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&cost.Requests, &cost.Unpriced, &sum) })
+	if err != nil {
+		return cost, fmt.Errorf("reading the cost of a batch: %w", err)
+	}
+	cost.USD = sum.String()
+	return cost, nil
 }

@@ -23,7 +23,7 @@ const (
 // Summary returns what happened. The filters are start and end (Unix seconds; the whole hours that they are in; the
 // last 24 hours where they are missing), organization, project, key, model and provider. Latencies are those of
 // finished exchanges, right within a factor of 1.6. It returns an error of OpenAI's where the options are wrong.
-func (l *Ledger) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.Summary, error) {
+func (l usageReader) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.Summary, error) {
 	q, err := l.summaryQuery(o)
 	if err != nil {
 		return adminapi.Summary{}, err
@@ -71,21 +71,21 @@ func summaryFilters() [][2]string {
 }
 
 type summaryQuery struct {
-	ledger   *Ledger
+	reader   usageReader
 	from, to time.Time
 	equal    [][2]string
 	level    int
 }
 
-func (l *Ledger) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
+func (l usageReader) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
 	r := reader{values: url.Values{}, known: map[string]bool{}}
 	for name, value := range o.Filters {
 		r.values.Set(name, value)
 	}
-	now := l.now().Unix()
+	now := l.db.Now().Unix()
 	end := r.unix("end", now+1)
 	start := r.unix("start", max(end-24*60*60, 0))
-	q := &summaryQuery{ledger: l, from: time.Unix(start, 0).UTC().Truncate(time.Hour),
+	q := &summaryQuery{reader: l, from: time.Unix(start, 0).UTC().Truncate(time.Hour),
 		to: time.Unix(end-1, 0).UTC().Truncate(time.Hour).Add(time.Hour)}
 	q.level = ofAll
 	for _, n := range summaryFilters() {
@@ -112,22 +112,22 @@ func (l *Ledger) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
 // each calls f for the sums of each value of a column.
 func (q *summaryQuery) each(ctx context.Context, column, order string,
 	f func(start int64, name string, s *sums)) error {
-	s := q.ledger.statement("SELECT ", column)
+	s := q.reader.db.Statement("SELECT ", column)
 	for _, c := range columns() {
-		s.add(", ", sum(c))
+		s.Add(", ", sum(c))
 	}
-	s.add(" FROM aggregates")
-	s.and("level", "=", q.level)
-	s.and("start", ">=", q.from.Unix())
-	s.and("start", "<", q.to.Unix())
+	s.Add(" FROM aggregates")
+	s.And("level", "=", q.level)
+	s.And("start", ">=", q.from.Unix())
+	s.And("start", "<", q.to.Unix())
 	for _, e := range q.equal {
-		s.equal(e[0], e[1])
+		s.Equal(e[0], e[1])
 	}
 	if q.level == byHourAndKey {
-		s.condition("api_key <> ''") // as the index has it
+		s.Condition("api_key <> ''") // as the index has it
 	}
-	s.add(" GROUP BY ", column, order)
-	err := s.each(ctx, q.ledger.read, func(rows *sql.Rows) error {
+	s.Add(" GROUP BY ", column, order)
+	err := s.Each(ctx, q.reader.db.Read, func(rows *sql.Rows) error {
 		var start int64
 		var name string
 		found := &sums{}

@@ -17,13 +17,13 @@ import (
 const rejectedFor = 15 * time.Minute
 
 // Rejected returns the providers that have refused their credential in the last 15 minutes, by name.
-func (l *Ledger) Rejected(ctx context.Context) ([]attention.Rejection, error) {
-	s := l.statement("SELECT provider, COUNT(*), MAX(at) FROM attempts")
-	s.and("at", ">=", l.now().Add(-rejectedFor).UnixMicro())
-	s.condition(fmt.Sprintf("status IN (%d, %d)", http.StatusUnauthorized, http.StatusForbidden))
-	s.add(" GROUP BY provider ORDER BY provider")
+func (l usageReader) Rejected(ctx context.Context) ([]attention.Rejection, error) {
+	s := l.db.Statement("SELECT provider, COUNT(*), MAX(at) FROM attempts")
+	s.And("at", ">=", l.db.Now().Add(-rejectedFor).UnixMicro())
+	s.Condition(fmt.Sprintf("status IN (%d, %d)", http.StatusUnauthorized, http.StatusForbidden))
+	s.Add(" GROUP BY provider ORDER BY provider")
 	var all []attention.Rejection
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var r attention.Rejection
 		var at int64
 		err := rows.Scan(&r.Provider, &r.Times, &at)
@@ -38,14 +38,14 @@ func (l *Ledger) Rejected(ctx context.Context) ([]attention.Rejection, error) {
 }
 
 // Unjudged returns the rules of guardrails whose checkers were away from requests in the last 15 minutes, by name.
-func (l *Ledger) Unjudged(ctx context.Context) ([]attention.Unjudged, error) {
-	s := l.statement("SELECT refused_by, ", sum("requests"), ", MAX(at) FROM exchanges")
-	s.condition("refused_by <> ''") // as the index has it
-	s.and("at", ">=", l.now().Add(-rejectedFor).UnixMicro())
-	s.and("error_code", "=", openai.CodeCheckerUnavailable)
-	s.add(" GROUP BY refused_by ORDER BY refused_by")
+func (l usageReader) Unjudged(ctx context.Context) ([]attention.Unjudged, error) {
+	s := l.db.Statement("SELECT refused_by, ", sum("requests"), ", MAX(at) FROM exchanges")
+	s.Condition("refused_by <> ''") // as the index has it
+	s.And("at", ">=", l.db.Now().Add(-rejectedFor).UnixMicro())
+	s.And("error_code", "=", openai.CodeCheckerUnavailable)
+	s.Add(" GROUP BY refused_by ORDER BY refused_by")
 	var all []attention.Unjudged
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var u attention.Unjudged
 		var at int64
 		err := rows.Scan(&u.Rule, &u.Times, &at)
@@ -61,17 +61,17 @@ func (l *Ledger) Unjudged(ctx context.Context) ([]attention.Unjudged, error) {
 
 // Week returns what subjects have spent in the 7 days before today and today, UTC, those that have spent something. At
 // most 1000 can be asked for at once. For the names of subjects see [Ledger.SpentBy].
-func (l *Ledger) Week(ctx context.Context, subjects ...string) (map[string]usage.Nano, error) {
+func (l usageReader) Week(ctx context.Context, subjects ...string) (map[string]usage.Nano, error) {
 	found := map[string]usage.Nano{}
 	if len(subjects) == 0 {
 		return found, nil
 	}
-	s := l.statement("SELECT subject, ", sum("cost"), " FROM spent")
-	s.among("subject", subjects)
-	s.and("period", "=", periodDay)
-	s.and("start", ">=", day(l.now()).AddDate(0, 0, -7).Unix())
-	s.add(" GROUP BY subject")
-	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+	s := l.db.Statement("SELECT subject, ", sum("cost"), " FROM spent")
+	s.Among("subject", subjects)
+	s.And("period", "=", periodDay)
+	s.And("start", ">=", day(l.db.Now()).AddDate(0, 0, -7).Unix())
+	s.Add(" GROUP BY subject")
+	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var subject string
 		var spent usage.Nano
 		err := rows.Scan(&subject, &spent)

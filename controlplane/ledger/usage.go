@@ -17,8 +17,8 @@ import (
 //
 // A start or end within a bucket counts the whole bucket. The line item of a cost is the model. Characters of speeches
 // and seconds of transcriptions are not counted, and 0.
-func (l *Ledger) Usage(ctx context.Context, resource, rawQuery string, may Restriction) ([]byte, error) {
-	p, err := parsePage(resource, rawQuery, l.now())
+func (l usageReader) Usage(ctx context.Context, resource, rawQuery string, may Restriction) ([]byte, error) {
+	p, err := parsePage(resource, rawQuery, l.db.Now())
 	if err != nil {
 		return nil, err
 	}

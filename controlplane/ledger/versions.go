@@ -9,28 +9,29 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const versionColumns = "id, epoch, revision, at, actor, action, kind, name, diff, document, created"
 
 // AppendVersions keeps versions of objects, each once: one whose id is known is ignored.
-func (l *Ledger) AppendVersions(ctx context.Context, versions []adminapi.Version) error {
+func (l auditStore) AppendVersions(ctx context.Context, versions []adminapi.Version) error {
 	sorted := slices.SortedFunc(slices.Values(versions),
 		func(a, b adminapi.Version) int { return strings.Compare(a.ID, b.ID) })
-	err := l.transact(ctx, func(tx *sql.Tx) error {
+	err := l.db.Transact(ctx, func(tx *sql.Tx) error {
 		for chunk := range slices.Chunk(sorted, rowsAtOnce) {
-			s := l.statement("INSERT INTO versions (", versionColumns, ") VALUES ")
+			s := l.db.Statement("INSERT INTO versions (", versionColumns, ") VALUES ")
 			for i, v := range chunk {
 				created := 0
 				if v.Created {
 					created = 1
 				}
-				s.row(i == 0, []any{text(v.ID), v.Epoch, v.Revision, v.At.UnixMicro(), text(v.Actor), text(v.Action),
+				s.Row(i == 0, []any{text(v.ID), v.Epoch, v.Revision, v.At.UnixMicro(), text(v.Actor), text(v.Action),
 					v.Kind, v.Name, strings.ReplaceAll(strings.ToValidUTF8(v.Diff, "\uFFFD"), "\x00", ""), string(v.Document),
 					created})
 			}
-			s.add(" ON CONFLICT (id) DO NOTHING")
-			if _, err := s.exec(ctx, tx); err != nil {
+			s.Add(" ON CONFLICT (id) DO NOTHING")
+			if _, err := s.Exec(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -43,27 +44,27 @@ func (l *Ledger) AppendVersions(ctx context.Context, versions []adminapi.Version
 }
 
 // Versions returns those of one object, newest first, at most limit, before a revision where that is not 0.
-func (l *Ledger) Versions(ctx context.Context, epoch, kind, name string, before int64,
+func (l auditStore) Versions(ctx context.Context, epoch, kind, name string, before int64,
 	limit int) ([]adminapi.Version, error) {
-	s := l.statement("SELECT ", versionColumns, " FROM versions")
-	s.and("epoch", "=", epoch)
-	s.and("kind", "=", kind)
-	s.and("name", "=", name)
+	s := l.db.Statement("SELECT ", versionColumns, " FROM versions")
+	s.And("epoch", "=", epoch)
+	s.And("kind", "=", kind)
+	s.And("name", "=", name)
 	if before > 0 {
-		s.and("revision", "<", before)
+		s.And("revision", "<", before)
 	}
-	s.add(" ORDER BY revision DESC, id DESC LIMIT ", s.arg(limit))
+	s.Add(" ORDER BY revision DESC, id DESC LIMIT ", s.Arg(limit))
 	return l.versions(ctx, s)
 }
 
 // VersionsSince returns, of every object that was changed after a revision, its oldest version after it, and the
 // newest that is not after it where that is kept. The documents are those of the latter alone.
-func (l *Ledger) VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version,
+func (l auditStore) VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version,
 	err error) {
-	s := l.statement("SELECT id, epoch, revision, at, actor, action, kind, name, '', '', created FROM versions")
-	s.and("epoch", "=", epoch)
-	s.and("revision", ">", revision)
-	s.add(" ORDER BY revision, id")
+	s := l.db.Statement("SELECT id, epoch, revision, at, actor, action, kind, name, '', '', created FROM versions")
+	s.And("epoch", "=", epoch)
+	s.And("revision", ">", revision)
+	s.Add(" ORDER BY revision, id")
 	all, err := l.versions(ctx, s)
 	if err != nil {
 		return nil, nil, err
@@ -75,18 +76,18 @@ func (l *Ledger) VersionsSince(ctx context.Context, epoch string, revision int64
 			after = append(after, v)
 		}
 	}
-	s = l.statement("SELECT ", versionColumns, " FROM versions v WHERE epoch = ")
-	s.add(s.arg(epoch), " AND revision <= ", s.arg(revision),
+	s = l.db.Statement("SELECT ", versionColumns, " FROM versions v WHERE epoch = ")
+	s.Add(s.Arg(epoch), " AND revision <= ", s.Arg(revision),
 		" AND EXISTS (SELECT 1 FROM versions w WHERE w.epoch = v.epoch AND w.kind = v.kind AND w.name = v.name"+
-			" AND w.revision > ", s.arg(revision), ")",
+			" AND w.revision > ", s.Arg(revision), ")",
 		" AND NOT EXISTS (SELECT 1 FROM versions w WHERE w.epoch = v.epoch AND w.kind = v.kind AND w.name = v.name"+
-			" AND (w.revision > v.revision OR w.revision = v.revision AND w.id > v.id) AND w.revision <= ", s.arg(revision), ")")
+			" AND (w.revision > v.revision OR w.revision = v.revision AND w.id > v.id) AND w.revision <= ", s.Arg(revision), ")")
 	at, err = l.versions(ctx, s)
 	return at, after, err
 }
 
-func (l *Ledger) versions(ctx context.Context, s *statement) (found []adminapi.Version, err error) {
-	err = s.each(ctx, l.read, func(rows *sql.Rows) error {
+func (l auditStore) versions(ctx context.Context, s *sqldb.Statement) (found []adminapi.Version, err error) {
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var v adminapi.Version
 		var at, created int64
 		var document string
@@ -105,10 +106,10 @@ func (l *Ledger) versions(ctx context.Context, s *statement) (found []adminapi.V
 
 // pruneVersions deletes versions from before a time, but for the newest of each object: it is what the object was at
 // that time.
-func (l *Ledger) pruneVersions(ctx context.Context, before time.Time) (int64, error) {
-	return l.pruneTable(ctx, "versions", func(s *statement) {
-		s.and("at", "<", before.UnixMicro())
-		s.condition("EXISTS (SELECT 1 FROM versions w WHERE w.epoch = versions.epoch AND w.kind = versions.kind" +
-			" AND w.name = versions.name AND w.revision > versions.revision AND w.at < " + s.arg(before.UnixMicro()) + ")")
+func (l auditStore) pruneVersions(ctx context.Context, before time.Time) (int64, error) {
+	return l.db.DeleteAll(ctx, "versions", func(s *sqldb.Statement) {
+		s.And("at", "<", before.UnixMicro())
+		s.Condition("EXISTS (SELECT 1 FROM versions w WHERE w.epoch = versions.epoch AND w.kind = versions.kind" +
+			" AND w.name = versions.name AND w.revision > versions.revision AND w.at < " + s.Arg(before.UnixMicro()) + ")")
 	})
 }

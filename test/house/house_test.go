@@ -68,6 +68,7 @@ var table = []rule{
 	{"extproc/judge", []string{"extproc/account", "extproc/call", "extproc/filters/policies", "extproc/routing",
 		"api/...", "internal/..."}, nil},
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
+	{"controlplane/ledger/sqldb", none, []string{"github.com/jackc/pgx/...", "modernc.org/sqlite"}},
 	{"controlplane/redact", []string{"api/config/..."}, nil},
 	{"controlplane/audit", []string{"controlplane/audit/auditchain", "controlplane/authz", "controlplane/ledger",
 		"controlplane/redact", "api/...", "internal/..."}, nil},

@@ -1,4 +1,4 @@
-package ledger
+package sqldb
 
 import (
 	"context"
@@ -8,19 +8,20 @@ import (
 	"strings"
 )
 
-// An insert is a statement that adds rows to a table. SQLite, which works in this process, runs it for each row, and
+// An Insert is a statement that adds rows to a table. SQLite, which works in this process, runs it for each row, and
 // it is prepared once. PostgreSQL gets all rows at once, each column as an array: the statement is the same for any
 // number of rows, and there is one answer to wait for.
-type insert struct {
+type Insert struct {
 	table, columns, conflict string
 }
 
-func newInsert(table, columns, conflict string) *insert {
-	return &insert{table: table, columns: columns, conflict: conflict}
+// NewInsert returns an insert of columns, with what it does about a conflict.
+func NewInsert(table, columns, conflict string) *Insert {
+	return &Insert{table: table, columns: columns, conflict: conflict}
 }
 
 // Values take the rows of an insert, one column after the other.
-type values struct {
+type Values struct {
 	row    []any    // of SQLite: one row
 	rows   int      // of PostgreSQL, where all are taken
 	arrays []column // of PostgreSQL
@@ -34,7 +35,8 @@ type column struct {
 	text strings.Builder
 }
 
-func (v *values) addText(s string) {
+// AddText adds a text to the row.
+func (v *Values) AddText(s string) {
 	if v.rows == 0 {
 		v.row = append(v.row, s)
 		return
@@ -51,7 +53,8 @@ func (v *values) addText(s string) {
 	text.WriteByte('"')
 }
 
-func (v *values) addNumber(n int64) {
+// AddNumber adds a number to the row.
+func (v *Values) AddNumber(n int64) {
 	if v.rows == 0 {
 		v.row = append(v.row, n)
 		return
@@ -61,7 +64,7 @@ func (v *values) addNumber(n int64) {
 }
 
 // column returns the next, ready for an element. Its size is guessed by that of the first.
-func (v *values) column(kind string, size int) *strings.Builder {
+func (v *Values) column(kind string, size int) *strings.Builder {
 	first := v.next == len(v.arrays)
 	if first {
 		v.arrays = append(v.arrays, column{kind: kind})
@@ -77,45 +80,43 @@ func (v *values) column(kind string, size int) *strings.Builder {
 	return text
 }
 
-// prepare prepares the inserts of records for SQLite, once. It is called before the transaction, which has the only
-// connection.
-func (l *Ledger) prepare(ctx context.Context) error {
-	if l.postgres || l.ready.Load() {
+// Prepare prepares inserts for SQLite, once. It is called before the transaction, which has the only connection, and
+// always with the same inserts.
+func (d *DB) Prepare(ctx context.Context, all ...*Insert) error {
+	if d.Postgres || d.ready.Load() {
 		return nil
 	}
-	all := []*insert{intoExchanges, intoAggregates, intoMinutes, intoSums, intoSpent, intoAttempts, intoProviders,
-		intoOutcomes}
 	for _, in := range all {
-		if _, done := l.prepared.Load(in); done {
+		if _, done := d.prepared.Load(in); done {
 			continue
 		}
 		marks := strings.Repeat(", ?", strings.Count(in.columns, ",")+1)[2:]
-		stmt, err := l.write.PrepareContext(ctx, "INSERT INTO "+in.table+" ("+in.columns+") VALUES ("+marks+") "+in.conflict)
+		stmt, err := d.Write.PrepareContext(ctx, "INSERT INTO "+in.table+" ("+in.columns+") VALUES ("+marks+") "+in.conflict)
 		if err != nil {
 			return err
 		}
-		if _, done := l.prepared.LoadOrStore(in, stmt); done {
+		if _, done := d.prepared.LoadOrStore(in, stmt); done {
 			_ = stmt.Close() // another call was first
 		}
 	}
-	l.ready.Store(true)
+	d.ready.Store(true)
 	return nil
 }
 
-// put runs an insert, which is prepared, for n rows, each of which fill gives the values of, in the order of the
+// Put runs an insert, which is prepared, for n rows, each of which fill gives the values of, in the order of the
 // columns. Of rows that were added or changed it returns the first column, where that is wanted: an id.
-func (l *Ledger) put(ctx context.Context, tx *sql.Tx, in *insert, ids bool, n int,
-	fill func(i int, v *values)) ([]string, error) {
-	if l.postgres {
-		return l.putAll(ctx, tx, in, ids, n, fill)
+func (d *DB) Put(ctx context.Context, tx *sql.Tx, in *Insert, ids bool, n int,
+	fill func(i int, v *Values)) ([]string, error) {
+	if d.Postgres {
+		return d.putAll(ctx, tx, in, ids, n, fill)
 	}
-	kept, ok := l.prepared.Load(in)
+	kept, ok := d.prepared.Load(in)
 	if !ok {
 		return nil, errors.New("the statement is not prepared")
 	}
 	stmt := tx.StmtContext(ctx, kept.(*sql.Stmt))
 	each := context.WithoutCancel(ctx) // of the transaction it is heeded, and to heed it for each row takes a goroutine
-	var v values
+	var v Values
 	var added []string
 	for i := range n {
 		v.row = v.row[:0]
@@ -136,30 +137,30 @@ func (l *Ledger) put(ctx context.Context, tx *sql.Tx, in *insert, ids bool, n in
 	return added, nil
 }
 
-func (l *Ledger) putAll(ctx context.Context, tx *sql.Tx, in *insert, ids bool, n int,
-	fill func(i int, v *values)) ([]string, error) {
-	v := values{rows: n, arrays: make([]column, 0, strings.Count(in.columns, ",")+1)}
+func (d *DB) putAll(ctx context.Context, tx *sql.Tx, in *Insert, ids bool, n int,
+	fill func(i int, v *Values)) ([]string, error) {
+	v := Values{rows: n, arrays: make([]column, 0, strings.Count(in.columns, ",")+1)}
 	for i := range n {
 		v.next = 0
 		fill(i, &v)
 	}
-	s := l.statement("INSERT INTO ", in.table, " (", in.columns, ") SELECT * FROM unnest(")
+	s := d.Statement("INSERT INTO ", in.table, " (", in.columns, ") SELECT * FROM unnest(")
 	for i := range v.arrays {
 		c := &v.arrays[i]
 		if i > 0 {
-			s.add(", ")
+			s.Add(", ")
 		}
 		c.text.WriteByte('}')
-		s.add(s.arg(c.text.String()), "::", c.kind, "[]")
+		s.Add(s.Arg(c.text.String()), "::", c.kind, "[]")
 	}
-	s.add(") ", in.conflict)
+	s.Add(") ", in.conflict)
 	if !ids {
-		_, err := s.exec(ctx, tx)
+		_, err := s.Exec(ctx, tx)
 		return nil, err
 	}
-	s.add(" RETURNING id")
+	s.Add(" RETURNING id")
 	var added []string
-	err := s.each(ctx, tx, func(rows *sql.Rows) error {
+	err := s.Each(ctx, tx, func(rows *sql.Rows) error {
 		var id string
 		err := rows.Scan(&id)
 		added = append(added, id)

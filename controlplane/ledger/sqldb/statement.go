@@ -1,0 +1,137 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Statement is SQL under construction, with its arguments. Text that comes from elsewhere is only ever an argument.
+type Statement struct {
+	text     strings.Builder
+	args     []any
+	postgres bool
+	where    bool // a condition was added
+}
+
+// Statement returns a statement that begins with some parts.
+func (d *DB) Statement(parts ...string) *Statement {
+	s := &Statement{postgres: d.Postgres}
+	s.Add(parts...)
+	return s
+}
+
+// Add adds parts of SQL.
+func (s *Statement) Add(parts ...string) {
+	for _, p := range parts {
+		s.text.WriteString(p)
+	}
+}
+
+// Arg adds an argument and returns what stands for it.
+func (s *Statement) Arg(v any) string {
+	s.args = append(s.args, v)
+	if s.postgres {
+		return "$" + strconv.Itoa(len(s.args))
+	}
+	return "?"
+}
+
+// And adds a condition: a column, an operator, and a value.
+func (s *Statement) And(column, operator string, v any) {
+	s.Condition(column + " " + operator + " " + s.Arg(v))
+}
+
+// Condition adds a condition in SQL.
+func (s *Statement) Condition(text string) {
+	if s.where {
+		s.Add(" AND ", text)
+		return
+	}
+	s.where = true
+	s.Add(" WHERE ", text)
+}
+
+// Begins is the condition that a column begins with a text.
+func (s *Statement) Begins(column, text string) string {
+	return "substr(" + column + ", 1, " + strconv.Itoa(utf8.RuneCountInString(text)) + ") = " + s.Arg(text)
+}
+
+// Contains is the condition that a column has a text somewhere.
+func (s *Statement) Contains(column, text string) string {
+	find := "instr("
+	if s.postgres {
+		find = "strpos("
+	}
+	return find + column + ", " + s.Arg(text) + ") > 0"
+}
+
+// Equal adds a condition unless the value is empty.
+func (s *Statement) Equal(column, value string) {
+	if value != "" {
+		s.And(column, "=", value)
+	}
+}
+
+// Among adds a condition unless there are no values.
+func (s *Statement) Among(column string, values []string) {
+	if len(values) > 0 {
+		s.Condition(column + " IN (" + s.List(values) + ")")
+	}
+}
+
+// List adds arguments and returns what stands for them, with commas between.
+func (s *Statement) List(values []string) string {
+	marks := make([]string, len(values))
+	for i, v := range values {
+		marks[i] = s.Arg(v)
+	}
+	return strings.Join(marks, ", ")
+}
+
+// Row adds the values of one row of an INSERT.
+func (s *Statement) Row(first bool, values []any) {
+	if !first {
+		s.Add(", ")
+	}
+	s.Add("(")
+	for i, v := range values {
+		if i > 0 {
+			s.Add(", ")
+		}
+		s.Add(s.Arg(v))
+	}
+	s.Add(")")
+}
+
+// A Conn is a database, or a transaction of it.
+type Conn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Exec runs the statement, and returns how many rows it has changed.
+func (s *Statement) Exec(ctx context.Context, db Conn) (int64, error) {
+	result, err := db.ExecContext(ctx, s.text.String(), s.args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Each calls f for every row.
+func (s *Statement) Each(ctx context.Context, db Conn, f func(*sql.Rows) error) error {
+	rows, err := db.QueryContext(ctx, s.text.String(), s.args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err says what went wrong
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
