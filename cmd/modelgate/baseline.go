@@ -15,7 +15,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 // baselinePause is how long a control plane waits before it tries again to apply the files of --config.
@@ -48,8 +49,8 @@ func configObjects(files []string) ([]configv1.Object, error) {
 func newBaseline(objects []configv1.Object, plane *controlPlane, log *zap.Logger) *baseline {
 	return &baseline{
 		objects: objects,
-		api: admin.InProcess(plane.admin, admin.Principal{Name: "--config", Role: "owner",
-			Scopes: admin.ScopesOf(configv1.Role_OWNER)}),
+		api: api.InProcess(plane.admin, authz.Principal{Name: "--config", Role: "owner",
+			Scopes: authz.ScopesOf(configv1.Role_OWNER)}),
 		loaded: plane.Ready,
 		log:    log,
 	}

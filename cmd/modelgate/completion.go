@@ -12,7 +12,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
 type completionCmd struct {
@@ -60,11 +60,11 @@ func kindNames() []string {
 
 func scopeNames() []string {
 	var names []string
-	for _, s := range []admin.Scope{
-		admin.ConfigRead, admin.ConfigWrite, admin.KeysRead, admin.KeysWrite, admin.UsageRead, admin.JobsRead,
-		admin.JobsWrite,
-		admin.AuditRead,
-		admin.StatusRead, admin.AdminsRead, admin.AdminsWrite, admin.Playground, admin.Everything,
+	for _, s := range []authz.Scope{
+		authz.ConfigRead, authz.ConfigWrite, authz.KeysRead, authz.KeysWrite, authz.UsageRead, authz.JobsRead,
+		authz.JobsWrite,
+		authz.AuditRead,
+		authz.StatusRead, authz.AdminsRead, authz.AdminsWrite, authz.Playground, authz.Everything,
 	} {
 		names = append(names, string(s))
 	}

@@ -16,7 +16,8 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
@@ -55,10 +56,10 @@ func newCLI(t *testing.T) *cli {
 	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() },
 		zap.NewNop())
 	c := &cli{hasher: auth.NewHasher(root.KeyPepper()), store: store}
-	server := httptest.NewServer(admin.New(admin.Config{
+	server := httptest.NewServer(api.New(api.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor,
 		Plane: noPlane{},
-		Audit: admin.NewAuditLog(etcd, nil, nil, zap.NewNop()), Log: zap.NewNop(),
+		Audit: audit.New(etcd, nil, nil, zap.NewNop()), Log: zap.NewNop(),
 	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL

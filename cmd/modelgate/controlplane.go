@@ -23,8 +23,9 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane"
-	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/alerts"
+	"github.com/modelgate/modelgate/controlplane/api"
+	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/audit/auditship"
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
@@ -240,7 +241,7 @@ type controlPlane struct {
 	options controlPlaneOptions
 	bodies  *bodies.Store
 	store   *configstore.Store
-	audit   *admin.AuditLog
+	audit   *audit.Log
 	alerts  *alerts.Service
 	people  *identity.Service
 	sinks   *auditship.Service
@@ -292,21 +293,21 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	people := identity.New(identity.Config{Providers: identity.ProvidersOf(store), Secret: server.ClientSecret})
 	config := adminConfig(o, store, server, people)
 	config.Audit, config.Sinks, config.Bodies = audit, sinks, kept
-	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: admin.Facts(config), Ledger: o.ledger, Plane: server,
+	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: api.Facts(config), Ledger: o.ledger, Plane: server,
 		Networks: o.alertNetworks, Log: log.Named("alerts")})
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
 	config.Alerts = watch
 	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
-		people: people, sinks: sinks, expire: admin.Expire(config), admin: admin.New(config)}, nil
+		people: people, sinks: sinks, expire: api.Expire(config), admin: api.New(config)}, nil
 }
 
 // adminConfig returns what the admin API works with, but for what has state of its own.
 func adminConfig(o controlPlaneOptions, store *configstore.Store, server *controlplane.Server,
-	people *identity.Service) admin.Config {
+	people *identity.Service) api.Config {
 	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
-	return admin.Config{
+	return api.Config{
 		Store:     store,
 		Sealer:    o.root.Sealer(),
 		Hasher:    auth.NewHasher(o.root.KeyPepper()),
@@ -328,16 +329,16 @@ func adminConfig(o controlPlaneOptions, store *configstore.Store, server *contro
 }
 
 // newAuditLog returns the audit log, and what delivers it. The metrics of the ledger are registered with theirs.
-func newAuditLog(o controlPlaneOptions, server *controlplane.Server, log *zap.Logger) (*admin.AuditLog,
+func newAuditLog(o controlPlaneOptions, server *controlplane.Server, log *zap.Logger) (*audit.Log,
 	*auditship.Service, error) {
-	audit := admin.NewAuditLog(o.etcd, o.ledger, o.ledger, log)
-	sinks, err := auditship.New(auditship.Options{Etcd: o.etcd, Ledger: o.ledger, Chain: audit, Plane: server,
+	chain := audit.New(o.etcd, o.ledger, o.ledger, log)
+	sinks, err := auditship.New(auditship.Options{Etcd: o.etcd, Ledger: o.ledger, Chain: chain, Plane: server,
 		Allowed: o.allowed, Networks: o.alertNetworks, Log: log.Named("auditsinks")})
 	if err != nil {
 		return nil, nil, err
 	}
 	registry := o.telemetry.Registry
-	return audit, sinks, errors.Join(audit.Register(registry), o.ledger.Register(registry), sinks.Register(registry))
+	return chain, sinks, errors.Join(chain.Register(registry), o.ledger.Register(registry), sinks.Register(registry))
 }
 
 // plane returns the control plane, with the archive of jobs and Vault.

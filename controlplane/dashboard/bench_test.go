@@ -24,7 +24,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
@@ -82,7 +82,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	if real != nil {
 		audits, versions = real, real
 	}
-	api := admin.New(admin.Config{
+	handler := api.New(api.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
 		Vendors: vendors,
 		Plane:   b.plane, Audit: audit.New(etcd, audits, versions, zap.NewNop()), Ledger: real, Jobs: b.jobs,
@@ -91,11 +91,11 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 		Alerts:  b.alarms,
 		Version: "test", Log: zap.NewNop(),
 	})
-	b.api = admin.InProcess(api, authz.Principal{Name: "root", Scopes: []authz.Scope{authz.Everything}})
+	b.api = api.InProcess(handler, authz.Principal{Name: "root", Scopes: []authz.Scope{authz.Everything}})
 	b.terminals = dashboard.Terminals(etcd, dashboard.AccountsOf(store))
-	pages := api
+	pages := handler
 	if real == nil {
-		pages = b.ledger.before(api)
+		pages = b.ledger.before(handler)
 	}
 	b.server = httptest.NewUnstartedServer(nil)
 	b.server.StartTLS()

@@ -19,7 +19,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/identity"
@@ -157,7 +157,7 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, err
 	}
 	v.session, v.Account, v.FormToken = s, account, formToken(v.SessionID)
 	v.Principal = authz.PrincipalOfAccount(account, actsFor(r, account), v.Principal.Address)
-	v.API = admin.InProcess(d.config.API, v.Principal).Waiting(takenWithin, func(string) { v.Pending = true })
+	v.API = api.InProcess(d.config.API, v.Principal).Waiting(takenWithin, func(string) { v.Pending = true })
 	return v, nil
 }
 

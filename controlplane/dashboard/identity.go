@@ -14,7 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 	"github.com/modelgate/modelgate/controlplane/identity"
@@ -102,11 +102,11 @@ func (v *visit) identityError(err error) error {
 // accountOf makes or changes the account of a person who was signed in elsewhere, and returns it.
 func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*configv1.Account, error) {
 	// The provider gives the role, within what the configuration lets it give. The audit log names the provider.
-	api := admin.InProcess(v.config.API, authz.Principal{Name: person.Provider.GetName(), Role: "identity provider",
+	client := api.InProcess(v.config.API, authz.Principal{Name: person.Provider.GetName(), Role: "identity provider",
 		Scopes: authz.ScopesOf(configv1.Role_OWNER), As: accounts.SignIn, Address: v.Principal.Address})
 	for range 3 { // somebody may change the account meanwhile
 		revision := int64(0)
-		item, err := api.Get(ctx, configv1.KindOf((*configv1.Account)(nil)), person.Name)
+		item, err := client.Get(ctx, configv1.KindOf((*configv1.Account)(nil)), person.Name)
 		if err == nil {
 			revision = item.Status.Revision
 		} else if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusNotFound {
@@ -119,7 +119,7 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 		account, err := person.Account(stored)
 		if less := person.Without(stored); err != nil && less != nil && revision != 0 {
 			less.PasswordHash = "" // left out, it stays
-			if _, failed := api.Put(ctx, less, revision); failed != nil {
+			if _, failed := client.Put(ctx, less, revision); failed != nil {
 				v.config.Log.Warn("dashboard: the account of a person without groups keeps its rights",
 					zap.String("account", person.Name), zap.Error(failed))
 			}
@@ -132,15 +132,15 @@ func (v *visit) accountOf(ctx context.Context, person *identity.Person) (*config
 		givesWay := accounts.Find(stored, person.Identity) == accounts.GivesWay
 		switch {
 		case stored == nil:
-			_, err = api.Create(ctx, account)
+			_, err = client.Create(ctx, account)
 		case givesWay:
 			// Nothing of it is kept, so that it was changed meanwhile keeps nobody out. If it does not give way any more,
 			// the table refuses the change.
-			_, err = api.Put(ctx, account, 0)
+			_, err = client.Put(ctx, account, 0)
 		case revision == 0:
 			continue
 		default:
-			_, err = api.Put(ctx, account, revision)
+			_, err = client.Put(ctx, account, revision)
 		}
 		if err == nil {
 			return v.written(ctx, account)

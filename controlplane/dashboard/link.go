@@ -15,7 +15,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -103,9 +103,9 @@ func (d *Dashboard) linkURL(token string) string {
 
 // owned reports whether there is an owner who can sign in.
 func (d *Dashboard) owned(ctx context.Context) (bool, error) {
-	api := admin.InProcess(d.config.API, authz.Principal{Name: "dashboard", Role: "owner",
+	client := api.InProcess(d.config.API, authz.Principal{Name: "dashboard", Role: "owner",
 		Scopes: authz.ScopesOf(configv1.Role_OWNER)})
-	accounts, err := api.List(ctx, configv1.KindOf((*configv1.Account)(nil)))
+	accounts, err := client.List(ctx, configv1.KindOf((*configv1.Account)(nil)))
 	if err != nil {
 		return false, fmt.Errorf("look for an owner: %w", err)
 	}

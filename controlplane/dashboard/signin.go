@@ -16,7 +16,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/accounts"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -228,7 +228,7 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 		Address: v.Principal.Address}
 	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER,
 		Password: f.Get("password"), BreakGlass: true}
-	if _, err := admin.InProcess(v.config.API, p).Create(r.Context(), account); err != nil {
+	if _, err := api.InProcess(v.config.API, p).Create(r.Context(), account); err != nil {
 		if err := v.links.putBack(r.Context(), data.Token, k); err != nil {
 			v.config.Log.Error("dashboard: a link is lost", zap.Error(err))
 		}
@@ -271,7 +271,7 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	p := v.Principal
 	p.As = accounts.Person
 	p.Scopes = append([]authz.Scope{authz.AdminsWrite}, p.Scopes...)
-	item, err := admin.InProcess(v.config.API, p).Get(r.Context(), configv1.KindOf((*configv1.Account)(nil)), p.Name)
+	item, err := api.InProcess(v.config.API, p).Get(r.Context(), configv1.KindOf((*configv1.Account)(nil)), p.Name)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	changed := proto.CloneOf(account)
 	changed.PasswordHash, changed.Password = "", r.PostForm.Get("password")
-	if _, err := admin.InProcess(v.config.API, p).Put(r.Context(), changed, item.Status.Revision); err != nil {
+	if _, err := api.InProcess(v.config.API, p).Put(r.Context(), changed, item.Status.Revision); err != nil {
 		if message, ok := page.Refused(err); ok {
 			return v.RenderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, message)
 		}

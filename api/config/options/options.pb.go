@@ -158,7 +158,9 @@ type Kind struct {
 	// Scope that whoever writes an object must also have, because the object gives rights.
 	Gives string `protobuf:"bytes,7,opt,name=gives,proto3" json:"gives,omitempty"`
 	// Columns of its table, besides the name and the state.
-	Columns       []*Column `protobuf:"bytes,8,rep,name=columns,proto3" json:"columns,omitempty"`
+	Columns []*Column `protobuf:"bytes,8,rep,name=columns,proto3" json:"columns,omitempty"`
+	// Page of the dashboard that lists them. Default: /objects/ and the name of the kind.
+	Page          string `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,6 +249,13 @@ func (x *Kind) GetColumns() []*Column {
 		return x.Columns
 	}
 	return nil
+}
+
+func (x *Kind) GetPage() string {
+	if x != nil {
+		return x.Page
+	}
+	return ""
 }
 
 // A Column of a table shows a field.
@@ -624,7 +633,7 @@ var File_api_config_options_options_proto protoreflect.FileDescriptor
 
 const file_api_config_options_options_proto_rawDesc = "" +
 	"\n" +
-	" api/config/options/options.proto\x12\x18modelgate.config.options\x1a google/protobuf/descriptor.proto\"\xed\x01\n" +
+	" api/config/options/options.proto\x12\x18modelgate.config.options\x1a google/protobuf/descriptor.proto\"\x81\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x05place\x18\x01 \x01(\rR\x05place\x12\x16\n" +
 	"\x06plural\x18\x02 \x01(\tR\x06plural\x12\x18\n" +
@@ -634,7 +643,8 @@ const file_api_config_options_options_proto_rawDesc = "" +
 	"\vwrite_scope\x18\x06 \x01(\tR\n" +
 	"writeScope\x12\x14\n" +
 	"\x05gives\x18\a \x01(\tR\x05gives\x12:\n" +
-	"\acolumns\x18\b \x03(\v2 .modelgate.config.options.ColumnR\acolumns\"L\n" +
+	"\acolumns\x18\b \x03(\v2 .modelgate.config.options.ColumnR\acolumns\x12\x12\n" +
+	"\x04page\x18\t \x01(\tR\x04page\"L\n" +
 	"\x06Column\x12\x16\n" +
 	"\x06header\x18\x01 \x01(\tR\x06header\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +

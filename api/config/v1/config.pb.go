@@ -7498,7 +7498,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x0e\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x0e\n" +
 	"\bProvider\x12W\n" +
 	"\x04name\x18\x01 \x01(\tBC\xca\xf3\x18?(\x018\x03\n" +
 	"9a sealed credential can be opened only under its own nameR\x04name\x12\x88\x01\n" +
@@ -7539,9 +7539,10 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"operations\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:m\xca\xf3\x18i\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints \x04B\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:y\xca\xf3\x18u\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints \x04B\x10\n" +
 	"\x06VENDOR\x12\x06vendorB\x14\n" +
-	"\bENDPOINT\x12\bendpointB\x18\n" +
+	"\bENDPOINT\x12\bendpointJ\n" +
+	"/providersB\x18\n" +
 	"\x16_allow_unlisted_models\"\xd0\x01\n" +
 	"\vConcurrency\x12/\n" +
 	"\fmax_requests\x18\x01 \x01(\rB\f\xca\xf3\x18\bB\x06\b\x01\x10\xc0\x84=R\vmaxRequests\x12-\n" +
@@ -7576,7 +7577,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vUpstreamTLS\x12\x16\n" +
 	"\x02ca\x18\x01 \x01(\tB\x06\xca\xf3\x18\x028\x14R\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\x93\x05\n" +
+	"serverName:$\xd2\xf3\x18 \x1a\x1ewho is trusted as the endpoint\"\x9c\x05\n" +
 	"\x05Model\x122\n" +
 	"\x04name\x18\x01 \x01(\tB\x1e\xca\xf3\x18\x1a(\x018\x06\n" +
 	"\x14what clients call itR\x04name\x12V\n" +
@@ -7593,8 +7594,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aproject\x18\b \x01(\tB$\xca\xf3\x18 8\x04j\forganization\n" +
 	"\x0ewho may use itR\aproject\x12=\n" +
 	"\n" +
-	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned:R\xca\xf3\x18N\b\x02\x12\x06models\x1a,Public names and the targets that serve them \x06B\x12\n" +
-	"\aTARGETS\x12\atargets\"p\n" +
+	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned:[\xca\xf3\x18W\b\x02\x12\x06models\x1a,Public names and the targets that serve them \x06B\x12\n" +
+	"\aTARGETS\x12\atargetsJ\a/models\"p\n" +
 	"\tFineTuned\x12\x1a\n" +
 	"\x03job\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03job\x12'\n" +
 	"\n" +
@@ -7613,7 +7614,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fmax_attempts\x18\x01 \x01(\rB\n" +
 	"\xca\xf3\x18\x06B\x04\b\x01\x10\x05R\vmaxAttempts\x12!\n" +
 	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes:a\xd2\xf3\x18]\n" +
-	"[how often requests are retried; every credential is removed before another provider is used\"\x8c\t\n" +
+	"[how often requests are retried; every credential is removed before another provider is used\"\x93\t\n" +
 	"\x03Key\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12\x1a\n" +
@@ -7639,7 +7640,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04left\x18\x13 \x01(\v2\x1e.modelgate.config.v1.DepartureR\x04left\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xfa\x01\xca\xf3\x18\xbf\x01\b\x03\x12\x04keys\x1a\x13API keys of clients*\x04keysB\x15\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x81\x02\xca\xf3\x18\xc6\x01\b\x03\x12\x04keys\x1a\x13API keys of clients*\x04keysB\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\f\n" +
 	"\x04HINT\x12\x04hintB\x1c\n" +
 	"\fORGANIZATION\x12\forganizationB\x12\n" +
@@ -7647,7 +7648,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06MODELS\x12\x06models\x1a\x03allB\x0e\n" +
 	"\x05OWNER\x12\x05ownerB\x1c\n" +
 	"\aEXPIRES\x12\n" +
-	"expires_at\x1a\x05never\xd2\xf3\x182\n" +
+	"expires_at\x1a\x05neverJ\x05/keys\xd2\xf3\x182\n" +
 	"0what clients may use; its hash cannot be written\"~\n" +
 	"\tDeparture\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12*\n" +
@@ -7671,7 +7672,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12\x1a\n" +
 	"\x03usd\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x12R\x03usd:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\x8f\x05\n" +
+	"\bhow much\"\xa0\x05\n" +
 	"\fOrganization\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
@@ -7684,11 +7685,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies\x12J\n" +
 	"\x0fkeys_of_leavers\x18\t \x01(\x0e2\".modelgate.config.v1.KeysOfLeaversR\rkeysOfLeavers\x12\x1c\n" +
 	"\tsuccessor\x18\n" +
-	" \x01(\tR\tsuccessor:\x97\x01\xca\xf3\x18~\b\v\x12\rorganizations\x1a,Groups of keys that share limits and budgets \x01B\x15\n" +
+	" \x01(\tR\tsuccessor:\xa8\x01\xca\xf3\x18\x8e\x01\b\v\x12\rorganizations\x1a,Groups of keys that share limits and budgets \x01B\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\x10\n" +
 	"\x06LIMITS\x12\x06limitsB\x12\n" +
-	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
-	"\x0fwhat keys share\"\x84\x04\n" +
+	"\aBUDGETS\x12\abudgetsJ\x0e/organizations\xd2\xf3\x18\x11\n" +
+	"\x0fwhat keys share\"\x90\x04\n" +
 	"\aProject\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x01R\x04name\x12)\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x02R\vdisplayName\x12:\n" +
@@ -7698,10 +7699,10 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
 	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\x123\n" +
-	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies:|\xca\xf3\x18c\b\f\x12\bprojects\x1a\x16Parts of organizations \x02B\x15\n" +
+	"\x06bodies\x18\b \x01(\v2\x1b.modelgate.config.v1.BodiesR\x06bodies:\x87\x01\xca\xf3\x18n\b\f\x12\bprojects\x1a\x16Parts of organizations \x02B\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\x10\n" +
 	"\x06LIMITS\x12\x06limitsB\x12\n" +
-	"\aBUDGETS\x12\abudgets\xd2\xf3\x18\x11\n" +
+	"\aBUDGETS\x12\abudgetsJ\t/projects\xd2\xf3\x18\x11\n" +
 	"\x0fwhat keys share\"\xac\x02\n" +
 	"\x06Bodies\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x1e\n" +
@@ -7734,15 +7735,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x15stored_response_bytes\x18\x0e \x01(\x04R\x13storedResponseBytes\x12:\n" +
 	"\x19open_background_responses\x18\x0f \x01(\x04R\x17openBackgroundResponses:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xf6\x02\n" +
+	"\bhow much\"\x85\x03\n" +
 	"\tRateLimit\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12 \n" +
 	"\x06domain\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x10R\x06domain\x12\x80\x01\n" +
 	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorB4\xca\xf3\x1802.needs at least one: without, it limits nothingR\vdescriptors\x12\x1a\n" +
-	"\x04when\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when:\x89\x01\xca\xf3\x18w\b\r\x12\n" +
+	"\x04when\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x11R\x04when:\x98\x01\xca\xf3\x18\x85\x01\b\r\x12\n" +
 	"ratelimits\x1a4Limits for combinations of key, user, model and more \tB\x10\n" +
 	"\x06DOMAIN\x12\x06domainB\x1d\n" +
-	"\vDESCRIPTORS\x12\vdescriptors\x1a\x010\xd2\xf3\x18\n" +
+	"\vDESCRIPTORS\x12\vdescriptors\x1a\x010J\f/rate-limits\xd2\xf3\x18\n" +
 	"\n" +
 	"\bhow much\"\x8b\x02\n" +
 	"\x13RateLimitDescriptor\x12\x10\n" +
@@ -7758,7 +7759,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitB\x06\xca\xf3\x18\x028\x01R\x04unit\x12*\n" +
 	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit:\x0e\xd2\xf3\x18\n" +
 	"\n" +
-	"\bhow much\"\xc2\b\n" +
+	"\bhow much\"\xcd\b\n" +
 	"\aAccount\x12$\n" +
 	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x01\n" +
 	"\x06a nameR\x04name\x121\n" +
@@ -7780,9 +7781,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"breakGlass\x12E\n" +
 	"\fprovisioning\x18\v \x01(\v2!.modelgate.config.v1.ProvisioningR\fprovisioning\x12K\n" +
 	"\vmemberships\x18\f \x03(\v2\x1f.modelgate.config.v1.MembershipB\b\xca\xf3\x18\x04J\x02\x102R\vmemberships\x12/\n" +
-	"\x06tenant\x18\r \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x06tenant:\\\xca\xf3\x18X\b\x12\x12\baccounts\x1a\x17People who sign in here*\x06adminsB\x15\n" +
+	"\x06tenant\x18\r \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x06tenant:g\xca\xf3\x18c\b\x12\x12\baccounts\x1a\x17People who sign in here*\x06adminsB\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\x12\n" +
-	"\x04ROLE\x12\x04role\x1a\x04none\"\xb5\x02\n" +
+	"\x04ROLE\x12\x04role\x1a\x04noneJ\t/accounts\"\xb5\x02\n" +
 	"\fProvisioning\x12$\n" +
 	"\bprovider\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\bprovider\x12\x18\n" +
 	"\x02id\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x02id\x12%\n" +
@@ -7847,7 +7848,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"R\b\b\x90\x1c\x10\x80\xb0\xbd\x10R\x0frefusedRequests\x12B\n" +
 	"\x05usage\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\xfa\xc6\x02\x10\x80\x86\xb0\x96\x01R\x05usage\x12B\n" +
 	"\x05audit\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x11\xca\xf3\x18\rR\v\b\x80\x9a\x9e\x01\x10\x80\x86\xb0\x96\x01R\x05audit:\x84\x01\xca\xf3\x184\b\x18\x12\n" +
-	"retentions\x1a\x1eHow long the ledger keeps what2\x01*:\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\x80\b\n" +
+	"retentions\x1a\x1eHow long the ledger keeps what2\x01*:\x01*\xd2\xf3\x18H\"Fonly users who have all rights can change it: it deletes the audit log\"\x89\b\n" +
 	"\n" +
 	"AdminToken\x12$\n" +
 	"\x04name\x18\x01 \x01(\tB\x10\xca\xf3\x18\f(\x018\x04\n" +
@@ -7867,13 +7868,13 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\forganization\x18\t \x01(\tBA\xca\xf3\x18=8\x04\"9only users who have all scopes of the token can change itR\forganization\x12i\n" +
 	"\aproject\x18\n" +
 	" \x01(\tBO\xca\xf3\x18K8\x04j\forganization\"9only users who have all scopes of the token can change itR\aproject\x12-\n" +
-	"\x05owner\x18\v \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x05owner:\xa2\x01\xca\xf3\x18\x9d\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API*\x06adminsB\x15\n" +
+	"\x05owner\x18\v \x01(\tB\x17\xca\xf3\x18\x13\"\x11cannot be writtenR\x05owner:\xab\x01\xca\xf3\x18\xa6\x01\b\x13\x12\vadmintokens\x1a\x1fPrograms that use the admin API*\x06adminsB\x15\n" +
 	"\x05LABEL\x12\fdisplay_nameB\f\n" +
 	"\x04HINT\x12\x04hintB\x10\n" +
 	"\x06SCOPES\x12\x06scopesB\x0e\n" +
 	"\x05OWNER\x12\x05ownerB\x1c\n" +
 	"\aEXPIRES\x12\n" +
-	"expires_at\x1a\x05never\"\xc1\x04\n" +
+	"expires_at\x1a\x05neverJ\a/tokens\"\xc1\x04\n" +
 	"\fApprovalRule\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
 	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
@@ -8206,7 +8207,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"keys:write\xd2\xf3\x183\"1only users who also have keys:write can change it\"\x8f\x01\n" +
 	"\x12CertificateBinding\x12\x1a\n" +
 	"\x03key\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x04R\x03key\x12$\n" +
-	"\bidentity\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x0eR\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xa3\x03\n" +
+	"\bidentity\x18\x02 \x01(\tB\b\xca\xf3\x18\x04(\x018\x0eR\bidentity:7\xd2\xf3\x183\"1only users who also have keys:write can change it\"\xae\x03\n" +
 	"\x06Policy\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12*\n" +
 	"\forganization\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x04R\forganization\x12.\n" +
@@ -8214,7 +8215,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\tB\x06\xca\xf3\x18\x028\x04R\x03key\x12E\n" +
 	"\x05rules\x18\x05 \x03(\v2\x1f.modelgate.config.v1.PolicyRuleB\x0e\xca\xf3\x18\n" +
 	"(\x01J\x04\b\x01\x10dX\x01R\x05rules\x12\x1a\n" +
-	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xa1\x01\xca\xf3\x18G\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models \f\xd2\xf3\x18R\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled:\xac\x01\xca\xf3\x18R\b\x10\x12\bpolicies\x1a7Expressions that refuse requests or choose their models \fJ\t/policies\xd2\xf3\x18R\n" +
 	"Pwhat is refused, and which model a request is for, of those that the key may use\"\x83\x02\n" +
 	"\n" +
 	"PolicyRule\x12\x1c\n" +

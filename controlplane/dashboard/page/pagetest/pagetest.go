@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
@@ -50,7 +50,7 @@ func (b *Browser) do(r *http.Request) *httptest.ResponseRecorder {
 		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {
 			v := b.site.Visit(r, "")
 			v.Account, v.Principal = b.account, authz.PrincipalOfAccount(b.account, "", "192.0.2.1")
-			v.API = admin.InProcess(b.api, v.Principal)
+			v.API = api.InProcess(b.api, v.Principal)
 			err := r.ParseForm()
 			if err == nil {
 				err = route.Serve(v, w, r)
