@@ -37,7 +37,8 @@ const (
 	chainOutbox = "/modelgate/audit.chain/"
 	// outbox is that of older versions, which would lose the hashes. The keys end with the id of their first entry.
 	outbox = "/modelgate/audit/"
-	// Bounds of an entry, and of the differences of all entries of one transaction, in bytes: etcd takes 1.5 MiB at once.
+	// MaxText bounds a text of an entry, in bytes, maxDiff its difference, and maxDiffs the differences of all entries of
+	// one transaction: etcd takes 1.5 MiB at once.
 	// The ledger would cut a text that is longer.
 	MaxText  = 256
 	maxDiff  = 16 << 10

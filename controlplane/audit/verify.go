@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	verifyAtOnce  = 500
+	verifyAtOnce = 500
+	// VerifyTimeout bounds the time that [Log.Verify] may take.
 	VerifyTimeout = 10 * time.Minute
 	// verifyRounds bounds how often a log is followed that grows while it is read, and verifyTries how often it is read
 	// anew because its beginning was deleted meanwhile.

@@ -34,6 +34,7 @@ const (
 	readTokenTimeout = 5 * time.Second
 )
 
+// NewToken returns a token of administration for the object of a name.
 func NewToken(name string) secret.Value {
 	return secret.New(tokenPrefix + name + "." + rand.Text())
 }

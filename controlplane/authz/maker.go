@@ -66,6 +66,7 @@ func GoneWhy(name string, a *configv1.Account) string {
 	return "the account " + name + " does not have these rights any more"
 }
 
+// ScopesOfToken returns the scopes that a token was made with.
 func ScopesOfToken(t *configv1.AdminToken) (scopes []Scope) {
 	for _, s := range t.GetScopes() {
 		scopes = append(scopes, Scope(s))

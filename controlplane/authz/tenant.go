@@ -61,6 +61,7 @@ func membershipOf(a *configv1.Account, asked string) *configv1.Membership {
 	return all[i]
 }
 
+// NotForTenant returns the error of a principal who asks for something outside their tenant.
 func NotForTenant(t Tenant) error {
 	return openai.CodeInsufficientPermissions.New("You have insufficient permissions for this operation: your rights are within %s.", t)
 }
@@ -95,11 +96,13 @@ func (p Principal) Sees(o configv1.Object) bool {
 	return false
 }
 
+// SplitProject returns the parts of the name of a Project.
 func SplitProject(name string) (organization, project string) {
 	organization, project, _ = strings.Cut(name, "/")
 	return organization, project
 }
 
+// HasMembership reports whether a membership is within the tenant of the principal.
 func (p Principal) HasMembership(m *configv1.Membership) bool {
 	return p.Tenant.Has(m.GetOrganization(), m.GetProject())
 }

@@ -81,6 +81,7 @@ func (q *Service) owners(ctx context.Context) ([]owned, error) {
 	return all, nil
 }
 
+// DisplayName returns the name of an object for people; empty: it has none.
 func DisplayName(o configv1.Object) string {
 	if named, ok := o.(interface{ GetDisplayName() string }); ok {
 		return named.GetDisplayName()

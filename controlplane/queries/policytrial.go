@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -35,6 +34,8 @@ const (
 	// trialRows and trialExamples are how many are shown.
 	trialRows     = 20
 	trialExamples = 5
+	// firstError is the lowest status of an error.
+	firstError = 400
 )
 
 // TryPolicies says what policies would have done with the requests of the log. Without documents, they are the stored
@@ -256,7 +257,7 @@ func (t *trial) add(e *adminapi.Exchange) error {
 	switch {
 	case refused:
 		t.answer.Refused++
-		if e.Outcome == "finished" && e.Status < http.StatusBadRequest {
+		if e.Outcome == "finished" && e.Status < firstError {
 			t.answer.Served++
 		}
 		count(t.keys, e.Key)

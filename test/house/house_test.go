@@ -148,11 +148,13 @@ var table = []rule{
 	{"api/...", []string{"api/..."}, protobuf},
 }
 
-// pure packages have no clock, context, store or logger.
+// pure packages have no clock, context, store or logger. What the admin API asks knows no HTTP.
 var pure = []rule{
 	{packages: "controlplane/xds/...", others: []string{"context", "go.uber.org/zap/...", "go.etcd.io/...", "net/http",
 		"os"}},
 	{packages: "jobsvc/job/...", others: []string{"context", "os"}},
+	{packages: "controlplane/config", others: []string{"net/http"}},
+	{packages: "controlplane/queries", others: []string{"net/http"}},
 	{packages: "envoy/bootstrap", others: []string{"context", "go.uber.org/zap/...", "os"}},
 }
 
