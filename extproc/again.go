@@ -78,20 +78,16 @@ func (c *carrier) attempt(ctx context.Context, r *again.Request) (next *again.Re
 	})
 	for buffer := make([]byte, 16<<10); more; {
 		n, err := answer.Body.Read(buffer)
-		piece := slices.Clone(buffer[:n])
-		next, more = c.instruct(wire.ResponseBody, func() exchange.Reply {
-			if err != nil && !errors.Is(err, io.EOF) {
-				if n > 0 {
-					if reply := c.exchange.ResponseBody(c.link, piece, false); reply.Again != nil || reply.End {
-						return reply
-					} else if err := c.substitute(wire.ResponseBody, &reply); err != nil {
-						return exchange.Reply{Wait: true}
-					}
-				}
-				return exchange.Broken(c.exchange, err)
-			}
-			return c.exchange.ResponseBody(c.link, piece, err != nil)
-		})
+		end := errors.Is(err, io.EOF)
+		if n > 0 || end {
+			piece := slices.Clone(buffer[:n]) // it may be kept
+			next, more = c.instruct(wire.ResponseBody, func() exchange.Reply {
+				return c.exchange.ResponseBody(c.link, piece, end)
+			})
+		}
+		if more && err != nil && !end {
+			next, _ = c.instruct(wire.ResponseBody, func() exchange.Reply { return exchange.Broken(c.exchange, err) })
+		}
 		more = more && err == nil
 	}
 	return next

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/extproctest"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -39,6 +41,7 @@ type againGateway struct {
 	url     string
 	key     string
 	server  *Server
+	socket  string // of further attempts
 	logs    *observer.ObservedLogs
 	mu      sync.Mutex // guards the fields below
 	answers map[string]http.HandlerFunc
@@ -80,7 +83,9 @@ func startAgain(t *testing.T, grpc bool) *againGateway {
 	}
 	conn := serve(t, g.server)
 	player := extproctest.New(conn, upstreams)
-	player.ListenAgain(t, strings.TrimPrefix(conn.Target(), "unix:"))
+	path := strings.TrimPrefix(conn.Target(), "unix:")
+	player.ListenAgain(t, path)
+	g.socket = envoy.AgainSocket(path)
 	gateway := httptest.NewServer(player)
 	t.Cleanup(gateway.Close)
 	g.url = gateway.URL
@@ -141,7 +146,7 @@ func TestAttemptsAfterAFailureUnderStatus200(t *testing.T) {
 func testAgain(t *testing.T, g *againGateway) {
 	fails := sends(false, "event: error\n"+`data: {"type":"error","error":{"type":"api_error","message":"boom"}}`+"\n\n")
 	well := sends(false, againRole, againText, againEnd)
-	rest := func() { g.server.env.Cooldown = routing.Cooldown{} }
+	rest := func() { g.server.env.Cooldown, g.server.env.Suspects = routing.Cooldown{}, routing.Cooldown{} }
 
 	for what, c := range map[string]struct {
 		model   string
@@ -168,7 +173,7 @@ func testAgain(t *testing.T, g *againGateway) {
 			"second": failsBy(`data: {"error":{"message":"bad","type":"invalid_request_error","code":null}}` + "\n\n")},
 			400, "bad", []string{"first", "second"}, "rejected"},
 		"after content nobody else is asked": {"m", map[string]http.HandlerFunc{"first": fails,
-			"second": sends(true, againRole, againText)}, 200, `"upstream_truncated"`, []string{"first", "second"},
+			"second": sends(true, againRole, againText)}, 200, "fine", []string{"first", "second"},
 			"truncated"},
 		"one target is asked twice": {"twice", map[string]http.HandlerFunc{"first": fails}, 500, "boom",
 			[]string{"first", "first"}, "failed"},
@@ -205,6 +210,23 @@ func testAgain(t *testing.T, g *againGateway) {
 
 func failsBy(event string) http.HandlerFunc { return sends(false, event) }
 
+// TestWithoutTheListenerTheErrorIsTheFirstOne holds it for an Envoy that has none, and for one that was killed.
+func TestWithoutTheListenerTheErrorIsTheFirstOne(t *testing.T) {
+	g := startAgain(t, false)
+	fails := map[string]http.HandlerFunc{"first": failsBy(againBegin + "event: error\n" +
+		`data: {"type":"error","error":{"type":"api_error","message":"boom"}}` + "\n\n")}
+	for _, stale := range []bool{false, true} {
+		if err := os.Remove(g.socket); stale {
+			require.ErrorIs(t, err, os.ErrNotExist)
+			require.NoError(t, os.WriteFile(g.socket, nil, 0o600))
+		}
+		status, body, asked, _ := g.ask("m", fails)
+		require.Equal(t, http.StatusInternalServerError, status, body)
+		require.Contains(t, body, "boom")
+		require.Equal(t, []string{"first"}, asked)
+	}
+}
+
 func leavesAgain(t *testing.T, g *againGateway, fails http.HandlerFunc) {
 	begun, over := make(chan struct{}), make(chan struct{})
 	g.mu.Lock()
@@ -223,7 +245,7 @@ func leavesAgain(t *testing.T, g *againGateway, fails http.HandlerFunc) {
 		<-begun
 		cancel()
 	}()
-	_, err = http.DefaultClient.Do(r) //nolint:bodyclose // there is none
+	_, err = http.DefaultClient.Do(r)
 	require.ErrorIs(t, err, context.Canceled)
 	<-over
 }

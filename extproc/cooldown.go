@@ -34,6 +34,13 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	}
 }
 
+// suspect notes that a provider has broken an answer off before its content.
+func (s *Server) suspect(provider string) {
+	if config := s.config.current.Load(); config != nil && config.Providers[provider] != nil {
+		s.env.Suspects.Suspect(config.Providers[provider], s.env.Now())
+	}
+}
+
 // refusedForLoad handles an attempt that a provider refused for its load, and returns how long it is left alone.
 func (s *Server) refusedForLoad(p *routing.Provider, e *accesslogdatav3.HTTPAccessLogEntry, status int) time.Duration {
 	h := make(http.Header, 2)

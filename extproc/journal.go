@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +45,8 @@ type journal struct {
 	process string      // prefix of the ids of this process's exchanges
 	tried   tried
 	refused *refusedRequests // or nil
+	// broke is told of a provider that has broken an answer off before its content. It may be nil.
+	broke func(provider string)
 
 	mu      sync.Mutex // guards the fields below
 	records map[string]waiting
@@ -308,6 +311,9 @@ func (j *journal) write(r metering.Record, f envoyFacts) {
 // put writes a record, also to the spool if it is not there yet.
 func (j *journal) put(r *metering.Record, f *envoyFacts, open bool) {
 	settle(r, f)
+	if j.broke != nil && f.cut == "provider" && r.Sent == 0 && !r.Unseen && r.Answered == http.StatusOK {
+		j.broke(r.Provider)
+	}
 	r.ChargeTries()
 	if rest := r.Rest; rest != nil {
 		r.Rest = nil

@@ -154,7 +154,7 @@ const maxTurnQueue = 64
 // Run serves on l and follows the configuration until ctx ends. Open streams may then continue for grace.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	if s.again = again.Beside(l); s.again != nil {
-		s.env.Again = s.again.Listens
+		s.env.Again, s.journal.broke = s.again.Listens, s.suspect
 	}
 	var background sync.WaitGroup
 	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -66,8 +66,11 @@ type Answer struct {
 	Body   io.ReadCloser
 }
 
-// ErrUnreached is the error of an attempt that Envoy could not make.
-var ErrUnreached = errors.New("the provider gave no answer")
+// ErrUnreached is the error of an attempt that Envoy could not make, and ErrNoEnvoy that of one that it did not get.
+var (
+	ErrUnreached = errors.New("the provider gave no answer")
+	ErrNoEnvoy   = errors.New("the listener of Envoy is away")
+)
 
 // Do makes an attempt. It ends with the context, also while the body is read.
 func (c *Client) Do(ctx context.Context, r *Request) (*Answer, error) {
@@ -77,6 +80,9 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Answer, error) {
 		late.Stop()
 	}
 	response, err := c.transport.RoundTrip(outgoing(ctx, r))
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		err = errors.Join(ErrNoEnvoy, err)
+	}
 	if err == nil && !late.Stop() && r.Timeout > 0 {
 		err = errors.Join(context.DeadlineExceeded, response.Body.Close())
 	}

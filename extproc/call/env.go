@@ -44,6 +44,7 @@ type Env struct {
 	Parts func(metering.Record)
 
 	Cooldown routing.Cooldown
+	Suspects routing.Cooldown // providers that break answers off before their content
 	// Strangers limits the answers to an address without a valid key. It may be nil.
 	Strangers *access.Strangers
 

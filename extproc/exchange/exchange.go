@@ -42,10 +42,9 @@ type Exchange struct {
 
 	// The answer.
 	answer         routing.Answer
-	provider       *routing.Provider // the provider that answers
-	gatewayHeaders Headers           // headers of the gateway on every answer of a provider
+	gatewayHeaders Headers // headers of the gateway on every answer of a provider
 	duplex         duplex
-	stale          []string          // headers of an answer that Envoy holds, in place of which another is sent
+	further        *further          // nil: Envoy makes all attempts
 	pipe           pipeline.Pipeline // in inStream and inUnary
 	guarded        guarded
 	turn           turns.Turn     // with guardrails

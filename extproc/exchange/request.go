@@ -241,7 +241,7 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 		return x.rejectBody(ctx, e, details)
 	}
 	x.account.Text.Request(first.Body)
-	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.c.Active}
+	reply := relayed(x, first, Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.c.Active})
 	if !free {
 		queued := reply
 		x.state, x.queued = awaitTurn, &queued

@@ -41,7 +41,9 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	switch {
 	case x.state == inReplay:
 		reply = x.replayHeaders(h, f)
-	case x.stale != nil:
+	case x.further != nil && x.further.first != nil:
+		return takeOver(x, h, f)
+	case isFurther(x):
 		reply = x.responseHeaders(h, factsOf(x), end)
 	default:
 		reply = x.responseHeaders(h, f, end)
@@ -50,7 +52,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 		noteStale(x, h)
 		return reply
 	}
-	if x.stale != nil {
+	if isFurther(x) {
 		reply = replaceHead(x, reply, h)
 	}
 	if x.duplex.on {

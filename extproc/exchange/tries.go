@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -33,11 +34,49 @@ func (x *Exchange) try() {
 	}
 }
 
+// A further is what an exchange knows of attempts that this process makes.
+type further struct {
+	first *again.Request // the first attempt, if this process makes that, too; nil: it is made
+	stale []string       // headers of the answer that Envoy holds; nil: it is the one that is sent
+	lost  error          // of the attempt before
+	over  bool           // no further one can be made
+}
+
+// isFurther reports whether the answer is that to an attempt that this process makes.
+func isFurther(x *Exchange) bool { return x.further != nil && x.further.stale != nil }
+
+// relayed has this process make the first attempt, too, if its provider is known to break answers off before their
+// content. Envoy could not try such an attempt again. The request takes the route on which Envoy itself answers.
+func relayed(x *Exchange, first routing.Attempt, reply Reply) Reply {
+	p, env, now := x.c.Active, x.c.Env, x.c.Record.Start
+	if !x.duplex.on || len(p.Targets) < 2 || env.Again == nil ||
+		env.Suspects.Until(p.Targets[0].Provider, now).IsZero() || !env.Again() {
+		return reply
+	}
+	x.further = &further{first: &again.Request{Cluster: p.Targets[0].Cluster, Header: first.Header, Body: first.Body,
+		Timeout: p.Timeout}}
+	return Reply{Plan: &routing.Plan{ID: p.ID, Kind: envoy.KindReplayed}}
+}
+
+// takeOver has the first attempt made in place of an answer of Envoy itself.
+func takeOver(x *Exchange, h Headers, f Facts) Reply {
+	first := x.further.first
+	x.further.first = nil
+	if f.CodeDetails != envoy.CodeDetailsOwn {
+		status, _ := strconv.Atoi(h.Get(":status"))
+		return x.passEnvoys(status, f.CodeDetails)
+	}
+	noteStale(x, h)
+	x.c.Record.Attempts = 1
+	return Reply{Wait: true, Again: first}
+}
+
 // hasNext reports whether the attempt that has an answer may be followed by another. Envoy sees to attempts that are
 // answered with an error's status, unless this process made them.
 func hasNext(x *Exchange) bool {
 	return x.c.Env.Again != nil && x.duplex.on && x.c.Active.Kind == envoy.KindLLM &&
-		x.c.Record.Attempts < len(x.c.Active.Targets) && (x.account.Begun || x.stale != nil)
+		x.c.Record.Attempts < len(x.c.Active.Targets) && (x.account.Begun || isFurther(x)) &&
+		(x.further == nil || !x.further.over)
 }
 
 // letGo releases the request if no attempt can follow the one that has an answer.
@@ -103,8 +142,11 @@ func giveUp(x *Exchange, err error, n int) {
 	readUsage(x)
 	x.try()
 	x.account.EndTry(n, cmp.Or(string(e.Code), e.Type, string(r.Outcome)), cool, now)
-	if x.stale == nil && x.duplex.head != nil {
-		x.stale = slices.Concat(x.duplex.head.Remove, headers.Answers()[0].Names)
+	if x.further == nil {
+		x.further = &further{}
+	}
+	if x.further.lost = err; x.further.stale == nil && x.duplex.head != nil {
+		x.further.stale = slices.Concat(x.duplex.head.Remove, headers.Answers()[0].Names)
 	}
 	x.cached.Retried()
 	x.duplex = duplex{on: true}
@@ -131,13 +173,13 @@ func factsOf(x *Exchange) Facts {
 
 // noteStale notes the headers of the first answer if it failed at them: Envoy holds them.
 func noteStale(x *Exchange, h Headers) {
-	if x.stale != nil {
+	if isFurther(x) {
 		return
 	}
-	x.stale = []string{}
+	x.further.stale = make([]string, 0, len(h))
 	for i := range h {
 		if h[i].Name[0] != ':' {
-			x.stale = append(x.stale, h[i].Name)
+			x.further.stale = append(x.further.stale, h[i].Name)
 		}
 	}
 }
@@ -150,7 +192,7 @@ func replaceHead(x *Exchange, reply Reply, h Headers) Reply {
 			set = append(set, h[i])
 		}
 	}
-	reply.Set, reply.Remove = append(set, reply.Set...), slices.Concat(x.stale, reply.Remove)
+	reply.Set, reply.Remove = append(set, reply.Set...), slices.Concat(x.further.stale, reply.Remove)
 	return reply
 }
 
@@ -223,9 +265,16 @@ func Broken(x *Exchange, err error) Reply {
 	switch {
 	case x.state == ended || x.duplex.over:
 		return Reply{Wait: true}
+	case x.duplex.head != nil:
+		x.c.Env.Suspects.Suspect(x.c.Provider, x.c.Env.Now())
+	}
+	switch {
+	case x.state == awaitResponse && errors.Is(err, again.ErrNoEnvoy) && x.further.lost != nil:
+		x.further.over = true
+		return x.failUpstream(x.further.lost, "mg_no_envoy")
 	case x.state == awaitResponse:
 		x.account.Unanswered = errors.Is(err, context.DeadlineExceeded) ||
-			metering.Reached(err.Error(), x.c.Env.Now().Sub(x.c.Active.SentAt(x.c.Record.Attempts)))
+			metering.Reached(err.Error(), x.c.Env.Now().Sub(x.c.Active.SentAt(x.c.Record.Attempts, x.c.Record.SentAt)))
 		e := openai.CodeUpstreamUnavailable.New("The provider could not be reached.")
 		if errors.Is(err, context.DeadlineExceeded) {
 			e = openai.CodeUpstreamTimeout.New("The provider did not answer in time.")
@@ -234,17 +283,12 @@ func Broken(x *Exchange, err error) Reply {
 	case x.duplex.whole:
 		x.salvage(x.duplex.body)
 		return lastPiece(x, x.replaceByError(provider.ErrTruncated))
-	case x.state == inStream && !x.pipe.HasOutput():
-		return x.failUpstream(provider.ErrTruncated, "mg_failed_stream")
-	case x.state == inStream:
-		return lastPiece(x, Reply{Body: x.pipe.Fail(x.fail(provider.ErrTruncated))})
 	case x.duplex.head != nil:
 		return x.failUpstream(provider.ErrTruncated, "mg_failed_stream")
-	case x.c.Record.Stream:
-		return lastPiece(x, Reply{Body: x.c.Dialect.AppendErrorEvent(nil, x.fail(provider.ErrTruncated))})
 	}
-	x.fail(provider.ErrTruncated)
-	return lastPiece(x, Reply{})
+	_ = x.fail(provider.ErrTruncated)
+	// What has begun can only be broken off, too.
+	return Reply{Immediate: &Immediate{Status: http.StatusBadGateway, Header: http.Header{}, Details: "mg_broken"}}
 }
 
 // lastPiece sends the end of an answer, unless another attempt follows.

@@ -74,6 +74,17 @@ func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time
 	return wait
 }
 
+// suspicion is how long the first attempts at a provider are watched that has broken an answer off.
+const suspicion = 10 * time.Minute
+
+// Suspect records that a provider has broken an answer off before its content.
+func (c *Cooldown) Suspect(p *Provider, now time.Time) {
+	c.change(func(spells map[quota]period) {
+		maps.DeleteFunc(spells, func(_ quota, s period) bool { return !now.Before(s.until) })
+		spells[p.quota] = period{now, now.Add(suspicion)}
+	})
+}
+
 // Served records that a provider answered a request of a time. A request from before the cooldown has no effect.
 func (c *Cooldown) Served(p *Provider, asked time.Time) {
 	spells := c.periods.Load()

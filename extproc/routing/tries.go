@@ -15,8 +15,8 @@ type retry struct {
 	at     time.Time
 }
 
-// SentAt returns when an attempt after the first was sent.
-func (p *Plan) SentAt(number int) time.Time {
+// SentAt returns when an attempt was sent, if the first was sent at a time.
+func (p *Plan) SentAt(number int, first time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.retries {
@@ -24,7 +24,7 @@ func (p *Plan) SentAt(number int) time.Time {
 			return r.at
 		}
 	}
-	return p.now()
+	return first
 }
 
 // Retried reports whether the model's retry policy has a status tried again.

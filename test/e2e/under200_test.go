@@ -190,6 +190,7 @@ func TestAFailureUnderStatus200FallsBack(t *testing.T) {
 	text += providerYAML("openai-cut", "openai", server.URL+"/openai-cut") +
 		providerYAML("absent", "openai", "http://127.0.0.1:1/v1")
 	add("three", "openai-event", "openai-cut", "good")
+	add("breaks", "openai-cut", "good")
 	add("unreached", "openai-event", "absent", "good")
 	add("none", "openai-event", "anthropic-begin-event")
 	add("alone", "openai-event")
@@ -243,6 +244,18 @@ func TestAFailureUnderStatus200FallsBack(t *testing.T) {
 			require.Equal(t, "2", a.Header.Get("X-Modelgate-Attempts"))
 			require.Contains(t, a.Failure(t).Message, "rror")
 		}
+	})
+	t.Run("a provider that breaks off is asked in a way that can be followed", func(t *testing.T) {
+		harness.Eventually(t, "a fallback", func() error {
+			a := g.AsCases().Chat(t, stream("breaks"))
+			if a.Status != http.StatusOK {
+				return fmt.Errorf("status %d: %s", a.Status, a.Body)
+			}
+			require.Contains(t, string(a.Body), "fine")
+			require.Equal(t, "2", a.Header.Get("X-Modelgate-Attempts"))
+			require.Equal(t, sse+"; charset=utf-8", a.Header.Get("Content-Type"))
+			return nil
+		})
 	})
 	health := g.health(t)
 	require.Equal(t, adminapi.ProviderFailing, health["openai-event"].State)
