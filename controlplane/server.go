@@ -359,7 +359,8 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 	checkers, away := s.resolver.checkersOf(configstore.All[*configv1.Checker](state))
 	caches, closed := s.resolver.cachesOf(configstore.All[*configv1.ResponseCache](state))
 	in.Settings, in.Responses = s.settings.of(in.JobServices, &configv1.Settings{Issuers: issuers,
-		Guardrails: configstore.All[*configv1.Guardrail](state), Policies: append(standin.For(state.Invalid), configstore.All[*configv1.Policy](state)...),
+		Guardrails:     configstore.All[*configv1.Guardrail](state),
+		Policies:       append(standin.For(state.Invalid), configstore.All[*configv1.Policy](state)...),
 		ResponseCaches: caches, Checkers: checkers,
 		CertificateIssuers: in.CertificateIssuers})
 	in.JobSecrets = s.settings.jobs

@@ -20,8 +20,9 @@ func TestSettingsAreTakenWholly(t *testing.T) {
 		return &configv1.Settings{Name: "default", KeyPepper: []byte("p"), Policies: []*configv1.Policy{{Name: "p",
 			Rules: []*configv1.PolicyRule{{Name: "r", Deny: text}}}}}
 	}
-	for _, of := range []proto.Message{&configv1.Key{}, &configv1.ResolvedProvider{}, &configv1.Model{}, &configv1.Route{},
-		&configv1.Catalog{}, &configv1.Listing{}, &configv1.Organization{}, &configv1.Project{}, &rlsv3.RateLimitConfig{}} {
+	for _, of := range []proto.Message{&configv1.Key{}, &configv1.ResolvedProvider{}, &configv1.Model{},
+		&configv1.Route{}, &configv1.Catalog{}, &configv1.Listing{}, &configv1.Organization{}, &configv1.Project{},
+		&rlsv3.RateLimitConfig{}} {
 		s.send(t, "1", of, nil)
 	}
 	nack := s.send(t, "1", &configv1.Settings{}, nil, policy("no such"))

@@ -43,7 +43,8 @@ func NewCarrierKey(secret []byte) *CarrierKey {
 	return &CarrierKey{h.Sum(nil)}
 }
 
-// CarrierKeyOf returns the key whose Bytes are given, for a process that does not have the secret; nil if there are none.
+// CarrierKeyOf returns the key whose Bytes are given, for a process that does not have the secret. It is nil if there
+// are none.
 func CarrierKeyOf(derived []byte) *CarrierKey {
 	if len(derived) != sha256.Size {
 		return nil

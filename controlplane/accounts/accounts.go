@@ -79,8 +79,8 @@ func (f Finding) Rest(stored *configv1.Account) *configv1.Account {
 	return rest
 }
 
-// Released returns what is left of an account that its directory deletes, or nil. One that operators have disabled keeps
-// out whoever comes with its name: deleting and making it again must not let the person in.
+// Released returns what is left of an account that its directory deletes, or nil. One that operators have disabled
+// keeps out whoever comes with its name: deleting and making it again must not let the person in.
 func Released(stored *configv1.Account) *configv1.Account {
 	if !stored.GetDisabled() {
 		return nil

@@ -61,7 +61,8 @@ func (s *supervised) budgets(t *testing.T, path string) string {
 func newSupervised(t *testing.T, rule string) *supervised {
 	t.Helper()
 	s := &supervised{newBench(t), map[string]authz.Principal{}}
-	for _, path := range []string{"organizations/acme", "organizations/other", "organizations/open", "projects/acme/web"} {
+	for _, path := range []string{"organizations/acme", "organizations/other", "organizations/open",
+		"projects/acme/web"} {
 		_, name, _ := strings.Cut(path, "/")
 		more := ""
 		if path == "organizations/acme" {

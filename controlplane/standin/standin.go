@@ -1,9 +1,9 @@
 // Package standin refuses requests in the place of stored objects that are not valid and of which no valid version is
-// known: after an upgrade with narrower bounds, a restored backup, or damage. An object that restricts requests must not
-// be out of force without notice.
+// known: after an upgrade with narrower bounds, a restored backup, or damage. An object that restricts requests must
+// not be out of force without notice.
 //
-// A kind that restricts what clients may do, or what it costs, belongs into For. Objects of other kinds give something,
-// such as a key, a model or an issuer: without them there is less, and nothing has to stand in for them.
+// A kind that restricts what clients may do, or what it costs, belongs into For. Objects of other kinds give
+// something, such as a key, a model or an issuer: without them there is less, and nothing has to stand in for them.
 package standin
 
 import (

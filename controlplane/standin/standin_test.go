@@ -39,7 +39,8 @@ func TestAnInvalidObjectRefusesItsRequests(t *testing.T) {
 		"a key, which is refused":     {"Key", "k", nil, false, false},
 		"an account, which signs in ": {"Account", "a", nil, false, false},
 	} {
-		compiled, err := policy.Compile(standin.For(map[configstore.Ref]configv1.Object{{Kind: c.kind, Name: c.name}: c.object}))
+		invalid := map[configstore.Ref]configv1.Object{{Kind: c.kind, Name: c.name}: c.object}
+		compiled, err := policy.Compile(standin.For(invalid))
 		require.NoError(t, err)
 		acme := compiled.Decide(&policy.Facts{Subject: request.Subject{Key: "k", Organization: "acme", Project: "web"}})
 		other := compiled.Decide(&policy.Facts{Subject: request.Subject{Key: "k", Organization: "other", Project: "web"}})

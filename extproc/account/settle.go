@@ -84,9 +84,9 @@ func (a *Account) count() {
 	}
 }
 
-// countPassed estimates the usage of an answer that passes unchanged. For an answer that was cut or reported no usage, it
-// counts the estimated prompt and what has passed. A Route's document that reports none costs nothing. For a Route's
-// answer that cannot be read, it counts the prompt only.
+// countPassed estimates the usage of an answer that passes unchanged. For an answer that was cut or reported no usage,
+// it counts the estimated prompt and what has passed. A Route's document that reports none costs nothing. For an
+// answer of a Route that cannot be read, it counts the prompt only.
 func (a *Account) countPassed() {
 	r, route, told := &a.c.Record, a.c.Operation == nil, !a.c.Record.Usage.IsZero()
 	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||

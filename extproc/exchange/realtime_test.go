@@ -330,8 +330,8 @@ func TestAProviderSaysWhyItClosesASession(t *testing.T) {
 	require.NotContains(t, record.Error.Message, credential)
 }
 
-// TestWhatIsUnderWayInASessionCounts: a session holds a usual response, and each one takes more as it grows, or what is
-// left of a limit. Others end at their next response.
+// TestWhatIsUnderWayInASessionCounts: a session holds a usual response, and each one takes more as it grows, or what
+// is left of a limit. Others end at their next response.
 func TestWhatIsUnderWayInASessionCounts(t *testing.T) {
 	rule := limit.Rule{Counter: "key/k/tokens/hour", Measure: limit.Tokens, Window: limit.Hour, Limit: 500}
 	long := event(`{"type":"response.output_text.delta","delta":"` + strings.Repeat("word ", 300) + `"}`)

@@ -200,7 +200,8 @@ func (x *Exchange) holdFirst(ctx context.Context) *openai.Error {
 		wanted[limit.Cost] = max(wanted[limit.Cost], int64(cost))
 	}
 	wanted = s.only(wanted)
-	decided, err := s.hold.Raise(ctx, x.c.Env.Limits, limit.Demand{ID: x.c.Record.ID, Rules: s.rules.Rules, Amounts: wanted}, true)
+	d := limit.Demand{ID: x.c.Record.ID, Rules: s.rules.Rules, Amounts: wanted}
+	decided, err := s.hold.Raise(ctx, x.c.Env.Limits, d, true)
 	return x.unheld(wanted, decided, err)
 }
 
@@ -227,8 +228,8 @@ func (x *Exchange) cover(ctx context.Context) {
 	cost, _ := x.priceOf(&x.c.Record, true).Rates.Cost(usage.Used{Usage: u})
 	wanted := s.only(limit.Amounts{limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
 		limit.Tokens: u.PromptTokens + u.CompletionTokens, limit.Cost: int64(cost)})
-	decided, err := s.hold.Raise(ctx, x.c.Env.Limits, limit.Demand{ID: x.c.Record.ID, Rules: s.rules.Rules, Amounts: wanted},
-		false)
+	d := limit.Demand{ID: x.c.Record.ID, Rules: s.rules.Rules, Amounts: wanted}
+	decided, err := s.hold.Raise(ctx, x.c.Env.Limits, d, false)
 	s.ending = x.unheld(wanted, decided, err)
 }
 

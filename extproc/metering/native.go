@@ -10,9 +10,9 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// What is estimated of images and sound that go into operations of their own or come out of them. A token of sound that
-// is heard is 100 ms. Compressed speech has some 4,000 bytes a second. Of speech that is made, a token of text has six.
-// A usual image has 1,056 tokens, and the dearest ones 6,240, with some 48 bytes of base64 each at the least
+// What is estimated of images and sound that go into operations of their own or come out of them. A token of sound
+// that is heard is 100 ms. Compressed speech has some 4,000 bytes a second. Of speech that is made, a token of text
+// has six. A usual image has 1,056 tokens, and the dearest ones 6,240, with some 48 bytes of base64 each at the least
 // (https://platform.openai.com/docs/guides/image-generation).
 const (
 	heardPerSecond   = 10

@@ -16,8 +16,9 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestInvalidObjectsAreNotOutOfForce puts objects into the store that are not valid, as an upgrade with narrower bounds
-// finds them, or a restored backup has them. Requests to which they would apply are refused, also after a restart.
+// TestInvalidObjectsAreNotOutOfForce puts objects into the store that are not valid, as an upgrade with narrower
+// bounds finds them, or a restored backup has them. Requests to which they would apply are refused, also after a
+// restart.
 func TestInvalidObjectsAreNotOutOfForce(t *testing.T) {
 	t.Parallel()
 	b := &biller{Gateway: harness.Run(t, t.TempDir()), t: t}

@@ -36,7 +36,8 @@ func (b *biller) dial(t *testing.T, key string) (*websocket.Conn, int) {
 func TestSessionsOpenedAtOnceKeepToABudget(t *testing.T) {
 	t.Parallel()
 	b := startBiller(t)
-	b.Apply(t, &configv1.Organization{Name: "voices", Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "0.002"}}})
+	b.Apply(t, &configv1.Organization{Name: "voices",
+		Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "0.002"}}})
 	_, key := b.CreateKey(t, "voices", "")
 	const all = 30
 	var wait sync.WaitGroup
