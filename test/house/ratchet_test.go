@@ -121,14 +121,27 @@ func arrows(files map[string]source) (all, back int) {
 	return all, back
 }
 
-// leans returns, for each file, the files whose declarations it names. A method counts if only one type has its name.
+// leans returns, for each file, the files whose declarations it names. A method counts if only one type, and no member
+// of a struct, has its name.
 func leans(files map[string]source) map[string]map[string]bool {
 	home := map[string]string{}
 	declare := func(name, file string) {
-		if _, twice := home[name]; twice {
+		if _, twice := home[name]; twice || name == "_" {
 			file = ""
 		}
 		home[name] = file
+	}
+	for _, s := range files {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if of, ok := n.(*ast.StructType); ok {
+				for _, member := range of.Fields.List {
+					for _, n := range member.Names {
+						home["."+n.Name] = "" // no use of a method, wherever it is declared
+					}
+				}
+			}
+			return true
+		})
 	}
 	for name, s := range files {
 		for _, d := range s.file.Decls {
