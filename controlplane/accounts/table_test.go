@@ -117,8 +117,8 @@ func TestNamesAreFoldedInOnePlace(t *testing.T) {
 	fold := regexp.MustCompile(`strings\.(EqualFold|ToLower|ToUpper|Title)\(|cases\.`)
 	var files []string
 	for _, pattern := range []string{"../accounts/*.go", "../identity/*.go", "../scim/*.go", "../dashboard/identity.go",
-		"../dashboard/signin.go", "../dashboard/sections/accounts/accounts.go", "../admin/provisioning.go",
-		"../admin/tenants.go"} {
+		"../dashboard/signin.go", "../dashboard/sections/accounts/accounts.go", "../api/provisioning.go",
+		"../config/provisioning.go", "../config/tenants.go", "../authz/tenant.go"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, found, pattern)
