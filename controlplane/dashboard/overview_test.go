@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 func TestTheOverviewOfATenantBeforeAnythingHasHappened(t *testing.T) {
 	b := newBench(t)
 	owner := b.owner(t)
+	b.put(t, &configv1.Organization{Name: "acme"})
 	for role, says := range map[string]string{"ADMIN": "Create a key", "VIEWER": "once clients call the gateway"} {
 		owner.get("/new/account")
 		made := owner.post("/accounts", "name", strings.ToLower(role), "role", "ROLE_UNSPECIFIED", "memberships",
