@@ -37,6 +37,15 @@ type Call struct {
 	facts  *policy.Facts // for expressions; nil: none has asked
 	offers offers        // what the request has the vendor do
 
+	// The answer.
+	Guard     *guard.Answer // judges it; nil: nothing does
+	GuardAway bool          // it ends because its checker is away
+	Whole     bool          // it is needed as a whole, which takes room
+	Unseen    bool          // it passes without being shown
+	Media     string        // its content-type, if it may be kept in a cache
+
+	Removed [16]string // room of most replies for headers of the request, and then of the answer
+
 	driver    Driver
 	lastChunk time.Time // of a stream
 }
@@ -45,6 +54,8 @@ type Call struct {
 type Driver interface {
 	// Finish ends the exchange: it settles the charge and completes the record.
 	Finish()
+	// Again goes on with the next attempt of the plan after one has failed, if the client has got nothing of it.
+	Again(err error) (Reply, bool)
 	// Sent is called with each piece of the answer's body that the client gets.
 	Sent(piece []byte)
 }
@@ -60,6 +71,17 @@ func (c *Call) Finish() { c.driver.Finish() }
 
 // Sent notes a piece of the answer's body that the client gets.
 func (c *Call) Sent(piece []byte) { c.driver.Sent(piece) }
+
+// PassUnseen passes the rest of an answer without showing it.
+func (c *Call) PassUnseen(reply *Reply) {
+	c.Unseen, c.Record.Outcome, reply.Log = true, metering.OutcomeFinished, true
+}
+
+// HasBlocked reports whether a rule has ended the answer.
+func (c *Call) HasBlocked() bool { return c.Guard != nil && c.Guard.Blocked != "" }
+
+// Again goes on with the next attempt of the plan after one has failed, if it may.
+func (c *Call) Again(err error) (Reply, bool) { return c.driver.Again(err) }
 
 // Derived returns the values that are computed from the configuration.
 func (c *Call) Derived() *Derived { return c.Env.derived(c.Config) }

@@ -1,6 +1,8 @@
 package call
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -41,4 +43,18 @@ func ContentBlocked(rule, member string) *openai.Error {
 			"' of this request, where no placeholder can stand."
 	}
 	return e
+}
+
+// Reasons why the gateway loses an answer.
+var (
+	ErrNoRoom         = openai.CodeServerIsOverloaded.New("The gateway holds as many answers as it can at the moment. The provider's answer is lost.")
+	ErrAnswerTooLarge = openai.CodeUpstreamResponseTooLarge.New("The provider's answer is larger than the gateway can hold.")
+)
+
+// ErrLeft ends the wait for checkers of an answer whose client has left.
+var ErrLeft = errors.New("the client has left")
+
+// HasLeft reports whether the wait or the work on an answer has ended because its client has left.
+func HasLeft(err error) bool {
+	return errors.Is(err, ErrLeft) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

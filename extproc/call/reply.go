@@ -2,6 +2,7 @@ package call
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelgate/modelgate/extproc/again"
@@ -84,4 +85,10 @@ type Immediate struct {
 	Body   []byte
 	// Details is the reason in Envoy's access log.
 	Details string
+}
+
+// MediaType returns the media type of a content-type header, without its parameters.
+func MediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }

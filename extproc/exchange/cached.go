@@ -7,16 +7,14 @@ import (
 	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/filters/cache"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/respcache"
 )
 
-const (
-	headerCache      = "x-modelgate-cache"            // what the response cache did: one of metering's results
-	headerSimilarity = "x-modelgate-cache-similarity" // of the request whose answer it is
-)
+const headerSimilarity = "x-modelgate-cache-similarity" // of the request whose answer it is
 
 // recall answers a request with a kept answer, if a cache has one. It may have to wait for it.
 func (x *Exchange) recall(ctx context.Context) (Reply, bool) {
@@ -46,7 +44,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer) Reply {
 	r.User = cmp.Or(r.User, metering.UserOf(&x.c.Request.Request))
 	all := x.c.Derived().Rules.Rules(x.c.Key, r.User, r.Model, "").For(x.c.Fits)
 	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0
-	if x.duplex.on && a.ContentType == contentTypeSSE {
+	if x.duplex.on && a.ContentType == answer.TypeSSE {
 		pace = x.cached.Pace()
 	}
 	if pace > 0 { // it takes its time
@@ -57,14 +55,15 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer) Reply {
 	}
 	x.keep.Request(&x.c, all.Bodies)
 	r.Status, r.Priced = http.StatusOK, true
-	own := Headers{{Name: "content-type", Value: a.ContentType}, {Name: headerCache, Value: string(r.Cache.Result)},
-		{Name: "age", Value: strconv.Itoa(int(r.Cache.Age.Seconds()))}, {Name: headerProvider, Value: a.Provider}}
-	own = appendKnown(appendKnown(own, headerDropped, a.Dropped), headerAdjusted, a.Adjusted)
+	own := Headers{{Name: "content-type", Value: a.ContentType},
+		{Name: answer.HeaderCache, Value: string(r.Cache.Result)},
+		{Name: "age", Value: strconv.Itoa(int(r.Cache.Age.Seconds()))}, {Name: answer.HeaderProvider, Value: a.Provider}}
+	own = answer.AppendKnown(answer.AppendKnown(own, answer.HeaderDropped, a.Dropped), answer.HeaderAdjusted, a.Adjusted)
 	if a.Similarity > 0 {
 		own = append(own, Header{Name: headerSimilarity, Value: strconv.FormatFloat(a.Similarity, 'f', 3, 64)})
 	}
 	if x.account.WantsCost {
-		own = append(own, Header{Name: headerCost, Value: r.Cost.String()})
+		own = append(own, Header{Name: answer.HeaderCost, Value: r.Cost.String()})
 	}
 	if pace > 0 {
 		return x.replay(own, a.Body, pace)

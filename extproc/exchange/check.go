@@ -133,16 +133,13 @@ func (x *Exchange) checkAnswer(ctx context.Context, texts []string) (rule string
 	j := x.judge(ctx, texts, x.c.Record.Model)
 	switch {
 	case ctx.Err() != nil:
-		return "", errLeft
+		return "", call.ErrLeft
 	case j.blocked == "" && j.away != "":
-		x.guarded.away, x.c.Record.RefusedBy = true, "guardrail "+j.away
+		x.c.GuardAway, x.c.Record.RefusedBy = true, "guardrail "+j.away
 		return "", checkerAway(j.away, "answers")
 	}
 	return j.blocked, nil
 }
-
-// errLeft ends the wait for checkers of an answer whose client has left.
-var errLeft = errors.New("the client has left")
 
 // checkerAway is the error where no checker could judge something, although a rule requires it.
 func checkerAway(rule, what string) *openai.Error {

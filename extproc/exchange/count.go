@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -26,7 +27,7 @@ func (x *Exchange) countHere(ctx context.Context, here *inbound.CountHere) Reply
 	counted, _ := text.Usage(here.Vendor, here.Model, openai.Usage{}, true)
 	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
 	x.c.Finish()
-	return x.c.Immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}, headerCounted: {"estimate"}},
+	return x.c.Immediate(http.StatusOK, http.Header{"Content-Type": {answer.TypeJSON}, headerCounted: {"estimate"}},
 		x.c.Operation.AppendCount(nil, counted.PromptTokens), "mg_counted")
 }
 
@@ -34,7 +35,7 @@ func (x *Exchange) countHere(ctx context.Context, here *inbound.CountHere) Reply
 // gateway's credential.
 func (x *Exchange) mayCountInstead(e *openai.Error) bool {
 	return x.c.Operation != nil && x.c.Operation.AppendCount != nil &&
-		(x.status == http.StatusForbidden || e.Code == openai.CodeUnsupportedEndpoint)
+		(x.answer.Status() == http.StatusForbidden || e.Code == openai.CodeUnsupportedEndpoint)
 }
 
 // countInstead replaces the provider's refusal to count by the gateway's own count.
@@ -44,6 +45,6 @@ func (x *Exchange) countInstead() Reply {
 	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
 	x.c.Finish()
 	return Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(http.StatusOK)},
-		{Name: "content-type", Value: contentTypeJSON}, {Name: "content-length", Value: strconv.Itoa(len(body))},
+		{Name: "content-type", Value: answer.TypeJSON}, {Name: "content-length", Value: strconv.Itoa(len(body))},
 		{Name: strings.ToLower(headerCounted), Value: "estimate"}}}
 }

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/extproc/filters/room"
+	"github.com/modelgate/modelgate/extproc/call"
 )
 
 // duplex is the state of an answer in the mode Duplex. Pieces of its body arrive while its headers wait for a reply.
@@ -28,8 +27,6 @@ const patience = 15 * time.Second
 
 // maxAnswer bounds an answer that is needed whole, as Envoy's buffer limit bounds the others.
 const maxAnswer = 48 << 20
-
-var errAnswerTooLarge = openai.CodeUpstreamResponseTooLarge.New("The provider's answer is larger than the gateway can hold.")
 
 // await delays the reply to an answer's headers if it depends on the body.
 func (x *Exchange) await(reply Reply, end bool) Reply {
@@ -73,13 +70,13 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 		if len(d.body)+len(piece) > maxAnswer {
 			d.over = true
 			x.salvage(d.body)
-			return x.failUpstream(errAnswerTooLarge, "mg_answer_too_large")
+			return x.answer.FailUpstream(call.ErrAnswerTooLarge, "mg_answer_too_large")
 		}
 		switch {
 		case x.room.IsMissing:
 			d.over = true
 			x.salvage(d.body)
-			return x.failUpstream(room.ErrNone, "mg_no_room")
+			return x.answer.FailUpstream(call.ErrNoRoom, "mg_no_room")
 		case d.body == nil && int64(len(piece)) < d.size:
 			d.body = append(make([]byte, 0, d.size), piece...)
 		case d.body == nil:

@@ -1,9 +1,8 @@
 package exchange
 
 import (
-	"net/http"
-
 	"github.com/modelgate/modelgate/extproc/account"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/filters/cache"
 	"github.com/modelgate/modelgate/extproc/filters/keep"
@@ -41,24 +40,18 @@ type Exchange struct {
 	keep    keep.Keep
 
 	// The answer.
-	answer         routing.Answer
-	gatewayHeaders Headers // headers of the gateway on every answer of a provider
-	duplex         duplex
-	further        *further          // nil: Envoy makes all attempts
-	pipe           pipeline.Pipeline // in inStream and inUnary
-	guarded        guarded
-	turn           turns.Turn     // with guardrails
-	cached         *cache.Cache   // nil: no cache is configured
-	replaying      *replay        // of a kept stream; nil: the answer is sent at once
-	watch          metering.Watch // in inPassed
-	scrubber       *scrubber      // in inScrubbed
-	session        *live          // of the Realtime API; nil: the request is for something else
-	status         int            // the provider's status, in inError
-	header         http.Header    // the provider's headers, in inError
+	answer    answer.Answer
+	duplex    duplex
+	further   *further          // nil: Envoy makes all attempts
+	pipe      pipeline.Pipeline // in inStream and inUnary
+	guarded   guarded
+	turn      turns.Turn   // with guardrails
+	cached    *cache.Cache // nil: no cache is configured
+	replaying *replay      // of a kept stream; nil: the answer is sent at once
+	scrubber  *scrubber    // in inScrubbed
+	session   *live        // of the Realtime API; nil: the request is for something else
 
-	// Room of most replies.
-	removed [16]string // of the headers of the request, and then of the answer
-	sized   [2]Header  // of a whole body
+	sized [2]Header // of a whole body
 }
 
 // state is the message that an exchange waits for.
@@ -89,6 +82,7 @@ func New(env *Env, config *Config) *Exchange {
 	x := &Exchange{}
 	x.c.Begin(env, config, (*driver)(x))
 	x.account.Open(&x.c)
+	x.answer.Open(&x.c, &x.account)
 	return x
 }
 
@@ -119,10 +113,10 @@ func (x *Exchange) Close() metering.Record {
 	}
 	defer x.keep.End(&x.c)
 	defer x.cached.Close()
-	switch x.state {
-	case ended:
+	switch {
+	case x.state == ended:
 		return x.c.Record
-	case unseen:
+	case x.c.Unseen:
 		x.c.Record.Unseen = true
 	default:
 		x.c.Record.Outcome = metering.OutcomeCut
@@ -147,6 +141,9 @@ func (d *driver) Sent(piece []byte) {
 	d.cached.Answer(piece)
 }
 
+// Again implements call.Driver.
+func (d *driver) Again(err error) (Reply, bool) { return tryAgain((*Exchange)(d), err) }
+
 // Finish implements call.Driver.
 func (d *driver) Finish() {
 	x := (*Exchange)(d)
@@ -166,7 +163,7 @@ func (d *driver) Finish() {
 	}
 	x.account.Settle()
 	x.account.Leave()
-	x.cached.End(x.guarded.hasBlocked())
+	x.cached.End(x.c.HasBlocked())
 }
 
 // Chosen returns which rule of a policy has chosen the model, instead of which one, and the model. Both are empty if

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/filters/policies"
-	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/pipeline"
@@ -20,19 +18,14 @@ import (
 type guarded struct {
 	set    *guard.Set
 	masks  *guard.Masks
-	answer *guard.Answer // of the answer that is written; nil: nothing is looked at
 	checks []guard.Check // that checkers have to judge before the request is sent; later those of the answer
 	texts  []string      // of the request, for them
-	away   bool          // the answer ends because its checker is away
 }
 
 // looksAtAnswer reports whether the answer must come as events, of which the client's own texts are restored.
 func (g *guarded) looksAtAnswer() bool {
 	return g.set != nil && (g.set.Answers() || !g.masks.IsEmpty())
 }
-
-// hasBlocked reports whether a rule has ended the answer.
-func (g *guarded) hasBlocked() bool { return g.answer != nil && g.answer.Blocked != "" }
 
 // guardRequest has policies decide on a request and guardrails look at its texts, and goes on with it. What may take
 // long waits for its turn.
@@ -120,83 +113,29 @@ func (x *Exchange) unguarded() *openai.Error {
 	return openai.CodeNotGuarded.New("A guardrail applies to this key, and cannot look at requests to this path.").Final()
 }
 
-// guardAnswer returns the guard of the answer that is about to be written; nil where there is nothing to do.
-func (x *Exchange) guardAnswer() pipeline.Guard {
+// guardAnswer makes the guard of the answer that is about to come, if rules have something to do with it.
+func (x *Exchange) guardAnswer() {
 	g := &x.guarded
 	if g.set == nil {
-		return nil
+		return
 	}
-	if g.answer != nil {
-		return g.answer
+	if x.c.Guard = guard.NewAnswer(g.set, g.masks, x.c.WantsStream, x.checkAnswer); x.c.Guard == nil {
+		return
 	}
-	if g.answer = guard.NewAnswer(g.set, g.masks, x.c.WantsStream, x.checkAnswer); g.answer == nil {
-		return nil
-	}
-	g.answer.Carrier = x.c.Head.Carrier
-	if g.answer.MayWait() {
+	x.c.Guard.Carrier = x.c.Head.Carrier
+	if x.c.Guard.MayWait() {
 		g.checks = g.set.Checks(configv1.GuardSide_ANSWERS)
 	}
-	return g.answer
 }
 
 // noteGuard adds what was found in the answer to the record.
 func (x *Exchange) noteGuard() {
-	if x.guarded.answer == nil {
+	if x.c.Guard == nil {
 		return
 	}
-	for of, n := range x.guarded.answer.Findings {
+	for of, n := range x.c.Guard.Findings {
 		x.c.Found(of, n)
 	}
-}
-
-// guardError has rules judge what a provider says of a failure.
-func (x *Exchange) guardError(e *openai.Error) *openai.Error {
-	if e.Code == openai.CodeContentBlocked || e.Code == openai.CodeGuardrailWorkExceeded || x.guardAnswer() == nil {
-		return e
-	}
-	judged := *e
-	judged.Message = x.guarded.answer.Message(e.Message)
-	code := string(e.Code)
-	for _, s := range []*string{&code, &judged.Type, &judged.Param} {
-		if *s != "" && x.guarded.answer.Message(*s) != *s {
-			*s = ""
-		}
-	}
-	judged.Code = openai.Code(code)
-	if judged.Type == "" {
-		judged.Type = openai.TypeServer
-	}
-	return &judged
-}
-
-// guardPassed judges a piece of an answer that passes: whole events, or a document.
-func (x *Exchange) guardPassed(ctx context.Context, piece []byte) ([]byte, error) {
-	if !x.c.Record.Stream {
-		return x.guarded.answer.Document(ctx, piece)
-	}
-	return x.guarded.answer.Events(ctx, piece)
-}
-
-// judgedWhole handles a complete answer that passes if rules allow it.
-func (x *Exchange) judgedWhole(ctx context.Context, body []byte) Reply {
-	if x.room.IsMissing {
-		x.salvage(body)
-		return x.replaceByError(room.ErrNone)
-	}
-	out, err := x.guardPassed(ctx, body)
-	x.watch.Feed(body)
-	_, complete, _ := x.watch.End()
-	if failed := failureOf(x.watch.Report(), complete, body); failed != nil {
-		if reply, ok := tryAgain(x, failed); ok {
-			return reply
-		}
-	}
-	if err != nil {
-		return x.replaceByError(err)
-	}
-	reply := x.passPiece(ctx, nil, true)
-	return Reply{ReplaceBody: true, Body: append(out, reply.Body...),
-		Set: Headers{{Name: "content-length", Value: strconv.Itoa(len(out) + len(reply.Body))}}}
 }
 
 // guardTools has the rules that list tools look at those that a client offers, and returns the rule that refuses them.

@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/account"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
@@ -118,7 +119,7 @@ func (x *Exchange) passStateful(ctx context.Context, s inbound.State) Reply {
 	x.state = awaitResponse
 	reply := Reply{Plan: x.c.Active, Set: x.identity()}
 	if x.account.WantsCost {
-		reply.Set = append(reply.Set, Header{Name: headerTellCost, Value: "true"})
+		reply.Set = append(reply.Set, Header{Name: answer.HeaderTellCost, Value: "true"})
 	}
 	if x.gzip {
 		reply.ReplaceBody, reply.Body = true, x.c.Request.Body
@@ -160,7 +161,7 @@ func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 // passJobs passes the job service's answer to the client.
 func (x *Exchange) passJobs(status int, end bool) Reply {
 	reply := Reply{Set: append(Headers{{Name: "x-request-id", Value: x.c.Record.RequestID}}, x.c.LimitHeaders...)}
-	x.passUnseen(&reply)
+	x.c.PassUnseen(&reply)
 	if x.duplex.on {
 		reply.ResponseBody = None
 	}

@@ -37,7 +37,7 @@ func (x *Exchange) takeTurn(ctx context.Context) error {
 		return err
 	}
 	x.c.Shed(shedTurns)
-	x.guarded.away = x.guarded.answer != nil
+	x.c.GuardAway = x.c.Guard != nil
 	if errors.Is(err, turns.ErrMany) {
 		return openai.CodeRateLimitExceeded.New("Too many requests of %s wait for their guardrails. Please try again when some have ended.",
 			owner).After(time.Second)
@@ -48,28 +48,23 @@ func (x *Exchange) takeTurn(ctx context.Context) error {
 // MayJudge reports whether the next piece of the answer may have to wait for checkers, or for a turn with its
 // guardrails.
 func (x *Exchange) MayJudge(piece int) bool {
-	return x.guarded.answer != nil && (x.guarded.answer.MayWait() || x.judgesMuch(piece))
+	return x.c.Guard != nil && (x.c.Guard.MayWait() || x.judgesMuch(piece))
 }
 
 // judgesMuch reports whether guardrails may take long for the next piece of the answer.
 func (x *Exchange) judgesMuch(piece int) bool {
-	return x.guarded.answer.IsMuch(piece + len(x.duplex.body))
+	return x.c.Guard.IsMuch(piece + len(x.duplex.body))
 }
 
 // beginJudging prepares the guardrails for a piece of the answer. They wait for a turn only if it is much: then it has
 // a goroutine of its own.
 func (x *Exchange) beginJudging(piece int) {
-	if x.guarded.answer == nil {
+	if x.c.Guard == nil {
 		return
 	}
 	if x.judgesMuch(piece) {
-		x.guarded.answer.Work.Pause(x.takeTurn)
+		x.c.Guard.Work.Pause(x.takeTurn)
 	} else {
-		x.guarded.answer.Work.Pause(nil)
+		x.c.Guard.Work.Pause(nil)
 	}
-}
-
-// hasLeft reports whether the wait or the work on an answer has ended because its client has left.
-func hasLeft(err error) bool {
-	return errors.Is(err, errLeft) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -1,8 +1,6 @@
 package exchange
 
 import (
-	"strings"
-
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/message"
 )
@@ -25,9 +23,3 @@ const (
 	Buffered = call.Buffered
 	Duplex   = call.Duplex
 )
-
-// mediaType returns the media type of a content-type header, without its parameters.
-func mediaType(contentType string) string {
-	media, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(media))
-}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
@@ -31,5 +32,5 @@ func (x *Exchange) models(id string) Reply {
 	}
 	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, http.StatusOK
 	x.c.Finish()
-	return x.c.Immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}}, body, "mg_models")
+	return x.c.Immediate(http.StatusOK, http.Header{"Content-Type": {answer.TypeJSON}}, body, "mg_models")
 }

@@ -3,11 +3,11 @@ package exchange
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/filters/policies"
 	"github.com/modelgate/modelgate/extproc/metering"
@@ -18,87 +18,17 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// passAnswer handles the headers of an answer that passes unchanged. A body that may report usage is watched. Other
-// bodies, such as audio, are not shown.
+// passAnswer handles the headers of an answer that passes unchanged.
 func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
-	switch mediaType(h.Get("content-type")) {
-	case "text/event-stream":
-		x.c.Record.Stream = true
-		x.state, x.watch, reply.ResponseBody = inPassed, &metering.EventWatch{}, Streamed
-		reply.Set = append(reply.Set, Header{Name: "cache-control", Value: "no-cache"})
-		reply.Remove = append(reply.Remove, "content-length") // a stream that is cut gets an error event at its end
-		x.guardAnswer()
-	case contentTypeJSON:
-		x.state, x.watch, reply.ResponseBody = inPassed, &metering.DocumentWatch{}, Streamed
-		if x.guardAnswer() != nil {
-			x.state, reply.ResponseBody = inJudged, Buffered
-		}
-	default:
-		if x.guardAnswer() != nil && x.guarded.answer.Changes() && !isMedia(h.Get("content-type")) {
-			return x.failUpstream(provider.ErrNotAnAnswer, "mg_unread_answer")
-		}
-		x.passUnseen(&reply)
-		reply.ResponseBody = None
-		return reply
-	}
-	x.cached.Collect(h.Get("content-type"))
-	return reply
-}
-
-// isMedia reports whether a content type is of data that have no text which guardrails could read. Its parameters are
-// short and plain.
-func isMedia(contentType string) bool {
-	kind, of, _ := strings.Cut(contentType, "/")
-	if len(of) > 48 || strings.ContainsFunc(of, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("+.-=; ", r)
-	}) {
-		return false
-	}
-	return kind == "audio" || kind == "video" || kind == "image" && !strings.HasPrefix(of, "svg") ||
-		contentType == "application/octet-stream"
-}
-
-// passUnseen passes the rest of an answer without showing it.
-func (x *Exchange) passUnseen(reply *Reply) {
-	x.state, x.c.Record.Outcome, reply.Log = unseen, metering.OutcomeFinished, true
-}
-
-// passPiece passes a piece, except for an incomplete event at its end. A truncated stream gets an error event.
-func (x *Exchange) passPiece(ctx context.Context, piece []byte, end bool) Reply {
-	out, changed := x.watch.Feed(piece)
-	x.c.Chunks(x.watch.Chunks())
-	if x.c.Operation.IsCounted() && x.c.Record.Stream {
-		x.account.Text.Events(out, x.watch.Report().Used)
-	}
-	if x.c.Record.Stream && x.guarded.answer != nil {
-		judged, err := x.guardPassed(ctx, out)
-		if err != nil {
-			return Reply{ReplaceBody: true, Body: x.c.Dialect.AppendErrorEvent(nil, x.fail(err)), End: true}
-		}
-		out, changed = judged, true
-	}
-	if !end {
-		return Reply{ReplaceBody: changed, Body: out}
-	}
-	rest, complete, failed := x.watch.End()
+	reply = x.answer.PassHeaders(h, reply)
 	switch {
-	case failed:
-		x.c.Record.Outcome = metering.OutcomeFailed
-		x.c.Finish()
-	case complete:
-		x.c.Record.Outcome = metering.OutcomeFinished
-		x.c.Finish()
-	default:
-		e := x.fail(provider.ErrTruncated)
-		if x.c.Record.Stream {
-			// an incomplete event is omitted
-			return Reply{ReplaceBody: true, Body: x.c.Dialect.AppendErrorEvent(slices.Clone(out), e)}
-		}
+	case x.c.Whole:
+		x.state = inJudged
+	case x.answer.Watch != nil:
+		x.state = inPassed
 	}
-	if len(rest) > 0 {
-		out, changed = slices.Concat(out, rest), true
-	}
-	return Reply{ReplaceBody: changed, Body: out}
+	x.cached.Collect(x.c.Media)
+	return reply
 }
 
 // A passing is a request for a Route, or a request of the job service for a provider.
@@ -188,7 +118,7 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 	if x.c.Record.ID == "" { // from the job service
 		x.c.Record.ID = x.c.Env.NewID()
 	}
-	next.media, next.packed = mediaType(h.Get("content-type")), h.Get("content-encoding") != ""
+	next.media, next.packed = call.MediaType(h.Get("content-type")), h.Get("content-encoding") != ""
 	size, err := strconv.Atoi(h.Get("content-length"))
 	// the reservation follows from its length
 	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.account.WillMeter(p.Config.GetName())) {
@@ -255,9 +185,9 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 		}
 		x.account.Opaque = true
 	}
-	x.passUnseen(&reply)
+	x.c.PassUnseen(&reply)
 	switch {
-	case isClientError(status):
+	case answer.IsClientError(status):
 		x.c.Record.Outcome = metering.OutcomeRejected
 	case status >= 400:
 		x.c.Record.Outcome = metering.OutcomeFailed
@@ -273,13 +203,13 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 
 // watchRoute watches the body of an answer that may report its usage.
 func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
-	switch media := mediaType(h.Get("content-type")); {
+	switch media := call.MediaType(h.Get("content-type")); {
 	case h.Get("content-encoding") != "":
 		return false
 	case media == "text/event-stream":
-		x.watch, x.c.Record.Stream = &metering.SilentWatch{}, true
-	case media == contentTypeJSON:
-		x.watch = &metering.DocumentWatch{}
+		x.answer.Watch, x.c.Record.Stream = &metering.SilentWatch{}, true
+	case media == answer.TypeJSON:
+		x.answer.Watch = &metering.DocumentWatch{}
 	default:
 		return false
 	}
@@ -290,10 +220,10 @@ func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 
 // clientHeaders removes headers that are for the gateway from an answer to a client.
 func (x *Exchange) clientHeaders(h Headers) Reply {
-	reply := Reply{Set: append(Headers{{Name: headerProvider, Value: x.c.Record.Provider},
+	reply := Reply{Set: append(Headers{{Name: answer.HeaderProvider, Value: x.c.Record.Provider},
 		{Name: "x-request-id", Value: x.c.Record.RequestID}}, x.c.LimitHeaders...)}
-	if id := upstreamID(h); id != "" {
-		reply.Set = append(reply.Set, Header{Name: headerUpstream, Value: id})
+	if id := answer.UpstreamID(h); id != "" {
+		reply.Set = append(reply.Set, Header{Name: answer.HeaderUpstream, Value: id})
 	}
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !headers.BackThroughRoute(name) && reply.Set.Get(name) == "" {

@@ -112,7 +112,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 // handshake returns the reply that lets a handshake go to the providers. Their upstream filter sets the path and the
 // credential.
 func (x *Exchange) handshake(h Headers) Reply {
-	reply := x.c.Begun(Reply{Plan: x.c.Active, PassRequest: true, ResponseBody: Duplex, Remove: x.removed[:0]})
+	reply := x.c.Begun(Reply{Plan: x.c.Active, PassRequest: true, ResponseBody: Duplex, Remove: x.c.Removed[:0]})
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !headers.ToProvider(name) && !forwardedToSession[name] {
 			reply.Remove = append(reply.Remove, name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 )
@@ -38,9 +39,9 @@ func (x *Exchange) replay(set Headers, stream []byte, pace int) Reply {
 func (x *Exchange) replayHeaders(h Headers, f Facts) Reply {
 	if f.CodeDetails != envoy.CodeDetailsOwn {
 		status, _ := strconv.Atoi(h.Get(":status"))
-		return x.passEnvoys(status, f.CodeDetails)
+		return answer.Envoys(&x.c, &x.account, status, f.CodeDetails)
 	}
-	reply := x.answerHeaders(h)
+	reply := x.answer.Headers(h)
 	reply.Set, reply.Remove = x.replaying.set, append(reply.Remove, "content-length")
 	return reply
 }

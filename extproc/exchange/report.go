@@ -7,6 +7,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -48,17 +49,17 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	answer, err := x.ask(ctx, asked)
+	told, err := x.ask(ctx, asked)
 	if err != nil {
 		return x.c.Reject(openai.CodeLedgerUnavailable.New("The record of usage cannot be read at the moment. Please retry.").After(time.Second),
 			"mg_no_ledger")
 	}
-	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, int(answer.GetStatus())
+	x.c.Record.Outcome, x.c.Record.Status = metering.OutcomeFinished, int(told.GetStatus())
 	if x.c.Record.Status >= 400 {
 		x.c.Record.Outcome = metering.OutcomeRejected
 	}
 	x.c.Finish()
-	return x.c.Immediate(x.c.Record.Status, http.Header{"Content-Type": {contentTypeJSON}}, answer.GetBody(), "mg_report")
+	return x.c.Immediate(x.c.Record.Status, http.Header{"Content-Type": {answer.TypeJSON}}, told.GetBody(), "mg_report")
 }
 
 func (x *Exchange) ask(ctx context.Context, r *ledgerv1.UsageRequest) (*ledgerv1.UsageAnswer, error) {

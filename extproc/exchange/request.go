@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/filters/cache"
 	"github.com/modelgate/modelgate/extproc/filters/identity"
@@ -130,9 +131,9 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	}
 	x.c.Head = inbound.Head{Path: x.c.Record.Path, ContentType: h.Get("content-type"), Betas: h.Get("anthropic-beta"),
 		Carrier: x.c.Config.Directory.Carriers.For(x.c.Key.Organization, x.c.Key.Name)}
-	media := mediaType(x.c.Head.ContentType)
-	if media != "" && media != contentTypeJSON && (!op.AcceptsForms || media != contentTypeForm) {
-		accepted := []string{contentTypeJSON}
+	media := call.MediaType(x.c.Head.ContentType)
+	if media != "" && media != answer.TypeJSON && (!op.AcceptsForms || media != contentTypeForm) {
+		accepted := []string{answer.TypeJSON}
 		if op.AcceptsForms {
 			accepted = append(accepted, contentTypeForm)
 		}
@@ -157,7 +158,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	if e := x.room.Announced(&x.c, h); e != nil {
 		return x.c.Reject(e, "mg_no_room")
 	}
-	x.account.WantsCost = h.Get(headerTellCost) == "true"
+	x.account.WantsCost = h.Get(answer.HeaderTellCost) == "true"
 	if len(x.c.Config.Caches) > 0 {
 		x.cached = cache.New(&x.c, h.Get("cache-control"))
 	}
@@ -165,7 +166,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	if op.Streams || !op.AcceptsForms && x.c.Env.Again != nil {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}
-	reply.Remove = x.removed[:0]
+	reply.Remove = x.c.Removed[:0]
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !headers.ToProvider(name) {
 			reply.Remove = append(reply.Remove, name)

@@ -115,7 +115,7 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 		x.c.Finish()
 		return x.c.Immediate(status, e.Header(), x.c.ErrorBody(e), "mg_encoded_error")
 	}
-	x.state, x.scrubber, reply.ResponseBody, reply.PassRequest = inScrubbed, s, Streamed, x.unread
+	x.c.Unseen, x.state, x.scrubber, reply.ResponseBody, reply.PassRequest = false, inScrubbed, s, Streamed, x.unread
 	reply.Log = false // its end is shown
 	reply.Remove = append(reply.Remove, "content-length")
 	return reply

@@ -57,7 +57,7 @@ func (x *Exchange) beginSession(h Headers) Reply {
 	x.c.Env.Cooldown.Served(x.c.Provider, x.c.Record.Start)
 	x.state, x.account.Begun, x.account.Refused = inSession, true, false
 	x.session.since = x.c.Env.Now()
-	reply := Reply{Set: x.gatewayHeaders, Remove: x.removed[:0], Patience: sessionTick, Log: true}
+	reply := Reply{Set: x.answer.Own, Remove: x.c.Removed[:0], Patience: sessionTick, Log: true}
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !forwardedFromSession[name] {
 			reply.Remove = append(reply.Remove, name)

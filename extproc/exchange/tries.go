@@ -8,19 +8,16 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/again"
-	"github.com/modelgate/modelgate/extproc/filters/room"
+	"github.com/modelgate/modelgate/extproc/answer"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
-	"github.com/modelgate/modelgate/internal/sse"
 )
 
 // try notes the attempts so far, if there are several.
@@ -64,7 +61,7 @@ func takeOver(x *Exchange, h Headers, f Facts) Reply {
 	x.further.first = nil
 	if f.CodeDetails != envoy.CodeDetailsOwn {
 		status, _ := strconv.Atoi(h.Get(":status"))
-		return x.passEnvoys(status, f.CodeDetails)
+		return answer.Envoys(&x.c, &x.account, status, f.CodeDetails)
 	}
 	noteStale(x, h)
 	x.c.Record.Attempts = 1
@@ -111,12 +108,12 @@ func isRetried(x *Exchange, err error) bool {
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
 		return true
-	case x.guarded.away, x.guarded.hasBlocked(), errors.Is(err, errAnswerTooLarge), errors.Is(err, room.ErrNone):
+	case x.c.GuardAway, x.c.HasBlocked(), errors.Is(err, call.ErrAnswerTooLarge), errors.Is(err, call.ErrNoRoom):
 		return false
 	}
 	e := pipeline.ClientError(err)
 	return e.Code == openai.CodeUpstreamUnavailable || e.Code == openai.CodeUpstreamTimeout ||
-		slices.ContainsFunc([]int{x.status, e.Status, loadStatus(e)}, x.c.Active.Retried)
+		slices.ContainsFunc([]int{x.answer.Status(), e.Status, loadStatus(e)}, x.c.Active.Retried)
 }
 
 // loadStatus is the status that an error inside an answer stands for.
@@ -132,8 +129,8 @@ func loadStatus(e *openai.Error) int {
 func giveUp(x *Exchange, err error, n int) {
 	r, now, next := &x.c.Record, x.c.Env.Now(), &x.c.Active.Targets[n-1]
 	e := x.c.Provider.Scrub(pipeline.ClientError(err))
-	cool := x.c.Env.Cooldown.Refused(x.c.Provider, cmp.Or(x.status, loadStatus(e)), e.RetryAfter, now)
-	x.account.Billed = x.account.Begun && !isRefusal(err)
+	cool := x.c.Env.Cooldown.Refused(x.c.Provider, cmp.Or(x.answer.Status(), loadStatus(e)), e.RetryAfter, now)
+	x.account.Billed = x.account.Begun && !answer.IsRefusal(err)
 	r.Outcome = metering.OutcomeFailed
 	if errors.Is(err, provider.ErrTruncated) {
 		r.Outcome = metering.OutcomeTruncated
@@ -150,7 +147,8 @@ func giveUp(x *Exchange, err error, n int) {
 	}
 	x.cached.Retried()
 	x.duplex = duplex{on: true}
-	x.pipe, x.watch, x.guarded.answer, x.status, x.header = pipeline.Pipeline{}, nil, nil, 0, nil
+	x.answer.Reset()
+	x.pipe, x.c.Guard, x.c.Whole, x.c.Unseen, x.c.Media = pipeline.Pipeline{}, nil, false, false, ""
 	x.state, x.c.Provider, x.room.IsMissing = awaitResponse, next.Provider, false
 	r.Provider, r.Vendor, r.Upstream = next.Provider.Config.GetName(), next.Provider.Vendor.Name, next.Model
 }
@@ -160,8 +158,8 @@ func readUsage(x *Exchange) {
 	if !x.pipe.IsIdle() {
 		x.c.Record.Usage, x.account.Tier = x.pipe.Usage(), x.pipe.Tier()
 	}
-	if x.watch != nil {
-		x.account.Watched(x.watch.Report())
+	if x.answer.Watch != nil {
+		x.account.Watched(x.answer.Watch.Report())
 	}
 }
 
@@ -213,11 +211,11 @@ func heldPiece(ctx context.Context, x *Exchange, piece []byte, end bool) Reply {
 	}
 	complete := true
 	if end {
-		_, complete, _ = x.watch.End()
+		_, complete, _ = x.answer.Watch.End()
 		complete = complete && !x.c.Record.Stream // what completes a stream is content
 	}
-	said := x.watch.Report()
-	if err := failureOf(said, complete, d.body); err != nil {
+	said := x.answer.Watch.Report()
+	if err := answer.FailureOf(said, complete, d.body); err != nil {
 		if reply, ok := tryAgain(x, err); ok {
 			return reply
 		}
@@ -234,32 +232,6 @@ func heldPiece(ctx context.Context, x *Exchange, piece []byte, end bool) Reply {
 	return x.release(piece, end || reply.End, nil)
 }
 
-// failureOf returns the error of an answer that passes and has no content so far; nil: there is none.
-func failureOf(said metering.Report, complete bool, body []byte) error {
-	switch {
-	case said.Said:
-	case said.Failed:
-		return errorIn(body)
-	case !complete:
-		return provider.ErrTruncated
-	}
-	return nil
-}
-
-// errorIn returns the error in an answer of OpenAI's Responses API that passes: in a document, or in events.
-func errorIn(body []byte) error {
-	for data := range sse.Data(body) {
-		of := gjson.ParseBytes(data)
-		switch {
-		case of.Get("response.error").IsObject():
-			return openaicompat.Dialect{}.InBand([]byte(of.Get("response").Raw))
-		case of.Get("type").Str == "error", of.Get("error").IsObject():
-			return openaicompat.Dialect{}.InBand(data)
-		}
-	}
-	return openaicompat.Dialect{}.InBand(body)
-}
-
 // Broken ends the answer to an attempt of Reply.Again that breaks off, or does not come.
 func Broken(x *Exchange, err error) Reply {
 	switch {
@@ -271,7 +243,8 @@ func Broken(x *Exchange, err error) Reply {
 	switch {
 	case x.state == awaitResponse && errors.Is(err, again.ErrNoEnvoy) && x.further.lost != nil:
 		x.further.over = true
-		return x.failUpstream(x.further.lost, "mg_no_envoy")
+		x.guardAnswer() // the error is the provider's
+		return x.answer.FailUpstream(x.further.lost, "mg_no_envoy")
 	case x.state == awaitResponse:
 		x.account.Unanswered = errors.Is(err, context.DeadlineExceeded) ||
 			metering.Reached(err.Error(), x.c.Env.Now().Sub(x.c.Active.SentAt(x.c.Record.Attempts, x.c.Record.SentAt)))
@@ -279,14 +252,15 @@ func Broken(x *Exchange, err error) Reply {
 		if errors.Is(err, context.DeadlineExceeded) {
 			e = openai.CodeUpstreamTimeout.New("The provider did not answer in time.")
 		}
-		return x.failUpstream(e, "mg_unreached")
+		return x.answer.FailUpstream(e, "mg_unreached")
 	case x.duplex.whole:
 		x.salvage(x.duplex.body)
-		return lastPiece(x, x.replaceByError(provider.ErrTruncated))
+		return lastPiece(x, x.answer.ReplaceByError(provider.ErrTruncated))
 	case x.duplex.head != nil:
-		return x.failUpstream(provider.ErrTruncated, "mg_failed_stream")
+		return x.answer.FailUpstream(provider.ErrTruncated, "mg_failed_stream")
 	}
-	_ = x.fail(provider.ErrTruncated)
+	x.answer.Sent = true
+	_ = x.answer.Fail(provider.ErrTruncated)
 	// What has begun can only be broken off, too.
 	return Reply{Immediate: &Immediate{Status: http.StatusBadGateway, Header: http.Header{}, Details: "mg_broken"}}
 }

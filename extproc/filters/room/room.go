@@ -36,10 +36,6 @@ const (
 	shedKey    = "key_bytes"
 )
 
-// ErrNone is the error of an answer for which there is no room.
-var ErrNone = openai.CodeServerIsOverloaded.New(
-	"The gateway holds as many answers as it can at the moment. The provider's answer is lost.")
-
 // Memory refuses a request if the process lacks memory.
 func Memory(c *call.Call) *openai.Error {
 	if c.Env.Shedding == nil || !c.Env.Shedding() {
