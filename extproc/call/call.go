@@ -40,6 +40,7 @@ type Call struct {
 	// The answer.
 	Guard     *guard.Answer // judges it; nil: nothing does
 	GuardAway bool          // it ends because its checker is away
+	Duplex    bool          // its pieces do not wait for replies, and its headers may wait for pieces
 	Whole     bool          // it is needed as a whole, which takes room
 	Unseen    bool          // it passes without being shown
 	Media     string        // its content-type, if it may be kept in a cache

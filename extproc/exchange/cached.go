@@ -44,7 +44,7 @@ func (x *Exchange) hit(ctx context.Context, a *respcache.Answer) Reply {
 	r.User = cmp.Or(r.User, metering.UserOf(&x.c.Request.Request))
 	all := x.c.Derived().Rules.Rules(x.c.Key, r.User, r.Model, "").For(x.c.Fits)
 	wanted, measures, pace := limit.Amounts{limit.Requests: 1}, []limit.Measure{limit.Requests}, 0
-	if x.duplex.on && a.ContentType == answer.TypeSSE {
+	if x.c.Duplex && a.ContentType == answer.TypeSSE {
 		pace = x.cached.Pace()
 	}
 	if pace > 0 { // it takes its time

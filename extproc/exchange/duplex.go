@@ -11,7 +11,6 @@ import (
 // duplex is the state of an answer in the mode Duplex. Pieces of its body arrive while its headers wait for a reply.
 // Until the reply, the status can change: a provider can report an error with status 200.
 type duplex struct {
-	on    bool
 	head  *Reply // the reply to the headers, while they wait
 	held  Reply  // what head points to
 	whole bool   // the whole body is needed

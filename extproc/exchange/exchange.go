@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"context"
+
 	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
@@ -8,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/filters/keep"
 	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/passages/passed"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/turns"
@@ -31,9 +34,9 @@ type Exchange struct {
 
 	// The request.
 	gzip    bool
-	pending *passing // the request of a Route, until the body to be signed is complete
-	queued  *Reply   // until it is the request's turn; nil: it does not wait
-	unread  bool     // the request's body passes without being shown
+	pending *passed.Passage // until the body to be signed is complete
+	passage Passage         // nil: the request is planned, or none is sent
+	queued  *Reply          // until it is the request's turn; nil: it does not wait
 	account account.Account
 	room    room.Room
 	drained *drained // nil: no answer waits for the rest of the request
@@ -48,10 +51,21 @@ type Exchange struct {
 	turn      turns.Turn   // with guardrails
 	cached    *cache.Cache // nil: no cache is configured
 	replaying *replay      // of a kept stream; nil: the answer is sent at once
-	scrubber  *scrubber    // in inScrubbed
 	session   *live        // of the Realtime API; nil: the request is for something else
 
 	sized [2]Header // of a whole body
+}
+
+// A Passage is what becomes of an admitted request.
+type Passage interface {
+	// Headers handles the headers of an answer that Envoy has got for the request.
+	Headers(h Headers, status int, end bool) Reply
+	// Body handles a piece of the answer.
+	Body(ctx context.Context, piece []byte, end bool) Reply
+	// Release is called by a timer, if a reply had Patience. It reports whether there is a reply.
+	Release() (Reply, bool)
+	// End is called when the exchange has ended, before its charge is settled.
+	End()
 }
 
 // state is the message that an exchange waits for.
@@ -65,15 +79,15 @@ const (
 	awaitCached
 	awaitTurn
 	awaitResponse
-	inStream   // a stream that is translated piece by piece
-	inPassed   // an answer that passes unchanged, piece by piece
-	inScrubbed // an answer that passes without the secrets in it
-	unseen     // the answer passes without being shown
-	inUnary    // a complete answer
-	inJudged   // a complete answer that passes if rules allow it
-	inError    // a complete error
-	inSession  // the frames of a session
-	inReplay   // a kept stream, piece by piece
+	inStream  // a stream that is translated piece by piece
+	inPassed  // an answer that passes unchanged, piece by piece
+	inPassage // of a passage
+	unseen    // the answer passes without being shown
+	inUnary   // a complete answer
+	inJudged  // a complete answer that passes if rules allow it
+	inError   // a complete error
+	inSession // the frames of a session
+	inReplay  // a kept stream, piece by piece
 	ended
 )
 
@@ -150,6 +164,9 @@ func (d *driver) Finish() {
 	x.state, x.c.Ended = ended, true
 	x.c.Record.End = x.c.Env.Now()
 	x.noteGuard()
+	if x.passage != nil {
+		x.passage.End()
+	}
 	readUsage(x)
 	if x.c.Active != nil {
 		x.c.Active.Release()

@@ -105,7 +105,7 @@ func (x *Exchange) openSession(ctx context.Context, h Headers, query string, end
 	if e := x.holdFirst(ctx); e != nil {
 		return x.c.Reject(e, "mg_limited")
 	}
-	x.duplex.on = true
+	x.c.Duplex = true
 	return x.sendOut(x.handshake(h))
 }
 

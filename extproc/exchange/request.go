@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/filters/identity"
 	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/passages/jobs"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
@@ -64,7 +65,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	if e := identity.Admit(&x.c, h, x.gateway, endpoint); e != nil {
 		return identity.Refuse(&x.c, h, e, "mg_unauthorized")
 	}
-	if name := x.jobsOperation(method, path); name != "" && !x.c.Internal {
+	if name := jobs.Operation(x.c.Config, method, path); name != "" && !x.c.Internal {
 		x.c.Record.Operation = name
 		return x.passToJobs(ctx, h)
 	}
@@ -164,7 +165,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	}
 	reply := x.c.Begun(Reply{ResponseBody: Streamed})
 	if op.Streams || !op.AcceptsForms && x.c.Env.Again != nil {
-		x.duplex.on, reply.ResponseBody = true, Duplex
+		x.c.Duplex, reply.ResponseBody = true, Duplex
 	}
 	reply.Remove = x.c.Removed[:0]
 	for i := range h {
@@ -183,7 +184,8 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		return x.c.Reject(e, "mg_no_room")
 	}
 	if x.pending != nil {
-		return x.passSigned(ctx, body)
+		x.pending.SetBody(body)
+		return x.send(ctx, x.pending)
 	}
 	if x.gzip {
 		plain, e := x.room.Gunzip(&x.c, body)

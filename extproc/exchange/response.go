@@ -31,7 +31,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	default:
 		reply = x.responseHeaders(h, f, end)
 	}
-	if x.c.Unseen && x.state == awaitResponse {
+	if x.c.Unseen && x.state != ended {
 		x.state = unseen
 	}
 	if reply.Again != nil {
@@ -41,7 +41,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	if isFurther(x) {
 		reply = replaceHead(x, reply, h)
 	}
-	if x.duplex.on {
+	if x.c.Duplex {
 		return x.await(reply, end)
 	}
 	return reply
@@ -70,11 +70,9 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	x.account.Begun = status >= 200 && status <= 299
 	x.account.Refused = !x.account.Begun
 	x.room.Release() // of the request: no further attempt follows
-	switch x.c.Active.Kind {
-	case envoy.KindPassed:
-		return x.passRouted(h, status, end)
-	case envoy.KindJobs:
-		return x.passJobs(status, end)
+	if x.passage != nil {
+		x.state = inPassage
+		return x.passage.Headers(h, status, end)
 	}
 	x.guardAnswer()
 	if err := x.answer.Take(h, f); err != nil {
@@ -143,7 +141,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 
 // ResponseBody handles a piece of an answer's body, or the whole body if it is not streamed.
 func (x *Exchange) ResponseBody(ctx context.Context, piece []byte, end bool) Reply {
-	if x.duplex.on {
+	if x.c.Duplex {
 		return x.nextPiece(ctx, piece, end)
 	}
 	reply := x.responseBody(ctx, piece, end)
@@ -168,8 +166,8 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 		return x.answer.PassPiece(ctx, piece, end)
 	case inSession:
 		return x.sessionPiece(ctx, piece, end)
-	case inScrubbed:
-		return x.scrubPiece(piece, end)
+	case inPassage:
+		return x.passage.Body(ctx, piece, end)
 	case inUnary:
 		return x.wholeBody(ctx, piece)
 	case inJudged:

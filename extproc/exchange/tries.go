@@ -46,7 +46,7 @@ func isFurther(x *Exchange) bool { return x.further != nil && x.further.stale !=
 // content. Envoy could not try such an attempt again. The request takes the route on which Envoy itself answers.
 func relayed(x *Exchange, first routing.Attempt, reply Reply) Reply {
 	p, env, now := x.c.Active, x.c.Env, x.c.Record.Start
-	if !x.duplex.on || len(p.Targets) < 2 || env.Again == nil ||
+	if !x.c.Duplex || len(p.Targets) < 2 || env.Again == nil ||
 		env.Suspects.Until(p.Targets[0].Provider, now).IsZero() || !env.Again() {
 		return reply
 	}
@@ -71,7 +71,7 @@ func takeOver(x *Exchange, h Headers, f Facts) Reply {
 // hasNext reports whether the attempt that has an answer may be followed by another. Envoy sees to attempts that are
 // answered with an error's status, unless this process made them.
 func hasNext(x *Exchange) bool {
-	return x.c.Env.Again != nil && x.duplex.on && x.c.Active.Kind == envoy.KindLLM &&
+	return x.c.Env.Again != nil && x.c.Duplex && x.c.Active.Kind == envoy.KindLLM &&
 		x.c.Record.Attempts < len(x.c.Active.Targets) && (x.account.Begun || isFurther(x)) &&
 		(x.further == nil || !x.further.over)
 }
@@ -146,7 +146,7 @@ func giveUp(x *Exchange, err error, n int) {
 		x.further.stale = slices.Concat(x.duplex.head.Remove, headers.Answers()[0].Names)
 	}
 	x.cached.Retried()
-	x.duplex = duplex{on: true}
+	x.duplex = duplex{}
 	x.answer.Reset()
 	x.pipe, x.c.Guard, x.c.Whole, x.c.Unseen, x.c.Media = pipeline.Pipeline{}, nil, false, false, ""
 	x.state, x.c.Provider, x.room.IsMissing = awaitResponse, next.Provider, false

@@ -1,4 +1,4 @@
-package exchange
+package passed
 
 import (
 	"net/url"
@@ -9,8 +9,8 @@ import (
 )
 
 // modelIn returns the model in a Route's path, if it has a price. Bedrock's answers do not name the model.
-func (x *Exchange) modelIn(vendor, path string) string {
-	if x.c.Key == nil {
+func (p *Passage) modelIn(vendor, path string) string {
+	if p.c.Key == nil {
 		return ""
 	}
 	path, _, _ = strings.Cut(path, "?")
@@ -25,7 +25,7 @@ func (x *Exchange) modelIn(vendor, path string) string {
 		}
 		// Gemini's paths have a verb after the model
 		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} {
-			if name != "" && x.c.Derived().Prices.Of(vendor, name).Rates != nil {
+			if name != "" && p.c.Derived().Prices.Of(vendor, name).Rates != nil {
 				return name
 			}
 		}

@@ -1,4 +1,4 @@
-package exchange
+package passed
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -88,46 +89,37 @@ func (s *scrubber) has(text string) bool {
 	return slices.ContainsFunc(s.secrets, func(form []byte) bool { return strings.Contains(text, string(form)) })
 }
 
-// scrubRoute removes the credential from an error of a Route, because some vendors repeat it. It scrubs the headers
+// scrub removes the credential from an error of a Route, because some vendors repeat it. It scrubs the headers
 // and the body, which passes in pieces and may have any length.
-func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
-	p := x.c.Config.Providers[x.c.Record.Provider]
-	if p == nil || len(p.Secrets()) == 0 {
+func (p *Passage) scrub(h call.Headers, status int, reply call.Reply) call.Reply {
+	of := p.c.Config.Providers[p.c.Record.Provider]
+	if of == nil || len(of.Secrets()) == 0 {
 		return reply
 	}
-	s := newScrubber(p.Secrets())
+	s := newScrubber(of.Secrets())
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && s.has(h[i].Value) {
-			reply.Set = slices.DeleteFunc(reply.Set, func(set Header) bool { return s.has(set.Value) })
+			reply.Set = slices.DeleteFunc(reply.Set, func(set call.Header) bool { return s.has(set.Value) })
 			if reply.Set.Get(name) == "" {
 				reply.Remove = append(reply.Remove, name)
 			}
 		}
 	}
-	if x.state == ended {
+	if p.c.Ended {
 		return reply // it has no body
 	}
 	// no compression was requested
 	if h.Get("content-encoding") != "" && h.Get("content-encoding") != "identity" {
 		e := openai.CodeUpstreamErrorEncoded.New(
 			"The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)
-		x.c.Record.Error = e
-		x.c.Finish()
-		return x.c.Immediate(status, e.Header(), x.c.ErrorBody(e), "mg_encoded_error")
+		p.c.Record.Error = e
+		p.c.Finish()
+		return p.c.Immediate(status, e.Header(), p.c.ErrorBody(e), "mg_encoded_error")
 	}
-	x.c.Unseen, x.state, x.scrubber, reply.ResponseBody, reply.PassRequest = false, inScrubbed, s, Streamed, x.unread
+	p.c.Unseen, p.scrubber, reply.ResponseBody, reply.PassRequest = false, s, call.Streamed, p.unread
 	reply.Log = false // its end is shown
 	reply.Remove = append(reply.Remove, "content-length")
 	return reply
-}
-
-// scrubPiece scrubs a piece of an error's body.
-func (x *Exchange) scrubPiece(piece []byte, end bool) Reply {
-	out := x.scrubber.pass(piece, end)
-	if end {
-		x.c.Finish()
-	}
-	return Reply{ReplaceBody: true, Body: out}
 }
 
 // isError reports whether the body of an answer with this status may repeat the request.
