@@ -1,6 +1,6 @@
-// Package answer has what the passages share of the answers of providers: the headers of the gateway on them, and how
-// a failure of a provider becomes an error for the client. A failure before the answer has begun can still change the
-// status; later it is reported inside the stream, or not at all.
+// Package answer has what the passages share of the answers of providers: the headers of the gateway on them, how they
+// pass, and how a failure of a provider becomes an error for the client. A failure before the answer has begun can
+// still change the status; later it is reported inside the stream, or not at all.
 package answer
 
 import (

@@ -2,28 +2,13 @@ package answer
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 )
-
-// Answered notes the status of an answer. It reports whether a provider has given it; if not, the answer is Envoy's,
-// and passes with the reply.
-func Answered(c *call.Call, a *account.Account, h call.Headers, f call.Facts) (status int, reply call.Reply, ok bool) {
-	status, _ = strconv.Atoi(h.Get(":status"))
-	if f.CodeDetails != envoy.CodeDetailsUpstream {
-		return status, Envoys(c, a, status, f.CodeDetails), false
-	}
-	c.Record.Answered = status
-	a.Begun = status >= 200 && status <= 299
-	a.Refused = !a.Begun
-	return status, call.Reply{}, true
-}
 
 // Envoys passes an answer of Envoy itself.
 func Envoys(c *call.Call, a *account.Account, status int, details string) call.Reply {

@@ -38,7 +38,7 @@ func drains(open *atomic.Int64) bool {
 // body. The answer is not delayed if the announced body is larger than maxDrained, if the client waits for an upgrade
 // before it sends more, or if too many requests drain already.
 func (x *Exchange) Drain(answer *Immediate, h Headers) Reply {
-	if n, ok := call.LengthOf(h); ok && n > maxDrained || h.Get(headerUpgrade) != "" || !drains(&x.c.Env.Drains) {
+	if n, ok := call.LengthOf(h); ok && n > maxDrained || h.Get("upgrade") != "" || !drains(&x.c.Env.Drains) {
 		return Reply{Immediate: answer}
 	}
 	x.drained = &drained{answer: answer, left: maxDrained}

@@ -132,8 +132,13 @@ func (x *Exchange) Release() (Reply, bool) {
 		return x.endDrain(), true
 	}
 	switch x.state {
-	case inSession:
-		return x.tick()
+	case inPassage:
+		reply, ok := x.passage.Release()
+		if !ok {
+			return reply, false
+		}
+		x.duplex.over = true
+		return x.release(reply.Body, true, nil), true
 	case inReplay:
 		return x.replayPiece(), true
 	}

@@ -51,7 +51,6 @@ type Exchange struct {
 	turn      turns.Turn   // with guardrails
 	cached    *cache.Cache // nil: no cache is configured
 	replaying *replay      // of a kept stream; nil: the answer is sent at once
-	session   *live        // of the Realtime API; nil: the request is for something else
 
 	sized [2]Header // of a whole body
 }
@@ -86,7 +85,6 @@ const (
 	inUnary   // a complete answer
 	inJudged  // a complete answer that passes if rules allow it
 	inError   // a complete error
-	inSession // the frames of a session
 	inReplay  // a kept stream, piece by piece
 	ended
 )
@@ -174,10 +172,6 @@ func (d *driver) Finish() {
 		x.try()
 	}
 	x.room.Release()
-	if x.session != nil {
-		x.chargeRest()
-		x.account.Owe(&x.session.owed)
-	}
 	x.account.Settle()
 	x.account.Leave()
 	x.cached.End(x.c.HasBlocked())

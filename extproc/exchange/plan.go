@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/modelgate/modelgate/extproc/judge"
+	"github.com/modelgate/modelgate/extproc/passages/realtime"
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
@@ -13,11 +14,11 @@ func (x *Exchange) plan(ctx context.Context) (a routing.Attempt, free bool, err 
 	r := &x.c.Request
 	x.c.Record.Model, x.c.Record.Label = r.Model, x.c.Config.Label(r.Model)
 	var j *judge.Judge
-	if x.c.Operation != realtime {
+	if x.c.Operation != realtime.Operation {
 		j = judge.New(&x.c, &x.account, x.guarded.set)
 	}
 	o := &routing.PlanRequest{ID: x.c.Record.ID, Model: r.Model, Request: r.Encoder,
-		ByPlace: x.c.HasPlaces, Session: x.c.Operation == realtime, Guarded: x.guarded.looksAtAnswer(),
+		ByPlace: x.c.HasPlaces, Session: x.c.Operation == realtime.Operation, Guarded: x.guarded.looksAtAnswer(),
 		Now: x.c.Env.Now, Random: x.c.Env.Random, Gates: &x.c.Env.Gates, Cooldown: &x.c.Env.Cooldown, Trace: &x.c}
 	if j != nil {
 		o.Judge = j

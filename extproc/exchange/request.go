@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/passages/jobs"
+	"github.com/modelgate/modelgate/extproc/passages/realtime"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
@@ -69,7 +70,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		x.c.Record.Operation = name
 		return x.passToJobs(ctx, h)
 	}
-	if op == nil && !x.c.Internal && opensSession(path, h, route != nil) {
+	if op == nil && !x.c.Internal && realtime.Opens(path, h, route != nil) {
 		return x.openSession(ctx, h, query, end)
 	}
 	if op != nil {

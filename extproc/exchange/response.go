@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/passages/realtime"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -60,28 +61,35 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if f.Attempts > 1 && x.c.Active != nil {
 		x.try() // Envoy has told of the attempts before
 	}
-	if f.CodeDetails != envoy.CodeDetailsUpstream {
-		if x.session != nil && f.CodeDetails == notUpgraded {
-			return x.answer.FailUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
-		}
+	switch {
+	case f.CodeDetails == realtime.NotUpgraded && x.InSession():
+		return x.answer.FailUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
+	case f.CodeDetails != envoy.CodeDetailsUpstream:
 		return answer.Envoys(&x.c, &x.account, status, f.CodeDetails)
 	}
 	x.c.Record.Answered = status
 	x.account.Begun = status >= 200 && status <= 299
 	x.account.Refused = !x.account.Begun
 	x.room.Release() // of the request: no further attempt follows
-	if x.passage != nil {
+	if k := x.c.Active.Kind; k == envoy.KindPassed || k == envoy.KindJobs {
 		x.state = inPassage
 		return x.passage.Headers(h, status, end)
 	}
+	return x.planned(h, f, status, end)
+}
+
+// planned handles the headers of an answer to a request with a plan of providers.
+func (x *Exchange) planned(h Headers, f Facts, status int, end bool) Reply {
 	x.guardAnswer()
 	if err := x.answer.Take(h, f); err != nil {
 		return x.answer.FailUpstream(err, "mg_unplanned_answer")
 	}
 	letGo(x)
 	x.duplex.size = announcedAnswer(h)
-	if x.session != nil && status == statusUpgraded {
-		return x.beginSession(h)
+	if x.passage != nil && status == realtime.StatusUpgraded {
+		x.c.Env.Cooldown.Served(x.c.Provider, x.c.Record.Start)
+		x.state = inPassage
+		return x.passage.Headers(h, status, end)
 	}
 	if status < 200 || status > 299 {
 		if !end {
@@ -164,8 +172,6 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 		return x.streamPiece(ctx, piece, end)
 	case inPassed:
 		return x.answer.PassPiece(ctx, piece, end)
-	case inSession:
-		return x.sessionPiece(ctx, piece, end)
 	case inPassage:
 		return x.passage.Body(ctx, piece, end)
 	case inUnary:

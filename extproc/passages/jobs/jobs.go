@@ -146,7 +146,8 @@ func Uses(method, path string) ([]limit.Measure, limit.Amounts) {
 
 // Headers passes the headers of the job service's answer. Its body is not shown.
 func (p *Passage) Headers(_ call.Headers, status int, end bool) call.Reply {
-	reply := call.Reply{Set: append(call.Headers{{Name: "x-request-id", Value: p.c.Record.RequestID}}, p.c.LimitHeaders...)}
+	id := call.Header{Name: "x-request-id", Value: p.c.Record.RequestID}
+	reply := call.Reply{Set: append(call.Headers{id}, p.c.LimitHeaders...)}
 	p.c.PassUnseen(&reply)
 	if p.c.Duplex {
 		reply.ResponseBody = call.None
