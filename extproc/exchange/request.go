@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/filters/room"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/passages/jobs"
+	"github.com/modelgate/modelgate/extproc/passages/local"
 	"github.com/modelgate/modelgate/extproc/passages/realtime"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -83,7 +84,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	return x.lookUp(ctx, method, path, query)
 }
 
-func isReport(path string) bool { return strings.HasPrefix(path, reportsPath) }
+func isReport(path string) bool { return strings.HasPrefix(path, local.ReportsPath) }
 
 func isModels(path string) bool {
 	_, ok := modelAsked(path)
@@ -100,6 +101,9 @@ func modelAsked(path string) (id string, ok bool) {
 	return "", false
 }
 
+// local is the passage of a request that the gateway answers.
+func (x *Exchange) local() local.Passage { return local.New(&x.c, &x.account) }
+
 // lookUp answers a request that needs no provider.
 func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply {
 	switch {
@@ -108,13 +112,13 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 		if !call.IsRead(method) {
 			return x.c.Reject(call.WrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 		}
-		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
+		return x.local().Report(ctx, strings.TrimPrefix(path, local.ReportsPath), query)
 	case isModels(path):
 		x.c.Record.Operation = "models"
 		id, _ := modelAsked(path)
 		switch {
 		case call.IsRead(method):
-			return x.models(id)
+			return x.local().Models(id)
 		case x.c.Dialect == gemini.Dialect: // such as a method of a model that there is not
 			return x.c.Reject(notServed(method, path), "mg_unknown_url")
 		case id != "":
@@ -229,7 +233,7 @@ func (x *Exchange) goOn(ctx context.Context) Reply {
 	x.c.Offers()
 	first, free, err := x.plan(ctx)
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
-		return x.countHere(ctx, here)
+		return x.local().Count(ctx, here)
 	}
 	if err != nil {
 		e := dialects.Misdirected(x.c.Operation, x.c.Request.Body, pipeline.ClientError(err))
