@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// The dependencies of exchanges.
+// Env, and the other types of package call that users of exchanges need.
 type (
 	Env      = call.Env
 	Config   = call.Config

@@ -5,7 +5,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/message"
 )
 
-// The types of messages.
+// Headers, and the other types of messages.
 type (
 	Headers   = message.Headers
 	Header    = message.Header
