@@ -103,7 +103,7 @@ func foreignTools(t *testing.T) {
 			}
 			refusal := s.refuses(t, chat(`"tools":[{"type":"function","function":{"name":"clock"}},`+tool+`]`))
 			require.Contains(t, refusal.Param, "tools[1]", "%s: %s", s.name, tool)
-			require.Contains(t, []string{"unsupported_value", "unsupported_parameter"}, refusal.Code, s.name)
+			require.Contains(t, []string{"unsupported_value", "unsupported_parameter"}, string(refusal.Code), s.name)
 			s.drops = true
 			got := s.ask(t, chat(`"tools":[{"type":"function","function":{"name":"clock"}},`+tool+`]`))
 			require.Contains(t, strings.Join(got.dropped, ","), "tools[1]", s.name)
@@ -189,7 +189,7 @@ func doubleMembers(t *testing.T) {
 		for _, s := range []speaker{compatible("openai"), claude, gemini, bedrockNova} {
 			refusal := s.refuses(t, body)
 			require.Equal(t, param, refusal.Param, body)
-			require.Equal(t, "duplicate_parameter", refusal.Code)
+			require.EqualValues(t, "duplicate_parameter", refusal.Code)
 		}
 	}
 	require.Equal(t, "model", claude.refuses(t, `{"Model":"a","messages":[{"role":"user","content":"hi"}]}`).Param,

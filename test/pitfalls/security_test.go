@@ -119,9 +119,11 @@ func clientsCredentials(t *testing.T, g limitGateway) {
 			headers = append(headers, name, value)
 		}
 	}
-	requireClean := func(what string, n int) {
+	// An answer in another dialect is a failure, after which the provider is asked again.
+	requireClean := func(what string, least int) {
 		t.Helper()
-		require.Equal(t, n, g.reached(), what)
+		n := g.reached()
+		require.GreaterOrEqual(t, n, least, what)
 		for _, a := range g.worker.last(n) {
 			for name, values := range a.header {
 				require.NotContains(t, strings.Join(values, " "), mark, "%s: %s", what, name)
