@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 )
 
 func TestATokenOfTheDataFolderGoesNowhereElse(t *testing.T) {
@@ -59,7 +60,7 @@ func TestCompletionAsksWhatTheCommandWouldAsk(t *testing.T) {
 	for _, name := range []string{"SERVER", "TOKEN", "TOKEN_FILE", "CA"} {
 		t.Setenv("MODELGATE_"+name, "of "+name)
 	}
-	require.Equal(t, adminFlags{Data: "data", Server: "of SERVER", Token: "of TOKEN", TokenFile: "of TOKEN_FILE",
-		CA: "of CA"}, flagsOf(nil))
+	require.Equal(t, adminflags.AdminFlags{Data: "data", Server: "of SERVER", Token: "of TOKEN",
+		TokenFile: "of TOKEN_FILE", CA: "of CA"}, flagsOf(nil))
 	require.Equal(t, "there", flagsOf([]string{"key", "list", "--server", "there"}).Server)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
@@ -29,27 +31,28 @@ func TestADataFolderIsSavedWhetherItsGatewayRunsOrNot(t *testing.T) {
 	require.Contains(t, save(exitFailed), "is not the data folder of a gateway")
 	require.NoDirExists(t, dir)
 
-	data, err := openDataDir(dir)
+	data, err := proc.OpenDataDir(dir)
 	require.NoError(t, err)
-	sockets, remove, err := process.SocketDir(data.path)
+	sockets, remove, err := process.SocketDir(data.Path)
 	require.NoError(t, err)
-	p := newParts(zap.NewNop())
-	etcd, err := startEtcd(t.Context(), p, data.file(dirEtcd), sockets, 0, zap.NewNop())
+	p := proc.NewParts(zap.NewNop())
+	etcd, err := proc.StartEtcd(t.Context(), p, data.File(proc.DirEtcd), sockets, 0, zap.NewNop())
 	require.NoError(t, err)
 	_, err = etcd.Put(t.Context(), configstore.RootKey, "fingerprint")
 	require.NoError(t, err)
-	_, err = openLedger(t.Context(), p, folderLedger(data.path), zap.NewNop())
+	book, err := ledger.Open(t.Context(), proc.FolderLedger(data.Path), zap.NewNop())
 	require.NoError(t, err)
 	require.Contains(t, save(exitOK), "saved 1 keys", "while it runs")
 	require.NoError(t, os.Remove(file))
 
-	require.NoError(t, p.stop(t.Context()))
+	require.NoError(t, book.Close())
+	require.NoError(t, p.Stop(t.Context()))
 	require.NoError(t, remove())
-	require.NoError(t, data.close())
+	require.NoError(t, data.Close())
 	require.Contains(t, save(exitOK), "saved 1 keys", "while it does not")
-	again, err := openDataDir(dir)
+	again, err := proc.OpenDataDir(dir)
 	require.NoError(t, err, "the folder is free again")
-	require.NoError(t, again.close())
+	require.NoError(t, again.Close())
 }
 
 func TestBackupAndRestoreAreCommands(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
@@ -87,7 +88,7 @@ func predictNames(ctx context.Context, kindOf func(complete.Args) string) comple
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionPatience)
 		defer cancel()
-		client, err := flagsOf(a.All).client()
+		client, err := flagsOf(a.All).Client()
 		if err != nil {
 			return nil
 		}
@@ -104,7 +105,7 @@ func predictNames(ctx context.Context, kindOf func(complete.Args) string) comple
 }
 
 // flagsOf reads where the gateway is from the words of a command line that is not complete.
-func flagsOf(words []string) adminFlags {
+func flagsOf(words []string) adminflags.AdminFlags {
 	value := func(flag, otherwise string) string {
 		for i, word := range words {
 			if v, ok := strings.CutPrefix(word, flag+"="); ok {
@@ -116,7 +117,7 @@ func flagsOf(words []string) adminFlags {
 		}
 		return otherwise
 	}
-	return adminFlags{
+	return adminflags.AdminFlags{
 		Data: value("--data", "data"), Server: value("--server", os.Getenv("MODELGATE_SERVER")),
 		CA:        value("--ca", os.Getenv("MODELGATE_CA")),
 		Token:     value("--token", os.Getenv("MODELGATE_TOKEN")),

@@ -15,7 +15,9 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -53,11 +55,12 @@ func newCLI(t *testing.T) *cli {
 	root, err := secret.LoadRoot(filepath.Join("data", admincli.FilePepper))
 	require.NoError(t, err)
 	etcd := etcdtest.Start(t)
-	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() },
-		zap.NewNop())
+	store := configstore.New(etcd, func(o configv1.Object) error {
+		return configv1.ValidateStored(o, cmdline.KnownVendor).Err()
+	}, zap.NewNop())
 	c := &cli{hasher: auth.NewHasher(root.KeyPepper()), store: store}
 	server := httptest.NewServer(api.New(api.Config{
-		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor,
+		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: cmdline.KnownVendor,
 		Plane: noPlane{},
 		Audit: audit.New(etcd, nil, nil, zap.NewNop()), Log: zap.NewNop(),
 	}))
@@ -114,7 +117,7 @@ func TestConfigOfAGateway(t *testing.T) {
 	require.Equal(t, "2 objects are valid\n", out)
 	out, errOut := c.run(t, exitFailed, "config", "diff", "-f", "gw.yaml")
 	require.Contains(t, out, "--- /dev/null\n+++ new Provider mine\n@@ -0,0 +1,5 @@\n+kind: Provider\n")
-	require.Contains(t, errOut, errDifferent.Error())
+	require.Contains(t, errOut, admin.ErrDifferent.Error())
 	out, _ = c.run(t, exitOK, "config", "apply", "-f", "gw.yaml")
 	require.Equal(t, "Provider mine created\nModel team/best created\n", out)
 	out, _ = c.run(t, exitOK, "config", "diff", "-f", "gw.yaml")

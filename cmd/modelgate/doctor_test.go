@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/doctor"
 )
 
@@ -23,7 +24,7 @@ func TestDoctorOfAGateway(t *testing.T) {
 	}
 	f.tests["mine"] = adminapi.ProviderTest{Message: "401"}
 	out, errOut := c.run(t, exitFailed, "doctor", "-o", "json")
-	require.Contains(t, errOut, errUnhealthy.Error())
+	require.Contains(t, errOut, adminflags.ErrUnhealthy.Error())
 	var report struct{ Findings []doctor.Finding }
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	checked := func(name string) bool {

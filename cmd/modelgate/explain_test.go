@@ -12,6 +12,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
@@ -163,14 +164,14 @@ func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 func TestExplainSignsForEveryVendorAndShowsNoCredential(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	all := &configv1.Model{Name: "all"}
-	for name, v := range vendors() {
+	for name, v := range cmdline.Vendors() {
 		f.objects = append(f.objects, translate.Complete(v, &configv1.Provider{}))
 		all.Targets = append(all.Targets, &configv1.Target{Provider: name, Model: "m"})
 	}
 	f.objects = append(f.objects, all)
 	x := explained(t, c, exitOK, "all")
 	require.NotContains(t, x.Raw, "CREDENTIAL")
-	require.Len(t, x.Get("targets").Array(), len(vendors()))
+	require.Len(t, x.Get("targets").Array(), len(cmdline.Vendors()))
 	for _, target := range x.Get("targets").Array() {
 		require.NotEmpty(t, target.Get("request.url").Str, target.Raw)
 	}

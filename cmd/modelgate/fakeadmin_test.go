@@ -18,6 +18,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 )
 
 // A fakeAdmin plays the admin API with what a test puts into it. A test changes it before it runs commands.
@@ -159,10 +160,10 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, f.metrics) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if f.notReady {
-			say(w, http.StatusServiceUnavailable, "not ready: etcd is away")
+			proc.Say(w, http.StatusServiceUnavailable, "not ready: etcd is away")
 			return
 		}
-		say(w, http.StatusOK, "ready")
+		proc.Say(w, http.StatusOK, "ready")
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()

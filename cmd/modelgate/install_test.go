@@ -29,36 +29,15 @@ func TestInstallCopiesTheRunningBinary(t *testing.T) {
 	requireOnlyModelgate(t, dir)
 }
 
-func TestInstallReplacesAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "next")
-	require.NoError(t, os.WriteFile(path, []byte("next"), 0o600))
-	into := filepath.Join(dir, "bin")
-	require.NoError(t, os.Mkdir(into, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(into, "modelgate"), []byte("last"), 0o555))
-	running, err := os.Open(filepath.Join(into, "modelgate"))
-	require.NoError(t, err)
-	defer running.Close()
-
-	require.NoError(t, install(path, into))
-	text, err := os.ReadFile(filepath.Join(into, "modelgate"))
-	require.NoError(t, err)
-	require.Equal(t, "next", string(text))
-	text = make([]byte, 8)
-	n, err := running.Read(text)
-	require.NoError(t, err)
-	require.Equal(t, "last", string(text[:n]), "what runs keeps the file that it was started from")
-}
-
 func TestInstallThatFailsLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "modelgate", "in the way"), 0o755))
 	path := filepath.Join(t.TempDir(), "next")
 	require.NoError(t, os.WriteFile(path, []byte("next"), 0o600))
-	require.Error(t, install(path, dir))
-	requireOnlyModelgate(t, dir)
-
 	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitFailed, execute(t.Context(), []string{"install", dir}, &stdout, &stderr))
+	requireOnlyModelgate(t, dir)
+	stderr.Reset()
 	require.Equal(t, exitFailed, execute(t.Context(), []string{"install", filepath.Join(path, "bin")}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "installing into "+path)
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"io"
-	"os"
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -19,18 +19,9 @@ func (f logFlags) logger(stderr io.Writer) (*zap.Logger, error) {
 	format := f.Format
 	if format == "auto" {
 		format = "json"
-		if isTerminal(stderr) {
+		if cmdline.IsTerminal(stderr) {
 			format = "console"
 		}
 	}
 	return telemetry.NewLogger(stderr, telemetry.LogOptions{Level: f.Level, Format: format})
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

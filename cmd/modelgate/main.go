@@ -12,14 +12,19 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/cmd/modelgate/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/inspect"
+	"github.com/modelgate/modelgate/cmd/modelgate/offline"
+	"github.com/modelgate/modelgate/cmd/modelgate/serve"
 )
 
 // Exit codes.
@@ -34,44 +39,44 @@ const (
 
 // commands is the command line.
 type commands struct {
-	Run          runCmd          `cmd:"" help:"Run a complete gateway on this machine: etcd, control plane, ext_proc service and Envoy."`
-	Controlplane controlplaneCmd `cmd:"" help:"Run a control plane on an existing etcd."`
-	Extproc      extprocCmd      `cmd:"" help:"Run the ext_proc service for an Envoy."`
-	Jobsvc       jobsvcCmd       `cmd:"" help:"Run the job service: files, batches, fine-tuning and models."`
-	Envoy        envoyCmd        `cmd:"" help:"Run or configure Envoy."`
-	Install      installCmd      `cmd:"" help:"Copy this binary into a folder, as an init container does."`
-	Echo         echoCmd         `cmd:"" help:"Run the built-in echo provider on its own address."`
-	Config       configCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
-	Key          keyCmd          `cmd:"" help:"Create, list, rotate and revoke keys."`
-	Org          orgCmd          `cmd:"" help:"Create and list organizations."`
-	Project      projectCmd      `cmd:"" help:"Create and list projects."`
-	Account      accountCmd      `cmd:"" help:"Create accounts of the dashboard, and set their passwords."`
-	Login        loginCmd        `cmd:"" help:"Sign in to a gateway in the browser, as yourself. Other commands with the same --server then use the sign-in."`
-	Logout       logoutCmd       `cmd:"" help:"Forget the sign-in to a gateway, and end it."`
-	Token        tokenCmd        `cmd:"" help:"Create, list and revoke tokens of the admin API."`
-	Dashboard    dashboardCmd    `cmd:"" help:"Create a sign-in link for the dashboard."`
-	Status       statusCmd       `cmd:"" help:"Show the state of a gateway: control plane, data plane, providers, ledger."`
-	Check        checkCmd        `cmd:"" help:"Send a client request to a gateway and check the response."`
-	Doctor       doctorCmd       `cmd:"" help:"Find configuration problems and show how to fix them."`
-	Explain      explainCmd      `cmd:"" help:"Show how the gateway would process a request, without calling a provider."`
-	Quotas       quotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
-	Usage        usageCmd        `cmd:"" help:"Show usage and cost."`
-	Requests     requestsCmd     `cmd:"" help:"Show the request log, or what happened to one request."`
-	Findings     findingsCmd     `cmd:"" help:"Show what guardrails and policies have found."`
-	Report       reportCmd       `cmd:"" help:"Report who could do what, what changed, and what was used in a period."`
-	Erase        eraseCmd        `cmd:"" help:"Erase what is recorded of a user. This cannot be undone."`
-	Bodies       bodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
-	Approval     approvalCmd     `cmd:"" help:"List, approve and reject changes that wait for a second person."`
-	Alerts       alertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
-	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes, and check that it is whole."`
-	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
-	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
-	Guard        guardCmd        `cmd:"" help:"Try guardrails on examples."`
-	Provider     providerCmd     `cmd:"" help:"Try providers."`
-	Policy       policyCmd       `cmd:"" help:"Try policies on past requests."`
-	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
-	Completion   completionCmd   `cmd:"" help:"Print a shell completion script."`
-	Version      versionCmd      `cmd:"" help:"Print the version."`
+	Run          serve.RunCmd          `cmd:"" help:"Run a complete gateway on this machine: etcd, control plane, ext_proc service and Envoy."`
+	Controlplane serve.ControlplaneCmd `cmd:"" help:"Run a control plane on an existing etcd."`
+	Extproc      serve.ExtprocCmd      `cmd:"" help:"Run the ext_proc service for an Envoy."`
+	Jobsvc       serve.JobsvcCmd       `cmd:"" help:"Run the job service: files, batches, fine-tuning and models."`
+	Envoy        serve.EnvoyCmd        `cmd:"" help:"Run or configure Envoy."`
+	Install      serve.InstallCmd      `cmd:"" help:"Copy this binary into a folder, as an init container does."`
+	Echo         serve.EchoCmd         `cmd:"" help:"Run the built-in echo provider on its own address."`
+	Config       admin.ConfigCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
+	Key          admin.KeyCmd          `cmd:"" help:"Create, list, rotate and revoke keys."`
+	Org          admin.OrgCmd          `cmd:"" help:"Create and list organizations."`
+	Project      admin.ProjectCmd      `cmd:"" help:"Create and list projects."`
+	Account      admin.AccountCmd      `cmd:"" help:"Create accounts of the dashboard, and set their passwords."`
+	Login        admin.LoginCmd        `cmd:"" help:"Sign in to a gateway in the browser, as yourself. Other commands with the same --server then use the sign-in."`
+	Logout       admin.LogoutCmd       `cmd:"" help:"Forget the sign-in to a gateway, and end it."`
+	Token        admin.TokenCmd        `cmd:"" help:"Create, list and revoke tokens of the admin API."`
+	Dashboard    admin.DashboardCmd    `cmd:"" help:"Create a sign-in link for the dashboard."`
+	Status       inspect.StatusCmd     `cmd:"" help:"Show the state of a gateway: control plane, data plane, providers, ledger."`
+	Check        inspect.CheckCmd      `cmd:"" help:"Send a client request to a gateway and check the response."`
+	Doctor       inspect.DoctorCmd     `cmd:"" help:"Find configuration problems and show how to fix them."`
+	Explain      inspect.ExplainCmd    `cmd:"" help:"Show how the gateway would process a request, without calling a provider."`
+	Quotas       admin.QuotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
+	Usage        admin.UsageCmd        `cmd:"" help:"Show usage and cost."`
+	Requests     admin.RequestsCmd     `cmd:"" help:"Show the request log, or what happened to one request."`
+	Findings     admin.FindingsCmd     `cmd:"" help:"Show what guardrails and policies have found."`
+	Report       admin.ReportCmd       `cmd:"" help:"Report who could do what, what changed, and what was used in a period."`
+	Erase        admin.EraseCmd        `cmd:"" help:"Erase what is recorded of a user. This cannot be undone."`
+	Bodies       admin.BodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
+	Approval     admin.ApprovalCmd     `cmd:"" help:"List, approve and reject changes that wait for a second person."`
+	Alerts       admin.AlertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
+	Audit        admin.AuditCmd        `cmd:"" help:"Show the audit log of configuration changes, and check that it is whole."`
+	Backup       offline.BackupCmd     `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
+	Restore      offline.RestoreCmd    `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
+	Guard        inspect.GuardCmd      `cmd:"" help:"Try guardrails on examples."`
+	Provider     inspect.ProviderCmd   `cmd:"" help:"Try providers."`
+	Policy       inspect.PolicyCmd     `cmd:"" help:"Try policies on past requests."`
+	Translate    offline.TranslateCmd  `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
+	Completion   completionCmd         `cmd:"" help:"Print a shell completion script."`
+	Version      versionCmd            `cmd:"" help:"Print the version."`
 
 	Log logFlags `embed:"" prefix:"log-"`
 }
@@ -92,7 +97,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Name("modelgate"),
 		kong.Description("An Envoy-based gateway to generative models."),
 		kong.Writers(stdout, stderr),
-		kong.Vars{"hostname": hostname(), "domains": domainList()},
+		kong.Vars{"hostname": cmdline.Hostname(), "domains": adminflags.DomainList()},
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
@@ -122,9 +127,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil, exit == exitOK: // completion has its own way to end
 		return exitOK
-	case errors.Is(err, errRefused):
+	case errors.Is(err, cmdline.ErrRefused):
 		return exitRefused // stdout has the client's error
-	case errors.Is(err, errNotInForce):
+	case errors.Is(err, adminflags.ErrNotInForce):
 		return fail(stderr, err, exitRefused)
 	case waits(err):
 		return fail(stderr, err, exitWaits)
@@ -162,23 +167,6 @@ type versionCmd struct{}
 
 // Run prints the version of the module, or the commit that was built.
 func (versionCmd) Run(stdout io.Writer) error {
-	_, err := fmt.Fprintln(stdout, "modelgate", version())
+	_, err := fmt.Fprintln(stdout, "modelgate", cmdline.Version())
 	return err
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown)"
-	}
-	return info.Main.Version
-}
-
-// hostname names this machine in the control plane where the operator does not.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil || name == "" {
-		return "modelgate"
-	}
-	return name
 }

@@ -3,11 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -67,11 +65,9 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 
 func TestWhatMayNotBeOpenedNamesWhoseItHasToBe(t *testing.T) {
 	denied := &fs.PathError{Op: "open", Path: "/data/etcd/member/wal", Err: syscall.EACCES}
-	err := ofAnother(damagedEtcd("/data/etcd", denied))
+	err := ofAnother(fmt.Errorf("etcd cannot be started: %w", denied))
 	require.Contains(t, err.Error(), fmt.Sprintf("give /data/etcd/member/wal to the user that runs modelgate (uid %d)",
 		os.Getuid()))
-	require.NotContains(t, err.Error(), "backup", "it is not damaged")
-	require.Contains(t, damagedEtcd("/data/etcd", io.ErrUnexpectedEOF).Error(), "backup")
 	port := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)}
 	require.Equal(t, port, ofAnother(port), "no file is its reason")
 }
@@ -85,30 +81,4 @@ func TestShellQuote(t *testing.T) {
 	} {
 		require.Equal(t, want, admincli.ShellQuote(path))
 	}
-}
-
-func TestADataFolderIsForOneProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "data")
-	first, err := openDataDir(path)
-	require.NoError(t, err)
-	require.NoError(t, first.write(admincli.FileURL, "https://127.0.0.1:1"))
-
-	_, err = openDataDir(path)
-	require.ErrorContains(t, err, "another modelgate runs in "+path)
-	require.FileExists(t, first.file(admincli.FileURL), "one that is refused changes nothing")
-
-	require.NoError(t, first.close())
-	require.NoFileExists(t, first.file(admincli.FileURL))
-	second, err := openDataDir(path)
-	require.NoError(t, err)
-	require.NoError(t, second.close())
-}
-
-func TestADataFolderForgetsWhereAKilledGatewayWas(t *testing.T) {
-	path := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(path, admincli.FileURL), []byte("https://127.0.0.1:1\n"), 0o644))
-	d, err := openDataDir(path)
-	require.NoError(t, err)
-	require.NoFileExists(t, d.file(admincli.FileURL))
-	require.NoError(t, d.close())
 }

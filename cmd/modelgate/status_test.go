@@ -13,6 +13,8 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/inspect"
 )
 
 func TestStatus(t *testing.T) {
@@ -70,8 +72,8 @@ func TestStatus(t *testing.T) {
 			}()
 			spoil()
 			out, errOut := c.run(t, exitFailed, "status", "-o", "json")
-			require.Contains(t, errOut, errUnhealthy.Error())
-			var r statusReport
+			require.Contains(t, errOut, adminflags.ErrUnhealthy.Error())
+			var r inspect.StatusReport
 			require.NoError(t, json.Unmarshal([]byte(out), &r))
 			require.False(t, r.OK)
 			require.Contains(t, strings.Join(r.Problems, "\n"), name)

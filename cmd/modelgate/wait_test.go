@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 )
 
 func TestAChangeThatIsNotInForceSaysSo(t *testing.T) {
@@ -58,7 +60,7 @@ func TestApplyListsWhatHasNoEffect(t *testing.T) {
 func TestAKeyWorksWhenItsCommandReturns(t *testing.T) {
 	t.Parallel()
 	r := startRun(t, t.TempDir())
-	secure, err := adminFlags{Data: r.data}.tls()
+	secure, err := adminflags.AdminFlags{Data: r.data}.TLS()
 	require.NoError(t, err)
 	var stdout, stderr bytes.Buffer
 	do := func(args ...string) string {
@@ -66,9 +68,16 @@ func TestAKeyWorksWhenItsCommandReturns(t *testing.T) {
 		require.Equal(t, exitOK, execute(t.Context(), append(args, "--data", r.data), &stdout, &stderr), stderr.String())
 		return stdout.String()
 	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true,
+		ForceAttemptHTTP2: true}}
 	ask := func(key string) int {
-		g := checkedGateway{base: r.file(t, admincli.FileURL), key: key, model: "echo/echo", http: checkClient(secure)}
-		answer, err := g.post(t.Context(), key, false)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			r.file(t, admincli.FileURL)+"/v1/chat/completions",
+			strings.NewReader(`{"model":"echo/echo","messages":[{"role":"user","content":"Hello"}]}`))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Authorization", "Bearer "+key)
+		answer, err := client.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		return answer.StatusCode

@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+)
+
+// ApprovalCmd is the command approval.
+type ApprovalCmd struct {
+	List     approvalListCmd     `cmd:"" default:"withargs" help:"List the changes that wait for approval: your own, and those that you may approve."`
+	Show     approvalShowCmd     `cmd:"" help:"Show one change that waits, with its difference."`
+	Approve  approvalApproveCmd  `cmd:"" help:"Approve a change of somebody else. It is made at once."`
+	Reject   approvalRejectCmd   `cmd:"" help:"Reject a change of somebody else."`
+	Withdraw approvalWithdrawCmd `cmd:"" help:"Take back a change that you have asked for."`
+}
+
+// Help is shown below the flags' summary.
+func (ApprovalCmd) Help() string {
+	return "Approving takes a person: sign in with modelgate login first. See docs/approvals.md.\n\nExample:\n  modelgate approval approve apr_01JD"
+}
+
+type approvalListCmd struct {
+	adminflags.AdminFlags
+	adminflags.OutputFlags
+}
+
+// Run lists what waits.
+func (c approvalListCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	all, err := client.Approvals(ctx)
+	if err != nil {
+		return admincli.Said(err)
+	}
+	return c.Show(stdout, all, func(w io.Writer) error {
+		if len(all.Items) == 0 {
+			_, err := fmt.Fprintln(w, "No change waits for approval.")
+			return err
+		}
+		var rows [][]string
+		for _, a := range all.Items {
+			rows = append(rows, []string{a.ID, a.Kind + " " + a.Name, a.AskedBy, timeOrNever(a.AskedAt),
+				timeOrNever(a.ExpiresAt), stateOfWaiting(a)})
+		}
+		return admincli.PrintTable(w, []string{"ID", "OBJECT", "ASKED BY", "ASKED", "EXPIRES", "STATE"}, rows)
+	})
+}
+
+func stateOfWaiting(a adminapi.Approval) string {
+	switch {
+	case a.Stale:
+		return "stale: the object was changed since"
+	case a.Own:
+		return "waits for somebody else"
+	case a.MayDecide:
+		return "waits for you"
+	}
+	return "waits"
+}
+
+type approvalShowCmd struct {
+	adminflags.AdminFlags
+	adminflags.OutputFlags
+	ID string `arg:"" help:"Id of the change."`
+}
+
+// Run shows one change.
+func (c approvalShowCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	a, err := client.Approval(ctx, c.ID)
+	if err != nil {
+		return admincli.Said(err)
+	}
+	return c.Show(stdout, a, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Object    %s %s\nRules     %s\nReason    %s\nAsked by  %s, %s\nExpires   %s\nState     %s\n\n%s",
+			a.Kind, a.Name, strings.Join(a.Rules, ", "), a.Reason, a.AskedBy, timeOrNever(a.AskedAt), timeOrNever(a.ExpiresAt),
+			stateOfWaiting(a), a.Diff)
+		return err
+	})
+}
+
+type approvalApproveCmd struct {
+	adminflags.AdminFlags
+	adminflags.WaitFlags
+	ID string `arg:"" help:"Id of the change."`
+}
+
+// Run approves a change.
+func (c approvalApproveCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, pending, err := c.WaitFlags.Client(c.AdminFlags)
+	if err != nil {
+		return err
+	}
+	made, err := client.Approve(ctx, c.ID)
+	if err != nil {
+		return admincli.Said(err)
+	}
+	_, err = fmt.Fprintln(stdout, made.Kind.Name, made.Name, "approved")
+	return errors.Join(err, pending.Err())
+}
+
+type approvalRejectCmd struct {
+	adminflags.AdminFlags
+	Reason string `placeholder:"TEXT" help:"Why, for the audit log."`
+	ID     string `arg:"" help:"Id of the change."`
+}
+
+// Run rejects a change.
+func (c approvalRejectCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	if err := client.Reject(ctx, c.ID, c.Reason); err != nil {
+		return admincli.Said(err)
+	}
+	_, err = fmt.Fprintln(stdout, c.ID, "rejected")
+	return err
+}
+
+type approvalWithdrawCmd struct {
+	adminflags.AdminFlags
+	ID string `arg:"" help:"Id of the change."`
+}
+
+// Run takes back a change.
+func (c approvalWithdrawCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	if err := client.Withdraw(ctx, c.ID); err != nil {
+		return admincli.Said(err)
+	}
+	_, err = fmt.Fprintln(stdout, c.ID, "withdrawn")
+	return err
+}

@@ -1,0 +1,117 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+)
+
+// AuditCmd is the command audit.
+type AuditCmd struct {
+	Show   auditShowCmd   `cmd:"" default:"withargs" help:"Show the entries, newest first."`
+	Verify auditVerifyCmd `cmd:"" help:"Check that no entry was changed, removed or inserted."`
+	Sinks  auditSinksCmd  `cmd:"" help:"Show how far the audit log was delivered to each AuditSink."`
+}
+
+type auditShowCmd struct {
+	adminflags.AdminFlags
+	adminflags.OutputFlags
+	Since        string `default:"7d" placeholder:"WHEN" help:"Start: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
+	Actor        string `placeholder:"NAME" help:"Only actions of this account or token."`
+	Kind         string `placeholder:"KIND" predictor:"kinds" help:"Only actions on objects of this kind."`
+	Object       string `name:"name" placeholder:"NAME" help:"Only actions on the object with this name. With --kind key or admin_token, also the id, or the name of an existing object."`
+	Organization string `placeholder:"NAME" help:"Only what people of this organization see of the audit log."`
+	Project      string `placeholder:"NAME" help:"Only what people of this project see; with --organization."`
+	Action       string `placeholder:"ACTION" help:"Only this action, such as create, update, delete or sign_in_failed."`
+	Limit        int    `default:"100" help:"Maximum number of entries (${default})."`
+	Diff         bool   `help:"Also show the changes."`
+}
+
+// Help is shown below the flags' summary.
+func (auditShowCmd) Help() string {
+	return "Example:\n  modelgate audit --since 24h --kind key --diff"
+}
+
+// Run prints who did what, the newest first.
+func (c auditShowCmd) Run(ctx context.Context, stdout io.Writer) error {
+	since, err := adminflags.ParseSince("--since", c.Since, time.Now())
+	if err != nil {
+		return err
+	}
+	if c.Kind != "" {
+		kind, err := parseKind(c.Kind)
+		if err != nil {
+			return err
+		}
+		c.Kind = kind.Name
+	}
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	if kind, ok := configv1.FindKind(c.Kind); ok && c.Kind != "" {
+		if id, err := adminflags.IDOf(ctx, client, kind, c.Object); err == nil {
+			c.Object = id // else it is of one that was removed
+		}
+	}
+	entries, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
+		"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object, "action": c.Action,
+		"organization": c.Organization, "project": c.Project,
+	}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
+	if err != nil {
+		return admincli.Said(err)
+	}
+	return c.Show(stdout, entries, func(w io.Writer) error { return auditTable(w, entries, c.Diff) })
+}
+
+// pagesOf asks for pages until there are enough items, or no more.
+func pagesOf[T any](most int, o adminapi.ListOptions,
+	ask func(adminapi.ListOptions) (adminapi.Page[T], error)) ([]T, error) {
+	items := []T{}
+	for len(items) < most {
+		o.Limit = min(most-len(items), admincli.PageSize)
+		page, err := ask(o)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, page.Items...)
+		if page.Next == "" || page.Next == o.After {
+			break
+		}
+		o.After = page.Next
+	}
+	return items[:min(most, len(items))], nil
+}
+
+func auditTable(w io.Writer, entries []adminapi.AuditEntry, diff bool) error {
+	if !diff {
+		var rows [][]string
+		for _, e := range entries {
+			rows = append(rows, auditRow(e))
+		}
+		return admincli.PrintTable(w, []string{"AT", "ACTOR", "ADDRESS", "ACTION", "KIND", "NAME"}, rows)
+	}
+	for _, e := range entries {
+		row := auditRow(e)
+		if _, err := fmt.Fprintf(w, "%s  %s (%s)  %s %s %s\n%s\n", row[0], row[1], row[2], row[3], row[4], row[5],
+			e.Diff); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func auditRow(e adminapi.AuditEntry) []string {
+	row := []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Address, e.Action, e.Kind, e.Name}
+	for i := range row {
+		row[i] = admincli.OneLine(row[i])
+	}
+	return row
+}

@@ -1,0 +1,52 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+)
+
+// EraseCmd is the command erase.
+type EraseCmd struct {
+	adminflags.AdminFlags
+	adminflags.OutputFlags
+	User   string `required:"" placeholder:"USER" help:"User, as clients named it in requests."`
+	DryRun bool   `help:"Count what there is, and erase nothing."`
+}
+
+// Help is shown below the flags' summary.
+func (EraseCmd) Help() string {
+	return "Exchanges stay in the request log without the user. Example:\n  modelgate erase --user ann@example.com --dry-run"
+}
+
+// Run erases what is recorded of a user.
+func (c EraseCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	var all adminapi.Erasure
+	for all.More = true; all.More; {
+		erased, err := client.Erase(ctx, adminapi.ErasureRequest{User: c.User, DryRun: c.DryRun})
+		if err != nil {
+			return admincli.Said(err)
+		}
+		all.ID, all.More = erased.ID, erased.More
+		all.Exchanges += erased.Exchanges
+		all.Sums += erased.Sums
+		all.Bodies += erased.Bodies
+	}
+	return c.Show(stdout, all, func(w io.Writer) error {
+		what := "Erased " + all.ID + ":"
+		if c.DryRun {
+			what = "There are"
+		}
+		_, err := fmt.Fprintf(w, "%s %d exchanges, %d sums of usage, the bodies of %d exchanges\n", what, all.Exchanges,
+			all.Sums, all.Bodies)
+		return err
+	})
+}

@@ -1,0 +1,205 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+)
+
+// RequestsCmd is the command requests.
+type RequestsCmd struct {
+	adminflags.AdminFlags
+	adminflags.OutputFlags
+	Since        string        `default:"24h" placeholder:"WHEN" help:"Start: a time such as 2026-11-01, or how long ago, such as 24h or 7d (${default})."`
+	Until        string        `default:"0s" placeholder:"WHEN" help:"End, in the same form. Default: now."`
+	Outcome      string        `placeholder:"NAME" help:"Only this outcome: served, error, rejected or cancelled, or an exact one such as failed."`
+	Status       string        `placeholder:"CODE" help:"Only this HTTP status."`
+	Key          string        `placeholder:"NAME" help:"Only keys with these words in their name, their id or their end."`
+	Organization string        `placeholder:"NAME" help:"Only this organization."`
+	Project      string        `placeholder:"NAME" help:"Only this project."`
+	User         string        `placeholder:"NAME" help:"Only this user."`
+	Model        string        `placeholder:"NAME" predictor:"models" help:"Only this model."`
+	Provider     string        `placeholder:"NAME" help:"Only this provider."`
+	MinCostUSD   string        `name:"min-cost-usd" placeholder:"USD" help:"Only requests that cost this much or more."`
+	MinDuration  time.Duration `placeholder:"TIME" help:"Only requests that took this long or longer, such as 5s."`
+	Rule         string        `placeholder:"NAME" help:"Only requests in which this rule of a guardrail (personal/contact) or policy (policy office/tools) has found something, or any rule of the object."`
+	Limit        int           `default:"50" help:"Maximum number of requests, newest first (${default})."`
+	ID           string        `arg:"" optional:"" help:"Id of a request (x-request-id), or of an exchange. Shows its attempts, limits and cost."`
+}
+
+// Help is shown below the flags' summary.
+func (RequestsCmd) Help() string {
+	return `Examples:
+  modelgate requests --outcome error --since 1h
+  modelgate requests 7f0c9a52-3a53-4f0e-9d2b-0d9f0f6a7c11`
+}
+
+// Run prints the request log, or one request.
+func (c RequestsCmd) Run(ctx context.Context, stdout io.Writer) error {
+	filters, err := c.filters(time.Now())
+	if err != nil {
+		return err
+	}
+	if c.Limit < 1 {
+		return admincli.Misused("--limit must be at least 1")
+	}
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	found, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: filters},
+		func(o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) { return client.Requests(ctx, o) })
+	if err != nil {
+		return admincli.Said(err)
+	}
+	if c.ID == "" {
+		return c.Show(stdout, found, func(w io.Writer) error { return requestTable(w, found) })
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("the request log has no request %q: it shows a request seconds after it has ended, and keeps it for 30 days", c.ID)
+	}
+	for i := range found {
+		if found[i], err = client.Request(ctx, found[i].ID); err != nil {
+			return admincli.Said(err)
+		}
+	}
+	return c.Show(stdout, found, func(w io.Writer) error {
+		for i := range found {
+			if err := describeRequest(w, &found[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// filters are those of the request log. A request that is named may be of any time.
+func (c RequestsCmd) filters(now time.Time) (map[string]string, error) {
+	if c.ID != "" {
+		return map[string]string{"request_id": c.ID}, nil
+	}
+	start, end, err := adminflags.ParsePeriod(c.Since, c.Until, now)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{"start": strconv.FormatInt(start.Unix(), 10), "end": strconv.FormatInt(end.Unix()+1, 10),
+		"outcome": c.Outcome, "status": c.Status, "key_name": c.Key, "organization": c.Organization, "project": c.Project,
+		"user": c.User, "model": c.Model, "provider": c.Provider, "min_cost_usd": c.MinCostUSD, "rule": c.Rule}
+	if c.MinDuration > 0 {
+		all["min_duration_ms"] = strconv.FormatInt(c.MinDuration.Milliseconds(), 10)
+	}
+	return all, nil
+}
+
+func requestTable(w io.Writer, all []adminapi.Exchange) error {
+	var rows [][]string
+	for i := range all {
+		e := &all[i]
+		rows = append(rows, []string{e.Start.UTC().Format(time.RFC3339), e.RequestID, e.Model, e.Provider, resultOf(e),
+			keyOf(e), strconv.Itoa(e.Attempts), milliseconds(e.DurationMS), costOf(e)})
+	}
+	return admincli.PrintTable(w, []string{"TIME", "REQUEST", "MODEL", "PROVIDER", "RESULT", "KEY", "ATTEMPTS",
+		"DURATION", "USD"}, rows)
+}
+
+// resultOf says in one word or two how a request ended.
+func resultOf(e *adminapi.Exchange) string {
+	text := strconv.Itoa(e.Status) + " " + e.Outcome
+	if e.ErrorCode != "" {
+		text += " " + e.ErrorCode
+	}
+	return text
+}
+
+func keyOf(e *adminapi.Exchange) string {
+	if e.Key == "" && e.KeyHint != "" {
+		return "unknown, ends with " + e.KeyHint
+	}
+	return cmp.Or(e.KeyName, e.Key)
+}
+
+func costOf(e *adminapi.Exchange) string {
+	if !e.Priced {
+		return ""
+	}
+	return e.CostUSD
+}
+
+func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+
+// describeRequest prints what happened to a request.
+func describeRequest(w io.Writer, e *adminapi.Exchange) error {
+	detail := e.Detail
+	if detail == nil {
+		detail = &adminapi.ExchangeDetail{}
+	}
+	for _, fact := range [][2]string{
+		{"Request", e.RequestID}, {"Exchange", e.ID}, {"Trace", detail.TraceID},
+		{"Time", e.Start.UTC().Format(time.RFC3339Nano)}, {"Duration", milliseconds(e.DurationMS)},
+		{"Key", keyOf(e)}, {"Organization", e.Organization}, {"Project", e.Project}, {"User", e.User},
+		{"Operation", e.Operation}, {"Model", e.Model}, {"Result", resultOf(e)}, {"Refused by", e.RefusedBy},
+		{"Plan", strings.Join(detail.Plan, ", ")}, {"Guardrails", strings.Join(detail.Guards, ", ")},
+		{"Cache", detail.Cache}, {"Policy", detail.Policy},
+		{"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
+		{"Provider's id", detail.UpstreamID},
+	} {
+		if fact[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%-15s%s\n", fact[0]+":", admincli.OneLine(fact[1])); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(describeAttempts(w, e), describeLimits(w, detail), describeCost(w, e))
+}
+
+func describeAttempts(w io.Writer, e *adminapi.Exchange) error {
+	if len(e.AttemptList) == 0 {
+		_, err := fmt.Fprintln(w, "\nNo attempt was made.")
+		return err
+	}
+	var rows [][]string
+	for i, a := range e.AttemptList {
+		status := "none" // there was no answer
+		if a.Status != 0 {
+			status = strconv.Itoa(a.Status)
+		}
+		rows = append(rows, []string{strconv.Itoa(i + 1), a.Kind, a.Provider + "/" + a.Model, status, a.Error,
+			milliseconds(a.StartMS), milliseconds(a.FirstByteMS), milliseconds(a.DurationMS)})
+	}
+	return adminflags.Section(w, []string{"ATTEMPT", "KIND", "TARGET", "STATUS", "ERROR", "START", "FIRST BYTE",
+		"DURATION"}, rows)
+}
+
+func describeLimits(w io.Writer, d *adminapi.ExchangeDetail) error {
+	var rows [][]string
+	for _, l := range d.Limits {
+		rows = append(rows, []string{l.Rule, l.Reserved, l.Settled})
+	}
+	return adminflags.Section(w, []string{"LIMIT", "RESERVED", "SETTLED"}, rows)
+}
+
+func describeCost(w io.Writer, e *adminapi.Exchange) error {
+	if !e.Priced || e.Cost == nil {
+		return nil
+	}
+	if e.Cost.Problem != "" {
+		if _, err := fmt.Fprintln(w, "\nCost:", admincli.OneLine(e.Cost.Problem)); err != nil {
+			return err
+		}
+	}
+	var rows [][]string
+	for _, l := range e.Cost.Lines {
+		rows = append(rows, []string{l.Part, strconv.FormatInt(l.Count, 10), l.PriceUSD, l.CostUSD})
+	}
+	return adminflags.Section(w, []string{"COST", "COUNT", "PRICE", "USD"},
+		append(rows, []string{"total", "", "", e.CostUSD}))
+}

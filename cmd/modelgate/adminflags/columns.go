@@ -1,0 +1,127 @@
+package adminflags
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+)
+
+// columns returns the header of a kind's table, and what makes a row of an object.
+func columns(kind configv1.Kind) (header []string, row func(adminapi.Item) []string) {
+	names, cells := columnsOf(kind)
+	header = append(append([]string{"NAME"}, names...), "STATE")
+	return header, func(i adminapi.Item) []string {
+		row := make([]string, 1, len(header))
+		row[0] = i.Name
+		if i.Object != nil {
+			row = append(row, cells(i.Object)...)
+		} else {
+			row = append(row, make([]string, len(names))...)
+		}
+		return append(row, stateOf(i, time.Now()))
+	}
+}
+
+// columnsOf returns what is shown of a kind besides its name and state.
+func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) []string) {
+	for _, c := range kind.Options.GetColumns() {
+		names = append(names, c.GetHeader())
+	}
+	return names, func(o configv1.Object) []string {
+		m, fields := o.ProtoReflect(), o.ProtoReflect().Descriptor().Fields()
+		row := make([]string, 0, len(names))
+		for _, c := range kind.Options.GetColumns() {
+			fd, text := fields.ByName(protoreflect.Name(c.GetField())), c.GetEmpty()
+			if m.Has(fd) || text == "" && fd.Message() == nil {
+				text = cell(fd, m.Get(fd))
+			}
+			row = append(row, text)
+		}
+		return row
+	}
+}
+
+// cell shows the value of a field.
+func cell(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	switch {
+	case fd.IsList():
+		return listCell(fd, v.List())
+	case fd.Kind() == protoreflect.EnumKind:
+		return strings.ToLower(string(fd.Enum().Values().ByNumber(v.Enum()).Name()))
+	case fd.Kind() == protoreflect.MessageKind:
+		if t, ok := v.Message().Interface().(*timestamppb.Timestamp); ok {
+			return t.AsTime().Format(time.RFC3339)
+		}
+	case fd.Name() == "hint":
+		return "..." + v.String()
+	}
+	return v.String()
+}
+
+// listCell shows a list of texts, targets, limits or budgets, or the length of another one.
+func listCell(fd protoreflect.FieldDescriptor, list protoreflect.List) string {
+	var texts []string
+	separator := ","
+	for i := range list.Len() {
+		if fd.Message() == nil {
+			texts = append(texts, list.Get(i).String())
+			continue
+		}
+		switch m := list.Get(i).Message().Interface().(type) {
+		case *configv1.Target:
+			texts = append(texts, m.GetProvider()+"/"+m.GetModel())
+		case *configv1.Limit:
+			texts, separator = append(texts, admincli.LimitsOf([]*configv1.Limit{m})), ", "
+		case *configv1.Budget:
+			texts, separator = append(texts, admincli.BudgetsOf([]*configv1.Budget{m})), ", "
+		default:
+			return strconv.Itoa(list.Len())
+		}
+	}
+	return strings.Join(texts, separator)
+}
+
+// stateOf says whether an object has effect.
+func stateOf(i adminapi.Item, now time.Time) string {
+	if i.Status.Error != "" {
+		return "error: " + i.Status.Error
+	}
+	if a, ok := i.Object.(*configv1.Account); ok && a.Barred() {
+		return "disabled"
+	}
+	if d, ok := i.Object.(interface{ GetDisabled() bool }); ok && d.GetDisabled() {
+		return "disabled"
+	}
+	if e, ok := i.Object.(interface{ GetExpiresAt() *timestamppb.Timestamp }); ok && e.GetExpiresAt() != nil &&
+		!e.GetExpiresAt().AsTime().After(now) {
+		return "expired"
+	}
+	return "active"
+}
+
+// ConsumptionRows are what is used of limits and budgets: scope, what, model, used, limit, when it resets.
+func ConsumptionRows(c adminapi.Consumption) [][]string {
+	var rows [][]string
+	for _, l := range c.Limits {
+		used := "?" // the ledger does not know what runs
+		if l.Used != nil {
+			used = strconv.FormatInt(*l.Used, 10)
+		}
+		what := configv1.DomainOf(l.Domain).Text()
+		if l.Unit != "" {
+			what += "/" + l.Unit
+		}
+		rows = append(rows, []string{l.Scope, what, l.Model, used, strconv.FormatInt(l.Limit, 10), ""})
+	}
+	for _, b := range c.Budgets {
+		rows = append(rows, []string{b.Scope, "USD/" + b.Unit, "", b.Spent, b.USD, b.Resets.UTC().Format(time.RFC3339)})
+	}
+	return rows
+}

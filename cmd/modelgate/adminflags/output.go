@@ -1,0 +1,130 @@
+package adminflags
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+)
+
+// Forms of what commands print.
+const (
+	formTable = "table"
+	FormJSON  = "json"
+	formYAML  = "yaml"
+	formName  = "name"
+)
+
+// ErrUnhealthy ends a report that found something wrong, so that scripts can tell by the exit code.
+var ErrUnhealthy = errors.New("problems were found")
+
+// OutputFlags choose the form of what a command prints.
+type OutputFlags struct {
+	Output string `short:"o" enum:"table,text,json,yaml" default:"table" help:"table, json or yaml."`
+}
+
+// Show writes v as JSON on one line or as YAML, or else calls table.
+func (f OutputFlags) Show(w io.Writer, v any, table func(io.Writer) error) error {
+	if f.Output != FormJSON && f.Output != formYAML {
+		return table(w)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if f.Output == formYAML {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// ItemFlags choose the form of objects of the configuration.
+type ItemFlags struct {
+	Output string `short:"o" enum:"table,text,json,yaml,name" default:"table" help:"table, json, yaml or name."`
+}
+
+// ShowOne is Show of one object, which is no list of one.
+func (f ItemFlags) ShowOne(w io.Writer, kind configv1.Kind, item adminapi.Item) error {
+	if f.Output != FormJSON {
+		return f.Show(w, kind, []adminapi.Item{item})
+	}
+	text, err := item.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, string(text))
+	return err
+}
+
+// Show writes objects as an array of JSON, as YAML, both of which apply takes back, as names, or as a table with the
+// columns of the kind.
+func (f ItemFlags) Show(w io.Writer, kind configv1.Kind, items []adminapi.Item) error {
+	switch f.Output {
+	case FormJSON:
+		return OutputFlags{FormJSON}.Show(w, append([]adminapi.Item{}, items...), nil) // never null
+	case formYAML, formName:
+		return printItems(w, f.Output, items)
+	}
+	header, row := columns(kind)
+	rows := make([][]string, len(items))
+	for i, item := range items {
+		rows[i] = row(item)
+	}
+	return admincli.PrintTable(w, header, rows)
+}
+
+func printItems(w io.Writer, format string, items []adminapi.Item) error {
+	for i, item := range items {
+		text := []byte(item.Name)
+		var err error
+		if format == formYAML {
+			text, err = yamlOf(item, i > 0)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yamlOf returns a document; what is wrong with the object stands above it.
+func yamlOf(item adminapi.Item, further bool) ([]byte, error) {
+	var head string
+	if further {
+		head = "---\n"
+	}
+	if item.Status.Error != "" {
+		head += "# error: " + strings.ReplaceAll(item.Status.Error, "\n", "\n# ") + "\n"
+	}
+	if item.Object == nil { // it cannot be read
+		return []byte(head + "# kind: " + item.Kind.Name + "\n# name: " + item.Name + "\n"), nil
+	}
+	text, err := configv1.MarshalYAML(item.Object)
+	return append([]byte(head), text...), err
+}
+
+// Section prints a table after an empty line, or nothing without rows.
+func Section(w io.Writer, header []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return admincli.PrintTable(w, header, rows)
+}

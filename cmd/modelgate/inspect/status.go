@@ -1,0 +1,315 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+)
+
+// StatusCmd is the command status.
+type StatusCmd struct {
+	adminflags.AdminFlags
+	adminflags.OutputFlags
+}
+
+// Help is shown below the flags' summary.
+func (StatusCmd) Help() string {
+	return `The command exits with 1 if it finds a problem. modelgate doctor checks more and explains the remedies.
+
+Example:
+  modelgate status --data data -o json`
+}
+
+// A StatusReport is how a gateway is.
+type StatusReport struct {
+	OK bool `json:"ok"`
+	// Problems are what is wrong, for people.
+	Problems []string `json:"problems"`
+	// Notes are what a person should look at, although nothing is wrong.
+	Notes []string `json:"notes,omitempty"`
+	// Admin is the URL of the admin API.
+	Admin    string                     `json:"admin"`
+	Ready    string                     `json:"ready"` // ok, or why it is not
+	Version  string                     `json:"version,omitempty"`
+	Revision int64                      `json:"revision,omitempty"`
+	Clients  []adminapi.DataPlaneClient `json:"clients"`
+	// Providers are those that are configured, or were asked in the last hour.
+	Providers []providerStatus `json:"providers"`
+	Refused   []refusedObject  `json:"refused"`
+	Ledger    string           `json:"ledger"` // ok, or what is wrong with it
+	// Backlog is how many records wait for the ledger in the process at the admin address; absent where it has no spool.
+	Backlog *int64 `json:"ledger_backlog,omitempty"`
+}
+
+type providerStatus struct {
+	Name     string `json:"name"`
+	Disabled bool   `json:"disabled,omitempty"`
+	Error    string `json:"error,omitempty"`
+	// Of the last hour.
+	Requests  int64  `json:"requests"`
+	Errors    int64  `json:"errors"`
+	CostUSD   string `json:"cost_usd,omitempty"`
+	LatencyMS int64  `json:"latency_p50_ms,omitempty"`
+	// Health is how the attempts at it went; absent where the gateway cannot tell.
+	Health *adminapi.ProviderHealth `json:"health,omitempty"`
+}
+
+// A refusedObject has no effect.
+type refusedObject struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// Run prints how the gateway is.
+func (c StatusCmd) Run(ctx context.Context, stdout io.Writer) error {
+	conn, err := c.Connect()
+	if err != nil {
+		return err
+	}
+	client := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP)
+	ready, says := readiness(ctx, conn)
+	r := StatusReport{Admin: conn.Server, Ready: ready, Problems: []string{}, Refused: []refusedObject{}}
+	if r.Ready != adminapi.HealthOK {
+		r.problem("control plane: %s", r.Ready)
+	}
+	for _, line := range says {
+		r.problem("%s", line)
+	}
+	if err := r.dataPlane(ctx, client); err != nil {
+		return admincli.Said(err) // nothing else would be known either
+	}
+	if err := r.objects(ctx, client); err != nil {
+		r.problem("configuration: %v", admincli.Said(err))
+	}
+	r.ledger(ctx, client)
+	r.attention(ctx, client)
+	r.receivers(ctx, client)
+	if n, ok := admincli.Samples(ctx, conn)[admincli.MetricBacklog]; ok {
+		waiting := int64(n)
+		r.Backlog = &waiting
+		if waiting > admincli.LongBacklog {
+			r.problem("ledger: %d records wait for shipment", waiting)
+		}
+	}
+	r.OK = len(r.Problems) == 0
+	if err := c.Show(stdout, r, r.table); err != nil {
+		return err
+	}
+	if !r.OK {
+		return adminflags.ErrUnhealthy
+	}
+	return nil
+}
+
+func (r *StatusReport) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// readiness returns ok, or why the process at the admin address does not serve, and what it says besides.
+func readiness(ctx context.Context, conn admincli.Conn) (ready string, says []string) {
+	status, text, _, err := admincli.Fetch(ctx, conn, "/readyz")
+	if err != nil {
+		return admincli.Said(err).Error(), nil
+	}
+	return admincli.Readyz(status, text)
+}
+
+func (r *StatusReport) dataPlane(ctx context.Context, client *adminapi.Client) error {
+	plane, err := client.DataPlane(ctx)
+	if err != nil {
+		return err
+	}
+	r.Version, r.Revision, r.Clients = plane.Version, plane.Revision, plane.Clients
+	for _, role := range []string{admincli.RoleEnvoy, admincli.RoleExtProc} {
+		if !slices.ContainsFunc(plane.Clients, func(c adminapi.DataPlaneClient) bool { return c.Role == role }) {
+			r.problem("no %s is connected", role)
+		}
+	}
+	for _, c := range plane.Clients {
+		if c.Health != adminapi.HealthOK {
+			r.problem("%s %s: %s", c.Role, c.Node, withReason(c.Health, c.Error))
+		}
+	}
+	return nil
+}
+
+func withReason(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// objects finds the providers and what is refused. Keys are left out: there may be a hundred thousand, and what is
+// wrong with one of them is nobody else's problem.
+func (r *StatusReport) objects(ctx context.Context, client *adminapi.Client) error {
+	for _, kind := range configv1.Kinds() {
+		if kind.Name == configv1.KeyKind().Name {
+			continue
+		}
+		items, err := admincli.ListAll(ctx, client, kind, adminapi.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, i := range items {
+			if p, ok := i.Object.(*configv1.Provider); ok {
+				r.Providers = append(r.Providers, providerStatus{Name: i.Name, Disabled: p.GetDisabled(), Error: i.Status.Error})
+			}
+			if i.Status.Error != "" {
+				r.Refused = append(r.Refused, refusedObject{kind.Name, i.Name, i.Status.Error})
+				r.problem("%s %s: %s", kind.Name, i.Name, i.Status.Error)
+			}
+		}
+	}
+	return nil
+}
+
+// ledger adds what providers did in the last hour.
+func (r *StatusReport) ledger(ctx context.Context, client *adminapi.Client) {
+	now := time.Now()
+	summary, err := client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
+		"start": strconv.FormatInt(now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(now.Unix(), 10),
+	}})
+	if err != nil {
+		r.Ledger = admincli.Said(err).Error()
+		r.problem("ledger: %s", r.Ledger)
+		return
+	}
+	r.Ledger = adminapi.HealthOK
+	r.health(ctx, client)
+	for _, t := range summary.Providers {
+		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
+		if i < 0 {
+			i, r.Providers = len(r.Providers), append(r.Providers, providerStatus{Name: t.Name})
+		}
+		p := &r.Providers[i]
+		p.Requests, p.Errors, p.CostUSD, p.LatencyMS = t.Requests, t.Errors, t.CostUSD, t.LatencyP50
+		if p.Errors*2 >= p.Requests && p.Errors > 0 {
+			r.problem("provider %s: %d of %d requests of the last hour failed", p.Name, p.Errors, p.Requests)
+		}
+	}
+}
+
+// health adds how the attempts at each provider went.
+func (r *StatusReport) health(ctx context.Context, client *adminapi.Client) {
+	health, err := client.Health(ctx)
+	if err != nil {
+		return // the control plane is older
+	}
+	for _, h := range health.Providers {
+		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == h.Provider })
+		if i < 0 {
+			continue
+		}
+		r.Providers[i].Health = &h
+		if h.State == adminapi.ProviderFailing && !r.Providers[i].Disabled {
+			r.problem("provider %s: %s", h.Provider, h.Says())
+		}
+	}
+}
+
+// attention adds what needs attention and is not told by itself. What waits for a person's decision is no problem.
+func (r *StatusReport) attention(ctx context.Context, client *adminapi.Client) {
+	found, err := client.Attention(ctx)
+	if err != nil {
+		return // the control plane is older
+	}
+	for _, a := range found.Items {
+		switch a.Kind {
+		case adminapi.AttentionProviderFailing, adminapi.AttentionObjectError, adminapi.AttentionDataPlane,
+			adminapi.AttentionLedger:
+		case adminapi.AttentionSpool, adminapi.AttentionStore, adminapi.AttentionCheckerAway,
+			adminapi.AttentionCredentialRejected, adminapi.AttentionAuditSink:
+			r.problem("%s", strings.TrimPrefix(a.Object+": "+a.Message, ": "))
+		default:
+			r.Notes = append(r.Notes, strings.TrimPrefix(a.Object+": "+a.Message, ": "))
+		}
+	}
+}
+
+func (r StatusReport) table(w io.Writer) error {
+	ledger := r.Ledger
+	if r.Backlog != nil {
+		ledger += fmt.Sprintf(", %d records wait", *r.Backlog)
+	}
+	if _, err := fmt.Fprintf(w,
+		"Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
+		r.Admin, r.Version, r.Revision, admincli.OneLine(r.Ready), admincli.OneLine(ledger)); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, c := range r.Clients {
+		rows = append(rows, []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt),
+			withReason(c.Health, c.Error)})
+	}
+	if err := admincli.PrintTable(w, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"},
+		rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, p := range r.Providers {
+		state := "active"
+		if p.Disabled {
+			state = "disabled"
+		}
+		if p.Error != "" {
+			state = "error: " + p.Error
+		}
+		health := ""
+		if p.Health != nil {
+			health = p.Health.State
+		}
+		rows = append(rows, []string{p.Name, strconv.FormatInt(p.Requests, 10), strconv.FormatInt(p.Errors, 10), p.CostUSD,
+			health, state})
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := admincli.PrintTable(w, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "HEALTH", "STATE"},
+		rows); err != nil {
+		return err
+	}
+	last := "\nAll is well.\n"
+	if !r.OK {
+		last = "\n"
+		for _, p := range r.Problems {
+			last += "! " + admincli.OneLine(p) + "\n"
+		}
+	}
+	for _, n := range r.Notes {
+		last += "- " + admincli.OneLine(n) + "\n"
+	}
+	_, err := io.WriteString(w, last)
+	return err
+}
+
+// since says how long ago a time was, in whole seconds.
+func since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return time.Since(t).Truncate(time.Second).String()
+}
+
+// receivers finds receivers of alerts that fail. A token without the scope, and a gateway without alerts, say nothing.
+func (r *StatusReport) receivers(ctx context.Context, client *adminapi.Client) {
+	all, err := client.Alerts(ctx)
+	if err != nil {
+		return
+	}
+	for _, of := range all.Receivers {
+		if of.Error != "" && !of.Disabled {
+			r.problem("alerts: receiver %s: %s", of.Name, of.Error)
+		}
+	}
+}

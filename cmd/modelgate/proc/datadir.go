@@ -1,0 +1,100 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/internal/atomicfile"
+)
+
+// Names in the data folder that nobody else knows.
+const (
+	fileLock   = "lock"
+	DirEtcd    = "etcd"
+	DirBlobs   = "blobs"     // files, unless --blobs says where else
+	fileLedger = "ledger.db" // what was used and what it cost
+)
+
+// A DataDir is the folder that holds everything a gateway keeps, locked for one process.
+type DataDir struct {
+	Path string
+	lock *os.File
+}
+
+// ErrRuns means that another process has a data folder.
+var ErrRuns = errors.New("another modelgate runs")
+
+// OpenDataDir makes the folder where it is missing and locks it until close. The lock ends with the process, however
+// that ends.
+func OpenDataDir(path string) (*DataDir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the data folder: %w", err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the data folder: %w: give another folder with --data", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, fileLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the data folder: %w: move it away, and it is created again", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w in %s%s", ErrRuns, path, holder(path))
+		}
+		return nil, fmt.Errorf("locking the data folder: %w", err)
+	}
+	d := &DataDir{Path: path, lock: lock}
+	if err := errors.Join(lock.Truncate(0), d.writePid(), d.forgetURLs()); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the data folder: %w", err), lock.Close())
+	}
+	return d, nil
+}
+
+func (d *DataDir) writePid() error {
+	_, err := d.lock.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	return err
+}
+
+// holder says which process holds the lock, where that can be read.
+func holder(path string) string {
+	text, err := os.ReadFile(filepath.Join(path, fileLock))
+	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
+		return " (process " + pid + ")"
+	}
+	return ""
+}
+
+// Close removes what is true only while the gateway runs, and unlocks the folder.
+func (d *DataDir) Close() error { return errors.Join(d.forgetURLs(), d.lock.Close()) }
+
+// File returns the path of a file in the folder.
+func (d *DataDir) File(name string) string { return filepath.Join(d.Path, name) }
+
+// Write replaces a file that everyone may read.
+func (d *DataDir) Write(name, line string) error {
+	return atomicfile.Write(d.File(name), []byte(line+"\n"), 0o644)
+}
+
+func (d *DataDir) forgetURLs() error {
+	var errs []error
+	for _, name := range []string{admincli.FileURL, admincli.FileAdmin} {
+		if err := os.Remove(d.File(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("%w: move it away, and it is created again", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// FolderLedger is the ledger of a data folder.
+func FolderLedger(dir string) string {
+	return "sqlite://" + filepath.Join(dir, fileLedger)
+}

@@ -1,0 +1,107 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/envoy/process"
+)
+
+// tellAgain is the pause after Envoy could not be told something.
+const tellAgain = 100 * time.Millisecond
+
+// An extProcWatch knows whether the ext_proc service beside an Envoy is there: it keeps a connection, which ends with
+// that process, and of which the system tells at once. Without it every request is a 503, for as long as it takes
+// until the service is started again.
+type extProcWatch struct {
+	connection *grpc.ClientConn
+	away       atomic.Bool
+	log        *zap.Logger
+}
+
+func (c *envoyRunCmd) watchExtProc(log *zap.Logger, files *proc.MutualTLS) (*extProcWatch, error) {
+	address, err := cmdline.ParseAddress(c.Extproc)
+	if err != nil {
+		return nil, err
+	}
+	secure := insecure.NewCredentials()
+	if files != nil {
+		name := c.ExtprocTLS.Name
+		if name == "" {
+			name = address.Host
+		}
+		secure = credentials.NewTLS(files.Client(name))
+	}
+	connection, err := grpc.NewClient(c.Extproc, grpc.WithTransportCredentials(secure), grpc.WithIdleTimeout(0),
+		grpc.WithNoProxy(),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 200 * time.Millisecond},
+			MinConnectTimeout: time.Second,
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the ext_proc service: %w", err)
+	}
+	return &extProcWatch{connection: connection, log: log}, nil
+}
+
+// Ready reports that the service is away.
+func (w *extProcWatch) Ready() error {
+	if w.away.Load() {
+		return errors.New("the ext_proc service is unavailable, so every request is answered with 503")
+	}
+	return nil
+}
+
+// run has Envoy end the connections of clients while the service is away: each gets one 503 on the one that it keeps,
+// and the next may lead to another Envoy.
+func (w *extProcWatch) run(ctx context.Context, envoy *process.Process) error {
+	for ctx.Err() == nil {
+		w.connection.Connect()
+		state := w.connection.GetState()
+		// Only what could not be connected is away. One that hands its socket over to its successor is not.
+		away := w.away.Load()
+		switch state {
+		case connectivity.TransientFailure:
+			away = true
+		case connectivity.Ready:
+			away = false
+		}
+		if away != w.away.Load() && !w.tell(ctx, envoy, away) {
+			continue
+		}
+		w.connection.WaitForStateChange(ctx, state)
+	}
+	return nil
+}
+
+// tell reports whether Envoy was told.
+func (w *extProcWatch) tell(ctx context.Context, envoy *process.Process, away bool) bool {
+	if err := envoy.Divert(ctx, away); err != nil {
+		w.log.Debug("reporting the state of the ext_proc service to envoy failed", zap.Error(err))
+		select {
+		case <-time.After(tellAgain): // it is being started again
+		case <-ctx.Done():
+		}
+		return false
+	}
+	w.away.Store(away)
+	if away {
+		w.log.Warn("the ext_proc service is unavailable; envoy closes client connections, so that clients can connect elsewhere")
+	} else {
+		w.log.Info("the ext_proc service is available again")
+	}
+	return true
+}

@@ -1,0 +1,41 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/internal/fakeprovider"
+)
+
+// EchoCmd is the command echo.
+type EchoCmd struct {
+	Listen string `default:"127.0.0.1:9100" help:"Address to listen on, without TLS: host:port or unix:///path."`
+}
+
+// Run serves until ctx ends.
+func (c *EchoCmd) Run(ctx context.Context, log *zap.Logger) error {
+	l, err := proc.Listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	p := proc.NewParts(log)
+	startEcho(p, l, log)
+	log.Info("echo provider started", zap.Stringer("listen", l.Addr()))
+	return errors.Join(p.Wait(ctx), p.Stop(context.WithoutCancel(ctx)))
+}
+
+// startEcho starts the built-in provider as a part.
+func startEcho(p *proc.Parts, l net.Listener, log *zap.Logger) {
+	server := &http.Server{
+		Handler:           fakeprovider.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          zap.NewStdLog(log.Named("echo")),
+	}
+	p.Serve("echo provider", func(ctx context.Context) error { return proc.ServeUntil(ctx, server, l, proc.HTTPStop) })
+}

@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// upkeepFlags are of the control plane, one replica of which keeps etcd.
+type upkeepFlags struct {
+	Compact    bool `negatable:"" default:"true" help:"Compact etcd on a schedule. Revisions older than ten minutes are removed, or earlier if etcd fills up. Turn it off if etcd compacts itself (--auto-compaction-retention)."`
+	Defragment bool `negatable:"" default:"true" help:"Defragment etcd members, one at a time and only if that frees much space, and clear the alarm NOSPACE. Turn it off if another tool does this, or if the etcd user lacks the permission."`
+}
+
+// newRoom returns what knows how full etcd is, with its metrics.
+func newRoom(etcd *clientv3.Client, measured *telemetry.Telemetry, log *zap.Logger) (*etcdspace.Room, error) {
+	room := etcdspace.New(etcd, log.Named("etcd-room"))
+	return room, room.Register(measured.Registry)
+}
+
+// keeper returns what makes room in etcd, where this control plane leads.
+func (f upkeepFlags) keeper(room *etcdspace.Room, leads func(context.Context) bool,
+	log *zap.Logger) *etcdspace.Keeper {
+	return etcdspace.NewKeeper(room, etcdspace.KeeperOptions{
+		Compact: f.Compact, Defragment: f.Defragment, Leads: leads, Now: time.Now, Log: log.Named("etcd-room"),
+	})
+}
+
+// followRoom has a room know how full etcd is, and what it is given act on that.
+func followRoom(p *proc.Parts, room *etcdspace.Room, act func(context.Context)) {
+	p.Serve("room of etcd", func(ctx context.Context) error { return room.Run(ctx, act) })
+}
+
+// repairTime is how long the start of run tries to make room in an etcd that is full.
+const repairTime = 20 * time.Second
+
+// startRoom has etcd's room followed and kept. Where etcd is full it makes room first, where it can: what run writes
+// at its start can be written then.
+func (g *gateway) startRoom(ctx context.Context) error {
+	var err error
+	if g.room, err = newRoom(g.etcd, g.telemetry, g.log); err != nil {
+		return err
+	}
+	keeper := upkeepFlags{Compact: true, Defragment: true}.keeper(g.room, nil, g.log)
+	repairing, cancel := context.WithTimeout(ctx, repairTime)
+	defer cancel()
+	if err := keeper.Repair(repairing); err != nil && ctx.Err() == nil {
+		g.log.Warn("reading the state of etcd's space failed", zap.Error(err))
+	}
+	followRoom(g.parts, g.room, keeper.Step)
+	return nil
+}
+
+// configureAgain is how often what could not be stored is tried again.
+const configureAgain = 5 * time.Second
+
+// configureOrDefer is configure. Where etcd is full, what is stored already is served, and what could not be stored is
+// when there is room.
+func (g *gateway) configureOrDefer(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
+	err := g.configure(ctx, at, api)
+	if !storeFull(err) {
+		return err
+	}
+	g.log.Error("etcd is full: the gateway serves the stored configuration, and applies the command line when etcd has room",
+		zap.Error(err), zap.String("remedy", etcdspace.Remedy))
+	g.parts.Serve("configuration that waits for room in etcd", func(ctx context.Context) error {
+		tick := time.NewTicker(configureAgain)
+		defer tick.Stop()
+		for storeFull(err) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+			if err = g.configure(ctx, at, api); err != nil && !storeFull(err) {
+				g.log.Error("applying the configuration of the command line failed", zap.Error(err))
+			}
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	return nil
+}
+
+// storeFull reports whether the admin API could not store something because etcd is full.
+func storeFull(err error) bool {
+	e, ok := errors.AsType[*openai.Error](err)
+	return ok && e.Code == openai.CodeStoreFull
+}

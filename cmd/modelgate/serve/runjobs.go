@@ -1,0 +1,61 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// jobsAway notes why there is no job service. What only it needs ends no other traffic: its paths are 503.
+func (g *gateway) jobsAway(err error) {
+	why := err.Error()
+	g.jobsTrouble.Store(&why)
+	g.log.Error("the job service is unavailable until you fix this and restart the gateway: files, batches and fine-tuning get 503; other requests are served",
+		zap.String("blobs", g.data.File(proc.DirBlobs)), zap.Error(err))
+}
+
+// runJobs runs the workers. One that cannot go on does not end the gateway.
+func (g *gateway) runJobs(ctx context.Context) error {
+	if err := g.jobs.Run(ctx); ctx.Err() == nil {
+		if err == nil {
+			err = errors.New("it ended by itself")
+		}
+		g.jobsAway(err)
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// jobsReady reports that the job service is still starting. Where there is none the gateway serves all the same.
+func (g *gateway) jobsReady() error {
+	if g.jobsTrouble.Load() != nil {
+		return nil
+	}
+	return g.jobs.Ready()
+}
+
+// jobsNote is why there is no job service.
+func (g *gateway) jobsNote() (string, bool) {
+	if why := g.jobsTrouble.Load(); why != nil {
+		return admincli.SaysNoJobs + *why, true
+	}
+	return "", false
+}
+
+// jobsGate refuses requests while there is no job service: nothing is written into a store that is another gateway's.
+func (g *gateway) jobsGate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.jobsTrouble.Load() == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		httpapi.WriteError(w, r, openai.CodeJobsUnavailable.New("The job service, which serves files, batches and fine-tuning, is unavailable."))
+	})
+}

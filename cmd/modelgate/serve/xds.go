@@ -1,0 +1,61 @@
+package serve
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+)
+
+// xdsFlags say where a client of the control plane finds it. With mutual TLS the client shows that it may have what it
+// asks for: keys' hashes and credentials are in it.
+type xdsFlags struct {
+	Address string `default:"unix:///run/modelgate/xds.sock" env:"MODELGATE_XDS" help:"Address of the control plane's xDS server: unix:///path or host:port."`
+	CA      string `help:"PEM file of the CA certificates that verify the control plane. If it is set, the connection uses mutual TLS. The process reloads it and the certificate after a renewal."`
+	Cert    string `help:"PEM file of this client's certificate."`
+	Key     string `help:"PEM file of this client's private key."`
+	Name    string `help:"DNS name in the control plane's certificate. Default: the host of the address."`
+}
+
+func (f xdsFlags) serverName(host string) string {
+	if f.Name != "" {
+		return f.Name
+	}
+	return host
+}
+
+// dial returns a connection to the control plane. It is made when it is first used, and again after it breaks.
+func (f xdsFlags) dial(log *zap.Logger) (*grpc.ClientConn, error) {
+	address, err := cmdline.ParseAddress(f.Address)
+	if err != nil {
+		return nil, err
+	}
+	secure := insecure.NewCredentials()
+	files, err := proc.ReadMutualTLS(log, "--xds-", f.Cert, f.Key, f.CA)
+	if err != nil {
+		return nil, err
+	}
+	if files != nil {
+		secure = credentials.NewTLS(files.Client(f.serverName(address.Host)))
+	}
+	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure),
+		// Not gRPC's own pauses of up to two minutes: a control plane that is back is of use at once.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the control plane: %w", err)
+	}
+	return connection, nil
+}
