@@ -30,7 +30,11 @@ func TestASnippetLeavesToOthersWhatIsTheirs(t *testing.T) {
 	require.Contains(t, out["dynamic_resources"], "cds_config")
 	static := out["static_resources"].(map[string]any)
 	require.Len(t, static["clusters"], 3)
-	require.Equal(t, "gateway/public", static["listeners"].([]any)[0].(map[string]any)["name"])
+	var listeners []any
+	for _, l := range static["listeners"].([]any) {
+		listeners = append(listeners, l.(map[string]any)["name"])
+	}
+	require.Equal(t, []any{"again", "gateway/public"}, listeners)
 
 	var stderr bytes.Buffer
 	require.NoError(t, os.WriteFile(file, []byte("kind: Model\nname: m\ntargets: [{provider: a, model: b}]\n"), 0o600))
