@@ -189,8 +189,8 @@ type AuditEntry struct {
 	// Diff is a unified diff of the object as YAML, secrets masked.
 	Diff      string `json:"diff,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
-	// Sequence is the place of the entry in the chain of all entries, from 1. An entry that is outside the chain, such as
-	// one of an older version, has none of these.
+	// Sequence is the place of the entry in the chain of all entries, from 1. An entry outside the chain has none of
+	// these.
 	Sequence int64 `json:"sequence,omitempty"`
 	// Previous is the hash of the entry before. Hash is over it and everything else in the entry.
 	Previous string `json:"previous,omitempty"`
@@ -236,11 +236,10 @@ type AuditVerification struct {
 	// Intact is true if the chain has no break, no entry is outside it that should be in it, and a head that was asked
 	// for is in it.
 	Intact bool `json:"intact"`
-	// Entries are all that were read; Chained are those in the chain. Older are those of an older version, which no chain
-	// protects. Vouched were written while etcd was full, and an entry of the chain has their hash.
+	// Entries are all that were read; Chained are those in the chain. Vouched were written while etcd was full, and an
+	// entry of the chain has their hash.
 	Entries int64 `json:"entries"`
 	Chained int64 `json:"chained"`
-	Older   int64 `json:"older"`
 	Vouched int64 `json:"vouched"`
 	// Outside are those that should be in the chain and are not; FirstOutside is the id of one.
 	Outside      int64  `json:"outside"`

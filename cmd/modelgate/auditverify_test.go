@@ -12,7 +12,7 @@ import (
 func TestAuditVerify(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	at := time.Unix(0, 0)
-	whole := adminapi.AuditVerification{Intact: true, Entries: 12, Chained: 10, Older: 2, First: 3, FirstAt: &at,
+	whole := adminapi.AuditVerification{Intact: true, Entries: 12, Chained: 10, Vouched: 2, First: 3, FirstAt: &at,
 		Last: 12, HeadSequence: 12, Head: "abc"}
 	f.verified = whole
 	out, errOut := c.run(t, exitOK, "audit", "verify")

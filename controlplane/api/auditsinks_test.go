@@ -177,7 +177,7 @@ func TestWhatWritersOfSeveralControlPlanesWriteIsInTheFileInOrder(t *testing.T) 
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	v := auditchain.NewVerifier(b.head(t), "")
+	v := auditchain.NewVerifier("")
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var e adminapi.AuditEntry
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &e))

@@ -165,30 +165,27 @@ func (a *Log) head(ctx context.Context) (chainHead, error) {
 // its data. Where the store is away, what it may have is not waited for; the chain then begins anew.
 func (a *Log) recovered(ctx context.Context) (auditchain.Head, error) {
 	var head auditchain.Head
-	after := func(oldest, newest adminapi.AuditEntry) {
+	after := func(newest adminapi.AuditEntry) {
 		if newest.Sequence > head.Sequence {
 			head.Sequence, head.Hash, head.ID = newest.Sequence, newest.Hash, newest.ID
 		}
-		if newest.Sequence > 0 && (head.Began.IsZero() || oldest.At.Before(head.Began)) {
-			head.Began = oldest.At
-		}
 	}
-	r, err := a.etcd.Get(ctx, chainOutbox, clientv3.WithLastKey()...)
+	r, err := a.etcd.Get(ctx, outbox, clientv3.WithLastKey()...)
 	if err != nil {
 		return head, fmt.Errorf("read the audit log: %w", err)
 	}
 	for _, kv := range r.Kvs {
 		entries := entriesOf(kv)
-		after(entries[0], entries[len(entries)-1])
+		after(entries[len(entries)-1])
 	}
 	if a.store != nil {
 		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 		defer cancel()
-		oldest, newest, err := a.store.AuditEnds(ctx)
+		_, newest, err := a.store.AuditEnds(ctx)
 		if err != nil {
 			a.log.Warn("etcd has no head of the audit log, and the ledger does not say what it was", zap.Error(err))
 		}
-		after(oldest, newest)
+		after(newest)
 	}
 	if head.Sequence > 0 {
 		a.log.Warn("etcd has no head of the audit log: it goes on from the newest entry", zap.Int64("sequence", head.Sequence),
@@ -250,7 +247,7 @@ func (a *Log) link(head chainHead, entries []adminapi.AuditEntry) (also configst
 		if err != nil {
 			return also, 0, fmt.Errorf("write the audit log: %w", err)
 		}
-		also.With = append(also.With, clientv3.OpPut(fmt.Sprintf("%s%020d", chainOutbox, some[0].Sequence), string(value)))
+		also.With = append(also.With, clientv3.OpPut(fmt.Sprintf("%s%020d", outbox, some[0].Sequence), string(value)))
 	}
 	return also, len(vouches), nil
 }

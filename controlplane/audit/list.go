@@ -14,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// scanAtOnce is how many keys of an outbox are read at once while it is searched.
+// scanAtOnce is how many keys of the outbox are read at once while it is searched.
 const scanAtOnce = 100
 
 // Filters of [AuditLog.List] beside those of the API: entries that a tenant's people see, and as those of a tenant see
@@ -32,14 +32,10 @@ func (a *Log) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[a
 	if err != nil {
 		return none, err
 	}
-	// The outboxes first: what is taken to the store in the meantime is then found twice, and not nowhere.
-	var waiting []adminapi.AuditEntry
-	for _, outbox := range [...]string{outbox, chainOutbox} {
-		some, err := a.waiting(ctx, outbox, o.Limit+1, wanted)
-		if err != nil {
-			return none, err
-		}
-		waiting = append(waiting, some...)
+	// The outbox first: what is taken to the store in the meantime is then found twice, and not nowhere.
+	waiting, err := a.waiting(ctx, o.Limit+1, wanted)
+	if err != nil {
+		return none, err
 	}
 	page := none
 	if a.store != nil {
@@ -66,8 +62,8 @@ func (a *Log) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[a
 	return page, nil
 }
 
-// waiting returns the newest entries of an outbox that are wanted, at least so many where there are.
-func (a *Log) waiting(ctx context.Context, outbox string, most int,
+// waiting returns the newest entries of the outbox that are wanted, at least so many where there are.
+func (a *Log) waiting(ctx context.Context, most int,
 	wanted func(adminapi.AuditEntry) bool) ([]adminapi.AuditEntry, error) {
 	var entries []adminapi.AuditEntry
 	end := clientv3.GetPrefixRangeEnd(outbox)

@@ -32,11 +32,9 @@ import (
 )
 
 const (
-	// chainOutbox holds what is not in the ledger yet: under each key entries of one transaction, at most entriesAtOnce,
+	// outbox holds what is not in the ledger yet: under each key entries of one transaction, at most entriesAtOnce,
 	// as a JSON array. The keys end with the sequence of their first entry.
-	chainOutbox = "/modelgate/audit.chain/"
-	// outbox is that of older versions, which would lose the hashes. The keys end with the id of their first entry.
-	outbox = "/modelgate/audit/"
+	outbox = "/modelgate/audit.chain/"
 	// MaxText bounds a text of an entry, in bytes, maxDiff its difference, and maxDiffs the differences of all entries of
 	// one transaction: etcd takes 1.5 MiB at once.
 	// The ledger would cut a text that is longer.
@@ -77,7 +75,7 @@ type Log struct {
 	versions VersionStore
 	log      *zap.Logger
 	kicked   chan struct{}
-	// backlog counts keys of the outboxes, as this control plane last saw them.
+	// backlog counts keys of the outbox, as this control plane last saw them.
 	backlog prometheus.Gauge
 
 	mu   sync.Mutex             // guards what follows
@@ -295,25 +293,13 @@ func (a *Log) Run(ctx context.Context) error {
 func (a *Log) ship(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()
-	var waiting int64
-	for _, from := range [...]string{outbox, chainOutbox} {
-		n, some, err := a.shipFrom(ctx, from)
-		waiting, more = waiting+n, more || some
-		if err != nil {
-			a.backlog.Set(float64(waiting))
-			return more, err
-		}
-	}
-	a.backlog.Set(float64(waiting))
-	return more, nil
-}
-
-// shipFrom moves the oldest entries of an outbox, and returns how many of its keys are left.
-func (a *Log) shipFrom(ctx context.Context, outbox string) (left int64, more bool, err error) {
+	var left int64
+	defer func() { a.backlog.Set(float64(left)) }()
 	r, err := a.etcd.Get(ctx, outbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
 	if err != nil || len(r.Kvs) == 0 {
-		return 0, false, err
+		return false, err
 	}
+	left = r.Count
 	var entries []adminapi.AuditEntry
 	var done []clientv3.Op
 	for _, kv := range r.Kvs {
@@ -321,12 +307,13 @@ func (a *Log) shipFrom(ctx context.Context, outbox string) (left int64, more boo
 		done = append(done, clientv3.OpDelete(string(kv.Key)))
 	}
 	if err := a.store.AppendAudit(ctx, entries); err != nil {
-		return r.Count, false, err
+		return false, err
 	}
 	if _, err := a.etcd.Txn(ctx).Then(done...).Commit(); err != nil {
-		return r.Count, r.More, err
+		return r.More, err
 	}
-	return r.Count - int64(len(done)), r.More, nil
+	left -= int64(len(done))
+	return r.More, nil
 }
 
 // entriesOf returns the entries under a key. What is none, and so was written by something else, is an entry that says

@@ -23,7 +23,7 @@ func (a *Log) HeadSequence(ctx context.Context) (int64, error) {
 // or are among changes that are being made in pieces. What is not pending, and has been written, is in the store.
 func (a *Log) Pending(ctx context.Context, sequence int64) (bool, error) {
 	r, err := a.etcd.Txn(ctx).Then(clientv3.OpGet(configstore.RestoringKey, clientv3.WithCountOnly()),
-		clientv3.OpGet(chainOutbox, clientv3.WithFirstKey()...)).Commit()
+		clientv3.OpGet(outbox, clientv3.WithFirstKey()...)).Commit()
 	if err != nil {
 		return false, fmt.Errorf("read the audit log: %w", err)
 	}

@@ -61,11 +61,7 @@ func (a *Log) begins(ctx context.Context) (int64, error) {
 // more was written meanwhile, and the rest is read.
 func (a *Log) verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
 	none := adminapi.AuditVerification{}
-	first, _, err := a.settledHead(ctx)
-	if err != nil {
-		return none, err
-	}
-	v := auditchain.NewVerifier(first.Head, noted)
+	v := auditchain.NewVerifier(noted)
 	if err := a.verifyStore(ctx, v, true); err != nil {
 		return none, err
 	}
@@ -78,7 +74,7 @@ func (a *Log) verify(ctx context.Context, noted string) (adminapi.AuditVerificat
 		if err := a.verifyStore(ctx, v, false); err != nil {
 			return none, err
 		}
-		err = a.verifyOutboxes(ctx, v, revision, n == 0)
+		err = a.verifyOutbox(ctx, v, revision, n == 0)
 		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 			return none, err
 		}
@@ -140,23 +136,17 @@ func (a *Log) verifyStore(ctx context.Context, v *auditchain.Verifier, all bool)
 	return nil
 }
 
-// verifyOutboxes reads what is in etcd at a revision and not in the store. What an older version has left there is
-// read only where there is no store, which takes it at once.
-func (a *Log) verifyOutboxes(ctx context.Context, v *auditchain.Verifier, revision int64, all bool) error {
-	if a.store == nil && all {
-		if err := a.eachWaiting(ctx, outbox, revision, v.Add); err != nil {
-			return err
-		}
-	}
-	return a.eachWaiting(ctx, chainOutbox, revision, func(e adminapi.AuditEntry) {
+// verifyOutbox reads what is in etcd at a revision and not in the store.
+func (a *Log) verifyOutbox(ctx context.Context, v *auditchain.Verifier, revision int64, all bool) error {
+	return a.eachWaiting(ctx, revision, func(e adminapi.AuditEntry) {
 		if e.Sequence > v.Newest().Sequence || all && e.Sequence == 0 {
 			v.Add(e)
 		}
 	})
 }
 
-// eachWaiting calls f for the entries of an outbox at a revision, by ascending key.
-func (a *Log) eachWaiting(ctx context.Context, outbox string, revision int64,
+// eachWaiting calls f for the entries of the outbox at a revision, by ascending key.
+func (a *Log) eachWaiting(ctx context.Context, revision int64,
 	f func(adminapi.AuditEntry)) error {
 	end := clientv3.GetPrefixRangeEnd(outbox)
 	for from := outbox; ; {

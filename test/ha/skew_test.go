@@ -17,7 +17,7 @@ import (
 )
 
 // before is the revision that stands for the version before this one.
-const before = "e6673f7a5095626c1e8b4c4d5c98414bb95d6520"
+const before = "74b56808dcec8cba493b9e6ea3ffa1118de19b30"
 
 // reconnections is how often everything connects to a mixture of control planes anew.
 const reconnections = 4

@@ -70,7 +70,6 @@ func verificationTable(w io.Writer, found adminapi.AuditVerification) error {
 	rows := [][]string{
 		{"entries", fmt.Sprint(found.Entries)},
 		{"in the chain", fmt.Sprint(found.Chained)},
-		{"of an older version", fmt.Sprint(found.Older)},
 		{"vouched for", fmt.Sprint(found.Vouched)},
 		{"outside the chain", fmt.Sprint(found.Outside)},
 		{"first sequence", fmt.Sprint(found.First)},

@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -23,8 +22,6 @@ type Head struct {
 	Hash     string `json:"hash"`
 	// ID is that of the newest entry. The ids of a chain ascend.
 	ID string `json:"id"`
-	// Began is the time of the first entry.
-	Began time.Time `json:"began"`
 }
 
 // Link appends entries, which have their ids, to the chain, and returns its new head.
@@ -35,9 +32,6 @@ func (h Head) Link(entries []adminapi.AuditEntry) (Head, error) {
 		var err error
 		if e.Hash, err = Hash(*e); err != nil {
 			return h, err
-		}
-		if h.Began.IsZero() {
-			h.Began = e.At
 		}
 		h.Sequence, h.Hash, h.ID = e.Sequence, e.Hash, e.ID
 	}
@@ -52,8 +46,8 @@ func Unlink(entries []adminapi.AuditEntry) {
 }
 
 // Hash returns the hash of an entry: SHA-256, in hexadecimal digits, over the hash of the previous entry as such
-// digits, and the entry as canonical JSON (RFC 8785) without its members hash and previous. Who sees it is not in the
-// hash: a control plane of an older version, which does not know tenants, moves entries to the ledger, too.
+// digits, and the entry as canonical JSON (RFC 8785) without its members hash, previous and tenants: the ledger keeps
+// who sees an entry apart from it.
 func Hash(e adminapi.AuditEntry) (string, error) {
 	previous := e.Previous
 	e.Previous, e.Hash, e.Tenants = "", "", nil

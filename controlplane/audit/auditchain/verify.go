@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 )
@@ -13,24 +12,20 @@ const (
 	// Vouch is the action of an entry that gives the hash of one which is outside the chain, because etcd was full: Name
 	// is the other's id, Diff its hash.
 	Vouch = "vouch"
-	// upgrade is how long after a chain has begun a control plane of an older version may still write entries outside it.
-	upgrade = 24 * time.Hour
 	// maxOutside bounds what a Verifier keeps of entries outside the chain.
 	maxOutside = 10_000
 )
 
 // A Verifier reads a log from its oldest entry to its newest, and says whether it is whole.
 type Verifier struct {
-	began   time.Time
 	found   adminapi.AuditVerification
 	newest  Head              // the newest entry of the chain that was read
 	outside map[string]string // hashes of entries outside the chain that no entry vouches for, by id
 }
 
-// NewVerifier returns one of a chain with this head. Noted is the hash of a head that is to be in the chain; empty:
-// none.
-func NewVerifier(head Head, noted string) *Verifier {
-	v := &Verifier{began: head.Began, outside: map[string]string{}}
+// NewVerifier returns a verifier of one log. Noted is the hash of a head that is to be in the chain; empty: none.
+func NewVerifier(noted string) *Verifier {
+	v := &Verifier{outside: map[string]string{}}
 	if noted != "" {
 		v.found.Noted = &adminapi.NotedHead{Hash: noted}
 	}
@@ -88,10 +83,6 @@ func (v *Verifier) follows(e adminapi.AuditEntry) {
 }
 
 func (v *Verifier) addOutside(e adminapi.AuditEntry) {
-	if v.began.IsZero() || e.At.Before(v.began.Add(upgrade)) {
-		v.found.Older++
-		return
-	}
 	v.found.Outside++
 	if hash, err := Hash(e); err == nil && len(v.outside) < maxOutside {
 		v.outside[e.ID] = hash

@@ -266,7 +266,7 @@ func TestEntriesOutsideTheChainAreDeliveredToo(t *testing.T) {
 		return e
 	}
 	w.set(func() {
-		for i := range 450 { // of an older version
+		for i := range 450 {
 			outside("00" + idOf(i)[2:])
 		}
 	})

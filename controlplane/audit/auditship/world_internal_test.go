@@ -237,7 +237,7 @@ func (w *world) requireAll(k *taker) {
 		got = append(got, e)
 	}
 	require.Equal(w.t, want, got)
-	v := auditchain.NewVerifier(w.head, "")
+	v := auditchain.NewVerifier("")
 	for _, e := range got {
 		v.Add(e)
 	}

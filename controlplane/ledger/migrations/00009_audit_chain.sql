@@ -1,6 +1,6 @@
 -- +goose Up
 -- The place of an entry in the chain of the audit log, the hash of the entry before, and its own. 0 and empty: it is
--- outside the chain, as those of older versions are.
+-- outside the chain, as those that were written while etcd was full are.
 ALTER TABLE audit ADD COLUMN sequence BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE audit ADD COLUMN previous TEXT NOT NULL DEFAULT '';
 ALTER TABLE audit ADD COLUMN hash TEXT NOT NULL DEFAULT '';

@@ -1,7 +1,7 @@
 -- +goose Up
 -- The tenants ("organization" or "organization/project") whose people see an entry of the audit log. Where partial is 1
 -- they see own_diff in the place of its difference, and where own_action is not empty that in the place of its action.
--- inside is 1 if the actor acted within the tenant. Entries of older versions have no rows.
+-- inside is 1 if the actor acted within the tenant.
 CREATE TABLE audit_tenants (
   tenant TEXT NOT NULL,
   entry TEXT NOT NULL,
