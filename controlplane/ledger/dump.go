@@ -188,9 +188,6 @@ func (d *Loader) Commit() error {
 	if err != nil {
 		return err
 	}
-	if err := d.l.fillOutcomes(d.ctx, d.tx); err != nil { // a dump of an older version has none
-		return fmt.Errorf("counting the exchanges of the ledger: %w", err)
-	}
 	if err := d.tx.Commit(); err != nil {
 		return fmt.Errorf("filling the ledger: %w", err)
 	}

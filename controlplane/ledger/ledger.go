@@ -138,10 +138,8 @@ func (l *Ledger) migrate(ctx context.Context) error {
 	}
 	s := l.db.Statement("INSERT INTO ledger_state (name, value) VALUES ('changes', 0), ('epoch', ")
 	s.Add(s.Arg(rand.Int64()), ") ON CONFLICT (name) DO NOTHING")
-	if _, err = s.Exec(ctx, l.db.Write); err != nil {
-		return err
-	}
-	return l.fillOutcomes(ctx, l.db.Write)
+	_, err = s.Exec(ctx, l.db.Write)
+	return err
 }
 
 // Close closes the connections to the database.

@@ -81,26 +81,6 @@ func (l *writer) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error 
 	return err
 }
 
-// fillOutcomes counts what an older version has recorded, where nothing is counted yet.
-func (l *Ledger) fillOutcomes(ctx context.Context, db sqldb.Conn) error {
-	counted := false
-	err := l.db.Statement("SELECT 1 FROM outcomes LIMIT 1").Each(ctx, db, func(*sql.Rows) error {
-		counted = true
-		return nil
-	})
-	for width, from := range map[int64]int64{minutes: l.db.Now().Add(-keepMinutes).UnixMicro(), hours: 0} {
-		if err != nil || counted {
-			return err
-		}
-		s := l.db.Statement("INSERT INTO outcomes (width, start, ", classColumns, ") SELECT ", fmt.Sprint(width), ", ",
-			classSums(width), " FROM exchanges")
-		s.And("at", ">=", from)
-		s.Add(" GROUP BY 2 ON CONFLICT (width, start) DO NOTHING")
-		_, err = s.Exec(ctx, db)
-	}
-	return err
-}
-
 // classSums are the begin of a bucket, in seconds, and the counts of classes.
 func classSums(width int64) string {
 	count := func(condition string) string { return ", " + sum("CASE WHEN "+condition+" THEN 1 ELSE 0 END") }

@@ -188,6 +188,9 @@ func (f *filler) sums() {
 		") SELECT at / 60000000 * 60 AS minute, model, provider, ", measured(), ", ", strings.Join(zeros, ", "),
 		fmt.Sprint(" FROM exchanges WHERE at >= ", f.end.Add(-48*time.Hour).Truncate(time.Minute).UnixMicro()),
 		" GROUP BY minute, model, provider")
+	f.exec("INSERT INTO outcomes (width, start, served, errors, rejected, cancelled) SELECT 3600, at / 3600000000 * 3600 AS hour, ",
+		"SUM(CASE WHEN status < 500 THEN 1 ELSE 0 END), SUM(CASE WHEN status >= 500 THEN 1 ELSE 0 END), 0, 0 ",
+		"FROM exchanges GROUP BY hour")
 	const into = "INSERT INTO sums (field, width, start, name, requests, errors, input_tokens, cached_tokens, output_tokens, cost) "
 	const sums = "SUM(requests), SUM(errors), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens), SUM(cost)"
 	f.exec(into, "SELECT 1, 3600, start, api_key, ", sums, " FROM aggregates WHERE level = 1 GROUP BY start, api_key")
