@@ -123,26 +123,6 @@ func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) erro
 	return err
 }
 
-// noteSums notes since when the sums of keys and users, and those by minute, are whole. In a ledger that has recorded
-// before they existed that is the day after tomorrow, because control planes of the version before may go on for a
-// while. Until then, and for older times, the same is read from elsewhere, which takes longer.
-func (l *Ledger) noteSums(ctx context.Context, db sqldb.Conn) error {
-	s := l.db.Statement("INSERT INTO sums_since (id, at) SELECT 1, CASE WHEN EXISTS (SELECT 1 FROM exchanges) ",
-		"OR EXISTS (SELECT 1 FROM aggregates) THEN CAST(")
-	s.Add(s.Arg(day(l.db.Now()).AddDate(0, 0, 2).Unix()), " AS BIGINT) ELSE 0 END WHERE 1 = 1 ON CONFLICT (id) DO NOTHING")
-	_, err := s.Exec(ctx, db)
-	return err
-}
-
-// sumsSince returns what noteSums has noted.
-func (l usageReader) sumsSince(ctx context.Context) (time.Time, error) {
-	var at int64
-	err := l.db.Statement("SELECT at FROM sums_since").Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		return rows.Scan(&at)
-	})
-	return time.Unix(at, 0).UTC(), err
-}
-
 // Fields of the sums of what there is much of. A page that compares keys or users reads a row for each of them and
 // each hour or day, instead of one for each of their models and providers, too.
 const (

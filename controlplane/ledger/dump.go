@@ -16,7 +16,7 @@ var ErrNotEmpty = errors.New("the ledger is not empty")
 // epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
 // it.
 var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "audit_tenants", "attempts", "provider_attempts",
-	"minutes", "sums", "versions", "outcomes", "sums_since", "ledger_state"}
+	"minutes", "sums", "versions", "outcomes", "ledger_state"}
 
 // A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
 // int64, which are valid until it returns.
@@ -86,7 +86,6 @@ type Loader struct {
 	table   string
 	columns []string
 	rows    [][]any
-	since   bool // the dump says since when sums are whole
 }
 
 var _ Rows = (*Loader)(nil)
@@ -100,7 +99,7 @@ func (l *Ledger) Load(ctx context.Context) (*Loader, error) {
 	}
 	// Whoever records something that costs waits for this row.
 	_, err = l.db.Statement("UPDATE ledger_state SET value = value WHERE name = 'changes'").Exec(ctx, tx)
-	for _, table := range dumped[:len(dumped)-2] { // the others are never empty
+	for _, table := range dumped[:len(dumped)-1] { // the last is never empty
 		if err == nil {
 			err = l.db.Statement("SELECT 1 FROM ", table, " LIMIT 1").Each(ctx, tx,
 				func(*sql.Rows) error { return ErrNotEmpty })
@@ -166,10 +165,6 @@ func (d *Loader) flush() error {
 	if d.table == "ledger_state" {
 		s.Add(" ON CONFLICT (name) DO UPDATE SET value = excluded.value")
 	}
-	if d.table == "sums_since" {
-		s.Add(" ON CONFLICT (id) DO UPDATE SET at = excluded.at")
-		d.since = true
-	}
 	d.rows = d.rows[:0]
 	if _, err := s.Exec(d.ctx, d.tx); err != nil {
 		return fmt.Errorf("filling the table %s of the ledger: %w", d.table, err)
@@ -179,13 +174,7 @@ func (d *Loader) flush() error {
 
 // Commit makes everything visible at once.
 func (d *Loader) Commit() error {
-	err := d.flush()
-	if err == nil && !d.since { // a dump of the version before, which had no such sums
-		if _, err = d.l.db.Statement("DELETE FROM sums_since").Exec(d.ctx, d.tx); err == nil {
-			err = d.l.noteSums(d.ctx, d.tx)
-		}
-	}
-	if err != nil {
+	if err := d.flush(); err != nil {
 		return err
 	}
 	if err := d.tx.Commit(); err != nil {

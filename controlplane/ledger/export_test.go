@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -84,17 +83,4 @@ func (l *Ledger) Gathered() (records int, writing bool) {
 		records = len(l.crowd.records)
 	}
 	return records, writing
-}
-
-// AsOfTheVersionBefore makes the ledger one that was upgraded just now.
-func (l *Ledger) AsOfTheVersionBefore(ctx context.Context) error {
-	_, err := l.db.Write.ExecContext(ctx, "DELETE FROM sums_since")
-	return errors.Join(err, l.ForgetSums(ctx), l.noteSums(ctx, l.db.Write))
-}
-
-// ForgetSums deletes the sums that the version before does not keep, as if it had recorded what is there.
-func (l *Ledger) ForgetSums(ctx context.Context) error {
-	_, minutes := l.db.Write.ExecContext(ctx, "DELETE FROM minutes")
-	_, sums := l.db.Write.ExecContext(ctx, "DELETE FROM sums")
-	return errors.Join(minutes, sums)
 }

@@ -161,8 +161,6 @@ func (l *Ledger) sumTables() *goose.Migration {
 		"CREATE TABLE sums (field SMALLINT NOT NULL, width BIGINT NOT NULL, start BIGINT NOT NULL, name TEXT NOT NULL, " +
 			strings.ReplaceAll(namedColumns, ",", " BIGINT NOT NULL,") +
 			" BIGINT NOT NULL, PRIMARY KEY (field, width, start, name))" + within,
-		// From when on both are whole.
-		"CREATE TABLE sums_since (id SMALLINT NOT NULL PRIMARY KEY, at BIGINT NOT NULL)",
 	}
 	run := func(ctx context.Context, tx *sql.Tx, statements []string) error {
 		for _, s := range statements {
@@ -173,11 +171,8 @@ func (l *Ledger) sumTables() *goose.Migration {
 		return nil
 	}
 	return goose.NewGoMigration(4, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-		if err := run(ctx, tx, up); err != nil {
-			return err
-		}
-		return l.noteSums(ctx, tx)
+		return run(ctx, tx, up)
 	}}, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-		return run(ctx, tx, []string{"DROP TABLE sums_since", "DROP TABLE sums", "DROP TABLE minutes"})
+		return run(ctx, tx, []string{"DROP TABLE sums", "DROP TABLE minutes"})
 	}})
 }

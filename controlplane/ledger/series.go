@@ -98,13 +98,9 @@ func (r *reader) width() time.Duration {
 func (q *seriesQuery) answer(ctx context.Context) (adminapi.Series, error) {
 	out := adminapi.Series{Start: q.from, End: q.to, WidthSeconds: int64(q.width / time.Second), By: q.by,
 		Groups: []adminapi.SeriesGroup{}}
-	since, err := q.reader.sumsSince(ctx)
-	if err != nil {
-		return out, err
-	}
 	var all sums
 	byStart := map[int64]*sums{}
-	err = q.read(ctx, q.source("", since), "", nil, "", func(start int64, _ string, s *sums, _ int64) {
+	err := q.read(ctx, q.source(""), "", nil, "", func(start int64, _ string, s *sums, _ int64) {
 		all.add(s)
 		byStart[start] = s
 	})
@@ -122,7 +118,7 @@ func (q *seriesQuery) answer(ctx context.Context) (adminapi.Series, error) {
 	if q.by == "" || q.groups == 0 {
 		return out, nil
 	}
-	return out, q.addGroups(ctx, q.source(q.by, since), &all, &out)
+	return out, q.addGroups(ctx, q.source(q.by), &all, &out)
 }
 
 // addGroups adds the groups to an answer. What has no group, where sums do not tell of it, is what remains of all.

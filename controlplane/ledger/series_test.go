@@ -92,33 +92,6 @@ func TestSeriesAgreeWithTheExchangesWhateverTheyAreReadFrom(t *testing.T) {
 	})
 }
 
-// A ledger of the version before has no sums by minute, of keys and of users. Series are right all the same, also
-// while control planes of the version before go on to record.
-func TestSeriesOfAnUpgradedLedgerAreRight(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
-		l, s := open(t, dsn), newStream(30)
-		now := noon
-		l.SetNow(func() time.Time { return now })
-		keep(t, l, s.records(100)...)
-		require.NoError(t, l.AsOfTheVersionBefore(t.Context()))
-		keep(t, l, s.records(100)...)
-		requireSeries(t, l, noon)
-		require.NoError(t, l.ForgetSums(t.Context()))
-		requireSeries(t, l, noon)
-
-		now = noon.AddDate(0, 0, 2)
-		fresh := rec("fresh")
-		fresh.Start.Seconds, fresh.End.Seconds = now.Unix()-60, now.Unix()-59
-		keep(t, l, fresh)
-		for _, by := range seriesBy {
-			q := adminapi.SeriesQuery{Start: now.Add(-5 * time.Minute), End: now, Width: "1m", By: by}
-			require.Equal(t, int64(1), series(t, l, q).Requests, by)
-			q.Start, q.Width = now.Add(-3*24*time.Hour), "1d"
-			require.Equal(t, int64(201), series(t, l, q).Requests, by)
-		}
-	})
-}
-
 func TestSeriesOfWrongQueriesAreRefused(t *testing.T) {
 	l := open(t, "sqlite://"+t.TempDir()+"/ledger.db")
 	for query, says := range map[string]string{

@@ -29,9 +29,9 @@ type measured struct {
 	of      string
 }
 
-// source returns the smallest table that knows a group and what is asked of it. Sums of keys, of users and by minute
-// are whole since a time, and those by hour or minute are kept for a few days.
-func (q *seriesQuery) source(by string, since time.Time) source {
+// source returns the smallest table that knows a group and what is asked of it. Sums of keys and
+// users by hour, and sums by minute, are kept for a few days.
+func (q *seriesQuery) source(by string) source {
 	is := map[string]bool{seriesFields[by]: by != ""}
 	for column := range q.equal {
 		is[column] = true
@@ -44,18 +44,16 @@ func (q *seriesQuery) source(by string, since time.Time) source {
 		}
 		return is[column]
 	}
-	kept := func(since time.Time, keep time.Duration) bool {
-		return !q.from.Before(since) && q.now.Sub(q.from) < keep
-	}
+	kept := func(keep time.Duration) bool { return q.now.Sub(q.from) < keep }
 	hourly, daily := q.width >= time.Hour, q.width >= 24*time.Hour
-	summed := daily && !q.from.Before(since) || hourly && kept(since, keepNamedHours-time.Hour)
+	summed := daily || hourly && kept(keepNamedHours-time.Hour)
 	tenant := is["organization"] || is["project"]
 	switch {
 	case only("user_id") && summed:
 		return ofSums(sumsOfUsers, daily)
 	case only("api_key") && summed:
 		return ofSums(sumsOfKeys, daily)
-	case is["user_id"], !hourly && (tenant || is["api_key"] || !kept(since, keepMinutes-time.Hour)):
+	case is["user_id"], !hourly && (tenant || is["api_key"] || !kept(keepMinutes-time.Hour)):
 		return ofExchanges()
 	case !hourly:
 		return source{table: "minutes", at: "start", unit: 1, measures: ofColumns()}
