@@ -75,16 +75,13 @@ func placeOf(e provider.Endpoint, o *configv1.UpstreamTLS) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// clusters returns the clusters of a provider: with names by place, and without for ext_proc services of the previous
-// version.
+// clusters returns the clusters of a provider, which have names by place.
 func (b *builder) clusters(t target) []Resource {
-	var rs []Resource
-	for _, place := range []string{"", t.place} {
-		first, retry := envoy.AtPlace(envoy.FirstCluster(t.provider), place), envoy.AtPlace(envoy.RetryCluster(t.provider),
-			place)
-		rs = append(rs,
-			Resource{Role: envoy.RoleEnvoy, Name: first, Message: cluster(t, first, nil)},
-			Resource{Role: envoy.RoleEnvoy, Name: retry, Message: cluster(t, retry, retryFilters(b.strip))})
+	first := envoy.AtPlace(envoy.FirstCluster(t.provider), t.place)
+	retry := envoy.AtPlace(envoy.RetryCluster(t.provider), t.place)
+	rs := []Resource{
+		{Role: envoy.RoleEnvoy, Name: first, Message: cluster(t, first, nil)},
+		{Role: envoy.RoleEnvoy, Name: retry, Message: cluster(t, retry, retryFilters(b.strip))},
 	}
 	if t.sessions {
 		name := envoy.AtPlace(envoy.SessionCluster(t.provider), t.place)

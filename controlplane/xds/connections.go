@@ -43,8 +43,6 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	flood := discovered(addressLimitName(g), &ratelimitv3.LocalRateLimit{})
 	limit := httpFilter(sizeLimitFilter, &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())})
 	extProc, router := m.GetHttpFilters()[0], m.GetHttpFilters()[1]
-	// A control plane of the previous version does not have the filter. If an Envoy connects to one, requests continue.
-	extProc.GetConfigDiscovery().DefaultConfig = pack(drainingExtProc())
 	m.HttpFilters = slices.Concat([]*hcmv3.HttpFilter{ownRequestID(), flood}, cors(g),
 		[]*hcmv3.HttpFilter{limit, extProc, hold(), router})
 	return m

@@ -14,11 +14,9 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// Names of the ext_proc filters: of a gateway's listener, of listeners of earlier versions, which lack the filter that
-// holds requests, of the job service's listener, and of retry clusters.
+// Names of the ext_proc filters: of a gateway's listener, of the job service's listener, and of retry clusters.
 const (
 	extProcFilter         = "mg.ext_proc.drains"
-	earlierExtProcFilter  = "mg.ext_proc"
 	internalExtProcFilter = "mg.ext_proc.internal"
 	retryExtProcFilter    = "mg.up"
 )
@@ -28,18 +26,17 @@ const (
 const messageTimeout = 10 * time.Second
 
 // extProc returns the filter of every gateway's listener as an extension configuration, so that its options change
-// without draining a listener. Listeners of earlier versions, and of Envoys that others run, use another name.
+// without draining a listener.
 func (b *builder) extProc() ([]Resource, error) {
-	return []Resource{
-		extProcResource(extProcFilter, gatewayExtProc()),
-		extProcResource(earlierExtProcFilter, downstreamExtProc(envoy.RoleDownstream)),
-	}, nil
+	return []Resource{extProcResource(extProcFilter, gatewayExtProc())}, nil
 }
 
+// gatewayExtProc returns the filter of a gateway's listener, which holds requests.
 func gatewayExtProc() *extprocv3.ExternalProcessor {
-	filter := drainingExtProc()
-	// The default of this filter is part of the listener, which would change with it.
-	filter.AllowedOverrideModes = append(filter.AllowedOverrideModes, sessionMode())
+	filter := downstreamExtProc(envoy.RoleDownstream)
+	filter.GrpcService.InitialMetadata = append(filter.GrpcService.InitialMetadata,
+		&corev3.HeaderValue{Key: envoy.DrainsHeader, Value: "1"})
+	filter.AllowedOverrideModes = append(filter.AllowedOverrideModes, drainingMode(), sessionMode())
 	return filter
 }
 
@@ -131,15 +128,6 @@ func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode,
 		ResponseBodyMode:    responseBody,
 		ResponseTrailerMode: trailers,
 	}
-}
-
-// drainingExtProc returns the filter of a listener that holds requests.
-func drainingExtProc() *extprocv3.ExternalProcessor {
-	filter := downstreamExtProc(envoy.RoleDownstream)
-	filter.GrpcService.InitialMetadata = append(filter.GrpcService.InitialMetadata,
-		&corev3.HeaderValue{Key: envoy.DrainsHeader, Value: "1"})
-	filter.AllowedOverrideModes = append(filter.AllowedOverrideModes, drainingMode())
-	return filter
 }
 
 // drainingMode is the mode of a refused request, whose answer waits for the end of the body. Trailers end the body

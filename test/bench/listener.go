@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -78,6 +79,14 @@ func newListener(dir, admin, mock, socket string) (*listener, error) {
 		return nil, fmt.Errorf("there is no listener: %v", errs)
 	}
 	return l, l.open(dir)
+}
+
+// first returns the name of the cluster of first attempts.
+func (l *listener) first() string {
+	i := slices.IndexFunc(l.clusters, func(c *clusterv3.Cluster) bool {
+		return strings.HasPrefix(c.GetName(), envoy.FirstCluster(providerName))
+	})
+	return l.clusters[i].GetName()
 }
 
 // open takes the listener apart.

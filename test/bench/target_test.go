@@ -65,7 +65,7 @@ func gateway(t *testing.T) (*listenerv3.Listener, *clusterv3.Cluster) {
 		case *listenerv3.Listener:
 			l = m
 		case *clusterv3.Cluster:
-			if m.GetName() == envoy.FirstCluster(providerName) {
+			if strings.HasPrefix(m.GetName(), envoy.FirstCluster(providerName)) {
 				c = m
 			}
 		}

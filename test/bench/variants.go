@@ -85,7 +85,7 @@ func routeVariants() []variant {
 			l.extProc().MetadataOptions = nil
 			for _, r := range l.onward() {
 				r.Match = &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
-				r.GetRoute().ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: envoy.FirstCluster(providerName)}
+				r.GetRoute().ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: l.first()}
 			}
 		}},
 		{"route: without retries", func(l *listener) { l.planned().GetRoute().RetryPolicy = nil }},
