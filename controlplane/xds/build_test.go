@@ -89,7 +89,8 @@ func messages[M any, P interface {
 	return out
 }
 
-// render returns resources as YAML documents, in their order.
+// render returns resources as YAML documents, in their order, with the names of the local replies' goldens instead of
+// the replies.
 func render(t *testing.T, rs []Resource) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -97,9 +98,9 @@ func render(t *testing.T, rs []Resource) []byte {
 		if i > 0 {
 			out.WriteString("---\n")
 		}
-		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r.Message)
-		require.NoError(t, err)
-		text, err = yaml.JSONToYAML(text)
+		v := tree(t, r.Message)
+		shorten(t, v)
+		text, err := yaml.Marshal(v)
 		require.NoError(t, err)
 		out.WriteString("# " + r.Name + ", of " + r.Owner.String() + "\n")
 		out.Write(text)
