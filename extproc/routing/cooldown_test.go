@@ -1,7 +1,9 @@
 package routing
 
 import (
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,23 +139,37 @@ func TestACooldownForgetsWhatIsOver(t *testing.T) {
 	require.LessOrEqual(t, len(*c.periods.Load()), 11)
 }
 
+// Each goroutine has a provider of its own, so whatever it reads there that it did not write is a write that got lost.
 func TestACooldownIsSharedByManyGoroutines(t *testing.T) {
 	now := time.Unix(1700000000, 0)
-	p := cooledProvider(t, "p", "https://one.test", "secret")
-	targets := []Target{{Provider: p}, {Provider: cooledProvider(t, "q", "https://two.test", "secret")}}
+	idle := cooledProvider(t, "idle", "https://idle.test", "secret")
 	var c Cooldown
 	var all sync.WaitGroup
-	for range 8 {
+	var kept, ordered, ended atomic.Int64
+	const goroutines, rounds = 8, 2000
+	for i := range goroutines {
+		p := cooledProvider(t, "p", "https://one.test", fmt.Sprint("secret", i))
 		all.Go(func() {
-			own := append([]Target(nil), targets...)
-			for i := range 200 {
+			for range rounds {
 				c.Refused(p, 429, time.Second, now)
-				c.order(own, func() time.Time { return now })
-				c.Served(p, now.Add(time.Duration(i)))
+				if c.Until(p, now).Equal(now.Add(time.Second)) {
+					kept.Add(1)
+				}
+				targets := []Target{{Provider: p}, {Provider: idle}}
+				if c.order(targets, func() time.Time { return now }); targets[1].Provider == p {
+					ordered.Add(1)
+				}
+				c.Served(p, now.Add(1))
+				if c.Until(p, now).IsZero() {
+					ended.Add(1)
+				}
 			}
 		})
 	}
 	all.Wait()
+	const each = goroutines * rounds
+	require.Equal(t, []int64{each, each, each}, []int64{kept.Load(), ordered.Load(), ended.Load()})
+	require.Nil(t, c.periods.Load())
 }
 
 func BenchmarkOrderWhereNothingCools(b *testing.B) {

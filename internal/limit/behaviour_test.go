@@ -116,8 +116,15 @@ func TestOfManyAtOnceOnlyWhatTheBudgetHasIsAdmitted(t *testing.T) { // pitfall 9
 
 func TestWithoutRulesAllPass(t *testing.T) { // pitfall 97
 	over(t, func(t *testing.T, l Limiter) {
-		reserve(t, l, Amounts{Requests: 1, Tokens: math.MaxInt64, Cost: math.MaxInt64}).Reservation.Settle(
-			Amounts{Cost: math.MaxInt64})
+		d := reserve(t, l, Amounts{Requests: 1, Tokens: math.MaxInt64, Cost: math.MaxInt64})
+		require.Equal(t, -1, d.Refused)
+		require.Zero(t, d.RetryAfter)
+		d.Reservation.Settle(Amounts{Cost: math.MaxInt64})
+		flushed(t, l)
+		require.Equal(t, -1, reserve(t, l, Amounts{Cost: 1}).Refused, "what was used without a rule counts nowhere")
+		require.Equal(t, []int64{1, 1, 1}, remaining(t, l, Rule{Measure: Requests, Window: Minute, Limit: 1},
+			Rule{Measure: Tokens, Window: Day, Limit: 1}, Rule{Measure: Cost, Window: CalendarMonth, Limit: 1}))
+		sound(t, l)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -159,23 +160,38 @@ func TestReadStream(t *testing.T) {
 }
 
 func TestAwaitAllWaitsForEveryStreamAndNoLonger(t *testing.T) {
-	var s stage
-	s.starting.Add(1)
-	go s.starting.Done()
-	s.awaitAll(t.Context())
-
-	s.starting.Add(1)
-	defer s.starting.Done()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	s.awaitAll(ctx)
+	// waited returns how long awaitAll waits for two streams, of which one starts at once and one after a time.
+	waited := func(ctx context.Context, last time.Duration) time.Duration {
+		var s stage
+		s.starting.Add(2)
+		s.starting.Done()
+		began := time.Now()
+		slow := time.AfterFunc(last, s.starting.Done)
+		s.awaitAll(ctx)
+		took := time.Since(began)
+		if slow.Stop() {
+			s.starting.Done()
+		}
+		return took
+	}
+	synctest.Test(t, func(t *testing.T) {
+		require.Equal(t, time.Second, waited(t.Context(), time.Second), "until the last has started")
+		require.Equal(t, startTimeout, waited(t.Context(), time.Hour), "not for ever")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Zero(t, waited(ctx, time.Hour), "not if the load is ended")
+	})
 }
 
 func TestAStreamWhoseTurnDoesNotComeIsGivenUp(t *testing.T) {
-	var s stage // nobody takes its starters
-	s.starting.Add(1)
-	starting, giveUp := context.WithCancel(t.Context())
-	giveUp()
-	require.ErrorIs(t, new(load).stream(starting, nil, nil, &s), errNotStarted)
-	s.awaitAll(t.Context())
+	synctest.Test(t, func(t *testing.T) {
+		var s stage // nobody takes its starters
+		s.starting.Add(1)
+		starting, giveUp := context.WithCancel(t.Context())
+		giveUp()
+		require.ErrorIs(t, new(load).stream(starting, nil, nil, &s), errNotStarted)
+		began := time.Now()
+		s.awaitAll(t.Context())
+		require.Zero(t, time.Since(began), "it is not awaited any more")
+	})
 }
