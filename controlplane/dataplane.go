@@ -28,7 +28,7 @@ func health(c snapshot.Client) string {
 	return adminapi.HealthOK
 }
 
-// shortRole is what the API calls a role.
+// shortRole returns the API's name of a role.
 func shortRole(role string) string {
 	switch role {
 	case envoy.RoleEnvoy:

@@ -46,10 +46,10 @@ type exchanger struct {
 	workers sync.WaitGroup
 }
 
-// A token is what a provider's credential was last exchanged for, and the work on the next one.
+// A token is the result of the last exchange of a provider's credential, and the work on the next one.
 type token struct {
 	of      [sha256.Size]byte // what it is exchanged from
-	place   [sha256.Size]byte // where it may be sent
+	place   [sha256.Size]byte // hash of the places it may be sent to
 	from    [sha256.Size]byte // what value was exchanged from: it may be an earlier credential
 	value   secret.Value
 	expires time.Time // zero: never

@@ -12,8 +12,8 @@ type keyBook struct {
 	published map[string]*configv1.Key
 }
 
-// changes returns the keys that differ from those of the time before, nil for those that are gone, and what is wrong
-// with keys. One that is wrong stays as it was.
+// changes returns the keys that have changed, nil for removed ones, and the errors of keys. A key with an error
+// stays as it was.
 func (b *keyBook) changes(state configstore.State) (map[string]*configv1.Key, []xds.ObjectError) {
 	changed := map[string]*configv1.Key{}
 	var errs []xds.ObjectError

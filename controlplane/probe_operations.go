@@ -12,10 +12,10 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// operations asks which operations the server has, of those that the vendor's servers may have. An empty object goes
-// to each. No server can run it, because it has no model and no input, so nothing is generated or charged. A status of
-// 404, 405 or 501 means that the operation is missing. After one of 429, 500 and more, or no answer, it is unknown.
-// Vendors with paths of their own are not asked, and nor are operations that take forms.
+// operations asks which of the vendor's possible operations the server has. An empty object goes to each. No server
+// can run it, because it has no model and no input, so nothing is generated or charged. A status of 404, 405 or 501
+// means that the operation is missing. After one of 429, 500 and more, or no answer, it is unknown. Vendors with
+// paths of their own are not asked, and nor are operations that take forms.
 func (p *probe) operations(ctx context.Context, api *provider.Client) []adminapi.OperationTest {
 	t := provider.Target{Config: proto.CloneOf(p.config), Model: "m", Unsent: true}
 	t.Config.Operations = nil
@@ -81,7 +81,7 @@ func (p *probe) path(name string, t provider.Target) (string, bool) {
 	return sent.Path, err == nil && sent.Path != ""
 }
 
-// besides says how the operations that a server has differ from those that its configuration names.
+// besides says how a server's operations differ from the configured ones.
 func besides(found []adminapi.OperationTest) string {
 	says := func(what string, state adminapi.OperationState, configured bool) string {
 		var names []string

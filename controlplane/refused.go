@@ -19,17 +19,17 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// refusals are what clients of xDS have refused: those of other control planes, and what was told of one's own.
+// refusals are the refusals of xDS clients: of this control plane's, and of those of others.
 type refusals struct {
 	elsewhere atomic.Pointer[map[xds.Object]string]
 
-	mu    sync.Mutex // held while something is told: what is told later is newer
+	mu    sync.Mutex // held while a report is written, so that a later report is newer
 	lease clientv3.LeaseID
 	told  []byte
 }
 
-// ObjectError returns why an object, or its last change, has no effect, or has none with what is connected to another
-// control plane, and "" where it has.
+// ObjectError returns why an object, or its last change, has no effect, or has none with what is connected to
+// another control plane, and "" if it has.
 func (s *Server) ObjectError(kind, name string) string {
 	if own := s.publisher.ObjectError(kind, name); own != "" {
 		return own
@@ -119,8 +119,8 @@ func (s *Server) followRefusedOnce(ctx context.Context) error {
 	}
 }
 
-// changedSince waits until something else is told, at or after a revision of etcd. It is false where that cannot be
-// known any more.
+// changedSince waits until other reports are published, at or after a revision of etcd. It is false if that cannot
+// be known any more.
 func (s *Server) changedSince(ctx context.Context, revision int64) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

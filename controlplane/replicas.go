@@ -46,8 +46,9 @@ func (s *Server) DataPlane(ctx context.Context) adminapi.DataPlane {
 	return d
 }
 
-// Leads reports whether of all control planes of this etcd this one does what only one may do: the one that has told
-// the others longest. Where none could, since etcd is full, each leads. While etcd does not answer none does.
+// Leads reports whether of all control planes of this etcd this one does the work that only one may do: it is the
+// one with the oldest report. If none could report because etcd is full, each leads. While etcd does not answer,
+// none does.
 func (s *Server) Leads(ctx context.Context) bool {
 	if s.config.Etcd == nil {
 		return true
@@ -91,7 +92,7 @@ func (s *Server) othersClients(ctx context.Context) ([]adminapi.DataPlaneClient,
 	return all, nil
 }
 
-// told leaves out the revision of those that have what is published: each change would be a change of all of them.
+// told leaves out the revision of clients that are up to date: otherwise each change would change all of them.
 func told(clients []adminapi.DataPlaneClient) []adminapi.DataPlaneClient {
 	for i := range clients {
 		if clients[i].Health == adminapi.HealthOK {
@@ -152,7 +153,7 @@ func (s *Server) tellWhileLeased(ctx context.Context, look <-chan time.Time) err
 	}
 }
 
-// endLease has what was told forgotten at once, where it can; else it is when the lease ends by itself.
+// endLease removes the report at once, if it can. Otherwise it goes when the lease ends by itself.
 func (s *Server) endLease(ctx context.Context, session *concurrency.Session) {
 	session.Orphan()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replicaTimeout)

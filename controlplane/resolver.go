@@ -265,8 +265,8 @@ func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {
 	return resolved, nil
 }
 
-// mayName returns why an object names what the process's flags do not allow, or nil. It is asked here too, for what is
-// stored may be from before the flags, or past the admin API.
+// mayName returns why an object names what the process's flags do not allow, or nil. It is asked here too, because
+// a stored object may be older than the flags, or may have bypassed the admin API.
 func (r *resolver) mayName(o configv1.Object) error {
 	if errs, ok := errors.AsType[configv1.Errors](r.allowed.Check(o)); ok {
 		return fmt.Errorf("%s: %s", errs[0].Field, errs[0].Message)
@@ -322,7 +322,7 @@ func (r *resolver) followSecrets(state configstore.State) {
 	}
 	paths := map[string]map[string]bool{"vault": {}, "secret_manager": {}}
 	for kind, objects := range state.Objects {
-		if kind == xds.KindKey { // of which there may be very many
+		if kind == xds.KindKey { // there may be very many
 			continue
 		}
 		for _, o := range objects {

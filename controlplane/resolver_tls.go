@@ -50,7 +50,7 @@ func (r *resolver) jobService(s *configv1.JobService) (*configv1.JobService, err
 	return resolved, nil
 }
 
-// pem reads the file of a field, where there is one.
+// pem reads the file of a field, if it names one.
 func (r *resolver) pem(field, path string, into *string) error {
 	if path == "" {
 		return nil

@@ -32,7 +32,7 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// Config is what a Server works with. Every field is required that does not say otherwise.
+// Config configures a Server. Every field is required unless its comment says otherwise.
 type Config struct {
 	// Store is followed.
 	Store *configstore.Store
@@ -201,7 +201,7 @@ func (s *Server) Claim(ctx context.Context) error {
 	return s.config.Store.Claim(ctx, s.config.Root.Fingerprint())
 }
 
-// awaitClaim is Claim for when etcd may be away.
+// awaitClaim is Claim for the time when etcd may be unavailable.
 func (s *Server) awaitClaim(ctx context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -300,10 +300,11 @@ func (s *Server) serve(ctx context.Context) error {
 }
 
 const (
-	// firstReading is how long the first configuration waits until every secret elsewhere, and the keys of every issuer,
-	// were tried to be read: it takes the place of what the data plane has.
+	// firstReading is how long the first configuration waits for one attempt to read every outside secret and the
+	// keys of every issuer: it replaces the data plane's configuration.
 	firstReading = 15 * time.Second
-	// laterReading is how long a later one waits for what is new in it, so that an object does not have an error first.
+	// laterReading is how long a later one waits for its new secrets and keys, so that an object does not have an
+	// error first.
 	laterReading = time.Second
 )
 

@@ -26,8 +26,8 @@ func newSettings(root *secret.Root) *settings {
 		jobs: &configv1.JobSecrets{Name: "default", CarrierKey: api.NewCarrierKey(root.KeyPepper()).Bytes()}}
 }
 
-// of returns the settings under a configuration's JobServices, with what else they have, and what the job service is
-// told about stored responses: nil if there are none.
+// of returns the settings under a configuration's JobServices, with their other parts, and the job service's part
+// about stored responses. They are nil if there are none.
 func (s *settings) of(services []*configv1.JobService, with *configv1.Settings) (*configv1.Settings,
 	*configv1.ResponseStore) {
 	var stored *configv1.ResponseStore

@@ -39,7 +39,7 @@ func (s *Server) Await(ctx context.Context, revision int64) []string {
 	return append(missing, s.awaitReplicas(ctx, revision)...)
 }
 
-// awaitReplicas is Await for what is connected to other replicas.
+// awaitReplicas is Await for the clients of other replicas.
 func (s *Server) awaitReplicas(ctx context.Context, revision int64) []string {
 	if s.config.Etcd == nil {
 		return nil

@@ -47,7 +47,7 @@ const (
 
 // Dynamic metadata.
 const (
-	// Metadata is the namespace of what the ext_proc service says about a request.
+	// Metadata is the namespace of the ext_proc service's metadata about a request.
 	Metadata = "mg"
 	// MetadataKind is set on a request that may go on; the routes planned and passed match on it.
 	MetadataKind = "kind"
@@ -109,7 +109,8 @@ const (
 	// HeaderLength is the content-length that the client has announced. The body itself goes on in chunks: its end is the
 	// client's then.
 	HeaderLength = "x-modelgate-length"
-	// HeaderOrganization and HeaderProject are those of the key, percent-encoded as url.QueryEscape does.
+	// HeaderOrganization and HeaderProject are the key's organization and project, percent-encoded as
+	// url.QueryEscape does.
 	HeaderOrganization = "x-modelgate-organization"
 	HeaderProject      = "x-modelgate-project"
 	// HeaderProvider, from the job service in place of HeaderKey, has the request pass to that provider as it is, with

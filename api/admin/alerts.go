@@ -31,7 +31,7 @@ const (
 type Alert struct {
 	Rule      string `json:"rule"`
 	Condition string `json:"condition"`
-	// Subject is what has the condition, such as provider/openai.
+	// Subject is the object in the condition, such as provider/openai.
 	Subject string `json:"subject"`
 	// Message is a sentence for people, of when the condition began.
 	Message string `json:"message"`
@@ -39,11 +39,11 @@ type Alert struct {
 	State string `json:"state"`
 	// Since is when the condition began.
 	Since time.Time `json:"since"`
-	// FiredAt is when receivers were told; nil while it is pending.
+	// FiredAt is when receivers were notified. It is nil while the alert is pending.
 	FiredAt *time.Time `json:"fired_at,omitempty"`
 	// BetterSince is since when the condition of a firing alert does not hold any more.
 	BetterSince *time.Time `json:"better_since,omitempty"`
-	// Receivers are those that were told, and will be told when it clears.
+	// Receivers are the receivers that were notified. They are notified again when the alert clears.
 	Receivers []string `json:"receivers,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type AlertReceiverStatus struct {
 	// Kind is webhook, slack or email.
 	Kind     string `json:"kind"`
 	Disabled bool   `json:"disabled,omitempty"`
-	// Waiting is how many events it is to be told of.
+	// Waiting is the number of events that are not delivered yet.
 	Waiting int `json:"waiting"`
 	// Error is why the last attempt failed; empty while it works.
 	Error string `json:"error,omitempty"`
@@ -123,7 +123,7 @@ func (c StateCalls) Alerts(ctx context.Context) (Alerts, error) {
 	return get[Alerts](ctx, c.caller, "alerts")
 }
 
-// AlertHistory returns what has fired and cleared, and who was told.
+// AlertHistory returns what has fired and cleared, and who was notified.
 func (c StateCalls) AlertHistory(ctx context.Context) (AlertHistory, error) {
 	return get[AlertHistory](ctx, c.caller, "alerts/history")
 }

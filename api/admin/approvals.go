@@ -31,7 +31,7 @@ type Approval struct {
 	// MayDecide means that the caller may approve and reject it, and Own that the caller asked for it.
 	MayDecide bool `json:"may_decide,omitempty"`
 	Own       bool `json:"own,omitempty"`
-	// Diff is a unified diff from the object as it is now to what is asked for.
+	// Diff is a unified diff from the object as it is now to the requested one.
 	Diff string `json:"diff,omitempty"`
 }
 

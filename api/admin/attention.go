@@ -2,7 +2,7 @@ package admin
 
 import "context"
 
-// Kinds of what needs attention.
+// Kinds of items that need attention.
 const (
 	AttentionProviderFailing    = "provider_failing"
 	AttentionProviderCooling    = "provider_cooling"
@@ -21,7 +21,7 @@ const (
 	AttentionTokensOfLeaver     = "tokens_of_leaver"
 )
 
-// Severities of what needs attention. An error harms requests now; a warning is going to, or may.
+// Severities of items. An error harms requests now. A warning is going to, or may.
 const (
 	SeverityError   = "error"
 	SeverityWarning = "warning"
@@ -33,7 +33,7 @@ type Attention struct {
 	// data_plane, ledger, spool, store, audit_sink, approvals, keys_of_leaver or tokens_of_leaver.
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
-	// Object is what it is about, as Provider openai, by its kind and name. It is empty where there is no such object.
+	// Object is the object that the item is about, by kind and name, such as Provider openai. It may be empty.
 	Object string `json:"object,omitempty"`
 	// Message is a sentence or two for people.
 	Message string `json:"message"`
@@ -46,14 +46,14 @@ type Attentions struct {
 	Items []Attention `json:"items"`
 }
 
-// Attention returns what needs attention, of what the caller may read.
+// Attention returns the items that need attention, among those that the caller may read.
 func (c StateCalls) Attention(ctx context.Context) (Attentions, error) {
 	return get[Attentions](ctx, c.caller, "attention")
 }
 
 // Budgets are budgets of any owner.
 type Budgets struct {
-	// Items are those of which the greatest part is spent, the greatest first, at most 100.
+	// Items are the budgets with the largest spent part, largest first, at most 100.
 	Items   []BudgetUse `json:"items"`
 	LeftOut int         `json:"left_out"`
 }

@@ -11,7 +11,7 @@ type AuditSinkStatus struct {
 	// Kind is webhook, syslog, otlp or file.
 	Kind     string `json:"kind"`
 	Disabled bool   `json:"disabled,omitempty"`
-	// Sequence is that of the newest entry of the chain that was delivered; 0: none was.
+	// Sequence is the sequence of the newest delivered entry of the chain, or 0 if there is none.
 	Sequence int64 `json:"sequence"`
 	// DeliveredAt is when entries were last delivered; nil: never.
 	DeliveredAt *time.Time `json:"delivered_at,omitempty"`

@@ -19,12 +19,12 @@ type Bodies struct {
 	Answer       Body      `json:"answer"`
 }
 
-// A Body is what is kept of a request or an answer.
+// A Body is the kept part of a request or an answer.
 type Body struct {
 	ContentType string `json:"content_type,omitempty"`
 	// Bytes is the size of the body as it was.
 	Bytes int64 `json:"bytes"`
-	// Text is redacted. That of a stream is a JSON document with what its events brought in pieces.
+	// Text is redacted. For a stream it is a JSON document, joined from the pieces in its events.
 	Text string `json:"text"`
 	// Cut means that the text is only the beginning.
 	Cut bool `json:"cut,omitempty"`

@@ -19,8 +19,8 @@ import (
 // maxRead bounds how much of an answer is read.
 const maxRead = 256 << 20
 
-// A Client calls the admin API. It is safe for concurrent use. Its errors are an *[openai.Error] where the API
-// answered with one. Its methods are those of a type for each subject.
+// A Client calls the admin API. It is safe for concurrent use. If the API answers with an error, the client
+// returns an *[openai.Error]. Each subject has a type with its methods.
 type Client struct {
 	ObjectCalls
 	ApprovalCalls
@@ -88,8 +88,9 @@ func Redirected(r *http.Request, via []*http.Request) error {
 		from.Scheme, from.Host, r.URL.Scheme, r.URL.Host)
 }
 
-// Waiting returns a client whose changes return when the data plane has taken them, or after a time in whole seconds,
-// of which 0 is not to wait. Pending is called with who has not taken a change by then.
+// Waiting returns a client whose changes return when the data plane has taken them, or after d, in whole seconds.
+// With 0 they do not wait. If the time is over, pending is called with the names of the clients that have not taken
+// the change.
 func (c *Client) Waiting(d time.Duration, pending func(who string)) *Client {
 	waiting := *c.ObjectCalls.caller
 	waiting.wait, waiting.pending = "wait="+strconv.Itoa(int(d/time.Second)), pending
@@ -210,7 +211,7 @@ func pathOf(kind configv1.Kind, name string) string {
 type request struct {
 	method, path string
 	body         []byte
-	revision     int64 // that the object must have, where it is not 0
+	revision     int64 // the revision that the object must have, unless 0
 }
 
 // call does one request and decodes the answer into answer, unless that is nil.
@@ -257,7 +258,7 @@ func (c *caller) call(ctx context.Context, r request, answer any) error {
 	return waiting
 }
 
-// waitingOf returns a [WaitingError] where an answer is that of one change that waits.
+// waitingOf returns a [WaitingError] if the answer is about one change that waits for approval.
 func waitingOf(status int, body []byte) error {
 	var w Waiting
 	if status == http.StatusAccepted && json.Unmarshal(body, &w) == nil && w.Pending {

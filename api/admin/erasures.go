@@ -2,7 +2,7 @@ package admin
 
 import "context"
 
-// An ErasureRequest asks for the erasure of what the gateway has recorded of a user.
+// An ErasureRequest asks for the erasure of everything that the gateway has recorded about a user.
 type ErasureRequest struct {
 	// User as clients named it in requests.
 	User string `json:"user"`
@@ -10,7 +10,7 @@ type ErasureRequest struct {
 	DryRun bool `json:"-"`
 }
 
-// UserData counts what there is of a user, or what of it was erased.
+// UserData counts the records of a user, or the erased ones.
 type UserData struct {
 	// Exchanges of the request log. They stay, without the user.
 	Exchanges int64 `json:"exchanges"`

@@ -21,7 +21,7 @@ type Findings struct {
 	CountedFrom *time.Time `json:"counted_from,omitempty"`
 }
 
-// A Finding is what one rule has found and done.
+// A Finding is one rule's result and action.
 type Finding struct {
 	// Kind is guardrail or policy.
 	Kind string `json:"kind"`
@@ -36,7 +36,7 @@ type Finding struct {
 	Examples []string `json:"examples"`
 }
 
-// A FindingBucket has the requests of one bucket in which at least one rule had such an action. A request with several
+// A FindingBucket has the requests of one bucket in which at least one rule had an action. A request with several
 // actions is in several columns.
 type FindingBucket struct {
 	Start   time.Time `json:"start"`
@@ -51,7 +51,7 @@ const (
 	FindingObserve = "observe" // it was counted
 	FindingMask    = "mask"    // the provider or the client got a placeholder
 	FindingBlock   = "block"   // the request was refused, or the answer ended
-	FindingFailed  = "failed"  // the checker was away
+	FindingFailed  = "failed"  // the checker was unavailable
 )
 
 // Kinds of the objects whose rules find something.
@@ -60,8 +60,8 @@ const (
 	FindingOfPolicy    = "policy"
 )
 
-// Findings sums up what rules have found in the latest requests. The filters are those of Requests; width, the seconds
-// of a bucket; and action.
+// Findings sums up the findings of rules in the latest requests. It takes the filters of Requests, width (the
+// seconds of a bucket) and action.
 func (c RequestCalls) Findings(ctx context.Context, o ListOptions) (Findings, error) {
 	return get[Findings](ctx, c.caller, "findings"+o.query())
 }

@@ -69,7 +69,7 @@ func (h *ProviderHealth) decisive() (w HealthWindow, during string) {
 	return h.Last15Minutes, "15 minutes"
 }
 
-// Says returns the state with what there is to be told of it, for people.
+// Says returns the state with its details, for people.
 func (h *ProviderHealth) Says() string {
 	switch w, during := h.decisive(); h.State {
 	case ProviderFailing, ProviderDegraded:
@@ -84,10 +84,10 @@ func (h *ProviderHealth) Says() string {
 // A HealthWindow has the attempts of a time.
 type HealthWindow struct {
 	Attempts int64 `json:"attempts"`
-	// Failed are those that the provider did not serve: without an answer, cut, with a status of 500 or above, or refused
-	// with 401, 402, 403, 408 or 429.
+	// Failed counts the attempts that the provider did not serve: without an answer, cut, with a status of 500 or
+	// above, or refused with 401, 402, 403, 408 or 429.
 	Failed int64 `json:"failed"`
-	// RateLimited are those of Failed with the status 429.
+	// RateLimited counts the attempts in Failed with the status 429.
 	RateLimited int64 `json:"rate_limited"`
 	// SuccessRate is the part that did not fail, from 0 to 1; 0 without attempts.
 	SuccessRate float64     `json:"success_rate"`

@@ -11,7 +11,7 @@ import (
 
 // A PolicyTrial is what policies would have done with past requests.
 type PolicyTrial struct {
-	// Policies are the names of those that were tried.
+	// Policies are the names of the evaluated policies.
 	Policies []string  `json:"policies"`
 	Start    time.Time `json:"start"`
 	End      time.Time `json:"end"`
@@ -27,19 +27,19 @@ type PolicyTrial struct {
 	// Chosen is how many would surely have been for the model that a rule chooses.
 	Chosen int64             `json:"chosen"`
 	Rules  []PolicyTrialRule `json:"rules"`
-	// Keys and Models have those of which most requests would have been refused. The last one has no name if it counts
-	// all others.
+	// Keys and Models are those with the most requests that would have been refused. The last one has no name if it
+	// counts all others.
 	Keys   []PolicyTrialCount `json:"keys"`
 	Models []PolicyTrialCount `json:"models"`
 }
 
-// A PolicyTrialRule is what one rule would have done.
+// A PolicyTrialRule is the result of one rule.
 type PolicyTrialRule struct {
 	// Rule is "<policy>/<rule>".
 	Rule string `json:"rule"`
-	// UseModel is what the rule chooses; empty: it refuses requests.
+	// UseModel is the model that the rule chooses. Without one, the rule refuses requests.
 	UseModel string `json:"use_model,omitempty"`
-	// Observe: the rule does nothing, and the counts are what it would have reported.
+	// Observe means that the rule only reports: the counts are its reports.
 	Observe bool  `json:"observe,omitempty"`
 	Refused int64 `json:"refused"`
 	Chosen  int64 `json:"chosen"`
@@ -48,7 +48,7 @@ type PolicyTrialRule struct {
 	Unknown int64 `json:"unknown"`
 	// Missing are the facts on which the unknown ones depend.
 	Missing []string `json:"missing,omitempty"`
-	// Examples are ids of some of the newest requests to which the rule would have applied.
+	// Examples are ids of some of the newest requests to which the rule applies.
 	Examples []string `json:"examples"`
 }
 
@@ -59,7 +59,7 @@ type PolicyTrialCount struct {
 	Refused     int64  `json:"refused"`
 }
 
-// TestPolicies evaluates policies over the request log. The filters are those of Requests. Without policies, the
+// TestPolicies evaluates policies over the request log. It takes the filters of Requests. Without policies, the
 // stored ones that are not disabled are evaluated.
 func (c RequestCalls) TestPolicies(ctx context.Context, policies []*configv1.Policy,
 	filters map[string]string) (trial PolicyTrial, err error) {

@@ -15,7 +15,7 @@ type ExchangeDetail struct {
 	Limits []LimitHeld `json:"limits,omitempty"`
 	// Guards is what guardrails have found, such as "mask pii/email in the request: 2".
 	Guards []string `json:"guards,omitempty"`
-	// Cache is what a response cache did, such as "hit faq (90 s old, 0.0012 USD saved)".
+	// Cache is the result of the response cache, such as "hit faq (90 s old, 0.0012 USD saved)".
 	Cache string `json:"cache,omitempty"`
 	// Policy is the rule that chose the model, such as "office/cheap instead of gpt-5".
 	Policy string `json:"policy,omitempty"`
@@ -23,13 +23,13 @@ type ExchangeDetail struct {
 	Dropped    string `json:"dropped,omitempty"`
 	Adjusted   string `json:"adjusted,omitempty"`
 	UpstreamID string `json:"upstream_request_id,omitempty"`
-	// HourWriteTokens are those of CacheWriteTokens that were written for an hour.
+	// HourWriteTokens are the part of CacheWriteTokens that was written for an hour.
 	HourWriteTokens int64 `json:"cache_write_hour_tokens,omitempty"`
 	// FeesUSD is the part of the cost that is of tools that the vendor ran.
 	FeesUSD string `json:"fees_usd,omitempty"`
 }
 
-// A LimitHeld is a limit or a budget of a request. Amounts are of its measure: a number, or US dollars.
+// A LimitHeld is a limit or a budget of a request. Amounts are in its measure: a number, or US dollars.
 type LimitHeld struct {
 	// Rule is named as in Exchange.RefusedBy.
 	Rule     string `json:"rule"`
@@ -52,7 +52,7 @@ type CostLine struct {
 	Part string `json:"part"`
 	// Count is of tokens or images.
 	Count int64 `json:"count,omitempty"`
-	// PriceUSD is of a million tokens, or of an image.
+	// PriceUSD is the price of a million tokens, or of an image.
 	PriceUSD string `json:"price_usd,omitempty"`
 	CostUSD  string `json:"cost_usd"`
 }
@@ -73,7 +73,7 @@ type Outcomes struct {
 type OutcomeBucket struct {
 	Start     time.Time `json:"start"`
 	Served    int64     `json:"served"`
-	Errors    int64     `json:"errors"`    // of which Exchange.Failed is true
+	Errors    int64     `json:"errors"`    // requests for which Exchange.Failed is true
 	Rejected  int64     `json:"rejected"`  // by the provider, or refused by the gateway
 	Cancelled int64     `json:"cancelled"` // by the client
 }
@@ -102,7 +102,8 @@ func (c RequestCalls) Request(ctx context.Context, id string) (Exchange, error) 
 	return get[Exchange](ctx, c.caller, "requests/"+url.PathEscape(id))
 }
 
-// Outcomes counts the request log. The filters are those of Requests, and width: seconds of a bucket.
+// Outcomes counts the request log. It takes the filters of Requests, and width: the seconds of a
+// bucket.
 func (c RequestCalls) Outcomes(ctx context.Context, o ListOptions) (Outcomes, error) {
 	return get[Outcomes](ctx, c.caller, "outcomes"+o.query())
 }

@@ -30,8 +30,8 @@ type NewToken struct {
 	Token string `json:"token"`
 }
 
-// Consumption is what of a key's limits and budgets is used, as the ledger knows it: exchanges that have not ended,
-// and those of the last second or two, are not in it.
+// Consumption is the used part of a key's limits and budgets, as far as the ledger knows: it lacks exchanges that
+// have not ended, and those of the last second or two.
 type Consumption struct {
 	Limits  []LimitUse  `json:"limits"`
 	Budgets []BudgetUse `json:"budgets"`
@@ -54,7 +54,7 @@ type LimitUse struct {
 // A BudgetUse is one budget. Amounts are decimals in US dollars.
 type BudgetUse struct {
 	Scope string `json:"scope"`
-	// DisplayName is the name of its owner for people, where there is one.
+	// DisplayName is the owner's name for people. It may be empty.
 	DisplayName string `json:"display_name,omitempty"`
 	Unit        string `json:"unit"` // day, month
 	USD         string `json:"usd"`
@@ -85,7 +85,7 @@ type Summary struct {
 	Totals
 	// Hours are the same by hour, oldest first, empty ones too.
 	Hours []SummaryHour `json:"hours"`
-	// Models and Providers are those that cost most, at most 10.
+	// Models and Providers are the most expensive ones, at most 10.
 	Models    []NamedTotals `json:"models"`
 	Providers []NamedTotals `json:"providers"`
 }
@@ -93,8 +93,8 @@ type Summary struct {
 // Totals are sums over exchanges.
 type Totals struct {
 	Requests     int64  `json:"requests"`
-	Errors       int64  `json:"errors"`       // those of which Exchange.Failed is true
-	InputTokens  int64  `json:"input_tokens"` // with those of CachedTokens
+	Errors       int64  `json:"errors"`       // requests for which Exchange.Failed is true
+	InputTokens  int64  `json:"input_tokens"` // includes CachedTokens
 	CachedTokens int64  `json:"cached_tokens,omitempty"`
 	OutputTokens int64  `json:"output_tokens"`
 	CostUSD      string `json:"cost_usd"`
@@ -152,14 +152,14 @@ type Exchange struct {
 	OutputAudioTokens int64 `json:"output_audio_tokens,omitempty"`
 	Images            int64 `json:"images,omitempty"`
 
-	// RefusedBy is what of the gateway refused the request, such as "key/key_1 limit requests per minute"; empty where
-	// nothing did.
+	// RefusedBy names the part of the gateway that refused the request, such as "key/key_1 limit requests per
+	// minute". It is empty if none did.
 	RefusedBy string `json:"refused_by,omitempty"`
 	// KeyHint are the last characters of a key that is not known.
 	KeyHint string `json:"key_hint,omitempty"`
 	// AttemptList are the attempts, oldest first. Lists leave it out.
 	AttemptList []Attempt `json:"attempt_list,omitempty"`
-	// Detail and Cost are of one exchange. Lists leave them out.
+	// Detail and Cost are set for a single exchange. Lists leave them out.
 	Detail *ExchangeDetail `json:"detail,omitempty"`
 	Cost   *CostSheet      `json:"cost,omitempty"`
 }
@@ -195,8 +195,8 @@ type AuditEntry struct {
 	// Previous is the hash of the entry before. Hash is over it and everything else in the entry.
 	Previous string `json:"previous,omitempty"`
 	Hash     string `json:"hash,omitempty"`
-	// Tenants are those whose people see the entry, and how. They are beside the chain: the hash is not over them, and no
-	// answer has them.
+	// Tenants are those whose people see the entry, and how. They are outside the chain: the hash does not cover
+	// them, and no answer contains them.
 	Tenants []AuditTenant `json:"tenants,omitempty"`
 }
 
@@ -213,7 +213,8 @@ type AuditTenant struct {
 	Action string `json:"action,omitempty"`
 }
 
-// ActorOutside is the actor of an entry, for people of a tenant outside of which the actor acted.
+// ActorOutside replaces the actor of an entry, for people of a tenant, if the actor acted from outside
+// the tenant.
 const ActorOutside = "(outside)"
 
 // For returns the entry as people of a tenant see it. It has nothing by which the entries of others could be counted.
@@ -231,7 +232,7 @@ func (e AuditEntry) For(t AuditTenant) AuditEntry {
 	return e
 }
 
-// An AuditVerification says whether the audit log is what was written.
+// An AuditVerification says whether the audit log is unchanged.
 type AuditVerification struct {
 	// Intact is true if the chain has no break, no entry is outside it that should be in it, and a head that was asked
 	// for is in it.
@@ -241,7 +242,7 @@ type AuditVerification struct {
 	Entries int64 `json:"entries"`
 	Chained int64 `json:"chained"`
 	Vouched int64 `json:"vouched"`
-	// Outside are those that should be in the chain and are not; FirstOutside is the id of one.
+	// Outside counts entries that should be in the chain but are not. FirstOutside is the id of one.
 	Outside      int64  `json:"outside"`
 	FirstOutside string `json:"first_outside,omitempty"`
 	// First and Last are the sequences of the oldest and the newest entry of the chain; the chain is whole from First on.
@@ -308,8 +309,8 @@ type ProviderTest struct {
 	Status    int    `json:"status,omitempty"`
 	LatencyMS int64  `json:"latency_ms"`
 	Models    int    `json:"models,omitempty"`
-	// Operations are those that the vendor's servers may have. It is empty if the credential does not work, and for
-	// vendors with paths of their own.
+	// Operations are the operations that the vendor's servers may have. The list is empty if the credential does
+	// not work, and for vendors with paths of their own.
 	Operations []OperationTest `json:"operations,omitempty"`
 }
 
@@ -322,7 +323,7 @@ type OperationTest struct {
 	Status     int            `json:"status,omitempty"`
 }
 
-// An OperationState is what a server did with an empty request.
+// An OperationState is how a server answered an empty request.
 type OperationState string
 
 // The states of operations.
@@ -341,18 +342,18 @@ type TenantObject struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// A BatchDetails is a batch of any tenant, with what its requests have cost.
+// A BatchDetails is a batch of any tenant, with the cost of its requests.
 type BatchDetails struct {
 	TenantObject
 	// Cost is absent if the ledger is unavailable.
 	Cost *BatchCost `json:"cost,omitempty"`
 }
 
-// A BatchCost is what the ledger has of the answered requests of a batch.
+// A BatchCost is the cost of the answered requests of a batch, as the ledger knows it.
 type BatchCost struct {
-	// Requests are those that the ledger has. It gets them a few seconds after their end.
+	// Requests counts the requests in the ledger, which gets them a few seconds after their end.
 	Requests int64 `json:"requests"`
-	// Unpriced are those of a model without a price.
+	// Unpriced counts the requests of models without a price.
 	Unpriced int64 `json:"unpriced,omitempty"`
 	// USD is a decimal.
 	USD string `json:"usd"`

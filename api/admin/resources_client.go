@@ -93,8 +93,8 @@ func (c StateCalls) Audit(ctx context.Context, o ListOptions) (Page[AuditEntry],
 	return get[Page[AuditEntry]](ctx, c.caller, "audit"+o.query())
 }
 
-// VerifyAudit reads the whole audit log and says whether it is what was written. Head is the hash of a head that is to
-// be in it; empty: none.
+// VerifyAudit reads the whole audit log and says whether it is unchanged. Head is the hash of an earlier head that
+// the log must contain. It may be empty.
 func (c StateCalls) VerifyAudit(ctx context.Context, head string) (AuditVerification, error) {
 	o := ListOptions{Filters: map[string]string{"head": head}}
 	return get[AuditVerification](ctx, c.caller, "audit/verify"+o.query())
@@ -136,7 +136,8 @@ func (c JobCalls) FineTuningJobs(ctx context.Context, o ListOptions) (Page[Tenan
 	return get[Page[TenantObject]](ctx, c.caller, "fine_tuning/jobs"+o.query())
 }
 
-// Quotas returns what tenants keep at the job service of what they may. The filters are organization, project and key.
+// Quotas returns how much tenants use of their quotas at the job service. It takes the filters organization,
+// project and key.
 func (c JobCalls) Quotas(ctx context.Context, o ListOptions) (Page[TenantQuotas], error) {
 	return get[Page[TenantQuotas]](ctx, c.caller, "quotas"+o.query())
 }

@@ -14,7 +14,8 @@ type SeriesQuery struct {
 	Width string
 	// By is what groups are of: model, key, organization, project, provider or user; empty: there are none.
 	By string
-	// Order is by what the largest groups are chosen: cost, tokens or requests. Default cost.
+	// Order is the measure by which the largest groups are chosen: cost, tokens or requests. Default
+	// cost.
 	Order string
 	// Groups is how many groups are named, and Detailed how many of them have buckets of their own.
 	Groups, Detailed int
@@ -50,12 +51,12 @@ type Series struct {
 
 // A SeriesGroup is the sums of a group.
 type SeriesGroup struct {
-	// Name is empty for what has none, such as requests without a user.
+	// Name is empty for the group without one, such as requests without a user.
 	Name string `json:"name"`
-	// DisplayName is the name for people, where there is one.
+	// DisplayName is the name for people. It may be empty.
 	DisplayName string `json:"display_name,omitempty"`
 	Totals
-	// Buckets are those that are not empty.
+	// Buckets are the buckets that are not empty.
 	Buckets []SummaryHour `json:"buckets,omitempty"`
 }
 

@@ -22,9 +22,9 @@ type Item struct {
 	Status Status
 }
 
-// Status is what the gateway says about an object.
+// Status is the state of an object at the gateway.
 type Status struct {
-	// Revision is that of the object's last change, and its ETag.
+	// Revision is the revision of the object's last change, and its ETag.
 	Revision int64 `json:"revision"`
 	// Error is why the object, or its last change, has no effect; empty where it has.
 	Error string `json:"error,omitempty"`
@@ -93,7 +93,8 @@ type Change struct {
 	Diff string `json:"diff,omitempty"`
 	// Error is why the object has no effect, or not as it was applied; empty where it has, and of a dry run.
 	Error string `json:"error,omitempty"`
-	// Approval is what a change with the action [Pending] waits for. A dry run says only which rules and why.
+	// Approval is the approval that a change with the action [Pending] waits for. A dry run has only the
+	// rules and the reasons.
 	Approval *Approval `json:"approval,omitempty"`
 }
 
@@ -110,13 +111,14 @@ const MaxWait = 60 * time.Second
 
 // An ApplyAnswer lists the changes in the order of the documents.
 type ApplyAnswer struct {
-	// Revision is that of the configuration after the change; 0 for a dry run and where nothing changed.
+	// Revision is the revision of the configuration after the change. It is 0 for a dry run and if
+	// nothing changed.
 	Revision int64    `json:"revision"`
 	Changes  []Change `json:"changes"`
 }
 
-// An Export has the objects that files describe, as documents that an apply takes back. A credential is masked: where
-// it is stored, it stays.
+// An Export has the objects that files describe, as documents that an apply takes back. Credentials are masked. An
+// apply of a masked credential keeps the stored one.
 type Export struct {
 	Revision int64             `json:"revision"`
 	Objects  []json.RawMessage `json:"objects"`
@@ -178,7 +180,7 @@ type Version struct {
 	Created bool   `json:"created,omitempty"` // there was no such object before
 	Deleted bool   `json:"deleted,omitempty"`
 	Diff    string `json:"diff,omitempty"` // masked
-	// Document is the object, where it was not deleted. The API shows it masked, and not in lists.
+	// Document is the object. It is absent after a deletion, and in lists. The API masks it.
 	Document json.RawMessage `json:"document,omitempty"`
 }
 

@@ -52,7 +52,7 @@ func CarrierKeyOf(derived []byte) *CarrierKey {
 	return &CarrierKey{derived}
 }
 
-// Bytes returns what the key is made of. The secret from which it is derived cannot be had from it.
+// Bytes returns the bytes of the key. They do not reveal the secret from which the key is derived.
 func (k *CarrierKey) Bytes() []byte { return k.secret }
 
 // For returns what writes and reads the ids of a client: of a key, by its name, which stays as it is when the key is
@@ -208,7 +208,7 @@ func (c Carrier) split(carrying string, limit int) (id string, data jsontext.Val
 
 var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
 
-// splitIDs splits the ids of all calls. The size is that of the body: a client may send an id often.
+// splitIDs splits the ids of all calls. The size is the body's: a client may send an id often.
 func (c *Chat) splitIDs(by Carrier, size int) {
 	left := 4*size + maxCarried
 	for i := range c.Messages {

@@ -7,9 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// chatChecks are the members of a chat completion request with a known type or range, except for messages. Null means
-// absent, except for required members. All other members pass, because providers have their own. Bounds are those of
-// the interface document and of OpenAI's API description. A value that only other vendors accept is a deviation.
+// chatChecks are the members of a chat completion request with a known type or range, except for messages. Null
+// means absent, except for required members. All other members pass, because providers have their own. The bounds
+// come from the interface document and OpenAI's API description. A value that only other vendors accept is a
+// deviation.
 var chatChecks = map[string]check{
 	"max_tokens":            rangedInteger(1, maxInteger),
 	"max_completion_tokens": rangedInteger(1, maxInteger),

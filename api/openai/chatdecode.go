@@ -302,7 +302,7 @@ func (d *decoder) toolChoiceObject(t *ToolChoice) {
 	t.Name = string(function + custom)
 }
 
-// A named is an object of which only the name is read.
+// A named is an object. Only its name is read.
 type named string
 
 func (d *decoder) named(n *named) {

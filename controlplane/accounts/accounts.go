@@ -27,7 +27,7 @@ const (
 	Person                         // whoever is signed in, of their own account
 )
 
-// A Finding is what a person or a directory who comes with a name finds under it.
+// A Finding is the relation of a name's account to the person or directory who comes with the name.
 type Finding uint8
 
 // Findings.

@@ -104,8 +104,8 @@ func changed(was, now *configv1.Key) *configv1.Key {
 	return now
 }
 
-// Enabled changes a key that somebody enables, or disables: what a departure has made of it is decided anew. A key
-// whose owner cannot have it is of whoever enables it; by is empty for a token.
+// Enabled changes a key that somebody enables, or disables: the effects of a departure are decided anew. If its
+// owner cannot have the key, it belongs to whoever enables it. By is empty for a token.
 func Enabled(k, was *configv1.Key, owner *configv1.Account, by string) {
 	if k.GetDisabled() == was.GetDisabled() {
 		k.Left = was.GetLeft()

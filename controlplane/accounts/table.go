@@ -33,8 +33,8 @@ type Row struct {
 	Taken                                       string
 }
 
-// Table returns a row for each field of an account. It is the table of docs/access.md. A test fails for a field that
-// has no row; at a write such a field is nobody's.
+// Table returns a row for each field of an account. It is the table of docs/access.md. A test fails for a field
+// that has no row; nobody can write such a field.
 func Table() []Row {
 	const dropped = "dropped"
 	return []Row{

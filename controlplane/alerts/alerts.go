@@ -1,5 +1,5 @@
-// Package alerts tells people when something needs them: rules of the configuration say of what, and receivers say
-// whom. An alert fires once for each subject, such as a provider or a budget, and its end is told, too.
+// Package alerts notifies people: rules of the configuration say when, and receivers say whom. An alert fires once
+// for each subject, such as a provider or a budget. Receivers are also notified when it ends.
 //
 // Step decides what changes and does nothing else. A change and its messages are one transaction of etcd, and the
 // messages wait there until they are delivered: a control plane that dies loses none. One control plane of several
@@ -51,7 +51,7 @@ type Plane interface {
 	ReceiverCredential(*configv1.AlertReceiver) (secret.Value, error)
 }
 
-// Options are what a Service works with. All are required that do not say otherwise.
+// Options configure a Service. Every field is required unless its comment says otherwise.
 type Options struct {
 	Etcd   *clientv3.Client
 	Facts  func(context.Context) (attention.Facts, error)

@@ -104,7 +104,7 @@ func (s *Service) attempt(ctx context.Context, lead clientv3.Cmp, i item) {
 	}
 }
 
-// receiver returns a receiver that is to be told, or nil.
+// receiver returns a configured receiver, or nil.
 func (s *Service) receiver(name string) *configv1.AlertReceiver {
 	state, _ := s.options.Plane.State()
 	for _, r := range configstore.All[*configv1.AlertReceiver](state) {

@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/webhook"
 )
 
-// mailOptions are what a test changes.
+// mailOptions are the settings that tests change.
 type mailOptions struct{ tls *tls.Config }
 
 // mail sends an event by e-mail. The password goes only to a server that TLS has proved to be the one of the

@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/webhook"
 )
 
-// networkFlag is that which allows private networks.
+// networkFlag is the flag that allows private networks.
 const networkFlag = "--alert-network"
 
 // A result is what came of an attempt. Says is for people and has no secret.
@@ -77,7 +77,7 @@ func webhookBody(e adminapi.AlertEvent) []byte {
 	return body
 }
 
-// slackBody returns the body for Slack, in which text is no markup.
+// slackBody returns the body for Slack. The text cannot contain markup.
 func slackBody(e adminapi.AlertEvent) []byte {
 	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(title(e) + "\n" + e.Message)
 	body, _ := json.Marshal(map[string]string{"text": escaped}) // likewise

@@ -15,14 +15,15 @@ import (
 // A finding is a subject that has the condition of a rule.
 type finding struct{ subject, message string }
 
-// A judged is a rule with what has its condition. Where that is not known, its alerts stay as they are.
+// A judged is a rule with the subjects in its condition. If they are not known, its alerts stay as they
+// are.
 type judged struct {
 	rule   *configv1.AlertRule
 	found  []finding
 	unsure bool
 }
 
-// A change is a step of one alert. After is nil where it ends; event is nil where nobody is told.
+// A change is a step of one alert. After is nil if the alert ends. Event is nil if nobody is notified.
 type change struct {
 	id    string
 	after *adminapi.Alert
@@ -108,7 +109,7 @@ func better(now time.Time, r *configv1.AlertRule, id string, a adminapi.Alert) (
 	return ended(now, id, a, "It was: "+a.Message), true
 }
 
-// ended returns the end of an alert. Nobody is told of the end of one that has not fired.
+// ended returns the end of an alert. Nobody is notified if the alert has not fired.
 func ended(now time.Time, id string, a adminapi.Alert, why string) change {
 	if a.State != adminapi.AlertFiring {
 		return change{id: id}

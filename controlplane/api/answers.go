@@ -47,7 +47,7 @@ func travels(c adminapi.Change) bool {
 		c.Kind != configv1.KindOf((*configv1.AdminToken)(nil)).Name
 }
 
-// item is what the API shows the caller of what is stored.
+// item returns a stored object as the API shows it to the caller.
 func (s *server) item(ctx context.Context, e configstore.Entry) adminapi.Item {
 	item := adminapi.Item{Kind: e.Kind, Name: e.Name, Status: adminapi.Status{Revision: e.Revision}}
 	if e.Object != nil {
@@ -84,7 +84,7 @@ func (s *server) answerStored(w http.ResponseWriter, r *http.Request, done *conf
 	return s.writeEntry(w, r, status, *done.Entry(of.Kind, of.Name))
 }
 
-// answerMade answers with what was made, or the changes of a dry run.
+// answerMade answers with the new object, or with the changes of a dry run.
 func (s *server) answerMade(w http.ResponseWriter, r *http.Request, done *config.Plan, of config.Ref, dryRun bool,
 	made any) error {
 	if dryRun {
@@ -98,7 +98,7 @@ func (s *server) answerMade(w http.ResponseWriter, r *http.Request, done *config
 	return httpapi.WriteJSON(w, http.StatusCreated, made)
 }
 
-// writeChanges answers with what was done, or would be.
+// writeChanges answers with the changes of a plan.
 func writeChanges(w http.ResponseWriter, p *config.Plan) error {
 	answer := adminapi.ApplyAnswer{Revision: p.Revision, Changes: p.Changes}
 	if answer.Changes == nil {

@@ -90,7 +90,7 @@ func (s *server) guarded(r route) httpapi.HandlerFunc {
 	}
 }
 
-// routes is what is served and who may use it.
+// routes returns the routes and who may use each.
 func (s *server) routes() []route {
 	return slices.Concat(objectHandlers{s}.routes(), keyHandlers{s}.routes(), approvalHandlers{s}.routes(),
 		usageHandlers{s}.routes(), requestHandlers{s}.routes(), bodyHandlers{s}.routes(), jobHandlers{s}.routes(),
@@ -201,7 +201,8 @@ func describe(w http.ResponseWriter, _ *http.Request) error {
 type Endpoint struct {
 	Method, Path string
 	Scope        authz.Scope
-	// Tenants means that people of a tenant may use it, if their role there has the scope, for what is the tenant's.
+	// Tenants means that people of a tenant may use it, if their role there has the scope, for the tenant's own
+	// objects.
 	Tenants bool
 }
 

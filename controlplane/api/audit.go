@@ -55,7 +55,7 @@ func (h auditHandlers) audit(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, page)
 }
 
-// verifyAudit reads the whole log and says whether it is what was written.
+// verifyAudit reads the whole log and says whether it is unchanged.
 func (h auditHandlers) verifyAudit(w http.ResponseWriter, r *http.Request) error {
 	noted := r.URL.Query()["head"]
 	if len(noted) > 1 {

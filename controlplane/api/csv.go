@@ -16,7 +16,7 @@ import (
 // maxRows is about how many rows a table has at most.
 const maxRows = 100_000
 
-// A table is what is answered as CSV: a column for each member that any object has.
+// A table is a CSV answer: it has a column for each member of any object.
 type table struct {
 	columns []string
 	rows    []map[string]string
@@ -42,8 +42,7 @@ func (t *table) add(cells ...object) error {
 	return nil
 }
 
-// value puts the next value into a row. The members of an object become cells of their own, in the order in which they
-// stand.
+// value puts the next value into a row. The members of an object become cells of their own, in their order.
 func (t *table) value(d *json.Decoder, name string, row map[string]string) error {
 	token, err := d.Token()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// clientError returns what the client is told of an error.
+// clientError returns the client's error for an internal one.
 func clientError(err error) error {
 	if err == nil {
 		return nil

@@ -96,7 +96,7 @@ func (h keyHandlers) createToken(w http.ResponseWriter, r *http.Request) error {
 		adminapi.NewToken{ID: asked.GetName(), Token: token.Reveal()})
 }
 
-// keyConsumption answers what of a key's limits and budgets, and of those of its organization and project, is used.
+// keyConsumption answers with the used part of the limits and budgets of a key, its organization and its project.
 func (h keyHandlers) keyConsumption(w http.ResponseWriter, r *http.Request) error {
 	answer, err := h.queries.Consumption(r.Context(), r.PathValue("id"))
 	if err != nil {

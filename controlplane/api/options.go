@@ -20,7 +20,7 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// Config is what the API works with. Every field is required that does not say otherwise.
+// Config configures the API. Every field is required unless its comment says otherwise.
 type Config struct {
 	Store *configstore.Store
 	// Sealer seals credentials before they are stored.
@@ -36,7 +36,7 @@ type Config struct {
 	Identity interface {
 		Test(ctx context.Context, p *configv1.IdentityProvider) error
 	}
-	// Vendors are those that providers may be of.
+	// Vendors are the vendors that providers may have.
 	Vendors configv1.Vendors
 	// Allowed says which variables and files objects may name. Nil: none.
 	Allowed *allowed.List
@@ -54,11 +54,11 @@ type Config struct {
 	Jobs   Jobs
 	Batch  OneBatch
 	Quotas Quotas
-	// Bodies are those of exchanges that are kept. Nil: none.
+	// Bodies are the kept bodies of exchanges. Nil: none are kept.
 	Bodies Bodies
 	// Alerts may be nil: what asks for them is then a 404.
 	Alerts Alerts
-	// Sinks are those of the audit log. Nil: there are none.
+	// Sinks are the sinks of the audit log. Nil: there are none.
 	Sinks audit.Sinks
 	// Version of this control plane.
 	Version string
@@ -77,8 +77,8 @@ func (c Config) queries(changes *config.Service) *queries.Service {
 		Ledger: c.Ledger, Sinks: c.Sinks})
 }
 
-// Jobs are the batches and fine-tuning jobs of all tenants. The options of lists are those of the methods of the same
-// names of [adminapi.Client]. It must be safe for concurrent use.
+// Jobs are the batches and fine-tuning jobs of all tenants. Lists take the options of [adminapi.Client]'s methods
+// of the same names. It must be safe for concurrent use.
 type Jobs interface {
 	Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error)
 	FineTuningJobs(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error)
@@ -101,7 +101,7 @@ type OneBatch interface {
 
 // Quotas are what tenants keep at the job service. It must be safe for concurrent use.
 type Quotas interface {
-	// Quotas returns what organizations, projects and keys without an organization have of what they may have.
+	// Quotas returns how much organizations, projects and keys without an organization use of their quotas.
 	Quotas(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error)
 }
 
@@ -113,7 +113,7 @@ type Bodies interface {
 	Erase(ctx context.Context, q ledger.BodiesQuery) (int64, error)
 }
 
-// Alerts are what fires, and who is told. It must be safe for concurrent use.
+// Alerts are the alerts and their receivers. It must be safe for concurrent use.
 type Alerts interface {
 	// Alerts returns all alerts, and how the receivers are.
 	Alerts(ctx context.Context) (adminapi.Alerts, error)

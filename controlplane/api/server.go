@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// A server is what the handlers of all subjects share.
+// A server has the state that the handlers of all subjects share.
 type server struct {
 	config  Config
 	who     *authz.Authenticator
@@ -49,13 +49,13 @@ type route struct {
 	tenants tenantRule    // what it does for principals who are restricted to a tenant
 }
 
-// tenantRule is what a route does for a principal who is restricted to a tenant.
+// A tenantRule says how a route treats a principal who is restricted to a tenant.
 type tenantRule uint8
 
 const (
 	closed  tenantRule = iota // it is not for them
 	queried                   // the query is restricted to the tenant
-	checked                   // the handler looks whether what it is about is of the tenant
+	checked                   // the handler checks whether its object is the tenant's
 )
 
 // within returns the request of a principal who is restricted to a tenant, as a route allows it.

@@ -31,7 +31,7 @@ const (
 	formLines = "jsonl"
 )
 
-// streamOf returns in which form the request log is asked for: "" is a page of JSON.
+// streamOf returns the format that a request for the request log asks for. "" is a page of JSON.
 func streamOf(r *http.Request) (string, error) {
 	if r.URL.Query().Get("format") == formLines {
 		return formLines, nil

@@ -106,7 +106,7 @@ func (h usageHandlers) summary(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, sum)
 }
 
-// series answers with sums over time, in which keys and organizations have their names for people.
+// series answers with sums over time. It adds the display names of keys and organizations.
 func (h usageHandlers) series(w http.ResponseWriter, r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package attention decides what a person must look at. The overview of the dashboard, the admin API, modelgate status
 // and alerts all show what it finds.
 //
-// It decides, and asks nobody: whoever calls it gathers the facts. A fact that could not be gathered is to be told
-// with the others, so that an empty list means that all is well.
+// It only judges facts that its caller gathers. The caller reports a fact that it could not gather with the
+// others, so that an empty list means that all is well.
 package attention
 
 import (
@@ -24,11 +24,11 @@ const (
 	ExpiresWithin = 7 * 24 * time.Hour
 	// SinkFailsFor is how long a sink of the audit log fails before it needs attention.
 	SinkFailsFor = 15 * time.Minute
-	// most is how many of one kind are told. The others are counted.
+	// most is the number of items of one kind that are listed. The others are counted.
 	most = 20
 )
 
-// Facts are what is known.
+// Facts are the inputs of the judgement.
 type Facts struct {
 	Now       time.Time
 	Providers []adminapi.ProviderHealth
@@ -36,19 +36,19 @@ type Facts struct {
 	Rejected []Rejection
 	// Unjudged are rules of guardrails whose checkers have judged nothing that they had to in the last 15 minutes.
 	Unjudged []Unjudged
-	// Budgets are those of which BudgetPercent is spent, or more.
+	// Budgets are the budgets with at least BudgetPercent spent.
 	Budgets []adminapi.BudgetUse
-	// Keys are those that may expire.
+	// Keys are the keys that may expire.
 	Keys []*configv1.Key
 	// Objects are those without effect, or not as they were changed last.
 	Objects []ObjectError
 	Plane   []adminapi.DataPlaneClient
 	Spools  []SpoolTrouble
-	// Sinks are those of the audit log.
+	// Sinks are the sinks of the audit log.
 	Sinks []adminapi.AuditSinkStatus
 	// Waiting is when each change was asked for that waits for approval, the oldest first.
 	Waiting []time.Time
-	// Leavers are people who have left, or have lost rights, with what they have made.
+	// Leavers are people who have left or lost rights, with the objects that they have made.
 	Leavers []Leaver
 	// Ledger is why usage is not known; empty where it is.
 	Ledger string
@@ -61,14 +61,15 @@ type Rejection struct {
 	Last     time.Time
 }
 
-// An Unjudged is how often requests were refused because the checker of a guardrail's rule was away.
+// An Unjudged counts requests that were refused because the checker of a guardrail's rule was
+// unavailable.
 type Unjudged struct {
 	Rule  string // GUARDRAIL/RULE
 	Times int64
 	Last  time.Time
 }
 
-// A SpoolTrouble is what is wrong with the spool of an ext_proc service, and with the stores that it shares.
+// A SpoolTrouble is a problem of the spool of an ext_proc service, or of the stores that it shares.
 type SpoolTrouble struct {
 	Process, Trouble string // no trouble: the spool is well
 	Dropped          int64  // records
@@ -240,7 +241,8 @@ func budgets(f Facts) []adminapi.Attention {
 	return bounded(all, fmt.Sprintf("budgets are above %d %%", BudgetPercent), "/usage")
 }
 
-// briefLife is how long a key lives that is made to expire, such as one of the playground. Nobody is told of its end.
+// briefLife is the longest life of keys that are made for a short use, such as the playground's. Their end is not
+// reported.
 const briefLife = 24 * time.Hour
 
 func keys(f Facts) []adminapi.Attention {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// ToldOfLeavers is how long it is told what became of keys whose owner has left. Keys that go on without an owner
-	// are told as long as they do.
+	// ToldOfLeavers is how long the keys of an owner who has left are reported. Keys that go on without an owner
+	// are reported as long as they do.
 	ToldOfLeavers = 30 * 24 * time.Hour
 	// named is how many objects a message names. The others are counted.
 	named = 5

@@ -34,7 +34,7 @@ const (
 	maxOwed = 1000
 )
 
-// errMoved is of a transaction that can have failed because of the head alone.
+// errMoved means that the transaction may have failed only because the head has moved.
 var errMoved = fmt.Errorf("the head of the audit log was moved by others: %w", configstore.ErrConflict)
 
 // A chainHead is the head of the chain, with its value in etcd; empty: there is none.
@@ -51,9 +51,9 @@ func (h chainHead) unchanged() clientv3.Cmp {
 	return clientv3.Compare(clientv3.Value(configstore.AuditHeadKey), "=", h.value)
 }
 
-// Enter is the one way into the log. It links entries to the chain, and commit makes the transaction of which they and
-// the new head are part. Where another was faster, whichever control plane it was of, they are linked anew. Where
-// commit fails with ErrConflict and the head is still the same, something else was changed, and that is the error.
+// Enter is the one way into the log. It links entries to the chain, and commit makes the transaction that contains
+// them and the new head. If another writer of any control plane was faster, they are linked anew. If commit fails
+// with ErrConflict and the head is still the same, something else was changed, and that is the error.
 func (a *Log) Enter(ctx context.Context, entries []adminapi.AuditEntry,
 	commit func(context.Context, configstore.Also) error) error {
 	patience := patientTries
@@ -161,8 +161,8 @@ func (a *Log) head(ctx context.Context) (chainHead, error) {
 	return h, err
 }
 
-// recovered returns the head of the entries that there are: a backup was restored, which has none, or etcd has lost
-// its data. Where the store is away, what it may have is not waited for; the chain then begins anew.
+// recovered returns the head from the existing entries. It is needed after the restore of a backup, which has no
+// head, and if etcd has lost its data. If the store is unavailable, it does not wait: the chain begins anew.
 func (a *Log) recovered(ctx context.Context) (auditchain.Head, error) {
 	var head auditchain.Head
 	after := func(newest adminapi.AuditEntry) {

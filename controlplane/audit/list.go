@@ -17,15 +17,15 @@ import (
 // scanAtOnce is how many keys of the outbox are read at once while it is searched.
 const scanAtOnce = 100
 
-// Filters of [AuditLog.List] beside those of the API: entries that a tenant's people see, and as those of a tenant see
-// them.
+// Filters of [AuditLog.List] beside those of the API: only entries that a tenant's people see, in the form that
+// they see.
 const (
 	FilterTenant = "tenant"
 	FilterAs     = "as"
 )
 
-// List returns a page of the entries, newest first, those included that are not in the store yet. The filters are
-// those of [adminapi.Client.Audit], and filterTenant and filterAs.
+// List returns a page of the entries, newest first, including those that are not in the store yet. It takes the
+// filters of [adminapi.Client.Audit], filterTenant and filterAs.
 func (a *Log) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	none := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
 	wanted, err := auditFilter(o)

@@ -47,7 +47,7 @@ const (
 	shipEvery   = time.Second
 	shipAtOnce  = 20 // keys of the outbox
 	shipTimeout = 10 * time.Second
-	// keepTimeout bounds the time in which entries are kept that are of no change, and versions.
+	// keepTimeout bounds the time to keep versions, and entries that belong to no change.
 	keepTimeout = 5 * time.Second
 )
 
@@ -55,7 +55,7 @@ const (
 type Store interface {
 	// AppendAudit keeps the entries, each once: one whose id is known is ignored.
 	AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error
-	// Audit returns a page of the entries, newest first, that is, by descending id. The filters are those of
+	// Audit returns a page of the entries, newest first, that is, by descending id. It takes the filters of
 	// [adminapi.Client.Audit].
 	Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error)
 	// AuditAfter returns the first entries after an id, by ascending id.
@@ -179,9 +179,9 @@ func (a *Log) keep(ctx context.Context, entries []adminapi.AuditEntry) error {
 	return err
 }
 
-// Direct keeps entries, which have their ids, of what was done though etcd is full, and takes no new head of the
-// chain: in the store at once, or at least in the process's log. The chain vouches for those in the store once etcd
-// takes entries again.
+// Direct keeps entries of actions that were done while etcd is full, and sets no new head of the chain. The entries
+// have ids. They go into the store at once, or at least into the process's log. The chain vouches for those in the
+// store once etcd takes entries again.
 func (a *Log) Direct(ctx context.Context, entries []adminapi.AuditEntry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
@@ -202,7 +202,8 @@ func (a *Log) Direct(ctx context.Context, entries []adminapi.AuditEntry) {
 	}
 }
 
-// tidy makes an entry one that every database takes as it is. Room is what its difference may have, and is reduced.
+// tidy makes an entry one that every database takes as it is. Room is how many bytes its difference may have. tidy
+// reduces it.
 func tidy(e *adminapi.AuditEntry, room *int) {
 	if e.At.IsZero() {
 		e.At = time.Now()
@@ -246,7 +247,8 @@ func (a *Log) kick() {
 	}
 }
 
-// Run takes entries to the store until ctx ends. While the store or etcd is away, they wait in etcd.
+// Run takes entries to the store until ctx ends. While the store or etcd is unavailable, they wait in
+// etcd.
 func (a *Log) Run(ctx context.Context) error {
 	if a.store == nil {
 		<-ctx.Done()

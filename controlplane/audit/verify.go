@@ -29,8 +29,8 @@ const (
 
 var errGrows = errors.New("the audit log grows faster than it can be read")
 
-// Verify reads the whole log, page by page, and says whether it is what was written. Noted is the hash of a head that
-// is to be in it; empty: none.
+// Verify reads the whole log, page by page, and says whether it is unchanged. Noted is the hash of an earlier head
+// that the log must contain. It may be empty.
 func (a *Log) Verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
 	for try := 1; ; try++ {
 		found, err := a.verify(ctx, noted)
@@ -116,7 +116,7 @@ func headOf(kvs []*mvccpb.KeyValue) (head chainHead) {
 	return head
 }
 
-// verifyStore reads what is in the store. All of it is what is to be read first; later, what came to the chain since.
+// verifyStore reads the entries in the store: first all of them, later those that have joined the chain since.
 func (a *Log) verifyStore(ctx context.Context, v *auditchain.Verifier, all bool) error {
 	for after := v.Newest().ID; a.store != nil; {
 		page, err := a.store.AuditAfter(ctx, after, verifyAtOnce)

@@ -63,13 +63,13 @@ func document(o configv1.Object) (json.RawMessage, error) {
 	return configv1.Marshal(o)
 }
 
-// A Change is what one transaction writes, with the configuration before it.
+// A Change is one transaction's writes, with the configuration before it.
 type Change struct {
 	Before *configstore.Snapshot
 	Writes []configstore.Change
 }
 
-// versions returns those of the writes. Entries are what the audit log says of each, with their ids.
+// versions returns the versions that the writes make. Entries are their audit entries, with ids.
 func (m Change) versions(entries []adminapi.AuditEntry, epoch epoch) ([]adminapi.Version, error) {
 	var all []adminapi.Version
 	for i, w := range m.Writes {
@@ -104,7 +104,7 @@ func (m Change) versions(entries []adminapi.AuditEntry, epoch epoch) ([]adminapi
 	return all, nil
 }
 
-// An epoch is a life of etcd, in which revisions are counted. What was changed before its key was made has no version.
+// An epoch is a life of etcd: revisions count within it. A change from before its key was made has no version.
 type epoch struct {
 	name  string
 	began int64 // revision; what was stored before has no version
@@ -159,7 +159,7 @@ func (a *Log) VersionOps(ctx context.Context, m Change, entries []adminapi.Audit
 	groups := grouped(versions)
 	var ops []clientv3.Op
 	for _, some := range groups {
-		if len(groups) > 1 && m.Before.Revision > 0 { // else it is of one key, in one transaction
+		if len(groups) > 1 && m.Before.Revision > 0 { // else it is one key's, in one transaction
 			// Their keys may be written at several revisions, and what is one change must not be rolled back by half. Since the
 			// one that the plan was made at, nothing else of the configuration has changed.
 			for i := range some {

@@ -30,7 +30,7 @@ const (
 	tokenPrefix   = "mg"
 	TokenIDPrefix = "adm"
 
-	// readTokenTimeout bounds the time in which a token and its maker are read.
+	// readTokenTimeout bounds the time to read a token and its maker.
 	readTokenTimeout = 5 * time.Second
 )
 
@@ -78,8 +78,8 @@ func NewAuthenticator(root secret.Value, a Authenticator) *Authenticator {
 	return &a
 }
 
-// Principal returns whose token a request has. An address from which too many wrong tokens came has to wait, whatever
-// it sends.
+// Principal returns the principal whose token a request has. An address that has sent too many wrong tokens has to
+// wait, whatever it sends.
 func (a *Authenticator) Principal(r *http.Request) (Principal, error) {
 	address := addressOf(r)
 	if wait := a.guesses.wait(address); wait > 0 {

@@ -33,7 +33,8 @@ const (
 	// BodiesRead shows kept bodies. Neither a role nor Everything includes it.
 	BodiesRead   Scope = "bodies:read"
 	BodiesDelete Scope = "bodies:delete"
-	// Provision is of the SCIM client of one identity provider. No role but the owner's includes it.
+	// Provision is the scope of one identity provider's SCIM client. Among roles, only the owner's
+	// includes it.
 	Provision  Scope = "scim"
 	Everything Scope = "*"
 )
@@ -71,12 +72,12 @@ func (p Principal) MayGive(s Scope) bool { return p.May(s) || s == BodiesRead &&
 
 // A Principal is who calls the API. It is immutable.
 type Principal struct {
-	// Name is that of the account, or the id of the token; "root" for the token of the data directory.
+	// Name is the account's name, or the token's id. It is "root" for the token of the data directory.
 	Name string
-	// Role is that of the account in lower case, "token", or "identity provider".
+	// Role is the account's role in lower case, "token", or "identity provider".
 	Role    string
 	Scopes  []Scope
-	Tenant  Tenant // to which the scopes are restricted
+	Tenant  Tenant // the tenant that the scopes are restricted to
 	OwnKeys bool   // of keys, only those that the principal has made may be changed
 	Address string // that the call came from
 	// Maker is the account that made the token; empty: not known.
@@ -143,7 +144,7 @@ func (p Principal) May(s Scope) bool {
 		s != BodiesRead && slices.Contains(p.Scopes, Everything)
 }
 
-// roleToken is the role of a token, and nameRoot the name of that of the data directory.
+// roleToken is the role of a token. nameRoot is the name of the data directory's token.
 const (
 	RoleToken = "token"
 	NameRoot  = "root"
@@ -151,8 +152,8 @@ const (
 
 type principalKey struct{}
 
-// WithPrincipal returns a context in which p calls the API: the handler takes it in the place of a bearer token. It is
-// how the dashboard, which has checked a session, uses the same methods.
+// WithPrincipal returns a context in which p calls the API: the handler takes it in place of a bearer token. The
+// dashboard checks a session and then calls the same methods with it.
 func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A Tenant is an organization, or a project of one, to which a principal is restricted. The zero value restricts
-// nothing.
+// A Tenant is an organization, or a project in one. It restricts a principal. The zero value restricts nothing.
 type Tenant struct{ Organization, Project string }
 
 // noTenant is the tenant of principals without rights: nothing is of it.
@@ -27,7 +26,7 @@ func (t Tenant) String() string {
 	return t.Organization + "/" + t.Project
 }
 
-// Has reports whether what is of an organization, and of a project of it, is of the tenant.
+// Has reports whether objects of this organization and project belong to the tenant.
 func (t Tenant) Has(organization, project string) bool {
 	return t.IsAll() || organization == t.Organization && (t.Project == "" || project == t.Project)
 }
@@ -125,13 +124,13 @@ func (p Principal) Shown(o configv1.Object) configv1.Object {
 		})}
 }
 
-// SeesTenant reports whether what is of an organization and a project is the caller's to see.
+// SeesTenant reports whether the caller may see objects of this organization and project.
 func SeesTenant(ctx context.Context, organization, project string) bool {
 	p, _ := PrincipalOf(ctx)
 	return p.Tenant.Has(organization, project)
 }
 
-// Within returns the tenants that have what is of an organization, and of a project of it.
+// Within returns the tenants that see objects of this organization and project.
 func Within(organization, project string) []Tenant {
 	switch {
 	case organization == "" || organization == noTenant.Organization:

@@ -36,7 +36,7 @@ type Header struct {
 	Ledger bool `json:"ledger"`
 }
 
-// Counts are what a backup holds.
+// Counts are the counts of objects and rows in a backup.
 type Counts struct {
 	Keys int64 `json:"keys"`
 	Rows int64 `json:"rows"` // of the ledger
@@ -167,7 +167,7 @@ func (c *Counts) count(l line) {
 	}
 }
 
-// check compares what was read with what the last line says of it, and that it is the last.
+// check compares the counts and the hash of the content with its last line, and that nothing follows that line.
 func check(in *bufio.Reader, e end, counts Counts, sum hash.Hash) error {
 	if e.Counts != counts || e.SHA256 != hex.EncodeToString(sum.Sum(nil)) {
 		return damaged("its content is not what its last line says")

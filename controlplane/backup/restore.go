@@ -28,7 +28,7 @@ var (
 	ErrNoLedger = errors.New("the backup has no ledger")
 )
 
-// A Target is what a backup is restored into.
+// A Target is the empty installation that a backup is restored into.
 type Target struct {
 	Etcd *clientv3.Client
 	// Ledger must be empty. Nil: it is left out.
@@ -40,8 +40,8 @@ type Target struct {
 }
 
 // Restore restores a backup into an empty etcd and an empty ledger. The file is read to its end before anything is
-// written. Control planes that run take nothing of it before all is there; where it fails in the midst, none does, and
-// it can be run again with the same file.
+// written. Running control planes take nothing from it until everything is there. If it fails midway they take
+// nothing, and it can run again with the same file.
 func Restore(ctx context.Context, path string, t Target) (Header, Counts, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -123,8 +123,8 @@ func nothing(from, to string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 }
 
-// alive are the ranges of what control planes that live write by themselves into an etcd that has lost its data: who
-// is connected to them, who judges alerts, and the head of their audit log. They are in order.
+// alive are the ranges of keys that running control planes write by themselves into an etcd that has lost its data:
+// who is connected to them, who judges alerts, and the head of their audit log. They are in order.
 var alive = [...][2]string{
 	{configstore.AlertsLeader + "/", clientv3.GetPrefixRangeEnd(configstore.AlertsLeader + "/")},
 	{configstore.AuditHeadKey, configstore.AuditHeadKey + "\x00"},

@@ -31,10 +31,10 @@ var (
 	ErrCompacted = errors.New("etcd has forgotten the revision of the backup while it was read: make it again, and have etcd keep more history (--auto-compaction-retention)")
 )
 
-// A Source is what a backup is made of.
+// A Source is the installation that a backup is made of.
 type Source struct {
 	Etcd *clientv3.Client
-	// Ledger, where it is not nil, is saved too.
+	// Ledger is saved too, unless it is nil.
 	Ledger *ledger.Ledger
 	// By is the version of this program.
 	By string

@@ -41,7 +41,7 @@ const (
 	atOnce     = 200
 )
 
-// Reasons for which bodies are not stored.
+// Reasons why bodies are not stored.
 const (
 	droppedTotal   = "total"
 	droppedNoStore = "no_store"
@@ -67,7 +67,7 @@ type Store struct {
 	totals map[string]total
 }
 
-// total is the size of what is kept under a subject's setting.
+// total is the size of the bodies that are kept under a subject's setting.
 type total struct {
 	bytes int64
 	read  time.Time
@@ -140,7 +140,8 @@ func (s *Store) keep(ctx context.Context, b *ledgerv1.KeptBodies) (dropped strin
 	return "", errors.Join(err, undone)
 }
 
-// blobOf names the blob of an exchange. The id is of the ext_proc service, or of the job service's line.
+// blobOf names the blob of an exchange. The id comes from the ext_proc service, or from the job
+// service's line.
 func blobOf(id string, expires time.Time) string {
 	sum := sha256.Sum256([]byte(id))
 	return folder + expires.UTC().Format(time.DateOnly) + "/" + hex.EncodeToString(sum[:])

@@ -39,7 +39,7 @@ const (
 	lasting = time.Hour
 )
 
-// Clouds are those that the process may have identities in. The zero value is ready for use. It is safe for concurrent
+// Clouds are the process's identities in the clouds. The zero value is ready for use. It is safe for concurrent
 // use.
 type Clouds struct {
 	// HTTP is what requests are sent with. Nil: each library's own.
@@ -126,7 +126,8 @@ func (c *Clouds) aws(ctx context.Context, region string) (aws.Config, error) {
 	return settings, nil
 }
 
-// google returns the process's credentials, or those of a service account that it impersonates.
+// google returns the process's credentials, or the credentials of a service account that it
+// impersonates.
 func (c *Clouds) google(as string) (*auth.Credentials, error) {
 	own, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{googleScope}, Client: c.HTTP})
 	if err == nil && as != "" {

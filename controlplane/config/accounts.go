@@ -64,8 +64,8 @@ func (p permission) mayReach(o, stored configv1.Object) error {
 	return p.mayMove(o, stored)
 }
 
-// isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin with
-// PG, and the key of what telemetry is sent to is in one of those that begin with OTEL_.
+// isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin
+// with PG, and variables that begin with OTEL_ may contain the key of the telemetry endpoint.
 func isOwn(variable string) bool {
 	return strings.HasPrefix(variable, "MODELGATE_") || strings.HasPrefix(variable, "PG") ||
 		strings.HasPrefix(variable, "OTEL_")
@@ -172,8 +172,8 @@ func (p permission) noteTenant(o, stored configv1.Object) error {
 		"must be given anew together with rights outside %s, whose people may know the present one", a.GetTenant())}}
 }
 
-// maySet decides on the fields of an account by the table of who may set them, and returns what the audit log says of
-// what an earlier holder loses.
+// maySet decides on the fields of an account by the accounts table, and returns the audit log's text about the
+// rights that an earlier holder loses.
 func (p permission) maySet(o, stored configv1.Object) (lost string, err error) {
 	a, was := asAccount(o), asAccount(stored)
 	if a == nil || p.following {

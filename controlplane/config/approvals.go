@@ -17,8 +17,8 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// shows reports whether somebody may see a change that waits: their own, and those of others where they may read
-// who administers what the object is of.
+// shows reports whether somebody may see a change that waits: their own, and others' if they may read the
+// administrators of its object.
 func (w *waiting) shows(p authz.Principal) bool {
 	return w.of(p) || p.May(authz.AdminsRead) && p.Sees(w.object)
 }
@@ -145,7 +145,7 @@ func (a Approvals) Approve(ctx context.Context, id string) (*Plan, Ref, error) {
 		c.reads = append(tenantsOf(k), asker...)
 	}
 	done, err := a.service.write(ctx, c, func(p *Plan) error {
-		// Where it was decided since, the transaction would fail again and again.
+		// If it was decided since, the transaction would fail again and again.
 		if now, err := a.one(ctx, found.ID); err != nil || now.revision != found.revision {
 			return errDecided(err)
 		}

@@ -64,7 +64,7 @@ func inheritHash(o, stored configv1.Object) error {
 	return nil
 }
 
-// inheritTime sets created_at where the object has such a field: to what is stored, or else to what is given or now.
+// inheritTime sets created_at, if the object has the field: to the stored time, or else to the given time or now.
 func inheritTime(o, stored configv1.Object) {
 	m := o.ProtoReflect()
 	fd := m.Descriptor().Fields().ByName(createdAt)

@@ -83,7 +83,8 @@ type reach struct {
 	field string
 }
 
-// reachesOf returns the tenants of a key, into which an object gives rights, or of whose jobs it tells.
+// reachesOf returns the tenants that an object reaches: the key's own, those in which it gives rights, or those whose
+// jobs it reports.
 func reachesOf(o configv1.Object) (all []reach) {
 	add := func(at, organization, project string) {
 		for _, t := range tenantsOf(&configv1.Key{Organization: organization, Project: project}) {

@@ -38,8 +38,8 @@ func (s *Service) Versions(ctx context.Context, of Ref, before int64) (adminapi.
 	return pageOf(all), nil
 }
 
-// pageOf returns a page of versions, of which there is one more than it may have if it has a next. Those of one
-// revision are on one page.
+// pageOf returns a page of versions. If there is a next page, all has one version more than a page. Versions of
+// one revision are on one page.
 func pageOf(all []adminapi.Version) adminapi.Page[adminapi.Version] {
 	page := adminapi.Page[adminapi.Version]{Items: []adminapi.Version{}}
 	if n := versionsAtOnce; len(all) > n {
@@ -219,10 +219,10 @@ func (p *Plan) limitsOf(of Ref, was *configv1.Key) (configv1.Object, error) {
 	return k, nil
 }
 
-// recall completes what the history says of an object with its credentials. One that is stored now stays: what was
-// rotated is not undone, and a sealed value goes nowhere but where it is sent already. An object that was deleted
-// comes back with the credentials that it had, for they were stored together with where they are sent. Where an
-// object is there without the credential that it had, only who may do everything gives it back.
+// recall completes a version of an object with its credentials. A stored credential stays: a rollback does not
+// undo a rotation, and a sealed value goes only where it is sent already. A deleted object comes back with its
+// credentials, because they were stored together with their destinations. If the object exists without its former
+// credential, only a principal with every scope gives it back.
 func (p *Plan) recall(o configv1.Object) error {
 	stored := p.stored(configv1.KindOf(o), o.GetName())
 	opened := credentialsOf(p.service.opened(o))

@@ -29,7 +29,7 @@ func (s *Service) List(ctx context.Context, kind configv1.Kind, asked adminapi.L
 	return s.page(ctx, kind, asked)
 }
 
-// seen restricts what is wanted, which is nil for all, to what the caller may see.
+// seen narrows a filter to the objects that the caller may see. A nil filter accepts all.
 func seen(ctx context.Context, wanted func(found) bool) func(found) bool {
 	p, _ := authz.PrincipalOf(ctx)
 	if p.Tenant.IsAll() {
@@ -84,7 +84,7 @@ func textOf(v protoreflect.Value, fd protoreflect.FieldDescriptor) string {
 	return v.String()
 }
 
-// A found object is what a search looks at.
+// A found object is one that a search looks at.
 type found struct {
 	name   string
 	sorts  string          // what the store sorts by
@@ -104,8 +104,8 @@ func newFound(name string, o configv1.Object) found {
 	return f
 }
 
-// search returns a page of those objects of a kind that are wanted, and after which one the next begins. Keys are
-// looked for in what the control plane has read, which may be a moment old, and then read.
+// search returns a page of the objects of a kind that the filter accepts, and the name after which the next page
+// begins. Keys are searched in the control plane's copy, which may be a moment old, and then read.
 func (s *Service) search(ctx context.Context, kind configv1.Kind, asked adminapi.ListOptions,
 	wanted func(found) bool) ([]configstore.Entry, string, error) {
 	var all []found

@@ -17,8 +17,8 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// A Plan is a set of changes to the configuration as it was at one revision. The errors of its methods are those of
-// one object; check then looks at the whole.
+// A Plan is a set of changes to the configuration as it was at one revision. Its methods return errors of one
+// object. Check then looks at the whole.
 type Plan struct {
 	service *Service
 	caller  authz.Principal
@@ -33,7 +33,7 @@ type Plan struct {
 	// followed are what nobody has changed, and what changes for a change of an account.
 	followed map[configstore.Ref]bool
 	full     bool // as in change
-	// tokens are those that were stored, by the account that has made them; nil: not looked yet.
+	// tokens are the stored tokens by the account that made them. Nil: not read yet.
 	tokens map[string][]*configv1.AdminToken
 	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.
 	following bool
@@ -244,7 +244,7 @@ func (p *Plan) onlyDeletes() bool {
 	return !slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil })
 }
 
-// entries returns what the audit log says of the plan. Action takes the place of what is said of an update.
+// entries returns the audit entries of the plan. Action replaces the word for an update.
 func (p *Plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntry, error) {
 	var entries []adminapi.AuditEntry
 	for _, c := range p.Changes {
@@ -277,8 +277,8 @@ func (p *Plan) entries(ctx context.Context, action string) ([]adminapi.AuditEntr
 	return entries, nil
 }
 
-// Newest returns the revision at which what the plan is about was changed last. Where it changes nothing, that is what
-// is stored already, which need not be in force either: whoever asks again wants to know.
+// Newest returns the revision of the last change to the plan's objects. If the plan changes nothing, it is the
+// revision of the stored objects. They may not be in force yet: whoever asks again wants to know.
 func (p *Plan) Newest() int64 {
 	if p.Revision != 0 {
 		return p.Revision

@@ -19,7 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// Options are what a Service works with. Every field is required that does not say otherwise.
+// Options configure a Service. Every field is required unless its comment says otherwise.
 type Options struct {
 	Store *configstore.Store
 	// Audit takes an entry for every change.
@@ -28,7 +28,7 @@ type Options struct {
 	Sealer *secret.Sealer
 	// Hasher hashes the keys and tokens that are made.
 	Hasher *auth.Hasher
-	// Vendors are those that providers may be of.
+	// Vendors are the vendors that providers may have.
 	Vendors configv1.Vendors
 	// Allowed says which variables and files objects may name. Nil: none.
 	Allowed *allowed.List

@@ -61,7 +61,7 @@ func inWords(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return strings.Join(pairs, ",")
 }
 
-// moved returns the first field in which two results of settings differ, or "".
+// moved returns the first field that differs between two results of settings, or "".
 func moved(now, before map[string]string) string {
 	both := map[string]string{}
 	maps.Copy(both, before)

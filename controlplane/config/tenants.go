@@ -119,7 +119,7 @@ func (p permission) mayTouchProject(object, stored configv1.Object) error {
 	return nil
 }
 
-// inOrganization returns how many objects of a kind are of the caller's organization, or of a project of it.
+// inOrganization counts the objects of a kind that belong to the caller's organization or its projects.
 func (p permission) inOrganization(kind configv1.Kind) (n int) {
 	all := authz.Principal{Tenant: authz.Tenant{Organization: p.caller.Tenant.Organization}}
 	for _, e := range p.before.Entries {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// maxWaiting bounds the changes that wait, of which maxAsked can be of one asker, and likewise of all people of one
+	// maxWaiting bounds the changes that wait. maxAsked bounds those of one asker, and those of all people of one
 	// organization together. maxWaitingBytes bounds the object of each.
 	maxWaiting      = 1000
 	maxAsked        = 100
@@ -59,13 +59,13 @@ type waiting struct {
 	Person string `json:"person,omitempty"`
 	// ByToken means that a token asked.
 	ByToken bool `json:"by_token,omitempty"`
-	// Within is the organization to which the asker's rights are restricted; empty: they are not.
+	// Within is the organization that restricts the asker's rights. It may be empty.
 	Within string `json:"within,omitempty"`
 	// Tenants means that the rules let admins of a tenant approve.
 	Tenants bool `json:"tenants,omitempty"`
 	// Base is the revision of the object that the change is of; 0: there was none.
 	Base int64 `json:"base,omitempty"`
-	// Object is what is stored when the change is approved. Of a key it has the hash.
+	// Object is stored when the change is approved. A key has its hash.
 	Object json.RawMessage `json:"object"`
 
 	object   configv1.Object
@@ -74,7 +74,7 @@ type waiting struct {
 
 func (w *waiting) key() string { return configstore.Approvals + w.ID }
 
-// kind returns the kind of the object, which is one of those that wait.
+// kind returns the kind of the object. Only some kinds wait.
 func (w *waiting) kind() configv1.Kind { return configv1.KindOf(w.object) }
 
 // of reports whether somebody has asked for the change, also with a token that they made.
@@ -166,8 +166,8 @@ func (a Approvals) one(ctx context.Context, id string) (*waiting, error) {
 	return waitingOf(r.Kvs[0])
 }
 
-// beside returns what is written beside a plan, with what the audit log says of it: what the plan holds begins to
-// wait, or the change that it approves does not wait any more.
+// beside returns the writes beside a plan, with their audit entries: the plan's change begins to wait, or the
+// change that it approves stops waiting.
 func (a Approvals) beside(ctx context.Context, c change, p *Plan) (also configstore.Also,
 	entries []adminapi.AuditEntry, err error) {
 	if c.approves != nil {

@@ -32,11 +32,11 @@ type Ref struct {
 
 func (r Ref) ofKey() bool { return r.Kind.Name == configv1.KeyKind().Name }
 
-// A change is what a request is about to do.
+// A change is what one request asks for.
 type change struct {
 	refs   []Ref // what it may write
 	dryRun bool
-	action string // for the audit log, where it is not create, update or delete
+	action string // for the audit log, unless it is create, update or delete
 	many   bool   // it may take manyTimeout, and not changeTimeout
 	reads  []Ref  // what else has to be known of a change of one key alone
 	// approves is the change that waits and is approved; nil: the change is the caller's own.
@@ -45,12 +45,13 @@ type change struct {
 	full bool
 }
 
-// alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
+// alone reports whether only the one object needs to be read. It is a key: there may be very many.
 func (c change) alone() bool { return len(c.refs) == 1 && c.refs[0].ofKey() }
 
-// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns, those of an
-// organization among themselves, so that nobody keeps operators from revoking a key; where one of another process came
-// between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
+// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns. Those of an
+// organization take turns among themselves, so that nobody keeps operators from revoking a key. If a writer of
+// another process comes between, the plan is made anew after a random pause, which keeps two from meeting again and
+// again.
 func (s *Service) write(ctx context.Context, c change, decide func(*Plan) error) (*Plan, error) {
 	timeout := changeTimeout
 	if c.many {
@@ -78,7 +79,7 @@ func (s *Service) write(ctx context.Context, c change, decide func(*Plan) error)
 }
 
 func (s *Service) try(ctx context.Context, c change, decide func(*Plan) error) (*Plan, error) {
-	// Also where a write may take long, etcd that is away is found soon.
+	// A write may take long, but an unavailable etcd is noticed soon.
 	reading, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	before, err := s.before(reading, c)

@@ -49,7 +49,7 @@ func AccountsOf(store *configstore.Store) Accounts {
 	}
 }
 
-// Config is what the dashboard works with. Every field is required that does not say otherwise.
+// Config configures the dashboard. Every field is required unless its comment says otherwise.
 type Config struct {
 	// API is the handler of the admin API.
 	API http.Handler
@@ -63,7 +63,7 @@ type Config struct {
 	// Gateway returns where the gateway is, without /v1, and what reaches it, for the playground. The URL is empty while
 	// the gateway is not known. Optional.
 	Gateway func() (baseURL string, transport http.RoundTripper)
-	// RootToken is the admin token of the data directory, with which POST /sign-in/link makes a link.
+	// RootToken is the admin token of the data directory. POST /sign-in/link makes a link with it.
 	RootToken secret.Value
 	// BaseURL is where people reach the dashboard, such as https://127.0.0.1:8081: links begin with it.
 	BaseURL string
@@ -164,8 +164,8 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, err
 // takenWithin is how long a change waits until the data plane has taken it.
 const takenWithin = 10 * time.Second
 
-// resume returns a session and its account. The account is nil where the session has ended or is of an account that
-// has been changed since.
+// resume returns a session and its account. The account is nil if the session has ended or the account has changed
+// since.
 func (d *Dashboard) resume(ctx context.Context, id string, used bool) (*session, *configv1.Account, error) {
 	if id == "" {
 		return nil, nil, nil

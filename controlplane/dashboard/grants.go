@@ -28,9 +28,9 @@ const (
 // A grant is the sign-in of a command line that has begun. It is stored under the hash of its code, which only the
 // command line has.
 type grant struct {
-	// Challenge is what the verifier of the command line must hash to.
+	// Challenge is the hash that the command line's verifier must have.
 	Challenge string `json:"challenge"`
-	// Session is what the command line gets. Its account is empty until somebody has allowed it.
+	// Session is the session for the command line. Its account is empty until somebody has allowed it.
 	Session session `json:"session"`
 }
 
@@ -117,7 +117,7 @@ func (g *grants) take(ctx context.Context, given, verifier string) (*grant, erro
 	return found, nil
 }
 
-// answers reports whether a verifier is that of a challenge (RFC 7636, S256).
+// answers reports whether a verifier has the challenge as its hash (RFC 7636, S256).
 func answers(verifier, challenge string) bool {
 	is := oauth2.S256ChallengeFromVerifier(verifier)
 	return subtle.ConstantTimeCompare([]byte(is), []byte(challenge)) == 1

@@ -28,8 +28,8 @@ const (
 	flowLife   = 10 * time.Minute
 )
 
-// back returns the address to which a provider sends the browser. Each provider has its own, so that one cannot pass
-// off another's answer as its own.
+// back returns the callback address of a provider. Each provider has its own, so that one cannot pass off another's
+// answer as its own.
 func (d *Dashboard) back(provider string) string {
 	return d.config.BaseURL + withPath + provider + "/back"
 }

@@ -28,7 +28,7 @@ const (
 
 // A link lets somebody make an owner's account, once. It is stored under the hash of its token.
 type link struct {
-	// First is of a link that is good only as long as there is no owner.
+	// First means that the link is good only as long as there is no owner.
 	First bool `json:"first"`
 
 	lease clientv3.LeaseID

@@ -44,7 +44,8 @@ type session struct {
 	Seen        time.Time `json:"seen"`
 	// Ends is when the session ends at the latest, if that is sooner than for all.
 	Ends time.Time `json:"ends,omitzero"`
-	// Terminal is of a command line. Its token is good for the admin API, and not as a cookie.
+	// Terminal means that a command line has the session. Its token is good for the admin API, but not
+	// as a cookie.
 	Terminal bool `json:"terminal,omitempty"`
 	// Provider and IDToken end the session at the identity provider too.
 	Provider string `json:"provider,omitempty"`
@@ -65,7 +66,7 @@ func hashed(prefix, id string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// fingerprint is of what of an account a session depends on.
+// fingerprint hashes the account fields that end a session when they change.
 func fingerprint(a *configv1.Account) string {
 	of := fmt.Appendf(nil, "%q %q %d", a.GetName(), a.GetPasswordHash(), a.GetRole())
 	// An account of the same name that is made later is another one.

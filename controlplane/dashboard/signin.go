@@ -23,7 +23,7 @@ import (
 	"github.com/modelgate/modelgate/internal/password"
 )
 
-// wrong is what a failed sign-in says. It does not say whether there is such an account.
+// wrong returns the text of a failed sign-in. It does not say whether there is such an account.
 func (d signInData) wrong() string {
 	if d.Replaced() {
 		return "The name or the password is wrong, or the account cannot use a password: sign in with " +
@@ -142,7 +142,7 @@ func errTooMany(wait time.Duration) *openai.Error {
 	return openai.CodeTooManyFailedAttempts.New("Too many attempts. Try again in %d seconds.", seconds).After(wait)
 }
 
-// network is what of an address counts as one: of IPv6 a /64.
+// network returns the part of an address that counts as one client. For IPv6 it is a /64.
 func network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || a.Unmap().Is4() {

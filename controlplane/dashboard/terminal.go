@@ -19,7 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// A terminalData is what the pages show on which a person lets a command line in.
+// A terminalData is the data of the pages on which a person lets a command line in.
 type terminalData struct {
 	Port, State, Challenge string // of a command line on the person's own machine
 	Back                   string // where its answer is
@@ -102,7 +102,7 @@ func (d *Dashboard) programs(mux *http.ServeMux) {
 	mux.Handle("POST "+adminapi.PathTerminalEnd, httpapi.Handler(d.config.Log, d.endTerminal))
 }
 
-// asked reads the body of a command line's request, of which one address may send only so many.
+// asked reads the body of a command line's request. The requests of an address are limited.
 func (d *Dashboard) asked(w http.ResponseWriter, r *http.Request, into any) error {
 	if wait := d.addresses.take(network(addressOf(r))); wait > 0 {
 		return errTooMany(wait)
@@ -113,7 +113,7 @@ func (d *Dashboard) asked(w http.ResponseWriter, r *http.Request, into any) erro
 	return nil
 }
 
-// beginDevice begins the sign-in of a command line to which no browser can lead.
+// beginDevice begins the sign-in of a command line whose browser is on another machine.
 func (d *Dashboard) beginDevice(w http.ResponseWriter, r *http.Request) error {
 	var asked adminapi.DeviceRequest
 	if err := d.asked(w, r, &asked); err != nil {
@@ -190,7 +190,8 @@ func (d *Dashboard) endTerminal(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, struct{}{})
 }
 
-// Terminals returns whose command line sent a token; nil where the token is of no session, or of one that has ended.
+// Terminals returns the account of the command line that sent a token. It is nil if the token has no session, or
+// one that has ended.
 func Terminals(etcd *clientv3.Client, accounts Accounts) func(context.Context, string) (*configv1.Account, error) {
 	d := &Dashboard{config: Config{Accounts: accounts}, sessions: &sessions{etcd: etcd, now: time.Now}}
 	return func(ctx context.Context, token string) (*configv1.Account, error) {

@@ -27,7 +27,7 @@ func newThrottle(burst int, each time.Duration, now func() time.Time) *throttle 
 	return &throttle{burst: burst, each: rate.Every(each), now: now, buckets: map[[sha256.Size]byte]*rate.Limiter{}}
 }
 
-// take counts an attempt. Where there were too many, it counts none and returns how long to wait.
+// take counts an attempt. If there were too many, it counts none and returns how long to wait.
 func (t *throttle) take(name string) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// Config is what a Service works with. Every field is required.
+// Config configures a Service. Every field is required.
 type Config struct {
 	// Providers returns the identity providers of the configuration, in order. They are not modified.
 	Providers func(context.Context) ([]*configv1.IdentityProvider, error)
@@ -55,7 +55,7 @@ type Service struct {
 // New returns a service.
 func New(c Config) *Service { return &Service{config: c} }
 
-// A Flow is a sign-in that has begun. Only the browser in which it began may end it, so it belongs in a cookie that
+// A Flow is a sign-in that has begun. Only the browser that began it may end it, so it belongs in a cookie that
 // other sites neither read nor write.
 type Flow struct {
 	Provider string `json:"provider"`
@@ -84,8 +84,8 @@ func (s *Service) find(ctx context.Context, name string) (*configv1.IdentityProv
 	return all[i], nil
 }
 
-// Begin returns a new flow, and the page of the provider to which it leads. Back is the address to which the provider
-// sends the browser.
+// Begin returns a new flow, and the provider's page for it. Back is the address to which the provider sends the
+// browser back.
 func (s *Service) Begin(ctx context.Context, name, back, next string) (Flow, string, error) {
 	p, err := s.find(ctx, name)
 	if err != nil {
@@ -96,12 +96,12 @@ func (s *Service) Begin(ctx context.Context, name, back, next string) (Flow, str
 		return Flow{}, "", away(p, err)
 	}
 	f := Flow{Provider: name, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next}
-	// the secret is of no use here
+	// the secret is not needed here
 	return f, i.client(p, back, secret.Value{}).AuthCodeURL(f.State, oidc.Nonce(f.Nonce),
 		oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// End checks what the provider said at the end of a flow, in the parameters with which the browser came back, and
+// End checks the provider's answer at the end of a flow, in the parameters that the browser brought back, and
 // returns who signed in.
 func (s *Service) End(ctx context.Context, f Flow, said url.Values, back string) (*Person, error) {
 	if subtle.ConstantTimeCompare([]byte(said.Get("state")), []byte(f.State)) != 1 || f.State == "" {
@@ -192,7 +192,7 @@ func away(p *configv1.IdentityProvider, err error) error {
 		Shown: &openai.Error{Status: status, Message: fmt.Sprintf(message, p.GetName())}}
 }
 
-// A Failure is a provider's. Shown is what the person may see of it.
+// A Failure is an error of a provider. Shown is the part that the person may see.
 type Failure struct {
 	Provider string
 	Cause    error

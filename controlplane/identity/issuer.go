@@ -37,7 +37,7 @@ type issuer struct {
 	read       time.Time
 }
 
-// issuers remembers issuers by what the configuration says of them.
+// issuers remembers issuers by their configuration.
 type issuers struct {
 	reading singleflight.Group
 	mu      sync.Mutex
@@ -77,8 +77,8 @@ func (all *issuers) of(ctx context.Context, p *configv1.IdentityProvider) (*issu
 	}
 }
 
-// Client returns a client for an issuer, which trusts the system's authorities, or those of a PEM text instead. Its
-// answers and their time are bounded.
+// Client returns a client for an issuer, which trusts the system's authorities, or only the authorities of a PEM
+// text. Its answers and their time are bounded.
 func Client(authorities string) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if authorities != "" {
@@ -93,7 +93,7 @@ func Client(authorities string) *http.Client {
 func discover(p *configv1.IdentityProvider) (*issuer, error) {
 	i := &issuer{http: Client(p.GetCa()), read: time.Now()}
 	var err error
-	// The context is that of later reads of keys too.
+	// Later reads of keys use this context too.
 	if i.Provider, err = oidc.NewProvider(oidc.ClientContext(context.Background(), i.http), p.GetIssuer()); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ type said struct {
 }
 
 // exchange redeems a grant, and checks the ID token: its signature by a key of the issuer, its issuer, audience and
-// times, and that it is of this flow.
+// times, and that it belongs to this flow.
 func (i *issuer) exchange(ctx context.Context, client *oauth2.Config, grant string, f Flow) (said, error) {
 	ctx = oidc.ClientContext(ctx, i.http)
 	tokens, err := client.Exchange(ctx, grant, oauth2.VerifierOption(f.Verifier))

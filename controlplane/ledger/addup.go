@@ -13,7 +13,7 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// intoTotals adds sums to those of a table.
+// intoTotals returns an insert that adds sums to a table.
 func intoTotals(table, key string) *sqldb.Insert {
 	names := columns()
 	updates := make([]string, len(names))
@@ -66,7 +66,7 @@ func (l *writer) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error
 	return err
 }
 
-// A named is what a row of sums is of.
+// A named identifies a row of sums.
 type named struct {
 	field, width, start int64
 	name                string

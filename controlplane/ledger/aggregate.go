@@ -22,7 +22,7 @@ const (
 	levels       = 4
 )
 
-// A group is what one aggregate is of.
+// A group identifies one aggregate.
 type group struct {
 	level                      int
 	start                      int64
@@ -75,7 +75,7 @@ const (
 	requests = iota
 	rejected
 	failed
-	used     // and the other kinds of what is used
+	used     // and the counts of other uses
 	cost     = used + int(usage.Kinds)
 	latency  = cost + 1 // and the buckets after it
 	measures = latency + latencies
@@ -136,7 +136,7 @@ func (t totals) add(g group, m *sums) {
 
 // A folding is the sums of some rows. A refused request is in none.
 type folding struct {
-	keyed   totals // by hour and key, of which those of all other levels are sums
+	keyed   totals // by hour and key; the sums of all other levels come from these
 	minutes totals // by minute, model and provider
 	named   namedSums
 }
@@ -160,9 +160,9 @@ func fold(rows []row) folding {
 	return f
 }
 
-// Latencies are counted in buckets: bucket i is of what took at most latencyBound(i) milliseconds and more than the
-// one before, the last of what took longer. The bounds are 10 ms times powers of 1.6, up to 75 seconds: a percentile
-// is right within that factor.
+// Latencies are counted in buckets: bucket i counts exchanges that took at most latencyBound(i) milliseconds and
+// more than the bound before. The last counts longer ones. The bounds are 10 ms times powers of 1.6, up to 75
+// seconds: a percentile is right within that factor.
 const (
 	latencies = 20
 )
@@ -180,7 +180,7 @@ func latencyBucket(milliseconds int64) int {
 // percentile returns the latency in milliseconds that the part p of exchanges do not exceed; 0 where there are none.
 func (s *sums) percentile(p float64) int64 { return percentile(s[latency:], p) }
 
-// percentile is that of the latencies whose buckets have these counts.
+// percentile returns the percentile of latencies from the counts of their buckets.
 func percentile(counts []int64, p float64) int64 {
 	total := int64(0)
 	for _, n := range counts {

@@ -37,7 +37,7 @@ func keptAttempts(r *ledgerv1.Record) []*ledgerv1.Attempt {
 
 func milliseconds(n int64) int64 { return min(max(n, 0), maxMilliseconds) }
 
-// onlyAttempt sets an attempt to the only one of an exchange, of which the row tells everything.
+// onlyAttempt makes the only attempt of an exchange from the row's fields.
 func (r *row) onlyAttempt(a *ledgerv1.Attempt) {
 	a.Kind, a.Provider, a.UpstreamModel, a.Status = "first", r.Provider, r.UpstreamModel, r.Status
 	a.Error = attemptError(r.Outcome, r.Status, r.ErrorCode)

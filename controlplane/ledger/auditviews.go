@@ -37,8 +37,8 @@ func (l auditStore) addViews(ctx context.Context, tx *sql.Tx, entries []adminapi
 	return nil
 }
 
-// auditOf returns a part of the audit log that a tenant's people see. With the filter as, the other filters are of
-// what they see.
+// auditOf returns a part of the audit log that a tenant's people see. With the filter "as", the other filters
+// apply to the form that they see.
 func (l auditStore) auditOf(ctx context.Context, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
 	tenant, as := o.Filters["tenant"], o.Filters["as"]
 	o.Filters = maps.Clone(o.Filters)

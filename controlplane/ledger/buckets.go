@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// A Restriction is what a caller may see. Fields that are not empty hold all together, and whatever else is asked for;
-// with none, everything may be seen.
+// A Restriction limits what a caller may see. All fields that are not empty must match, beside the caller's own
+// filters. Without any, everything may be seen.
 type Restriction struct{ Organization, Project, Key string }
 
 // A Query asks for sums.
@@ -116,7 +116,8 @@ func scanRow(rows *sql.Rows, groups int) (Row, error) {
 	return r, err
 }
 
-// sum is what a column adds up to. The sum of numbers is no number of the same kind in PostgreSQL.
+// sum returns the expression for a column's sum. In PostgreSQL the sum of numbers has another type than
+// the numbers.
 func sum(what string) string { return "CAST(SUM(" + what + ") AS BIGINT)" }
 
 func (q *Query) rejections(detailed bool) string {

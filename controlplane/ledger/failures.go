@@ -70,7 +70,7 @@ func (l requestReader) Refusals(ctx context.Context, since time.Time) ([]Refusal
 	return all, nil
 }
 
-// Unavailable returns what the client is told of an error of the ledger's.
+// Unavailable returns the client's error for an error of the ledger.
 func Unavailable(err error) error {
 	if _, ok := errors.AsType[*openai.Error](err); ok {
 		return err

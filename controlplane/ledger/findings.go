@@ -33,7 +33,7 @@ const (
 	ofPolicy    = adminapi.FindingOfPolicy + " "
 )
 
-// findingActions are what a rule can have done.
+// findingActions are the possible actions of a rule.
 func findingActions() []string {
 	return []string{adminapi.FindingObserve, adminapi.FindingMask, adminapi.FindingBlock, adminapi.FindingFailed}
 }
@@ -124,7 +124,7 @@ func guardsOf(details string) (texts []string) {
 	return texts
 }
 
-// addFound adds a finding to those of a request, of which one may be of the request and one of the answer.
+// addFound adds a finding to a request's. There may be one of the request and one of the answer.
 func addFound(all []found, f found) []found {
 	for i := range all {
 		if all[i].foundBy == f.foundBy && all[i].action == f.action {
@@ -158,7 +158,7 @@ func (l requestReader) Findings(ctx context.Context, o adminapi.ListOptions) (ad
 	}
 	filters := maps.Clone(o.Filters)
 	delete(filters, "action")
-	delete(filters, "rule") // which is looked for in what is read
+	delete(filters, "rule") // the rule is searched in the rows that are read
 	organization := text(filters["organization"])
 	c, err := l.countOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, func(s *sqldb.Statement) {
 		s.Condition(inFound)
@@ -187,7 +187,7 @@ func (l requestReader) Findings(ctx context.Context, o adminapi.ListOptions) (ad
 	return out, nil
 }
 
-// A foundKey is what a sum of findings is of.
+// A foundKey identifies a sum of findings.
 type foundKey struct {
 	foundBy
 	action string

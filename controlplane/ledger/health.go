@@ -34,7 +34,7 @@ const (
 	tries      = durations + latencies
 )
 
-// A provided is what the attempts of a time at a provider are kept under.
+// A provided identifies a sum of attempts at a provider.
 type provided struct {
 	width, start int64
 	provider     string

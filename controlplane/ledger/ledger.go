@@ -53,7 +53,7 @@ type requestReader struct{ db *sqldb.DB }
 type usageReader struct{ db *sqldb.DB }
 
 // Open opens the ledger that dsn names, sqlite:///path/file.db or postgres://..., and brings its tables up to date.
-// The caller closes it. A PostgreSQL that is away is no error: what has to do with configuration does not wait for it.
+// The caller closes it. An unavailable PostgreSQL is no error: the configuration does not wait for it.
 // [Ledger.Maintain] brings the tables up to date then, and everything else fails until it has.
 //
 // SQLite syncs every transaction to the disk, so that what is acknowledged outlives a loss of power, as with

@@ -47,7 +47,7 @@ func classOf(r *row) int {
 	return classServed
 }
 
-// An outcomeTime is what a row of the table outcomes is of.
+// An outcomeTime identifies a row of the table outcomes.
 type outcomeTime struct{ width, start int64 }
 
 const classColumns = "served, errors, rejected, cancelled"
@@ -93,7 +93,7 @@ type count struct {
 	*search
 	width    int64 // of a bucket, in seconds
 	bare     bool  // all exchanges of the time are counted
-	from, to int64 // as start and end before they are those of buckets
+	from, to int64 // start and end, extended to whole buckets
 }
 
 // countOf reads the options of a count, which follows the index of first if that is given. It returns an error of

@@ -17,9 +17,9 @@ import (
 // pastAtOnce is how many sums an answer about the past has.
 const pastAtOnce = 2000
 
-// Past calls f with what was used by exchanges that began in the day before until, as [ledgerv1.Past] says, some at a
-// time. The last hour, which ends are near, is read from the exchanges, by minute; the rest from the sums by hour, or
-// where users are told apart, from the exchanges too.
+// Past calls f with the use of exchanges that began in the day before until, as [ledgerv1.Past] says, some at a
+// time. The last hour is read from the exchanges, by minute, because windows end soon. The rest is read from the
+// sums by hour, or with users from the exchanges too.
 func (l usageReader) Past(ctx context.Context, until time.Time, users bool, f func([]*ledgerv1.Past) error) error {
 	near := until.Add(-time.Hour).Truncate(time.Hour)
 	far := until.Add(-24 * time.Hour).Truncate(time.Hour)

@@ -14,14 +14,14 @@ import (
 
 // A Retention is how long things are kept.
 type Retention struct {
-	// Exchanges, of which queries by user or by minute are answered. Default 30 days. A record that is sent again later
-	// than that counts again.
+	// Exchanges is how long exchanges are kept. They answer queries by user or by minute. Default 30 days. A record
+	// that is sent again later than that counts again.
 	Exchanges time.Duration
 	// Refused requests. Default 7 days, and never longer than Exchanges. RefusedRows is how many are kept at most.
 	// Default 100,000.
 	Refused     time.Duration
 	RefusedRows int64
-	// Aggregates, of which all others are answered. Default 400 days.
+	// Aggregates is how long sums are kept. They answer all other queries. Default 400 days.
 	Aggregates time.Duration
 	// Audit entries and versions of objects. Default 400 days. The newest of each that is older stays.
 	Audit time.Duration
@@ -124,7 +124,7 @@ func (l *Ledger) pruneSums(ctx context.Context, now, aggregates time.Time) (tota
 	return total, err
 }
 
-// pruneRefused deletes refused requests from before a time, and those that are older than the last rows.
+// pruneRefused deletes refused requests from before a time, and all but the newest rows of the others.
 func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64) (int64, error) {
 	oldest := before.UnixMicro()
 	s := l.db.Statement("SELECT at FROM exchanges WHERE " + inUnserved + " AND refused_by <> '' ORDER BY at DESC LIMIT 1 OFFSET ")

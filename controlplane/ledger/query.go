@@ -13,13 +13,14 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A pageQuery asks for one page. Its From and To are those of the page.
+// A pageQuery asks for one page. Its From and To are the page's.
 type pageQuery struct {
 	Query
 	end time.Time // of the last page
 }
 
-// Fields that results can be grouped by, as OpenAI has them, and organization_id, of which OpenAI knows one alone.
+// Fields that results can be grouped by, as OpenAI has them, and organization_id, which has a single value at
+// OpenAI.
 func groupFields(resource string) []string {
 	switch resource {
 	case "completions":
@@ -154,7 +155,7 @@ func (r *reader) list(name string) []string {
 	return all
 }
 
-// fields are a list of some of those that are allowed, each once.
+// fields reads a list of allowed fields, each at most once.
 func (r *reader) fields(name string, allowed []string) []string {
 	var all []string
 	for _, field := range r.list(name) {

@@ -31,11 +31,11 @@ const (
 var exchangeFilters = [][2]string{{"user", "user_id"}, {"key", "api_key"}, {"organization", "organization"},
 	{"model", "model"}, {"provider", "provider"}, {"project", "project"}, {"operation", "operation"}}
 
-// A search is what of the request log is asked for.
+// A search is a query of the request log.
 type search struct {
 	index      func(*sqldb.Statement)   // conditions that an index has; nil: none but the time
 	rest       []func(*sqldb.Statement) // all others
-	table      bool                     // a condition is of what exchanges_unserved has not
+	table      bool                     // a condition needs a column that exchanges_unserved lacks
 	start, end int64                    // microseconds; 0: not given
 	at         int64                    // with id: only what comes after this exchange; 0: not given
 	id         string

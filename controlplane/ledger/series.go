@@ -40,10 +40,10 @@ type seriesQuery struct {
 	width            time.Duration
 	by, order        string
 	groups, detailed int
-	equal            map[string][]string // columns, and values of which one holds
+	equal            map[string][]string // columns, and the values that one must have
 }
 
-// seriesFields are the columns of what a series can be of.
+// seriesFields are the columns by which a series can be grouped.
 var seriesFields = map[string]string{"model": "model", "key": "api_key", "organization": "organization",
 	"project": "project", "provider": "provider", "user": "user_id"}
 

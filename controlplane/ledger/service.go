@@ -69,7 +69,7 @@ func (s *service) usage(ctx context.Context, r *ledgerv1.UsageRequest) ([]byte, 
 	return s.ledger.Usage(ctx, r.GetResource(), r.GetQuery(), may)
 }
 
-// unavailable logs why, and returns what the caller, who will try again, is told.
+// unavailable logs an error, and returns the caller's, who will try again.
 func (s *service) unavailable(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		s.ledger.unserved.Inc()

@@ -103,7 +103,7 @@ func ofExchanges() source {
 	return s
 }
 
-// group is what a group is named by. A project is named with its organization.
+// group returns the expression for the name of a group. A project is named with its organization.
 func (s source) group(by string) string {
 	switch {
 	case by == "":

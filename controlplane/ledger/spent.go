@@ -20,7 +20,7 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Periods of what is spent.
+// Periods of spending.
 const (
 	periodDay   = "d"
 	periodMonth = "m"
@@ -29,7 +29,8 @@ const (
 // maxSpent bounds an answer about what was spent, which is to stay below gRPC's 4 MB.
 const maxSpent = 30_000
 
-// A period is of a subject: key/<id>, organization/<name> or project/<organization>/<project>.
+// A period is the spending period of a subject: key/<id>, organization/<name> or
+// project/<organization>/<project>.
 type period struct {
 	subject, name string
 	start         int64
@@ -38,8 +39,8 @@ type period struct {
 var intoSpent = sqldb.NewInsert("spent", "subject, period, start, cost, changed",
 	"ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed")
 
-// addSpent adds to what the subjects of groups have spent. It takes the number of the change last, and holds it until
-// the transaction ends: whoever sees a number sees all that are smaller.
+// addSpent adds to the spending of the groups' subjects. It takes the number of the change last, and holds it until
+// the transaction ends: whoever sees a number sees all smaller ones.
 func (l *writer) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 	total := map[period]int64{}
 	for g, m := range keyed {
@@ -88,8 +89,8 @@ func (g *group) subjects() []string {
 	return all
 }
 
-// Spent returns what has changed since a cursor of what was spent in the day and the month that now is in; with an
-// empty one, or one of another conn, everything. Where much has changed it is a part: what is asked next with its
+// Spent returns the changes since a cursor of the spending in now's day and month. With an empty cursor, or one of
+// another conn, it returns everything. If there are many changes, the answer is a part: the next call with its
 // cursor gives the rest.
 func (l usageReader) Spent(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
 	answer, err := l.spentSince(ctx, cursor)
@@ -163,7 +164,7 @@ func (l usageReader) spentOf(ctx context.Context, subjects func(*sqldb.Statement
 	return all, err
 }
 
-// Spending is what a subject has spent.
+// Spending is the amount that a subject has spent.
 type Spending struct{ Day, Month usage.Nano }
 
 // SpentBy returns what subjects have spent in the day and the month, UTC, that now is in. A subject is key/<id>,
@@ -186,8 +187,8 @@ func (l usageReader) SpentBy(ctx context.Context, subjects ...string) (map[strin
 	return found, nil
 }
 
-// LastUsed returns when keys, by their ids, were last used. A key of which no exchange is kept is missing; at most
-// 1000 can be asked for at once.
+// LastUsed returns when keys, by their ids, were last used. A key without kept exchanges is missing. One call
+// takes at most 1000.
 func (l usageReader) LastUsed(ctx context.Context, keys ...string) (map[string]time.Time, error) {
 	found := make(map[string]time.Time, len(keys))
 	if len(keys) > 1000 {

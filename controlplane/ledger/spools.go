@@ -10,7 +10,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/attention"
 )
 
-// spoolFor is how long what a process has told of its spool holds. It tells it again every second.
+// spoolFor is how long a process's report on its spool holds. The process repeats it every second.
 const spoolFor = 15 * time.Minute
 
 // noteSpool keeps what a process tells of its spool and other stores, and forgets what others told long ago.
@@ -26,7 +26,7 @@ func (l *writer) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 	}
 	s = l.db.Statement("INSERT INTO spools (process, at, trouble, dropped, stores) VALUES ")
 	s.Row(true, []any{process, l.db.Now().UnixMicro(), text(r.GetTrouble()), max(r.GetDropped(), 0), text(r.GetStores())})
-	s.Add(" ON CONFLICT (process) DO NOTHING") // it was told twice at once
+	s.Add(" ON CONFLICT (process) DO NOTHING") // two reports may arrive at once
 	if _, err := s.Exec(ctx, l.db.Write); err != nil {
 		return fmt.Errorf("keeping the state of a spool: %w", err)
 	}

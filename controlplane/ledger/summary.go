@@ -20,9 +20,9 @@ const (
 	mostNamed = 10
 )
 
-// Summary returns what happened. The filters are start and end (Unix seconds; the whole hours that they are in; the
-// last 24 hours where they are missing), organization, project, key, model and provider. Latencies are those of
-// finished exchanges, right within a factor of 1.6. It returns an error of OpenAI's where the options are wrong.
+// Summary sums up the exchanges of a time. The filters are start and end (Unix seconds, extended to whole hours;
+// default the last 24 hours), organization, project, key, model and provider. Latencies are those of finished
+// exchanges, right within a factor of 1.6. It returns an error of OpenAI's where the options are wrong.
 func (l usageReader) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.Summary, error) {
 	q, err := l.summaryQuery(o)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *sums) totals() adminapi.Totals {
 		CostUSD:      usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
 }
 
-// summaryFilters are those of a summary, with their columns.
+// summaryFilters are the filters of a summary, with their columns.
 func summaryFilters() [][2]string {
 	return [][2]string{{"organization", "organization"}, {"project", "project"}, {"key", "api_key"}, {"model", "model"},
 		{"provider", "provider"}}

@@ -37,7 +37,7 @@ func (l usageReader) Rejected(ctx context.Context) ([]attention.Rejection, error
 	return all, nil
 }
 
-// Unjudged returns the rules of guardrails whose checkers were away from requests in the last 15 minutes, by name.
+// Unjudged returns the rules of guardrails whose checkers were unavailable in the last 15 minutes, by name.
 func (l usageReader) Unjudged(ctx context.Context) ([]attention.Unjudged, error) {
 	s := l.db.Statement("SELECT refused_by, ", sum("requests"), ", MAX(at) FROM exchanges")
 	s.Condition("refused_by <> ''") // as the index has it

@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Usage answers a query of OpenAI's /v1/organization/usage/<resource> or /v1/organization/costs, of which rawQuery is
-// the URL's query, with the JSON of a page. It returns an *openai.Error where the query is wrong.
+// Usage answers a query of OpenAI's /v1/organization/usage/<resource> or /v1/organization/costs, with the JSON of a
+// page. RawQuery is the URL's query. If it is wrong, the error is an *openai.Error.
 //
 // A start or end within a bucket counts the whole bucket. The line item of a cost is the model. Characters of speeches
 // and seconds of transcriptions are not counted, and 0.
@@ -52,7 +52,7 @@ type usageResult struct {
 	grouped
 }
 
-// A namedCount is how much was used of what.
+// A namedCount is the use of one kind.
 type namedCount struct {
 	name string
 	n    int64
@@ -156,7 +156,8 @@ func asClientError(err error) *openai.Error {
 		Message: "The server had an error while reading the ledger."}
 }
 
-// widths are those of buckets, by their names, with how many of them a page has.
+// widthOf returns the width of the buckets of a name, with the usual and the largest number of them in
+// a page.
 func widthOf(resource, name string) (width time.Duration, usual, most int, err error) {
 	switch {
 	case resource == "costs" && (name == "" || name == "1d"):

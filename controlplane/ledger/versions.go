@@ -57,8 +57,8 @@ func (l auditStore) Versions(ctx context.Context, epoch, kind, name string, befo
 	return l.versions(ctx, s)
 }
 
-// VersionsSince returns, of every object that was changed after a revision, its oldest version after it, and the
-// newest that is not after it where that is kept. The documents are those of the latter alone.
+// VersionsSince returns two versions of every object that was changed after a revision: its oldest version after
+// it, and, if it is kept, the newest that is not after it. Only the latter have documents.
 func (l auditStore) VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version,
 	err error) {
 	s := l.db.Statement("SELECT id, epoch, revision, at, actor, action, kind, name, '', '', created FROM versions")
@@ -104,8 +104,8 @@ func (l auditStore) versions(ctx context.Context, s *sqldb.Statement) (found []a
 	return found, nil
 }
 
-// pruneVersions deletes versions from before a time, but for the newest of each object: it is what the object was at
-// that time.
+// pruneVersions deletes versions from before a time, except the newest of each object: it is the object at that
+// time.
 func (l auditStore) pruneVersions(ctx context.Context, before time.Time) (int64, error) {
 	return l.db.DeleteAll(ctx, "versions", func(s *sqldb.Statement) {
 		s.And("at", "<", before.UnixMicro())

@@ -53,7 +53,7 @@ func (q *Service) needAttention(ctx context.Context) ([]adminapi.Attention, erro
 	})
 }
 
-// Facts gathers what is known. A ledger that is away is a fact.
+// Facts gathers the facts. An unavailable ledger is one of them.
 func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 	f := attention.Facts{Now: time.Now(), Plane: q.options.Plane.DataPlane(ctx).Clients}
 	_, keys := q.options.Plane.Keys()
@@ -69,7 +69,7 @@ func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 	left := newLeft(keys, f.Now)
 	for _, kind := range configv1.Kinds() {
 		if kind.Name == kindOfKeys {
-			continue // of which there are many
+			continue // there are many keys
 		}
 		entries, err := q.options.Store.List(ctx, kind)
 		if err != nil {

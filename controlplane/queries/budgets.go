@@ -49,7 +49,7 @@ func (q *Service) maySee(ctx context.Context, scope string) bool {
 	return authz.Needs(ctx, authz.ConfigRead) == nil && authz.SeesTenant(ctx, organization, project)
 }
 
-// An owned is what of an owner is read for its budgets.
+// An owned has the fields of an owner that its budgets need.
 type owned struct {
 	scope, name string
 	budgets     []*configv1.Budget

@@ -15,7 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Consumption returns what of a key's limits and budgets, and of those of its organization and project, is used.
+// Consumption returns the used part of the limits and budgets of a key, its organization and its project.
 func (q *Service) Consumption(ctx context.Context, name string) (adminapi.Consumption, error) {
 	none := adminapi.Consumption{}
 	entry, err := q.options.Store.Get(ctx, configv1.KeyKind(), name)
@@ -38,7 +38,7 @@ func (q *Service) Consumption(ctx context.Context, name string) (adminapi.Consum
 	return c.answer, nil
 }
 
-// A consumption is what is found of one key.
+// A consumption collects the use of one key.
 type consumption struct {
 	queries *Service
 	now     time.Time
@@ -122,8 +122,8 @@ func (c *consumption) add(ctx context.Context, scope string, of ledger.Restricti
 	return nil
 }
 
-// used returns what was used in the window of a limit that ends now: of the bucket of the ledger in which the window
-// begins, the part that is in the window. It is nil where the ledger does not know.
+// used returns the use in a limit's window that ends now. The bucket in which the window begins counts for the part
+// inside it. The result is nil if the ledger does not know.
 func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *configv1.Limit) (*int64, error) {
 	window, width := windowOf(l.GetUnit())
 	domain := configv1.DomainOf(l.GetDomain())
@@ -152,7 +152,7 @@ func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *config
 	return &sum, nil
 }
 
-// windowOf returns the length of a window, 0 where there is none, and that of the buckets that it is summed from.
+// windowOf returns the length of a window, or 0 for none, and the width of the buckets that are added up for it.
 func windowOf(u configv1.Unit) (window, width time.Duration) {
 	switch u {
 	case configv1.Unit_MINUTE:

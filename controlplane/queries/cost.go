@@ -14,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// CostOf returns how the cost of an exchange comes about, or nil if it has no price. The ledger has the version of the
-// price, and the price itself is that of today: where the two differ, the parts are not known any more.
+// CostOf returns how the cost of an exchange comes about, or nil if it has no price. The ledger has the version of
+// the price, but only today's price is known: if the two differ, the parts are not known any more.
 func (q *Service) CostOf(ctx context.Context, e *adminapi.Exchange) (*adminapi.CostSheet, error) {
 	if !e.Priced {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package queries answers questions about what was used, spent and found, for callers of the admin API: from the
-// ledger, with what the configuration says of keys, prices, limits and budgets. It knows nothing of HTTP.
+// Package queries answers questions of the admin API's callers about use, cost and findings. It reads the
+// ledger, and the configuration's keys, prices, limits and budgets. It knows nothing of HTTP.
 //
 // The ledger does not know who asks. What the caller may not see is left out here or by the restrictions of the query,
 // never by the page that shows it.
@@ -17,7 +17,7 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// A Plane is what the control plane knows. It must be safe for concurrent use.
+// A Plane is the control plane's knowledge. It must be safe for concurrent use.
 type Plane interface {
 	// ObjectError returns why an object, or its last change, has no effect, and "" where it has.
 	ObjectError(kind, name string) string
@@ -28,16 +28,16 @@ type Plane interface {
 	DataPlane(ctx context.Context) adminapi.DataPlane
 }
 
-// Options are what a Service works with. Every field is required that does not say otherwise.
+// Options configure a Service. Every field is required unless its comment says otherwise.
 type Options struct {
 	Store  *configstore.Store
 	Config *config.Service
 	Plane  Plane
-	// Vendors are those that providers may be of.
+	// Vendors are the vendors that providers may have.
 	Vendors configv1.Vendors
 	// Ledger may be nil: then only what needs none may be asked.
 	Ledger *ledger.Ledger
-	// Sinks are those of the audit log. Nil: there are none.
+	// Sinks are the sinks of the audit log. Nil: there are none.
 	Sinks audit.Sinks
 }
 

@@ -43,7 +43,7 @@ func (q *Service) Search(ctx context.Context, asked adminapi.ListOptions) (admin
 	case len(ids) == 0:
 		asked.Filters["key"] = noKey
 	case len(ids) == 1 && asked.Filters["key"] == "":
-		asked.Filters["key"] = ids[0] // of which there is an index
+		asked.Filters["key"] = ids[0] // the column has an index
 	default:
 		asked.Filters["keys"] = strings.Join(ids, ",")
 	}

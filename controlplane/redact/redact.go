@@ -9,7 +9,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// Diff returns a unified diff of two objects as YAML, of which one may be nil. Both are redacted.
+// Diff returns a unified diff of two objects as YAML. One may be nil. Both are redacted.
 func Diff(old, shown configv1.Object) (string, error) {
 	before, from, err := yamlOf(old, "stored ")
 	if err != nil {

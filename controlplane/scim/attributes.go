@@ -44,7 +44,7 @@ func foldedOf(name string, value any) (attributes, error) {
 	return folded(object)
 }
 
-// isSchema reports whether a URI is that of a schema.
+// isSchema reports whether a URI names a schema.
 func isSchema(uri, schema string) bool { return configv1.Fold(uri) == configv1.Fold(schema) }
 
 // textOf returns a text. Null is an empty one.

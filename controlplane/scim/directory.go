@@ -17,8 +17,8 @@ const (
 	groupSchema = "urn:ietf:params:scim:schemas:core:2.0:Group"
 )
 
-// A directory is what the client of one provider sees of the configuration. Accounts of other identities are not
-// people in it.
+// A directory is the part of the configuration that one provider's client sees. Accounts of other identities are
+// not people in it.
 type directory struct {
 	provider *configv1.IdentityProvider
 	accounts map[string]*configv1.Account       // all that there are, by name

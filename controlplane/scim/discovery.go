@@ -10,8 +10,8 @@ import (
 //go:embed discovery.json
 var discoveryText []byte
 
-// discover answers with what the gateway says of itself (RFC 7643, sections 5 to 7): one document, or a list of which
-// each has an id.
+// discover answers with the description of the gateway (RFC 7643, sections 5 to 7): one document, or a list of
+// documents with ids.
 func discover(about string) handler {
 	return func(c *call) (answer, error) {
 		var all map[string]json.RawMessage

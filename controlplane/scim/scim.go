@@ -26,7 +26,7 @@ const Path = "/scim/v2/"
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 1 << 20
 
-// A Change is what is to be stored and deleted, together.
+// A Change has the objects to store and to delete, together.
 type Change struct{ Put, Delete []configv1.Object }
 
 // Config is what SCIM works with. Every field is required.
@@ -51,7 +51,7 @@ type call struct {
 	body     attributes // of a POST, PUT or PATCH
 }
 
-// An answer is what a call leads to. Without a body it is a 204.
+// An answer is the result of a call. Without a body it is a 204.
 type answer struct {
 	status   int
 	body     any
@@ -139,7 +139,7 @@ func (c *call) read() (*directory, error) {
 	return newDirectory(c.provider, objects)
 }
 
-// write carries out what a function decides of what the client may see.
+// write carries out a function's changes to the objects that the client may see.
 func (c *call) write(decide func(*directory) (Change, error)) error {
 	return c.server.Write(c.Context(), func(objects []configv1.Object) (Change, error) {
 		d, err := newDirectory(c.provider, objects)
@@ -150,7 +150,7 @@ func (c *call) write(decide func(*directory) (Change, error)) error {
 	})
 }
 
-// An Error is one that the client is told of (RFC 7644, section 3.12).
+// An Error is an error for the client (RFC 7644, section 3.12).
 type Error struct {
 	Status int
 	Type   string // of those in table 9 of the RFC, or empty

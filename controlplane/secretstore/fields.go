@@ -9,7 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// Fields are those of a secret.
+// Fields are the fields of a secret.
 type Fields struct {
 	texts  map[string]secret.Value
 	others map[string]bool // that are not texts
@@ -29,8 +29,8 @@ func FieldsOf(members map[string]json.RawMessage) *Fields {
 	return f
 }
 
-// Text returns a secret that is a text: its field has an empty name. Where it is a JSON object, it has the fields of
-// that, too.
+// Text returns a secret that is a text: its field has an empty name. If it is a JSON object, it has the object's
+// fields, too.
 func Text(text string) *Fields {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal([]byte(text), &members) // any other text has no fields

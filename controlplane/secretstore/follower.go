@@ -1,9 +1,9 @@
 // Package secretstore follows secrets that are kept elsewhere, such as in Vault or in a cloud's secret manager: it
 // reads them in the background, and keeps the last good ones in memory.
 //
-// Nobody waits for a store: [Follower.Get] answers at once with what is known, and the channel of [Follower.Changed]
-// says when that is different. The most likely mistake is to read on demand instead, in a goroutine that others wait
-// for.
+// Nobody waits for a store: [Follower.Get] answers at once with the last known value, and the channel of
+// [Follower.Changed] reports changes. The most likely mistake is to read on demand instead, in a goroutine that
+// others wait for.
 package secretstore
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const (
 	defaultInterval = time.Minute
-	// Timeout is that of one reading, with the sign-in that it may need.
+	// Timeout bounds one reading, with the sign-in that it may need.
 	Timeout      = 10 * time.Second
 	firstBackoff = time.Second // before a reading that failed is tried again; it doubles
 	lastBackoff  = time.Minute
@@ -36,7 +36,7 @@ const (
 // ErrUnread is the error for a secret that has never been read. The one that wraps it has the cause.
 var ErrUnread = errors.New("it has not been read yet")
 
-// A RefusedError is what a store says of a secret itself, such as that there is none. Any other error of a store means
+// A RefusedError is a store's answer about a secret, such as that there is none. Any other error of a store means
 // that it could not be asked.
 type RefusedError struct{ Err error }
 
@@ -53,7 +53,7 @@ type Store interface {
 	Tend(ctx context.Context) bool
 }
 
-// Found is what was read of a secret.
+// Found is the result of reading a secret.
 type Found struct {
 	Fields *Fields
 	Lease  Lease
@@ -61,11 +61,11 @@ type Found struct {
 
 // A Lease says for how long a secret is good.
 type Lease struct {
-	Of       string // its id, where it is one of its own
+	Of       string // the id of this version, if it has one
 	Duration time.Duration
 }
 
-// Options are of a Follower.
+// Options configure a Follower.
 type Options struct {
 	Store Store
 	// Interval is how often each secret is read. 0: a minute.
@@ -89,7 +89,7 @@ type Follower struct {
 	workers sync.WaitGroup
 }
 
-// A followed secret is what is known of one, and the work on it.
+// A followed secret has the last known value, and the work on the next.
 type followed struct {
 	fields *Fields // as last read; nil: never, or it is gone
 	err    error   // of the last reading
@@ -175,8 +175,8 @@ func (f *Follower) Follow(paths map[string]bool) {
 	}
 }
 
-// Get returns a field of a secret as it was last read, also while the store is away. The error of one that was never
-// read is an ErrUnread; any other is what the store says.
+// Get returns a field of a secret as it was last read, also while the store is unavailable. If it was never read,
+// the error is an ErrUnread. Any other error is the store's answer.
 func (f *Follower) Get(path, field string) (secret.Value, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,7 +21,7 @@ type client struct {
 	subs map[string]*subscription // by type URL
 
 	standing standing
-	taken    int64 // a revision up to which it has answered for everything
+	taken    int64 // the revision up to which it has answered everything
 }
 
 // A subscription is the state of one type at a client.
@@ -38,7 +38,7 @@ type subscription struct {
 // sent is a response that was sent.
 type sent struct {
 	revision int64
-	versions map[string]string // hashes by name; empty for keys, of which there may be very many
+	versions map[string]string // hashes by name; empty for keys, because there may be very many
 	removed  []string
 }
 

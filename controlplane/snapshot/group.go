@@ -56,7 +56,7 @@ func newGroup(of *xds.Built) (*group, error) {
 	return g, nil
 }
 
-// changes returns which objects are others than before, nil for those that are gone.
+// changes returns the objects that differ from before, nil for removed ones.
 func changes(before, after []*xds.Built) map[xds.Object]*xds.Built {
 	for len(before) > 0 && len(after) > 0 && before[0] == after[0] {
 		before, after = before[1:], after[1:]

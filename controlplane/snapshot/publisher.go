@@ -19,7 +19,8 @@ import (
 type Update struct {
 	// Revision of the configuration in etcd. It becomes the version of every response.
 	Revision int64
-	// Objects are what has resources. One that is the same pointer as in the Update before is the same.
+	// Objects are the objects with resources. A pointer that is the same as in the Update before means
+	// the same object.
 	Objects []*xds.Built
 	// Keys are the keys that have changed since the previous Update, by name; nil is a deleted one. They are published at
 	// once.

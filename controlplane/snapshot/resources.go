@@ -18,8 +18,8 @@ type resources struct {
 
 var _ cache.ResourceSnapshot = (*resources)(nil)
 
-// with returns what clients are given after r, which may be nil: what was touched is read from what is served. It
-// returns r itself where nothing has changed.
+// with returns the resources for clients after r, which may be nil. It reads the touched ones from the served
+// state. It returns r itself if nothing has changed.
 func (r *resources) with(revision int64, touched map[id]bool, s *state) *resources {
 	if r == nil {
 		r = &resources{revision: -1}

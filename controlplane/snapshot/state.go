@@ -18,19 +18,19 @@ type state struct {
 
 	objects []*xds.Built           // of the last update
 	built   map[xds.Object]bool    // the same
-	desired map[xds.Object]*group  // what of them is wanted, and of those that could not be built
+	desired map[xds.Object]*group  // the wanted state of objects, and of those that could not be built
 	errs    map[xds.Object]string  // of objects, before publishing
 	good    map[xds.Object]*group  // what clients last acknowledged completely
 	refused map[xds.Object]refusal // refused by a client
 	trials  []trial                // objects to try one at a time; the first is on trial
 
-	moved  map[string]map[xds.Object]bool   // by role, objects of which another form is wanted than is served
+	moved  map[string]map[xds.Object]bool   // by role, objects whose wanted form is not served yet
 	shown  map[string]map[xds.Object]*group // by role, what is served of each object
 	acked  map[id]string                    // hash that a client has last acknowledged
 	served map[kind]map[string]item         // what clients are sent now
 	given  map[string]*resources            // the same, by role
 	epochs map[kind]int                     // raised to send everything of a kind again
-	again  map[kind]bool                    // kinds of which everything is to be sent again
+	again  map[kind]bool                    // kinds whose resources are all sent again
 
 	lingering map[id]leaver
 	connected map[string]int // clients by role
@@ -146,7 +146,7 @@ func (s *state) want(o xds.Object, g *group) {
 	}
 }
 
-// effective returns what is served of an object of which g is wanted: that, or what was good last, or nothing.
+// effective returns the served group of an object whose wanted group is g: g, or the last good one, or nil.
 func (s *state) effective(o xds.Object, g *group) *group {
 	if g == nil {
 		return nil
@@ -207,8 +207,8 @@ func (s *state) serve(role string, now time.Time) *resources {
 	return s.given[role]
 }
 
-// turnover returns the items of a role that are not served any more, or not as they are, and those that take their
-// place.
+// turnover returns the items of a role that are no longer served, or served in another form, and the items that
+// replace them.
 func (s *state) turnover(role string) (gone, come []item) {
 	shown, moved := s.shown[role], s.moved[role]
 	of := func(g *group) []item {

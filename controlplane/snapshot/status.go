@@ -8,7 +8,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/xds"
 )
 
-// A Status is what a Publisher has published.
+// A Status is the state of a Publisher.
 type Status struct {
 	// Ready means that a configuration has been published.
 	Ready bool

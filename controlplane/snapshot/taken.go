@@ -34,8 +34,8 @@ func (p *Publisher) Await(ctx context.Context, revision int64) (lacking []Client
 	}
 }
 
-// NextTaken returns the next revision after than that is published and that every client has taken. The error is that
-// of ctx.
+// NextTaken returns the next revision after than that is published and that every client has taken. The error is
+// ctx's.
 func (p *Publisher) NextTaken(ctx context.Context, than int64) (int64, error) {
 	for {
 		p.mu.Lock()

@@ -1,6 +1,6 @@
-// Package standin refuses requests in the place of stored objects that are not valid and of which no valid version is
-// known: after an upgrade with narrower bounds, a restored backup, or damage. An object that restricts requests must
-// not be out of force without notice.
+// Package standin refuses requests in place of stored objects that are not valid and have no known valid version:
+// after an upgrade with narrower bounds, a restored backup, or damage. An object that restricts requests must not
+// be out of force without notice.
 //
 // A kind that restricts what clients may do, or what it costs, belongs into For. Objects of other kinds give
 // something, such as a key, a model or an issuer: without them there is less, and nothing has to stand in for them.
@@ -15,8 +15,8 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// For returns policies that refuse the requests to which invalid objects would apply: as far as it is known, and
-// otherwise all. A nil object is a value that cannot be read.
+// For returns policies that refuse the requests to which invalid objects would apply. If the scope of an object
+// is not known, they refuse all. A nil object is a value that cannot be read.
 func For(invalid map[configstore.Ref]configv1.Object) (policies []*configv1.Policy) {
 	for ref, o := range invalid {
 		if p := standIn(ref, o); p != nil {

@@ -17,7 +17,7 @@ const (
 	maxLease = 1 << 31 // seconds
 )
 
-// errNotVault is the error for what is no answer of Vault.
+// errNotVault is the error for an answer that is not Vault's.
 var errNotVault = errors.New("the answer is not JSON as Vault writes it")
 
 // An answer is one of Vault's API, as far as it is used.

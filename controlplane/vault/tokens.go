@@ -25,7 +25,7 @@ const (
 
 // tokens give the token that requests are sent with. They are safe for concurrent use.
 type tokens interface {
-	// token returns one, for which it may ask Vault.
+	// token returns a token. It may ask Vault for one.
 	token(context.Context) (secret.Value, error)
 	// refused takes a token that Vault has refused, and reports whether the next one is another.
 	refused(secret.Value) bool
@@ -80,7 +80,7 @@ func (t *tokenFile) tend(context.Context) bool {
 	return other
 }
 
-// A login is a role that is signed in to with a JWT, such as that of a service account of Kubernetes.
+// A login is a role with a JWT for the sign-in, such as the token of a Kubernetes service account.
 type login struct {
 	client               *client
 	role, jwtFile, mount string

@@ -30,7 +30,7 @@ type Input struct {
 	Organizations []*configv1.Organization
 	Projects      []*configv1.Project
 	RateLimits    []*configv1.RateLimit
-	// CertificateIssuers are those that are not disabled.
+	// CertificateIssuers are the issuers that are not disabled.
 	CertificateIssuers []*configv1.CertificateIssuer
 	// Keys are only used to check references to them, in any order. There may be very many, so each is checked when it
 	// changes: see CheckKey.
@@ -76,7 +76,7 @@ type Builder struct {
 // NewBuilder returns a Builder that remembers nothing yet.
 func NewBuilder(o Options) *Builder { return &Builder{options: o, known: map[Object]*Built{}} }
 
-// Built is what one object was built to. It is immutable.
+// Built has the resources of one object. It is immutable.
 type Built struct {
 	Object    Object
 	Resources []Resource // at least one
@@ -177,8 +177,8 @@ func (b *builder) remember(o Object, source proto.Message, context string, build
 	b.add(built)
 }
 
-// find returns what an object was built to, or nil. Objects mostly come in the order of the time before, in which no
-// map is needed.
+// find returns the resources of an object, or nil. Objects mostly come in the same order as before, so that no map
+// is needed.
 func (b *builder) find(o Object) *Built {
 	for i, next := range b.last[:min(len(b.last), 2)] { // one may be gone
 		if next.Object == o {
@@ -189,7 +189,7 @@ func (b *builder) find(o Object) *Built {
 	return b.known[o]
 }
 
-// forget forgets the objects that were not used, where there are any.
+// forget forgets the objects that were not used, if there are any.
 func (b *builder) forget() {
 	if len(b.known) == len(b.used) {
 		return

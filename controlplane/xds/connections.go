@@ -54,7 +54,7 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 		StatPrefix: stats,
 		CodecType:  hcmv3.HttpConnectionManager_AUTO,
 
-		// The address is that of the connection, minus trusted hops. A client's x-envoy-* headers are removed.
+		// The address is the connection's, minus trusted hops. A client's x-envoy-* headers are removed.
 		UseRemoteAddress:             wrapperspb.Bool(true),
 		SkipXffAppend:                true,
 		PreserveExternalRequestId:    true,
@@ -83,9 +83,9 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 		},
 
 		RequestHeadersTimeout: seconds(10),
-		// There is no RequestTimeout, because it applies to every request, and an upload may take an hour on a slow line.
-		// The entry routes bound the time in which a buffered body arrives. The other routes bound the idle time of a
-		// request.
+		// There is no RequestTimeout, because it applies to every request, and an upload may take an hour on a slow
+		// line. The entry routes bound the time for a buffered body to arrive. The other routes bound the idle time
+		// of a request.
 		StreamIdleTimeout: seconds(300),
 		// The default of one second would delay a reset in mid-stream for an HTTP/1 client.
 		DelayedCloseTimeout: durationpb.New(100 * time.Millisecond),
@@ -179,7 +179,7 @@ func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(config)}}
 }
 
-// keepalive detects a lost peer on an idle connection, such as that of a silent stream.
+// keepalive detects a lost peer on an idle connection, such as the connection of a silent stream.
 func keepalive() *corev3.KeepaliveSettings {
 	return &corev3.KeepaliveSettings{Interval: seconds(30), Timeout: seconds(10)}
 }

@@ -97,8 +97,8 @@ func inDialects(replies []localReply, others []*inbound.Dialect) *hcmv3.LocalRep
 	return config
 }
 
-// ofDialect matches requests of a dialect: by what the ext_proc service has said. Only before that, by the path, which
-// later is the provider's.
+// ofDialect matches requests of a dialect by the ext_proc service's metadata. Before there is any, it matches by
+// the path, which later is the provider's.
 func ofDialect(d *inbound.Dialect) *accesslogv3.AccessLogFilter {
 	said := metadata(envoy.MetadataDialect, &matcherv3.ValueMatcher{
 		MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(d.Name)}}, false)

@@ -23,9 +23,9 @@ func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 }
 
 // routeConfiguration returns the routes of a listener. A new request matches an entry route, which leads to no
-// endpoint, so that no request passes without a plan of the ext_proc service. A request with a plan matches planned or
-// passed, by metadata that only the ext_proc service can write. Its path is the provider's then. The others are the
-// listener's own routes, with the entry routes last. The limit is that of a client's buffered request body.
+// endpoint, so that no request passes without a plan of the ext_proc service. A request with a plan matches planned
+// or passed, by metadata that only the ext_proc service can write. Its path is the provider's then. The others are
+// the listener's own routes, with the entry routes last. The limit is for a client's buffered request body.
 func (b *builder) routeConfiguration(name string, limit uint64, others ...*routev3.Route) *routev3.RouteConfiguration {
 	idle := b.longestIdle()
 	return &routev3.RouteConfiguration{
@@ -140,7 +140,7 @@ func retryPolicy(idle time.Duration) *routev3.RetryPolicy {
 	}
 }
 
-// maxStream bounds the total time of a request, and maxArrival the time in which a buffered body arrives.
+// maxStream bounds the total time of a request, and maxArrival the time for a buffered body to arrive.
 const (
 	maxStream  = time.Hour
 	maxArrival = 120 * time.Second

@@ -46,7 +46,8 @@ type Options struct {
 	// SecretsDir is the folder, on Envoy's machine, of the files that Secrets returns: with it Envoy follows the files of
 	// TLS when they are renewed. Empty: it reads them once.
 	SecretsDir string
-	// MaxHeapBytes is the heap at 95 % of which Envoy refuses new requests. 0: there is no such limit.
+	// MaxHeapBytes is the size of the heap. Envoy refuses new requests at 95 % of it. 0: there is no
+	// such limit.
 	MaxHeapBytes uint64
 	// MaxConnections is how many downstream connections are accepted. 0: DefaultMaxConnections.
 	MaxConnections int64
@@ -127,9 +128,9 @@ func YAML(o Options) ([]byte, error) {
 	return checkedYAML(b)
 }
 
-// PartsYAML is YAML of what an Envoy needs that others run, with listeners of its own: it takes routes, clusters,
-// filters and certificates from the control plane. Its admin interface and its limits are for others to say, and left
-// out.
+// PartsYAML returns the YAML that an Envoy run by others needs, with listeners of its own: it takes routes,
+// clusters, filters and certificates from the control plane. It leaves out the admin interface and the limits,
+// which are the others' choice.
 func PartsYAML(o Options, listeners ...*listenerv3.Listener) ([]byte, error) {
 	b, err := parts(o)
 	if err != nil {

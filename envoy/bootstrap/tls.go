@@ -24,7 +24,7 @@ type TLS struct {
 	ServerName  string // DNS name in the server's certificate, and the SNI
 }
 
-// secure gives a cluster mutual TLS, where there is to be any.
+// secure gives a cluster mutual TLS, if files are given.
 func (o Options) secure(c *clusterv3.Cluster, files *TLS) error {
 	switch {
 	case files == nil:
@@ -130,7 +130,7 @@ func file(name string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: name}}
 }
 
-// folder is that of a file. The path is one of Envoy's machine.
+// folder returns the folder of a file. The path is on Envoy's machine.
 func folder(name string) *corev3.WatchedDirectory {
 	return &corev3.WatchedDirectory{Path: path.Dir(name)}
 }

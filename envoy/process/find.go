@@ -27,9 +27,9 @@ const howToGet = `Ways to get Envoy:
   - the package of your distribution
 Name the binary with --envoy or $` + EnvBinary + `, or put it on the PATH.`
 
-// Find returns the path of an Envoy that is new enough. It looks at explicit and at $MODELGATE_ENVOY, where a binary
-// that does not do is an error; then on the PATH, beside this executable, and at bin/envoy in the working directory,
-// where such a binary is passed over. The error names the ways to get one.
+// Find returns the path of an Envoy that is new enough. It looks at explicit and at $MODELGATE_ENVOY, a binary
+// there that is too old is an error. Then it looks on the PATH, beside this executable, and at bin/envoy in the
+// working directory, and skips binaries that are too old. The error names the ways to get one.
 func Find(ctx context.Context, explicit string) (string, error) {
 	for _, path := range []string{explicit, os.Getenv(EnvBinary)} {
 		if path != "" {

@@ -100,7 +100,7 @@ func parseLog(line string) entry {
 	return e
 }
 
-// isInventory recognises the fifty lines in which every Envoy lists its extensions and headers when it starts.
+// isInventory recognises the fifty lines that list extensions and headers at every start of Envoy.
 func isInventory(text string) bool {
 	return strings.HasPrefix(text, "  ") || strings.HasPrefix(text, "statically linked extensions") ||
 		strings.HasPrefix(text, "HTTP header map info")

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	pollEvery    = 20 * time.Millisecond // how often Envoy is asked for what it does not tell by itself
+	pollEvery    = 20 * time.Millisecond // how often Envoy is polled for states that it does not report
 	askTimeout   = 2 * time.Second       // for one question to the admin interface
 	termTimeout  = 5 * time.Second       // from SIGTERM to SIGKILL
 	firstBackOff = 250 * time.Millisecond
@@ -48,11 +48,11 @@ type Process struct {
 	ended   chan struct{} // closed when the last child and the goroutines are gone
 	stop    context.CancelFunc
 
-	telling sync.Mutex // held while Envoy is told of what follows, so that the last word is true
+	telling sync.Mutex // held while Envoy gets one of the following commands, so that the last one wins
 
 	mu                sync.Mutex // guards what follows
 	child             *os.Process
-	retired, diverted bool // a child that is started from now on is told so, too
+	retired, diverted bool // a child that is started from now on gets these commands too
 }
 
 // Start starts Envoy and returns when its admin interface answers. An Envoy that ends before that is an error, which
@@ -197,7 +197,7 @@ func (p *Process) run(ctx context.Context, again bool) error {
 	return err
 }
 
-// cameBack tells a child that was started again what the one before was told, and says that there is one.
+// cameBack repeats the commands of the former child to a restarted one, and says that there is one.
 func (p *Process) cameBack(ctx context.Context) {
 	p.mu.Lock()
 	ends := p.retired || p.diverted

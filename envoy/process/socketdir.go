@@ -42,8 +42,8 @@ func SocketDir(dataDir string) (dir string, remove func() error, err error) {
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// temporary makes a folder whose name depends on the long path that it stands for: what is configured with the path of
-// a socket stays right. Where somebody else has that name, it is a new one.
+// temporary makes a folder whose name depends on the long path that it stands for: what is configured with the path
+// of a socket stays right. If somebody else has that name, it takes a new one.
 func temporary(long string) (string, error) {
 	sum := sha256.Sum256([]byte(long))
 	dir := filepath.Join(os.TempDir(), "modelgate-"+hex.EncodeToString(sum[:8]))

@@ -26,9 +26,9 @@ func (p *Process) Retire(ctx context.Context) {
 	}
 }
 
-// Divert has Envoy do what Retire does, until away is false: what it needs to answer is away, so that whoever keeps a
-// connection to it does better to make another, which may lead elsewhere. An Envoy that is started meanwhile is told,
-// too.
+// Divert has Envoy do the same as Retire until away is false: a service that it needs to answer is unavailable, so
+// clients with open connections do better to make others, which may lead elsewhere. An Envoy that is started
+// meanwhile does the same.
 func (p *Process) Divert(ctx context.Context, away bool) error {
 	p.mu.Lock()
 	p.diverted = away

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// MaxSteps is the largest regular expression, in steps of its program: a character is one, and a repetition has
-	// those of what it repeats as often as it may occur. All that are literals of one expression together have no more.
+	// MaxSteps is the largest regular expression, in steps of its program: a character is one step, and a
+	// repetition has the steps of its content, as often as it may occur. All literal patterns of one expression
+	// together have no more steps.
 	MaxSteps = 10_000
 	// maxMadeSteps and maxMadeBytes are for one that an expression makes of the values of a request: it is compiled for
 	// each request.
@@ -85,7 +86,7 @@ func literalPatterns() cel.ProgramOption {
 		}})
 }
 
-// matches is the function of CEL, with a bound of what is compiled for a request.
+// matches is the function of CEL, which bounds the patterns that a request compiles.
 func matches() cel.EnvOption {
 	binding := cel.SingletonBinaryBinding(func(text, pattern ref.Val) ref.Val {
 		t, isText := text.(types.String)

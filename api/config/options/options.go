@@ -1,5 +1,5 @@
-// Package options has the options with which the messages of the configuration state facts about themselves, and reads
-// them. See options.proto.
+// Package options defines and reads the options by which the messages of the configuration state facts about
+// themselves. See options.proto.
 package options
 
 import (

@@ -59,8 +59,8 @@ func ParseSecretName(name string) (SecretName, error) {
 	return n, nil
 }
 
-// Named returns what a credential names outside the configuration: the name of its source, such as env, and of what
-// is there. Both are empty for a value. A workload identity may have an empty name.
+// Named returns the reference of a credential to something outside the configuration: the source, such as env, and
+// the name there. Both are empty for a value. A workload identity may have an empty name.
 func (c *Credential) Named() (source, name string) {
 	switch s := c.GetSource().(type) {
 	case *Credential_Env:

@@ -37,8 +37,8 @@ func (x *Timeouts) FirstByteTimeout() time.Duration {
 // IdleTimeout bounds the time without data in a response.
 func (x *Timeouts) IdleTimeout() time.Duration { return orDefault(x.GetIdle(), defaultIdleTimeout) }
 
-// Over returns the timeouts of x, and those of below for fields that are absent in x. If one is nil, it returns the
-// other.
+// Over returns the timeouts of x, with the fields that are absent in x taken from below. If one is nil, it returns
+// the other.
 func (x *Timeouts) Over(below *Timeouts) *Timeouts {
 	if x == nil {
 		return below

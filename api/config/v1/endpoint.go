@@ -73,7 +73,7 @@ func endpointOf(u *url.URL) (Endpoint, error) {
 // Endpoint returns the endpoint of a webhook.
 func (w *Webhook) Endpoint() (Endpoint, error) { return webhookEndpoint(w.GetUrl()) }
 
-// Endpoint returns where a receiver is told, which is where its credential may be sent.
+// Endpoint returns the address of a receiver, which is where its credential may be sent.
 func (r *AlertReceiver) Endpoint() (Endpoint, error) {
 	switch {
 	case r.GetEmail() != nil:
@@ -88,7 +88,8 @@ func (r *AlertReceiver) Endpoint() (Endpoint, error) {
 // Endpoint returns where a checker is, which is where its credential may be sent.
 func (c *Checker) Endpoint() (Endpoint, error) { return webhookEndpoint(c.GetUrl()) }
 
-// Endpoint returns where a sink is told, which is where its credential may be sent. Syslog and files have none.
+// Endpoint returns the address of a sink, which is where its credential may be sent. Syslog and files have
+// none.
 func (s *AuditSink) Endpoint() (Endpoint, error) {
 	if s.GetOtlp() != nil {
 		return webhookEndpoint(s.GetOtlp().GetEndpoint())

@@ -51,8 +51,8 @@ func (p *place) of(field string) string {
 
 func (p *place) line(line, column int) string { return fmt.Sprintf("%s:%d:%d", p.file, line, column) }
 
-// ofMessage returns the place in a message of the YAML reader. The message has no column, so it is that of the line's
-// first letter.
+// ofMessage returns the place in a message of the YAML reader. The message has no column, so the place is the
+// line's first letter.
 func (p *place) ofMessage(message string) string {
 	found := lineNumber.FindStringSubmatch(message)
 	if found == nil {

@@ -61,8 +61,8 @@ func (b *schemas) kind(k Kind) {
 	properties[statusMember] = schema{"description": "What the gateway says of the object. It is ignored."}
 }
 
-// message adds the schema of a message and of what is in it. The spelling of protojson is a pattern, so that editors
-// accept it and offer the other one.
+// message adds the schema of a message and of its fields. protojson's spelling is a pattern, so that editors accept
+// it but offer the other one.
 func (b *schemas) message(m protoreflect.MessageDescriptor) {
 	name := string(m.Name())
 	if b.defs[name] != nil {

@@ -124,8 +124,9 @@ func (v *validator) storedSecrets(o Object) {
 	}
 }
 
-// Fold returns a text in the form in which names are compared where case does not count: letters of ASCII in lower
-// case, and nothing else changed. Unicode makes one name of two: the Kelvin sign becomes a k, and a dotted İ an i.
+// Fold returns a text in the form that is compared if case does not count: ASCII letters become lower case, and
+// nothing else changes. Folding by Unicode would make two names equal: the Kelvin sign becomes a k, and a dotted İ
+// an i.
 func Fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -145,8 +146,8 @@ func AccountName(written string) (string, error) {
 	return name, nil
 }
 
-// SameIssuer reports whether two addresses are of one issuer. The case of the host and a slash at the end do not
-// count.
+// SameIssuer reports whether two addresses name the same issuer. The case of the host and a slash at the end do
+// not count.
 func SameIssuer(a, b string) bool {
 	return a == b || a != "" && b != "" && plainIssuer(a) == plainIssuer(b)
 }

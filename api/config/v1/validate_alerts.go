@@ -26,7 +26,8 @@ const (
 	smtpSubmissions = 465
 )
 
-// A threshold is what a condition compares: its default, and its bounds. One without a highest value has none.
+// A threshold has the default and the bounds of the value that a condition compares. Without a highest value
+// it has no upper bound.
 type threshold struct{ usual, lowest, highest float64 }
 
 func thresholds() map[AlertCondition]threshold {
@@ -89,7 +90,7 @@ func (r *AlertRule) check(v *validator) {
 	v.alertDelay("clear_after", r.GetClearAfter())
 }
 
-// alertScope refuses a scope in which the condition has no subjects: such a rule would never fire.
+// alertScope refuses a scope that contains no subjects of the condition: such a rule would never fire.
 func (v *validator) alertScope(r *AlertRule) {
 	tenant, provider := false, false
 	switch r.GetCondition() {

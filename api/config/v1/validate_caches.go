@@ -37,7 +37,7 @@ func (c *ResponseCache) Endpoint() (Endpoint, error) { return webhookEndpoint(c.
 // Patience returns how long a vector is waited for.
 func (s *SimilarAnswers) Patience() time.Duration { return orDefault(s.GetTimeout(), defaultEmbedTime) }
 
-// LeastSimilarity returns the cosine from which on two vectors are similar.
+// LeastSimilarity returns the lowest cosine of similar vectors.
 func (s *SimilarAnswers) LeastSimilarity() float64 {
 	if s.GetThreshold() == 0 {
 		return defaultThreshold

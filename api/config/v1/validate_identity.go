@@ -106,8 +106,8 @@ func (a *Account) Barred() bool {
 		a.GetRole() == Role_ROLE_UNSPECIFIED && len(a.GetMemberships()) == 0
 }
 
-// IsProvisionedBy reports whether the SCIM client of a provider may change the account: it provisions the account,
-// which is of the provider's issuer.
+// IsProvisionedBy reports whether the SCIM client of a provider may change the account: the provider has the
+// account's issuer and provisions it.
 func (a *Account) IsProvisionedBy(p *IdentityProvider) bool {
 	return p != nil && a.GetProvisioning().GetProvider() == p.GetName() &&
 		SameIssuer(a.GetIdentity().GetIssuer(), p.GetIssuer())

@@ -19,7 +19,7 @@ const (
 	maxURL = 2048
 	// maxSocketPath is the maximum length of a Unix socket's path in the kernel.
 	maxSocketPath = 107
-	// secretPrefix and the sizes in bytes are those of Standard Webhooks.
+	// secretPrefix and the sizes in bytes come from Standard Webhooks.
 	secretPrefix = "whsec_"
 	minSecret    = 24
 	maxSecret    = 64

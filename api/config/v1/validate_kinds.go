@@ -213,7 +213,7 @@ func (r *Retry) check(v *validator) {
 	}
 }
 
-// clientErrorStatuses are the statuses with which a provider refuses the client's request. 401 and 402 are about the
+// clientErrorStatuses are the statuses by which a provider refuses the client's request. 401 and 402 are about the
 // gateway's own account at the provider.
 var clientErrorStatuses = []uint32{400, 403, 404, 405, 409, 413, 415, 422}
 

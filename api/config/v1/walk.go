@@ -18,7 +18,7 @@ import (
 // A ruled message has rules about several fields, or about one that no option states.
 type ruled interface{ check(v *validator) }
 
-// A stated field is a field with what its options state.
+// A stated field is a field with the statements of its options.
 type stated struct {
 	protoreflect.FieldDescriptor
 	*options.Field

@@ -20,7 +20,7 @@ import (
 type Head struct {
 	Sequence int64  `json:"sequence"`
 	Hash     string `json:"hash"`
-	// ID is that of the newest entry. The ids of a chain ascend.
+	// ID is the newest entry's id. The ids of a chain ascend.
 	ID string `json:"id"`
 }
 

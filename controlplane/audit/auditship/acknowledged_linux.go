@@ -11,8 +11,8 @@ import (
 // ackEvery is how often the kernel is asked.
 const ackEvery = 5 * time.Millisecond
 
-// acknowledged waits until the other side's kernel has acknowledged everything that was written to a connection, of
-// which both sides have ended their half. One that had closed it before everything came resets it.
+// acknowledged waits until the other side's kernel has acknowledged everything that was written to a connection
+// whose two halves are closed. If the other side had closed it before everything arrived, it resets the connection.
 func acknowledged(ctx context.Context, conn net.Conn) error {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {

@@ -7,5 +7,5 @@ import (
 	"net"
 )
 
-// acknowledged cannot be told here.
+// acknowledged cannot be determined on this system.
 func acknowledged(context.Context, net.Conn) error { return nil }

@@ -57,7 +57,7 @@ type Plane interface {
 	SinkCredential(*configv1.AuditSink) (secret.Value, error)
 }
 
-// Options are what a Service works with. All are required that do not say otherwise.
+// Options configure a Service. Every field is required unless its comment says otherwise.
 type Options struct {
 	Etcd    *clientv3.Client
 	Ledger  Ledger

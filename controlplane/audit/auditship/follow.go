@@ -132,7 +132,7 @@ func (f *follower) step(ctx context.Context, sink *configv1.AuditSink) time.Dura
 	return f.options.Interval
 }
 
-// load makes the position known, and that of a new sink.
+// load reads the position. It creates the position of a new sink.
 func (f *follower) load(ctx context.Context, sink *configv1.AuditSink) error {
 	if f.known {
 		if f.ahead {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// networkFlag is that which allows private networks.
+	// networkFlag is the flag that allows private networks.
 	networkFlag = "--alert-network"
 	// attemptTimeout bounds an attempt.
 	attemptTimeout = 30 * time.Second

@@ -29,7 +29,7 @@ func (s *Service) Sinks(ctx context.Context) ([]adminapi.AuditSinkStatus, error)
 		status := adminapi.AuditSinkStatus{Name: sink.GetName(), Kind: sink.Kind(), Disabled: sink.GetDisabled(),
 			Sequence: p.Sequence, DeliveredAt: p.At, Missing: p.Missing, Error: p.Error, FailingSince: p.Since}
 		if status.Backlog, err = s.left(ctx, head, p); err != nil {
-			status.Backlog = head // as far as is known while the ledger is away
+			status.Backlog = head // as far as is known while the ledger is unavailable
 		}
 		out = append(out, status)
 	}
@@ -42,7 +42,7 @@ func (s *Service) left(ctx context.Context, head int64, at position) (int64, err
 	case at.Sequence > 0:
 		return max(0, head-at.Sequence), nil
 	case at.ID != "":
-		return 0, nil // it begins with what is written from then on
+		return 0, nil // a new sink begins with the next entry
 	}
 	oldest, _, err := s.options.Ledger.AuditEnds(ctx)
 	return max(0, head-max(0, oldest.Sequence-1)), err

@@ -29,7 +29,7 @@ var (
 
 // A position is how far a sink has got.
 type position struct {
-	// Sequence and ID are of the newest entry of the chain that was delivered. Without a sequence, ID is where to begin.
+	// Sequence and ID are the newest delivered entry's. Without a sequence, ID is where to begin.
 	Sequence int64  `json:"sequence"`
 	ID       string `json:"id"`
 	// Outside is the id of the newest entry outside the chain that was delivered. There are some from before the chain,

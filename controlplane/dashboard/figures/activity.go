@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
-// An Activity is what the page of an object begins with: how much it was used in the time that the page shows, and by
-// whom, or for what.
+// An Activity is the top of an object's page: how much it was used in the time that the page shows, and by whom, or
+// for what.
 type Activity struct {
 	Span   Span
 	By     string // the field of the groups

@@ -14,7 +14,7 @@ import (
 // A Chart is what app.js draws, and what the template "chart" writes as a table for whoever does not see it. One over
 // time comes from [TimeChart], gets its values from Put, and its comparison from Compare.
 type Chart struct {
-	// Name is what is shown, in words: it is read aloud, and tells the charts of a page apart.
+	// Name is shown and read aloud. It is unique among the charts of a page.
 	Name string `json:"name"`
 	// X are Unix times in seconds where Time is set, and steps otherwise.
 	X      []int64  `json:"x"`

@@ -1,7 +1,7 @@
 // Package figures draws what happened in the time that a page shows: the picker of the time, charts, and the use of an
 // object.
 //
-// Times of a [Span] are those of its buckets. The last bucket may be under way, so its sum still grows.
+// Times of a [Span] are its buckets' times. The last bucket may be under way, so its sum still grows.
 package figures
 
 import (
@@ -194,7 +194,7 @@ func (s Span) Name() string {
 	return s.FromField() + " to " + s.ToField() + " UTC"
 }
 
-// Choices are those of the picker.
+// Choices returns the choices of the picker.
 func (s Span) Choices() []forms.Choice {
 	var all []forms.Choice
 	for _, p := range presets() {

@@ -23,7 +23,7 @@ func (s Span) width() string {
 	return map[time.Duration]string{time.Minute: "1m", 5 * time.Minute: "5m", time.Hour: "1h"}[s.Width]
 }
 
-// Series returns the question for the API of what happened in the time.
+// Series returns the API's query for the span.
 func (s Span) Series(by string) adminapi.SeriesQuery {
 	return adminapi.SeriesQuery{Start: s.From, End: s.To, Width: cmp.Or(s.width(), "1d"), By: by}
 }

@@ -71,7 +71,7 @@ func Units() []Choice {
 	return all
 }
 
-// Amount reads a whole number, in which people may separate thousands.
+// Amount reads a whole number, with or without separators of thousands.
 func Amount(text, field string) (uint64, error) {
 	n, err := strconv.ParseUint(strings.NewReplacer(",", "", "_", "", " ", "").Replace(text), 10, 63)
 	if err != nil {

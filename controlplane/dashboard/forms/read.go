@@ -12,10 +12,10 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// Read sets fields of an object to what the form has under their names. The schema says how each is read: a text, a
+// Read sets fields of an object from the form values of their names. The schema says how each is read: a text, a
 // check box, a list with an item in each line, lines of name=value, a time, limits or budgets. It goes on after an
-// error, so that the page can show all that was typed, and returns the first. A field of another type is a defect, and
-// panics.
+// error, so that the page can show everything that was typed, and returns the first error. A field of another type
+// is a defect, and panics.
 func Read(f url.Values, o proto.Message, names ...string) (first error) {
 	m := o.ProtoReflect()
 	for _, name := range names {

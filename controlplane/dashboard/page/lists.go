@@ -12,12 +12,12 @@ import (
 // Size is how many lines a list has.
 const Size = 50
 
-// A List is what a list of objects shows.
+// A List is a page that lists objects.
 type List struct {
 	Items   []adminapi.Item
 	Query   url.Values
 	Next    string // address of the next page, or empty
-	First   string // of the first one, where this is not it
+	First   string // of the first page, unless this is it
 	Filters []string
 }
 
@@ -71,7 +71,7 @@ func Pages(r *http.Request, next string) (nextPage, firstPage string) {
 	return nextPage, firstPage
 }
 
-// A Part is what a list of things that are not objects shows.
+// A Part is a list of things that are not objects.
 type Part[T any] struct {
 	Items       []T
 	Query       url.Values

@@ -10,7 +10,7 @@ import (
 // A Line is a line of the navigation.
 type Line struct {
 	Group, Path, Name string
-	// Scope is what a person needs to see the line. Empty: nothing.
+	// Scope is the scope that a person needs to see the line. It may be empty.
 	Scope authz.Scope
 	// Tenants is set if people who are restricted to a tenant see the line.
 	Tenants bool
@@ -54,7 +54,7 @@ const Approvals = "/approvals"
 
 const notInForce = "The change is stored, but not yet active everywhere. The page Data plane shows which process lags behind."
 
-// commonNotices are the texts that the page after a change shows, by what was done.
+// commonNotices returns the texts that the page after a change shows, by action.
 func commonNotices() map[string]string {
 	return map[string]string{
 		"saved":    "Saved. The data plane uses the change.",
@@ -66,7 +66,7 @@ func commonNotices() map[string]string {
 	}
 }
 
-// notice returns the text for what was done before.
+// notice returns the text for the last action.
 func (v *Visit) notice() string {
 	q := v.request.URL.Query()
 	if q.Get("pending") != "" {

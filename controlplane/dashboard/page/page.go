@@ -1,5 +1,6 @@
-// Package page is what the pages of the dashboard share: who visits, the admin API as that person, the templates and
-// the errors. Each folder of sections has the pages of one subject. It imports this package, never another section.
+// Package page is shared by the pages of the dashboard: the visitor, the admin API as that person, the templates
+// and the errors. Each folder of sections has the pages of one subject. It imports this package, never another
+// section.
 //
 // A page that hides a button protects nothing. The API decides what an account may do. The pages only hide what the
 // API would refuse.
@@ -78,7 +79,7 @@ type Visit struct {
 // Now returns the time.
 func (v *Visit) Now() time.Time { return v.site.config.Now() }
 
-// Pass answers with what the admin API answers to a request of this person, so that it is never whole in memory.
+// Pass streams the admin API's answer to a request of this person, so that it is never whole in memory.
 func (v *Visit) Pass(w http.ResponseWriter, r *http.Request) {
 	v.site.config.API.ServeHTTP(w, r.WithContext(authz.WithPrincipal(r.Context(), v.Principal)))
 }

@@ -34,7 +34,7 @@ type view struct {
 	Role    string
 	Nav     []Group
 	Notice  string // what was done
-	Problem string // what is wrong with what was sent
+	Problem string // what is wrong with the form
 	// Range is the part of an address that leads to the same time on another page.
 	Range template.URL
 	Data  any
@@ -50,7 +50,7 @@ func (v view) MayHistory() bool {
 	return v.principal.May(authz.AuditRead) && v.principal.Tenant.IsAll()
 }
 
-// Tenant returns to what the visitor's rights are restricted; empty: nothing.
+// Tenant returns the tenant that restricts the visitor's rights. It may be empty.
 func (v view) Tenant() string { return v.principal.Tenant.String() }
 
 // Render answers with a page.
@@ -58,7 +58,7 @@ func (v *Visit) Render(w http.ResponseWriter, name, title string, data any) erro
 	return v.RenderStatus(w, http.StatusOK, name, title, data, "")
 }
 
-// RenderStatus is Render with a status, and with what is wrong.
+// RenderStatus is Render with a status and a problem.
 func (v *Visit) RenderStatus(w http.ResponseWriter, status int, name, title string, data any, problem string) error {
 	t, ok := v.site.templates[name]
 	if !ok {

@@ -114,7 +114,7 @@ func Percent(part, whole any) int {
 	return int(min(100*p/w, 100))
 }
 
-// Change says by how much a figure differs from that of the previous period.
+// Change says by how much a figure differs from the previous period's.
 func Change(before, now any) string {
 	b, errBefore := strconv.ParseFloat(fmt.Sprint(before), 64)
 	n, errNow := strconv.ParseFloat(fmt.Sprint(now), 64)

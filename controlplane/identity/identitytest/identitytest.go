@@ -36,7 +36,7 @@ type Issuer struct {
 	groups map[string][]string // by user; guarded by mu
 }
 
-// A provided storage adds groups to what it says of people.
+// A provided storage adds groups to its claims about people.
 type provided struct {
 	*storage.Storage
 	issuer *Issuer
@@ -78,8 +78,8 @@ func (i *Issuer) Unverified(name string) {
 	i.users[name].EmailVerified = false
 }
 
-// Consent goes through the issuer's pages as somebody, from the address to which the client led, and returns the
-// address to which the issuer then leads.
+// Consent goes through the issuer's pages as somebody, from the client's redirect, and returns the address to
+// which the issuer redirects.
 func (i *Issuer) Consent(t testing.TB, page, name string) *url.URL {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names of what the exchanges are of. Each is the number n of the exchange, in its own way.
+// Names in the exchanges. Each is derived from the number n of the exchange, in its own way.
 const (
 	Keys          = 1000
 	Users         = 1000
@@ -46,8 +46,8 @@ func Model(i int) string { return fmt.Sprintf("team/model-%d", i) }
 // Provider returns the name of a provider. It serves the models m with m % Providers = i.
 func Provider(i int) string { return fmt.Sprintf("provider-%d", i) }
 
-// source has a line for each exchange n, of which the values are made. Key and model change with every exchange, so
-// that each key uses each model.
+// source has a line for each exchange n, from which its values are made. Key and model change with every exchange,
+// so that each key uses each model.
 const source = `
 SELECT n, %d - (%d - n) * %d AS at, n %% 1000 AS k, n / 7 %% 1000 AS u, n %% 5 AS m FROM numbers`
 
@@ -66,8 +66,8 @@ var values = [][2]string{
 	{"requests", "1"}, {"refused_by", "''"}, {"key_hint", "''"},
 }
 
-// Fill writes exchanges that began in the time before end, and their sums, into an empty ledger, which has been opened
-// once. The dsn is that of the ledger.
+// Fill writes exchanges that began in the time before end, and their sums, into an empty ledger, which has been
+// opened once. The dsn is the ledger's.
 func Fill(tb testing.TB, dsn string, exchanges int, end time.Time) {
 	tb.Helper()
 	f := filler{tb: tb, postgres: strings.HasPrefix(dsn, "postgres"), exchanges: exchanges, end: end}
@@ -160,7 +160,8 @@ func measured() string {
 // added are the sums of measures over aggregates.
 func added() string { return "SUM(" + strings.ReplaceAll(measures, ", ", "), SUM(") + ")" }
 
-// aggregates writes the sums by hour and key from the exchanges, and those of the other levels from them.
+// aggregates writes the sums by hour and key from the exchanges, and the sums of the other levels from
+// these.
 func (f *filler) aggregates() {
 	const into = "INSERT INTO aggregates (level, start, organization, project, api_key, model, upstream_model, provider, operation, batch, " +
 		measures + ") "
@@ -175,7 +176,7 @@ func (f *filler) aggregates() {
 		" FROM aggregates WHERE level = 0 GROUP BY start, model, provider")
 }
 
-// sums writes those by minute, and those of keys and users.
+// sums writes the sums by minute, and those of keys and users.
 func (f *filler) sums() {
 	var rest []string // of the latencies, which have no default here
 	var zeros []string

@@ -15,7 +15,7 @@ type Insert struct {
 	table, columns, conflict string
 }
 
-// NewInsert returns an insert of columns, with what it does about a conflict.
+// NewInsert returns an insert of columns, with its clause for conflicts.
 func NewInsert(table, columns, conflict string) *Insert {
 	return &Insert{table: table, columns: columns, conflict: conflict}
 }
@@ -63,7 +63,7 @@ func (v *Values) AddNumber(n int64) {
 	v.column("bigint", 2+len(digits)).Write(digits)
 }
 
-// column returns the next, ready for an element. Its size is guessed by that of the first.
+// column returns the next column, ready for an element. Its size is guessed from the first element.
 func (v *Values) column(kind string, size int) *strings.Builder {
 	first := v.next == len(v.arrays)
 	if first {
@@ -103,8 +103,8 @@ func (d *DB) Prepare(ctx context.Context, all ...*Insert) error {
 	return nil
 }
 
-// Put runs an insert, which is prepared, for n rows, each of which fill gives the values of, in the order of the
-// columns. Of rows that were added or changed it returns the first column, where that is wanted: an id.
+// Put runs a prepared insert for n rows. Fill gives the values of each, in the order of the columns. If ids is
+// set, it returns the first column of the rows that were added or changed: an id.
 func (d *DB) Put(ctx context.Context, tx *sql.Tx, in *Insert, ids bool, n int,
 	fill func(i int, v *Values)) ([]string, error) {
 	if d.Postgres {

@@ -78,7 +78,7 @@ func findPages(v *page.Visit, query string) (found []finding) {
 	return found
 }
 
-// findIDs returns the places of what has the query as its id: a batch, a fine-tuning job, or a request.
+// findIDs returns the pages of the objects with this id: a batch, a fine-tuning job, or a request.
 func findIDs(v *page.Visit, query string) []finding {
 	switch {
 	case strings.ContainsAny(query, " /") || len(query) < 8:

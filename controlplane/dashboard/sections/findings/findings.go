@@ -1,4 +1,4 @@
-// Package findings is the page of what guardrails and checkers have found.
+// Package findings is the page of the findings of guardrails and checkers.
 //
 // It shows counts and places, never the texts that were found.
 package findings
@@ -60,7 +60,7 @@ func findingChoices() []forms.Choice {
 		{adminapi.FindingBlock, "blocked"}, {adminapi.FindingFailed, "checker away"}})
 }
 
-// A findingRow is what one rule has found, with requests and matches by action.
+// A findingRow has one rule's findings: requests and matches by action.
 type findingRow struct {
 	Kind, Rule string
 	// Counts are by action, in the order of findingChoices.

@@ -48,7 +48,7 @@ func (d batchData) Left() time.Time {
 // A batchFile is a file of a batch that can be downloaded.
 type batchFile struct{ Which, Name string }
 
-// Files are those that the batch has.
+// Files returns the files of the batch.
 func (d batchData) Files() []batchFile {
 	files := []batchFile{{"input", "Requests"}}
 	if d.Batch.OutputFile != "" {

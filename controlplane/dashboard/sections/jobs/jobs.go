@@ -1,6 +1,6 @@
 // Package jobs is the pages of batches and of fine-tuning jobs.
 //
-// The objects are those of the clients' API. A field that is not read here is not lost: nothing is written back.
+// The objects come from the clients' API. A field that is not read here is not lost: nothing is written back.
 package jobs
 
 import (

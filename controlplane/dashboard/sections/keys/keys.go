@@ -63,7 +63,7 @@ type keyData struct {
 	NoConsumption bool
 	Organizations []adminapi.Item
 	Projects      []adminapi.Item
-	CreateMissing bool             // of a new key: its organization and project too, where there are none
+	CreateMissing bool             // for a new key: create its organization and project if they do not exist
 	New           *adminapi.NewKey // at the only time at which it is shown
 	Grace         int64
 	Snippets      []snippet

@@ -46,7 +46,7 @@ func kind() configv1.Kind { return configv1.KindOf((*configv1.Model)(nil)) }
 // A modelsData is what the list of models shows.
 type modelsData struct {
 	page.List
-	Asked string // the name of which somebody asks where it goes
+	Asked string // the name of a model that somebody looks up
 	Steps []step
 }
 
@@ -64,7 +64,7 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	return v.Render(w, "models", "Models", data)
 }
 
-// A step is a target of a model, in the order in which they are tried.
+// A step is a target of a model, in the order of the attempts.
 type step struct {
 	Turn     int // from 1: those with the same share requests by weight
 	Provider string
@@ -93,7 +93,7 @@ func where(ctx context.Context, v *page.Visit, name string) ([]step, error) {
 	return steps(ctx, v, []*configv1.Target{{Provider: provider, Model: model}})
 }
 
-// steps puts targets into the order in which they are tried.
+// steps sorts targets by the order of the attempts.
 func steps(ctx context.Context, v *page.Visit, targets []*configv1.Target) ([]step, error) {
 	items, err := v.API.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
 	if err != nil {

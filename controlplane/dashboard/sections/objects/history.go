@@ -38,7 +38,7 @@ func history(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	return v.Render(w, "history", "History of "+data.Name, data)
 }
 
-// A rollbackData is what is asked before a rollback.
+// A rollbackData is the question before a rollback.
 type rollbackData struct {
 	Kind     configv1.Kind
 	Name     string
@@ -84,7 +84,8 @@ func askRollback(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	return v.Render(w, "rollback", data.title(), data)
 }
 
-// rollback does what was shown. Where it would do something else by now, it shows that.
+// rollback carries out the changes that were shown. If they would be different by now, it shows the new
+// ones.
 func rollback(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data, err := planRollback(v, r, r.PostForm.Get("revision"))
 	if err == nil && data.Plan != r.PostForm.Get("plan") {

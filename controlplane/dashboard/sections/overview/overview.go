@@ -33,7 +33,7 @@ func Section() page.Section {
 // An overviewData is what the first page shows.
 type overviewData struct {
 	Span figures.Span
-	// Attention is what a person must look at. Unknown says why it is not known.
+	// Attention are the items that need a person. Unknown says why they are not known.
 	Attention []adminapi.Attention
 	Unknown   string
 	// Models and Providers have the same totals, each by its own groups.
@@ -42,7 +42,7 @@ type overviewData struct {
 	// Away says why there are no figures.
 	Away                           string
 	Requests, Tokens, Cost, Delays figures.Chart
-	// Whether there is something to begin with, where nothing has happened yet.
+	// Whether the first steps are done. They are shown if nothing has happened yet.
 	HasProviders, HasKeys bool
 }
 

@@ -19,7 +19,7 @@ const (
 	playKeyLabel = "playground"
 )
 
-// A playKey is the key with which a session uses the playground.
+// A playKey is the key that a session uses in the playground.
 type playKey struct {
 	id, key string
 	expires time.Time

@@ -78,7 +78,7 @@ func (s *section) show(v *page.Visit, w http.ResponseWriter, r *http.Request) er
 	return v.Render(w, "playground", "Playground", data)
 }
 
-// playgroundPath returns the path of an API in which the playground asks for a model, or "".
+// playgroundPath returns the path for a model in an API that the playground uses, or "".
 func playgroundPath(api, model string) string {
 	switch api {
 	case "chat":
@@ -142,7 +142,7 @@ func (s *section) ask(v *page.Visit, w http.ResponseWriter, r *http.Request) err
 	return nil
 }
 
-// A playgroundCost is what a request of the playground has cost.
+// A playgroundCost is the cost of a request from the playground.
 type playgroundCost struct {
 	Known  bool   `json:"known"` // the ledger has the request
 	Priced bool   `json:"priced"`

@@ -75,7 +75,7 @@ type policyRow struct {
 	Problems                 []string
 }
 
-// trialPeriods are those of which past requests can be tried.
+// trialPeriods are the periods whose past requests can be tried.
 func trialPeriods() map[string]time.Duration {
 	return map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
 }
@@ -207,7 +207,7 @@ func try(v *page.Visit, w http.ResponseWriter, r *http.Request, data policyData)
 		map[string]string{"start": strconv.FormatInt(v.Now().Add(-period).Unix(), 10)})
 	e, refused := errors.AsType[*openai.Error](err)
 	switch {
-	case refused: // also where the ledger is away: what is in the form is not lost
+	case refused: // also if the ledger is unavailable: the form's content is not lost
 		data.Untried = e.Message
 		return render(v, w, e.Status, data, "")
 	case err != nil:

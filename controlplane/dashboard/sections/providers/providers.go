@@ -91,7 +91,7 @@ func healthTag(state string) string {
 // A providersData is what the list of providers shows.
 type providersData struct {
 	page.List
-	// Traffic is that of the last 24 hours, of the providers that cost most.
+	// Traffic is the last 24 hours of the providers that cost most.
 	Traffic map[string]adminapi.Totals
 	// Health is how the attempts at each provider went.
 	Health map[string]*adminapi.ProviderHealth
@@ -127,7 +127,7 @@ func (s section) create(v *page.Visit, w http.ResponseWriter, r *http.Request) e
 	return v.Done(w, r, err, page.Path("providers", data.Provider.GetName()), "created")
 }
 
-// masked takes a credential that was typed out of what a form shows again.
+// masked removes a typed credential from the form that is shown again.
 func (d providerData) masked() providerData {
 	if _, typed := d.Provider.GetCredential().GetSource().(*configv1.Credential_Value); typed {
 		d.Provider = proto.CloneOf(d.Provider)

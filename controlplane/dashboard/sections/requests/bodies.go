@@ -8,7 +8,7 @@ import (
 )
 
 // A bodiesData is what the page of an exchange's kept bodies shows. Until somebody asks for them, that is only a
-// button: whoever only follows a link has not looked.
+// button: following a link alone does not count as reading them.
 type bodiesData struct {
 	ID    string
 	Shown bool

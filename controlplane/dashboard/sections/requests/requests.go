@@ -62,10 +62,11 @@ type requestsData struct {
 	Classes []requestClass
 	// Counted says what the figures.Chart leaves out.
 	Counted adminapi.Outcomes
-	// CSV and Lines are addresses of exports. Live is that of the page with or without new requests.
+	// CSV and Lines are addresses of exports. Toggle is the address of the page with or without new
+	// requests.
 	CSV, Lines, Toggle string
 	Tail               bool
-	// Poll is the address from which the rows are loaded again; it says which are shown.
+	// Poll is the address that reloads the rows. It says which are shown.
 	Poll string
 	// More is set if fields are filled in that are usually hidden.
 	More bool
@@ -114,7 +115,7 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	return v.Render(w, "requests", "Requests", d)
 }
 
-// options are what the address asks for.
+// options returns the list options of the page's address.
 func (d *requestsData) options() adminapi.ListOptions {
 	o := adminapi.ListOptions{After: d.Query.Get("after"), Limit: page.Size, Filters: map[string]string{
 		"start": strconv.FormatInt(d.Span.From.Unix(), 10), "end": strconv.FormatInt(d.Span.To.Unix(), 10)}}

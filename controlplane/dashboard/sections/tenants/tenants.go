@@ -50,7 +50,7 @@ type tenantData struct {
 	Status       adminapi.Status
 	Projects     []adminapi.Item
 	KeysQuery    string
-	Quotas       []adminapi.QuotaUse // of which something is used
+	Quotas       []adminapi.QuotaUse // quotas with some use
 	Activity     *figures.Activity
 }
 
@@ -137,7 +137,7 @@ func quotas(v *page.Visit, r *http.Request, organization, project string) []admi
 	return used
 }
 
-// readTenant puts what a form says into an organization or a project. Its name stays, where it has one.
+// readTenant puts what a form says into an organization or a project. An existing name stays.
 func readTenant(f url.Values, t tenant) error {
 	name := strings.TrimSpace(f.Get("name"))
 	switch t := t.(type) {
