@@ -1,6 +1,6 @@
-// Package jobsvc is the job service: OpenAI's APIs for long-running work and for what is stored, which are files,
-// batches, fine-tuning, responses and conversations, with the gateway's providers. Its state is in etcd and its bytes
-// are in a blob store. All its requests to providers go through Envoy.
+// Package jobsvc is the job service: OpenAI's APIs for long-running work and stored objects with the gateway's
+// providers: files, batches, fine-tuning, responses and conversations. Its state is in etcd and its bytes are in a
+// blob store. All its requests to providers go through Envoy.
 //
 // A replica has no state of its own. If it dies, another replica continues its work from etcd and the blob store.
 package jobsvc

@@ -102,8 +102,7 @@ func (c RequestCalls) Request(ctx context.Context, id string) (Exchange, error) 
 	return get[Exchange](ctx, c.caller, "requests/"+url.PathEscape(id))
 }
 
-// Outcomes counts the request log. It takes the filters of Requests, and width: the seconds of a
-// bucket.
+// Outcomes counts the request log. It takes the filters of Requests, and width: the seconds of a bucket.
 func (c RequestCalls) Outcomes(ctx context.Context, o ListOptions) (Outcomes, error) {
 	return get[Outcomes](ctx, c.caller, "outcomes"+o.query())
 }

@@ -213,8 +213,7 @@ type AuditTenant struct {
 	Action string `json:"action,omitempty"`
 }
 
-// ActorOutside replaces the actor of an entry, for people of a tenant, if the actor acted from outside
-// the tenant.
+// ActorOutside replaces the actor of an entry, for people of a tenant, if the actor acted from outside the tenant.
 const ActorOutside = "(outside)"
 
 // For returns the entry as people of a tenant see it. It has nothing by which the entries of others could be counted.

@@ -111,8 +111,7 @@ const MaxWait = 60 * time.Second
 
 // An ApplyAnswer lists the changes in the order of the documents.
 type ApplyAnswer struct {
-	// Revision is the revision of the configuration after the change. It is 0 for a dry run and if
-	// nothing changed.
+	// Revision is the revision of the configuration after the change. It is 0 for a dry run and if nothing changed.
 	Revision int64    `json:"revision"`
 	Changes  []Change `json:"changes"`
 }

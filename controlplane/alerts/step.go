@@ -15,8 +15,7 @@ import (
 // A finding is a subject that has the condition of a rule.
 type finding struct{ subject, message string }
 
-// A judged is a rule with the subjects in its condition. If they are not known, its alerts stay as they
-// are.
+// A judged is a rule with the subjects in its condition. If they are not known, its alerts stay as they are.
 type judged struct {
 	rule   *configv1.AlertRule
 	found  []finding

@@ -26,8 +26,7 @@ func (h statusHandlers) routes() []route {
 	}
 }
 
-// health answers with the health of every configured provider, and of providers with traffic in the
-// last day.
+// health answers with the health of every configured provider, and of providers with traffic in the last day.
 func (h statusHandlers) health(w http.ResponseWriter, r *http.Request) error {
 	all, err := h.config.Ledger.Health(r.Context())
 	if err != nil {

@@ -61,8 +61,7 @@ type Rejection struct {
 	Last     time.Time
 }
 
-// An Unjudged counts requests that were refused because the checker of a guardrail's rule was
-// unavailable.
+// An Unjudged counts requests that were refused because the checker of a guardrail's rule was unavailable.
 type Unjudged struct {
 	Rule  string // GUARDRAIL/RULE
 	Times int64

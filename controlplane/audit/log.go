@@ -247,8 +247,7 @@ func (a *Log) kick() {
 	}
 }
 
-// Run takes entries to the store until ctx ends. While the store or etcd is unavailable, they wait in
-// etcd.
+// Run takes entries to the store until ctx ends. While the store or etcd is unavailable, they wait in etcd.
 func (a *Log) Run(ctx context.Context) error {
 	if a.store == nil {
 		<-ctx.Done()

@@ -33,8 +33,7 @@ const (
 	// BodiesRead shows kept bodies. Neither a role nor Everything includes it.
 	BodiesRead   Scope = "bodies:read"
 	BodiesDelete Scope = "bodies:delete"
-	// Provision is the scope of one identity provider's SCIM client. Among roles, only the owner's
-	// includes it.
+	// Provision is the scope of one identity provider's SCIM client. Among roles, only the owner's includes it.
 	Provision  Scope = "scim"
 	Everything Scope = "*"
 )

@@ -140,8 +140,7 @@ func (s *Store) keep(ctx context.Context, b *ledgerv1.KeptBodies) (dropped strin
 	return "", errors.Join(err, undone)
 }
 
-// blobOf names the blob of an exchange. The id comes from the ext_proc service, or from the job
-// service's line.
+// blobOf names the blob of an exchange. The id comes from the ext_proc service, or from the job service's line.
 func blobOf(id string, expires time.Time) string {
 	sum := sha256.Sum256([]byte(id))
 	return folder + expires.UTC().Format(time.DateOnly) + "/" + hex.EncodeToString(sum[:])

@@ -39,8 +39,7 @@ const (
 	lasting = time.Hour
 )
 
-// Clouds are the process's identities in the clouds. The zero value is ready for use. It is safe for concurrent
-// use.
+// Clouds are the process's identities in the clouds. The zero value is ready for use. It is safe for concurrent use.
 type Clouds struct {
 	// HTTP is what requests are sent with. Nil: each library's own.
 	HTTP *http.Client
@@ -126,8 +125,7 @@ func (c *Clouds) aws(ctx context.Context, region string) (aws.Config, error) {
 	return settings, nil
 }
 
-// google returns the process's credentials, or the credentials of a service account that it
-// impersonates.
+// google returns the process's credentials, or the credentials of a service account that it impersonates.
 func (c *Clouds) google(as string) (*auth.Credentials, error) {
 	own, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{googleScope}, Client: c.HTTP})
 	if err == nil && as != "" {

@@ -44,8 +44,7 @@ type session struct {
 	Seen        time.Time `json:"seen"`
 	// Ends is when the session ends at the latest, if that is sooner than for all.
 	Ends time.Time `json:"ends,omitzero"`
-	// Terminal means that a command line has the session. Its token is good for the admin API, but not
-	// as a cookie.
+	// Terminal means that a command line has the session. Its token is good for the admin API, but not as a cookie.
 	Terminal bool `json:"terminal,omitempty"`
 	// Provider and IDToken end the session at the identity provider too.
 	Provider string `json:"provider,omitempty"`

@@ -116,8 +116,7 @@ func scanRow(rows *sql.Rows, groups int) (Row, error) {
 	return r, err
 }
 
-// sum returns the expression for a column's sum. In PostgreSQL the sum of numbers has another type than
-// the numbers.
+// sum returns the expression for a column's sum. In PostgreSQL the sum of numbers has another type than the numbers.
 func sum(what string) string { return "CAST(SUM(" + what + ") AS BIGINT)" }
 
 func (q *Query) rejections(detailed bool) string {

@@ -29,8 +29,7 @@ const (
 // maxSpent bounds an answer about what was spent, which is to stay below gRPC's 4 MB.
 const maxSpent = 30_000
 
-// A period is the spending period of a subject: key/<id>, organization/<name> or
-// project/<organization>/<project>.
+// A period is the spending period of a subject: key/<id>, organization/<name> or project/<organization>/<project>.
 type period struct {
 	subject, name string
 	start         int64

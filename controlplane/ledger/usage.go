@@ -156,8 +156,7 @@ func asClientError(err error) *openai.Error {
 		Message: "The server had an error while reading the ledger."}
 }
 
-// widthOf returns the width of the buckets of a name, with the usual and the largest number of them in
-// a page.
+// widthOf returns the width of the buckets of a name, with the usual and the largest number of them in a page.
 func widthOf(resource, name string) (width time.Duration, usual, most int, err error) {
 	switch {
 	case resource == "costs" && (name == "" || name == "1d"):

@@ -46,8 +46,7 @@ type Options struct {
 	// SecretsDir is the folder, on Envoy's machine, of the files that Secrets returns: with it Envoy follows the files of
 	// TLS when they are renewed. Empty: it reads them once.
 	SecretsDir string
-	// MaxHeapBytes is the size of the heap. Envoy refuses new requests at 95 % of it. 0: there is no
-	// such limit.
+	// MaxHeapBytes is the size of the heap. Envoy refuses new requests at 95 % of it. 0: there is no such limit.
 	MaxHeapBytes uint64
 	// MaxConnections is how many downstream connections are accepted. 0: DefaultMaxConnections.
 	MaxConnections int64

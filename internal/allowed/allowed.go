@@ -29,8 +29,7 @@ type List struct {
 	audit           map[string]bool          // files that the audit log may be written to, by path
 }
 
-// Flags are what the process is started with, each NAME or PATH, alone for what is sent nowhere, or with
-// =HOST[,HOST...].
+// Flags are the process's flags. Each is NAME or PATH: alone if it is sent nowhere, or with =HOST[,HOST...].
 type Flags struct {
 	// Variables go where a flag says and nowhere else.
 	Variables []string
@@ -42,7 +41,7 @@ type Flags struct {
 	Identities []string
 }
 
-// New returns the list of the vendors' own variables, each to its vendor's own hosts, and of what the flags allow.
+// New returns a list with the vendors' own variables, each for its vendor's own hosts, and the entries of the flags.
 func New(vendors map[string]provider.Provider, f Flags) (*List, error) {
 	l := &List{vendors: vendors, variables: map[string][]destination{}, files: map[string][]destination{},
 		vault: map[string][]destination{}, managers: map[string][]destination{}, identities: map[string][]destination{}}
@@ -260,7 +259,7 @@ func (l *List) credential(o configv1.Object, source, name string) string {
 		to = ofEndpoint(e)
 	case interface {
 		Endpoint() (configv1.Endpoint, error)
-	}: // of what is not a provider
+	}: // not a provider's credential
 		var e configv1.Endpoint
 		e, err = o.Endpoint()
 		to = ofEndpoint(provider.Endpoint(e))

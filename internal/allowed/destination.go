@@ -67,7 +67,7 @@ func ofEndpoint(e provider.Endpoint) destination {
 	return destination{plain: !e.TLS, host: strings.ToLower(e.Host), port: e.Port}
 }
 
-// covers reports whether to is of the pattern.
+// covers reports whether to matches the pattern.
 func (d destination) covers(to destination) bool {
 	if d.pipe != "" || to.pipe != "" {
 		return d.pipe == to.pipe

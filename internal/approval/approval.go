@@ -70,7 +70,7 @@ func needed(r *configv1.ApprovalRule, c Change) string {
 	return wider(was, now, before, after)
 }
 
-// covers reports whether a rule is about what is of an organization and of a project of it.
+// covers reports whether a rule is about objects of an organization and project.
 func covers(r *configv1.ApprovalRule, organization, project string) bool {
 	return !r.GetDisabled() && configv1.Covers(r, configv1.Client{Organization: organization, Project: project})
 }
@@ -101,10 +101,10 @@ func inWords(nanos int64) string {
 	return "up to $" + strings.TrimSuffix(text, ".")
 }
 
-// spending is what can be spent at most, in billionths of a dollar. The zero value is of what is not there.
+// spending is the highest possible spending, in billionths of a dollar. The zero value stands for a missing object.
 type spending struct{ day, month int64 }
 
-// bounded returns what budgets leave of what can be spent.
+// bounded returns the highest possible spending within budgets.
 func (s spending) bounded(budgets []*configv1.Budget) spending {
 	for _, b := range budgets {
 		nanos, err := configv1.ParseUSD(b.GetUsd())
@@ -154,7 +154,8 @@ func subject(r *configv1.ApprovalRule, o configv1.Object, t Tenants) (spending, 
 	return spending{}, false
 }
 
-// of returns what an organization and its project leave of what can be spent. Either may be empty.
+// of returns the highest possible spending within the budgets of an organization and its project.
+// Either may be empty.
 func (t Tenants) of(s spending, organization, project string) spending {
 	if organization == "" {
 		return s
@@ -166,7 +167,7 @@ func (t Tenants) of(s spending, organization, project string) spending {
 	return s
 }
 
-// wider says by what a key may do more than before, or returns "".
+// wider names the first right that a key has gained, or returns "".
 func wider(was, now *configv1.Key, before, after spending) string {
 	switch {
 	case was.GetOrganization() != now.GetOrganization() || was.GetProject() != now.GetProject():
@@ -192,7 +193,7 @@ func wider(was, now *configv1.Key, before, after spending) string {
 	return ""
 }
 
-// moreIn reports whether a list, of which an empty one allows all, has what another had not.
+// moreIn reports whether a list has something that another lacks. An empty list allows everything.
 func moreIn(was, now []string) bool {
 	if len(was) == 0 {
 		return false

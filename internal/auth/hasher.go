@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Hash is what is stored of a key, and what a key is looked up by. It can be the key of a map.
+// A Hash is the stored form of a key, and finds the key again. It can be a map's key.
 type Hash [sha256.Size]byte
 
 // A Hasher computes hashes of keys: HMAC-SHA-256 under the pepper. It is safe for concurrent use and allocates nothing

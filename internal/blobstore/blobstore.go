@@ -1,5 +1,5 @@
 // Package blobstore opens the store of large immutable values by URL: a folder, or a bucket at S3, Google Cloud
-// Storage or Azure. All operations are those of gocloud.dev/blob.
+// Storage or Azure. The operations are gocloud.dev/blob's.
 //
 // A blob exists once its writer is closed without an error. To abort a write, cancel the context of the writer before
 // closing it. A writer that is not closed leaks, and its bytes may leak too.

@@ -16,8 +16,8 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// A folder is fileblob's bucket with what it lacks. A blob is on the disk before its writer's Close returns, so that
-// it is there after a power cut. Lists are whole; a file that is still being written is in none, and one that a killed
+// A folder is fileblob's bucket with additions. A blob is on the disk before its writer's Close returns, so that it
+// is there after a power cut. Lists are whole; a file that is still being written is in none, and one that a killed
 // process has left is removed when a list comes across it.
 type folder struct {
 	dir   string

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// leavesRoom returns an error for which [IsFull] is true where n more bytes would leave less of the disk than a
-// twentieth, or 256 MB of a large one.
+// leavesRoom returns an error for which [IsFull] is true, if n more bytes would leave less than a twentieth of
+// the disk, or less than 256 MB of a large one.
 func leavesRoom(dir string, n int) error {
 	var disk syscall.Statfs_t
 	if syscall.Statfs(dir, &disk) != nil {

@@ -20,7 +20,7 @@ import (
 //go:embed catalog.yaml
 var builtinYAML []byte
 
-// builtin is what the file says.
+// builtin has the models of the embedded file.
 var builtin = sync.OnceValue(func() []*configv1.ModelFacts {
 	c, err := parse(builtinYAML)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NewExpiry returns a collector that tells when certificates expire, of which current returns the PEM by name, at
-// every scrape. Of a chain it is the certificate that expires first. What cannot be read has no sample. Source says
-// where they come from; no two collectors of one registry have the same.
+// NewExpiry returns a collector for the expiry of certificates. At every scrape, current returns their PEM by name.
+// For a chain it reports the certificate that expires first. Unreadable certificates have no sample. Source is a
+// label for their origin; each collector of a registry has its own.
 func NewExpiry(source string, current func() map[string][]byte) prometheus.Collector {
 	return expiry{current, prometheus.NewDesc("modelgate_certificate_expiry_timestamp_seconds",
 		"When a certificate expires, in Unix time: of an object of the configuration, or of a file of this process.",
@@ -43,7 +43,7 @@ func Files(paths map[string]string) func() map[string][]byte {
 			if path == "" {
 				continue
 			}
-			if text, err := os.ReadFile(path); err == nil { // one that is missing is told by whoever uses it
+			if text, err := os.ReadFile(path); err == nil { // its user reports a missing one
 				read[name] = text
 			}
 		}

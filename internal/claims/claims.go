@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Claims are what a token says.
+// Claims are the claims of a token.
 type Claims map[string]any
 
 // A TypeError is the error of a claim that is there, but not in the type that it must have.
@@ -37,7 +37,7 @@ func (c Claims) find(name string) (any, bool) {
 			return nil, false
 		}
 		if all, ok = value.(map[string]any); !ok {
-			return map[string]any{}, true // which is of no type that a reader wants
+			return map[string]any{}, true // its type is none that a reader wants
 		}
 		name = rest
 	}

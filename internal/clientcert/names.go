@@ -54,8 +54,8 @@ var (
 	errUnreadable    = errors.New("it cannot be read")
 )
 
-// Of returns the names of a client. They are those of the connection's certificate, which Envoy adds last. If that is
-// a proxy's by one of the patterns, they are those that the proxy states before it.
+// Of returns the names of a client. They come from the connection's certificate, which Envoy adds last. If one of
+// the patterns says that it belongs to a proxy, they are the names that the proxy states before it.
 func (r *Reader) Of(header string, proxies []string) (Names, error) {
 	before, certificate, ok := cutOwn(header)
 	if !ok {
@@ -150,7 +150,7 @@ func namesOf(c *x509.Certificate) (n Names, err error) {
 			}
 		}
 	}
-	// A workload has one SPIFFE id: a certificate with more is nobody's, by the standard.
+	// A workload has one SPIFFE id. By the standard, a certificate with more is invalid.
 	ids := slices.DeleteFunc(slices.Clone(n.URIs), func(u string) bool { return !isSPIFFE(u) })
 	if len(ids) > 1 {
 		return Names{}, errors.New("it has more than one SPIFFE id")
@@ -178,8 +178,8 @@ var (
 
 func isSPIFFE(name string) bool { return len(name) >= 7 && strings.EqualFold(name[:7], "spiffe:") }
 
-// validURI accepts an absolute URI. One of SPIFFE has to be an id of its standard, in which there are no escapes and
-// no relative segments, so that no two texts are the same id.
+// validURI accepts an absolute URI. A SPIFFE id must follow its standard, without escapes and relative segments, so
+// that no two texts are the same id.
 func validURI(name string) bool {
 	if isSPIFFE(name) {
 		return spiffe.MatchString(name) && !dotPath.MatchString(name)

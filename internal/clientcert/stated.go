@@ -9,8 +9,8 @@ import (
 var errAmbiguous = errors.New("the proxy's x-forwarded-client-cert is not clear: it must have one element, which has the certificate (Cert) or, as its last part, one name (URI or DNS)")
 
 // stated returns the names that a proxy states of its client. Proxies, too, write names as they are. So the text
-// counts only if it can be read in one way: it is one element, no part of it is there twice, and the names come last.
-// With Cert the names are those of that certificate. Otherwise there is one name, because a name with a separator in
+// counts only if it can be read in one way: it is one element, no part of it is there twice, and the names come
+// last. With Cert, that certificate has the names. Otherwise there is one name, because a name with a separator in
 // it looks like two. A quoted name is refused: the quotes may be the name's own.
 func (r *Reader) stated(header string) (Names, error) {
 	seen := map[string]string{}

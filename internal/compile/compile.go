@@ -34,7 +34,7 @@ func InForce[T Ruling](all []T) []T {
 	return on
 }
 
-// Rules are what the objects of one configuration decide about requests, ready for use. They are immutable.
+// Rules are one configuration's decisions about requests, compiled. They are immutable.
 type Rules struct {
 	Guardrails guard.Rails
 	Policies   policy.Policies
@@ -49,8 +49,8 @@ type Options struct {
 	Log     *zap.Logger
 }
 
-// Next returns the rules of a configuration that follows the one of r. Objects that are the same in both stay as they
-// are, with what they have remembered. After an error, r stays in force as a whole.
+// Next returns the rules of a configuration that follows the one of r. Unchanged objects stay as they are, and keep
+// their state. After an error, r stays in force as a whole.
 func (r Rules) Next(s *configv1.Settings, o Options) (next Rules, err error) {
 	if next.Guardrails, err = r.Guardrails.Next(s.GetGuardrails()); err != nil {
 		return r, err

@@ -47,7 +47,7 @@ func (s *Store) Count(ctx context.Context, kind configv1.Kind) (int64, error) {
 	return r.Responses[0].GetResponseRange().GetCount(), nil
 }
 
-// A Snapshot is what is stored at one revision of etcd.
+// A Snapshot is the stored configuration at one revision of etcd.
 type Snapshot struct {
 	Revision int64
 	// Entries are sorted by kind's path and name. They may be added to.
@@ -70,7 +70,7 @@ func (s *Snapshot) Find(kind configv1.Kind, name string) *Entry {
 	return nil
 }
 
-// Snapshot returns everything but the objects of the kinds excepted, such as keys, of which there may be very many.
+// Snapshot returns everything except objects of the given kinds, such as keys: there may be very many.
 func (s *Store) Snapshot(ctx context.Context, except ...configv1.Kind) (*Snapshot, error) {
 	var gets []clientv3.Op
 	for _, r := range without(except...) {
@@ -118,5 +118,5 @@ func without(except ...configv1.Kind) []span {
 	return append(spans, span{from, clientv3.GetPrefixRangeEnd(prefix)})
 }
 
-// directory is what the keys of a kind's objects begin with.
+// directory returns the prefix of etcd's keys for objects of a kind.
 func directory(kind configv1.Kind) string { return prefix + kind.Plural + "/" }

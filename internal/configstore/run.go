@@ -38,9 +38,9 @@ var (
 	errStaged       = errors.New("staged changes are being made")
 )
 
-// Run delivers the configuration as it is and then, until ctx ends, after every change; changes that come within 20 ms
-// are delivered together. Deliver is never called twice at the same time, and never with half a transaction. While
-// etcd is away the last state stays, and Run goes on when it is back.
+// Run delivers the configuration as it is and then, until ctx ends, after every change; changes that come within 20
+// ms are delivered together. Deliver is never called twice at the same time, and never with half a transaction.
+// While etcd is unavailable the last state stays, and Run goes on when it is back.
 func (s *Store) Run(ctx context.Context, deliver func(State)) {
 	var last *view
 	wait := minWait
@@ -70,7 +70,7 @@ func (s *Store) Run(ctx context.Context, deliver func(State)) {
 	}
 }
 
-// load reads everything at one revision of etcd, which it returns. Last is what was known before, or nil.
+// load reads everything at one revision of etcd, which it returns. Last is the view before, or nil.
 func (s *Store) load(ctx context.Context, last *view) (*view, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func (s *Store) load(ctx context.Context, last *view) (*view, int64, error) {
 	v := newView()
 	v.root = createdAt(r.Responses[1].GetResponseRange().GetKvs())
 	if s.claimed.Load() && v.root == 0 {
-		return nil, 0, errEmptied // and not a configuration in which everything was deleted
+		return nil, 0, errEmptied // and not an empty configuration
 	}
 	kinds := kindsByPath()
 	for _, kv := range r.Responses[0].GetResponseRange().GetKvs() {

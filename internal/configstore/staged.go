@@ -21,14 +21,14 @@ import (
 //  2. One transaction, which compares what every write compares, puts the mark: from now on they will be made.
 //  3. The pieces are made, one transaction each, and the last one takes the mark away.
 //
-// While the mark is there nobody reads or writes the configuration: readers and writers wait for the one who makes the
-// changes, and make them themselves where it has died. Followers keep what they have. Control planes of versions that
-// know no pieces take the mark for that of a backup that is being restored, and keep what they have, too.
+// While the mark is there nobody reads or writes the configuration: readers and writers wait for the process that
+// makes the changes. If it has died, they make them themselves. Followers keep their state. Control planes of
+// versions without staging take the mark for a running restore, and keep their state, too.
 const (
 	stagedPrefix = "/modelgate/staged/"
-	// ownersPrefix is what the keys begin with, each under a lease, of those who stage or make changes.
+	// ownersPrefix is the prefix of the keys of processes that stage or make changes. Each key has a lease.
 	ownersPrefix = "/modelgate/staged.owners/"
-	// applying is what the value of RestoringKey begins with while staged changes are made.
+	// applying is the prefix of RestoringKey's value while staged changes are made.
 	applying = "apply "
 	// pieceBytes is the size of a piece's operations in a request, which is a little more than what is staged of them.
 	pieceBytes = 1_000_000
@@ -46,9 +46,9 @@ const (
 var ErrUnfinished = errors.New(
 	"the changes are decided and not all written; the control planes write the rest as soon as etcd takes it")
 
-// stage makes changes that are more than a transaction takes. Now is done in the one that decides. The revision that
-// it returns is that of the last piece or later, so that the history has all of them at it: who follows and has it has
-// all changes. Where it cannot be learned it is the mark's.
+// stage makes changes that do not fit a transaction. The transaction that decides also does the operations in now.
+// The returned revision is the last piece's or later, so that the history records all of them at it: a follower
+// that has reached it has all changes. If it cannot be learned, it is the mark's revision.
 func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, now, ops []clientv3.Op) (int64, error) {
 	pieces, total, err := piecesOf(ops)
 	if err != nil {
@@ -166,7 +166,7 @@ func roomFor(ctx context.Context, etcd *clientv3.Client, bytes int) error {
 		status, err := etcd.Status(asking, endpoint)
 		cancel()
 		if err != nil {
-			continue // of those that are away another tells, or the first write
+			continue // other members report for unavailable ones, or the first write does
 		}
 		if quota := status.DbSizeQuota; quota > 0 && status.DbSizeInUse+3*int64(bytes) > quota {
 			return rpctypes.ErrNoSpace
@@ -235,7 +235,8 @@ func finish(ctx context.Context, etcd *clientv3.Client, id string) error {
 	return nil
 }
 
-// marked returns of what staged changes a mark is, if of any. The error is ErrRestoring for that of a backup.
+// marked returns the id of the staged changes that a mark stands for, if it stands for any. If it stands for
+// a restore, the error is ErrRestoring.
 func marked(kvs []*mvccpb.KeyValue) (id string, is bool, err error) {
 	if len(kvs) == 0 {
 		return "", false, nil

@@ -10,26 +10,26 @@ import (
 
 // A Ref names an object, which need not be there.
 type Ref struct {
-	Kind string // such as Provider; empty for a key of etcd that is of no object
+	Kind string // such as Provider; empty for other keys of etcd
 	Name string
 }
 
 // A State is the whole configuration after one change of it. It and the objects in it must not be modified.
 type State struct {
-	// Revision is that of the newest change, the same on every replica.
+	// Revision is the newest change's, the same on every replica.
 	Revision int64
 	// Objects are the last good versions, by kind and name.
 	Objects map[string]map[string]configv1.Object
 	// Errors say which stored values are not good. Such an object is in Objects only where it once was good.
 	Errors map[Ref]error
-	// Invalid are stored objects that are not good and of which no good version is known; nil is a value that cannot be
+	// Invalid are stored objects that are not valid and have no known valid version. Nil is a value that cannot be
 	// read.
 	Invalid map[Ref]configv1.Object
 
 	names map[string]*names // by kind; nil where they are to be sorted each time
 }
 
-// names are those of the objects of a kind. States between which none has come or gone share them.
+// names are the names of a kind's objects. Successive states share them if no object was created or deleted between.
 type names struct {
 	once   sync.Once
 	sorted []string
@@ -58,7 +58,7 @@ type view struct {
 	errs     map[Ref]error
 	invalid  map[Ref]configv1.Object // that errs are about
 	names    map[string]*names       // of good, by kind
-	shared   map[string]bool         // kinds of which a state has the map of good: it is copied before it changes
+	shared   map[string]bool         // kinds whose map the state shares with good: it is copied before it changes
 }
 
 func newView() *view {

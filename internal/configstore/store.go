@@ -36,22 +36,21 @@ const (
 	// AuditHeadKey is the end of the chain of the audit log. It is not restored from a backup either: the ledger,
 	// which was saved later, may have entries after it.
 	AuditHeadKey = "/modelgate/audit.head"
-	// AlertsLeader is what the keys begin with, each under a lease, by which control planes agree on who judges
-	// alerts.
+	// AlertsLeader is the prefix of the keys by which control planes agree on who judges alerts. Each key has a
+	// lease.
 	AlertsLeader = "/modelgate/alerts/leader"
-	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is
-	// connected to them.
+	// Replicas is the prefix of the keys by which control planes report who is connected to them. Each key has
+	// a lease.
 	Replicas = "/modelgate/replicas/"
-	// Taken is what the keys begin with, likewise, by which they tell which revision all have taken that are connected
-	// to them.
+	// Taken is the prefix of the leased keys by which they report the revision that all their clients have taken.
 	Taken = "/modelgate/replicas.taken/"
-	// Untaken is what the keys begin with, likewise, by which they tell what of it is refused.
+	// Untaken is the prefix of the leased keys by which they report refusals.
 	Untaken = "/modelgate/replicas.untaken/"
-	// Turns is what the keys begin with, likewise, by which one of them alone does something. They are among the keys
-	// that an etcd may have into which a backup is restored.
+	// Turns is the prefix of the leased keys by which only one control plane does a task. An etcd may have these
+	// keys when a backup is restored into it.
 	Turns = "/modelgate/replicas.turn/"
-	// Approvals is what the keys begin with of changes that wait for approval. They are not saved in a backup: what they
-	// are based on is another revision after it is restored.
+	// Approvals is the prefix of the keys of changes that wait for approval. A backup does not save them: after a
+	// restore, the revisions that they are based on differ.
 	Approvals = "/modelgate/approvals/"
 	// ApprovalsVersion is written by every transaction that adds one, so that their number is bounded.
 	ApprovalsVersion = Approvals + "version"
@@ -60,8 +59,8 @@ const (
 	RestoringKey = prefix + "restoring"
 )
 
-// MaxBytes is the size of the largest object, and of all objects of one transaction, beyond which they are staged:
-// etcd takes requests of 1.5 MiB (its --max-request-bytes), of which some is the envelope.
+// MaxBytes is the size of the largest object, and the size of all objects of one transaction, above which they are
+// staged. Etcd takes requests of 1.5 MiB (its --max-request-bytes). Some of that is the envelope.
 const MaxBytes = 1_500_000
 
 // AnyRevision writes whatever is there.
@@ -92,14 +91,14 @@ func New(etcd *clientv3.Client, validate func(configv1.Object) error, log *zap.L
 	return &Store{etcd: etcd, validate: validate, log: log}
 }
 
-// Following reports whether Run hears of what is changed in etcd. It does not while etcd has lost the configuration,
-// and while a backup is being restored. That etcd is away it learns late.
+// Following reports whether Run sees changes in etcd. It does not while etcd has lost the configuration, and while
+// a backup is being restored. It notices late that etcd is unavailable.
 func (s *Store) Following() bool { return s.following.Load() }
 
 // Claim binds the configuration to a root secret at the first call, by its fingerprint. The error is ErrOtherRoot
 // where it is bound to another, and ErrRestoring while a backup is being restored.
 func (s *Store) Claim(ctx context.Context, fingerprint string) error {
-	// It is read first, since an etcd that is full refuses a transaction for what it might write.
+	// It reads first, because a full etcd refuses a transaction that might write.
 	there, err := s.etcd.Txn(ctx).Then(clientv3.OpGet(RootKey), clientv3.OpGet(RestoringKey)).Commit()
 	if err != nil {
 		return fmt.Errorf("check the root secret: %w", err)
@@ -144,13 +143,13 @@ func (s *Store) Claimed(ctx context.Context) (bool, error) {
 	return r.Count > 0, nil
 }
 
-// An Entry is what is stored under one key.
+// An Entry is the stored value of one key.
 type Entry struct {
 	Kind configv1.Kind
 	Name string
 	// Object is nil where Err is set.
 	Object configv1.Object
-	// Revision is that of the object's last change, which the next one can be made to depend on.
+	// Revision is the revision of the object's last change. The next change can depend on it.
 	Revision int64
 	// Err says why the value is not a good object.
 	Err error
@@ -192,7 +191,7 @@ func (s *Store) parse(kind configv1.Kind, name string, value []byte) (configv1.O
 	return object, s.validate(object)
 }
 
-// keyOf escapes the name, in which a slash may stand, so that a kind and a name are one key and no other.
+// keyOf escapes the name, which may contain a slash, so that each kind and name have their own key.
 func keyOf(kind configv1.Kind, name string) string {
 	return prefix + kind.Plural + "/" + url.PathEscape(name)
 }

@@ -90,11 +90,11 @@ func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, exp
 	return revision, err
 }
 
-// Apply makes all changes at once or none, and returns a revision: whoever follows and has one that is not earlier has
-// them all. They are one transaction where they fit one, and staged where they do not. Base is the [Snapshot] revision
-// on which the changes were decided: where anything of the configuration was changed since, the error is ErrConflict,
-// also for changes of what the Snapshot was read without, and where what also demands is not so. Every object must be
-// changed at most once. The error may be ErrUnfinished.
+// Apply makes all changes at once or none, and returns a revision: a follower that has reached it has all changes.
+// They are one transaction if they fit, and otherwise staged. Base is the [Snapshot] revision on which the changes
+// were decided. If the configuration has changed since, also in parts that the Snapshot left out, or a condition in
+// also does not hold, the error is ErrConflict. Every object must be changed at most once. The error may be
+// ErrUnfinished.
 func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ...Also) (int64, error) {
 	more := together(also)
 	var ops []clientv3.Op

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// bedrockText is how many characters are sent to Bedrock at once: its quotas count text units of 1,000, of which a
-// request has at most 25 by default.
+// bedrockText is how many characters are sent to Bedrock at once: its quotas count text units of 1,000, and a
+// request has at most 25 of them by default.
 const bedrockText = 20_000
 
 // A bedrockFinding is one of any policy: a topic, a filter, a word, an entity or an expression.
@@ -17,7 +17,7 @@ type bedrockFinding struct {
 	Match  string `json:"match"`  // of a word, an entity or an expression
 }
 
-// A bedrockAnswer is that of ApplyGuardrail
+// A bedrockAnswer is the answer of ApplyGuardrail
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ApplyGuardrail.html), as far as it is read.
 type bedrockAnswer struct {
 	Action      string `json:"action"`

@@ -1,7 +1,7 @@
 // Package contentcheck asks services to judge texts: OpenAI's moderation API, a chat model, Azure AI Content Safety, a
 // guardrail of Amazon Bedrock, Presidio, or a service of the operator's. It decides nothing: rules say what is found.
 //
-// The services are away now and then. Every call has a time limit, and its failure is a result.
+// The services are unavailable now and then. Every call has a time limit, and its failure is a result.
 package contentcheck
 
 import (
@@ -46,7 +46,7 @@ const (
 	quiet = 10 * time.Second
 )
 
-// A Verdict is what a checker says of texts.
+// A Verdict is a checker's judgement of texts.
 type Verdict struct {
 	Flagged bool
 	// Flags are the categories that the checker flags, and Scores what it thinks of all.
@@ -90,17 +90,17 @@ func (v *Verdict) Found(categories []string, threshold float64) []Match {
 	})
 }
 
-// A Call is what is asked for.
+// A Call is one request to checkers.
 type Call struct {
 	ID     string // of the request
 	Texts  []string
-	Answer bool // the texts are those of an answer
+	Answer bool // the texts come from an answer
 	// A webhook gets the subject and the model.
 	request.Subject
 	Model string
 }
 
-// Checkers are those of a configuration, by name. They are safe for concurrent use.
+// Checkers are the checkers of a configuration, by name. They are safe for concurrent use.
 type Checkers map[string]*Checker
 
 // A Checker is a service.
@@ -139,7 +139,8 @@ var (
 	errReading  = errors.New("its answer cannot be read")
 )
 
-// Judge asks several checkers at once, and returns their verdicts by name. Who has none is away.
+// Judge asks several checkers at once, and returns their verdicts by name. A checker without a verdict
+// is unavailable.
 func (all Checkers) Judge(ctx context.Context, names []string, call *Call) map[string]*Verdict {
 	verdicts := make([]*Verdict, len(names))
 	var asking errgroup.Group

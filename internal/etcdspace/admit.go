@@ -7,7 +7,7 @@ type Use int
 
 // What is written for administration is not asked about: it goes on until etcd itself refuses it.
 const (
-	// Creation is of what a tenant asks for.
+	// Creation is work that a tenant asks for.
 	Creation Use = iota
 	// Progress is of work that was accepted.
 	Progress

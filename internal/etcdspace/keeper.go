@@ -55,7 +55,7 @@ type Keeper struct {
 	compact time.Time
 	defrag  time.Time // when the last one ended, or this process began to lead
 	took    time.Duration
-	// tidied holds, by member, to which revision etcd was compacted when it was last defragmented.
+	// tidied holds, by member, the revision to which etcd was compacted before the last defragmentation.
 	tidied map[uint64]int64
 	led    bool
 }
@@ -66,7 +66,7 @@ type moment struct {
 	revision int64
 }
 
-// NewKeeper returns the keeper of what room is about.
+// NewKeeper returns a keeper of the etcd that room watches.
 func NewKeeper(room *Room, o KeeperOptions) *Keeper {
 	return &Keeper{KeeperOptions: o, room: room, tidied: map[uint64]int64{}}
 }
@@ -115,7 +115,7 @@ func (k *Keeper) Repair(ctx context.Context) error {
 	return err
 }
 
-// forget drops moments that no compaction needs any more: all but the newest of those that are old enough.
+// forget drops moments that no compaction needs any more: it keeps the newest of those that are old enough.
 func (k *Keeper) forget(now time.Time) {
 	old := k.olderThan(now.Add(-history))
 	k.seen = slices.Delete(k.seen, 0, max(old, 0))
@@ -210,8 +210,8 @@ func (k *Keeper) defragmentDue(ctx context.Context, state *State, now time.Time)
 	}
 }
 
-// next returns the member that gains most by being defragmented, the leader last. While a member is away none is,
-// unless etcd is full: the others would be too few.
+// next returns the member that gains most from a defragmentation, the leader last. While a member is unavailable
+// it returns none, unless etcd is full: too few others would be left.
 func (k *Keeper) next(s *State) (best Member, ok bool) {
 	if s.Missing > 0 && !s.Full {
 		return best, false

@@ -23,7 +23,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Parts of the quota. What counts is what is in use, except at nearlyFull, which is about the file.
+// Parts of the quota. They are parts in use, except nearlyFull, which is about the file.
 const (
 	// Noticed is when the gateway begins to say that etcd fills, and Severe when it says that somebody has to act.
 	Noticed = 0.60
@@ -39,7 +39,8 @@ const (
 const (
 	lookEvery   = 2 * time.Second
 	lookTimeout = 3 * time.Second
-	// defaultQuota is that of an etcd which does not tell its own: before 3.6, which has to be left at its default then.
+	// defaultQuota is the quota of an etcd before 3.6. It does not report its own, which then has to be left at its
+	// default.
 	defaultQuota = 2 << 30
 )
 
@@ -47,7 +48,7 @@ const (
 type Member struct {
 	ID       uint64
 	Name     string
-	Endpoint string // where it was asked; empty within its own process
+	Endpoint string // the address that was asked; empty within its own process
 	Size     int64  // of the file, in bytes
 	InUse    int64  // of that, in bytes
 	Quota    int64  // 0: none
@@ -71,7 +72,7 @@ type State struct {
 	alarms []*pb.AlarmMember
 }
 
-// Fullest returns the member of whose quota the largest part is in use, and that part.
+// Fullest returns the member with the largest used part of its quota, and that part.
 func (s *State) Fullest() (m Member, used float64) {
 	for _, of := range s.Members {
 		if p := part(of.InUse, of.Quota); m.Quota == 0 || p > used {
@@ -134,13 +135,13 @@ func New(etcd *clientv3.Client, log *zap.Logger) *Room {
 // State returns how etcd was when it was last asked, and answered.
 func (r *Room) State() *State { return r.state.Load() }
 
-// Warning is that of the state.
+// Warning returns the warning of the current state.
 func (r *Room) Warning() string {
 	text, _ := r.State().Warning()
 	return text
 }
 
-// Run looks until ctx ends. After each look that etcd has answered it calls then, where it is not nil.
+// Run looks until ctx ends. After each look that etcd has answered it calls then, unless it is nil.
 func (r *Room) Run(ctx context.Context, then func(context.Context)) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

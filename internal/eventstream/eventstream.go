@@ -11,8 +11,8 @@ import (
 	"hash/crc32"
 )
 
-// The sizes of what surrounds the headers and the payload of a frame: the two lengths and their checksum, and the
-// checksum of it all at the end.
+// The sizes of the parts around the headers and the payload of a frame: the two lengths and their checksum, and
+// the checksum of everything at the end.
 const (
 	preludeSize  = 12
 	trailerSize  = 4
@@ -135,7 +135,7 @@ const (
 	kindString = 7
 )
 
-// valueSizes are the sizes of the values of each type, of those that have one.
+// valueSizes are the sizes of the values of each type that has a fixed size.
 var valueSizes = [...]int{0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 type header struct {

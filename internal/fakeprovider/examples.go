@@ -15,7 +15,7 @@ import (
 const (
 	minExamples = 10      // fewer train nothing, at OpenAI too
 	maxLine     = 4 << 20 // bytes of one example
-	maxStyle    = 64      // bytes of what all answers begin or end with
+	maxStyle    = 64      // bytes of the shared prefix or suffix of all answers
 )
 
 // Kinds of examples.
@@ -25,7 +25,7 @@ const (
 	kindPreference = "dpo"
 )
 
-// A training is what is known of a training file: all that is kept of it. It travels in the file's id.
+// A training is the result of reading a training file: nothing else is kept of it. It travels in the file's id.
 type training struct {
 	Created  int64  `json:"c"` // Unix time in milliseconds
 	Examples int    `json:"n"`

@@ -165,7 +165,7 @@ func (s *server) writeJob(w http.ResponseWriter, j *job) {
 	writeJSON(w, m.object())
 }
 
-// forJob makes what serves a job of what serves a request.
+// forJob makes a handler of a job from a handler of a request.
 func (s *server) forJob(serve func(http.ResponseWriter, *http.Request, *job) *openai.Error) func(http.ResponseWriter,
 	*http.Request) *openai.Error {
 	return func(w http.ResponseWriter, r *http.Request) *openai.Error {
@@ -265,7 +265,7 @@ func (s *server) serveContent(w http.ResponseWriter, r *http.Request) *openai.Er
 	}
 	m := s.moment(j)
 	w.Header().Set("Content-Type", "text/csv")
-	_, _ = io.WriteString(w, m.csv()) // the client has gone, which nobody can be told
+	_, _ = io.WriteString(w, m.csv()) // the client has gone, so nobody can be told
 	return nil
 }
 

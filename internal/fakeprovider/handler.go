@@ -97,7 +97,7 @@ func matches(pattern, p string) bool {
 	return slices.EqualFunc(strings.Split(pattern, "/")[1:], parts[len(parts)-n:], configv1.Matches)
 }
 
-// pathPart returns the part of the path that comes after another, of which the last counts.
+// pathPart returns the segment of the path after the last occurrence of another.
 func pathPart(r *http.Request, after string) string {
 	parts := strings.Split(r.URL.Path, "/")
 	slices.Reverse(parts)
@@ -159,7 +159,7 @@ func writeError(w http.ResponseWriter, e *openai.Error) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(e.AppendJSON(nil)) // the client has gone, which nobody can be told
+	_, _ = w.Write(e.AppendJSON(nil)) // the client has gone, so nobody can be told
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

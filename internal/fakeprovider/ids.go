@@ -86,7 +86,7 @@ func readJobID(prefix, id string) (*job, bool) {
 
 func (j *job) created() time.Time { return time.UnixMilli(j.Created) }
 
-// A tuned model is what a job has made. A style that is empty is none.
+// A tuned model is the result of a job. An empty style means none.
 type tuned struct {
 	examples int
 	style    style
@@ -109,7 +109,7 @@ func (j *job) makes() string {
 	return name(style{})
 }
 
-// readModelName returns the tuned model of a name, also where the name is that of a checkpoint.
+// readModelName returns the tuned model with a name, which may also be a checkpoint's.
 func readModelName(name string) (m tuned, ok bool) {
 	s, ok := strings.CutPrefix(name, prefixModel)
 	_, s, both := strings.Cut(s, ":")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Bounds of what is remembered; the oldest goes first.
+// Bounds of the memory; the oldest entry goes first.
 const (
 	maxControls = 1000
 	maxRecent   = 1000
@@ -28,7 +28,7 @@ func newMemory() *memory {
 		deleted: bounded[struct{}]{max: maxDeleted}}
 }
 
-// A control is what was done to a job.
+// A control is an action on a job.
 type control struct {
 	cancelled time.Time
 	paused    time.Time     // while it is paused

@@ -11,7 +11,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// An answer is what the fake says to one request, in every choice the same.
+// An answer is the fake's answer to one request, the same in every choice.
 type answer struct {
 	id      string
 	created int64

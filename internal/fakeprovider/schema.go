@@ -25,7 +25,7 @@ type schema struct {
 	MinItems   int                `json:"minItems"`
 }
 
-// types are a schema's types: one, or several of which any will do.
+// types are a schema's types: one, or several alternatives.
 type types []string
 
 // UnmarshalJSON reads a string or an array of strings.

@@ -16,9 +16,9 @@ import (
 const (
 	// context bytes that were sent already are kept, so that a rule sees what stands before a text.
 	contextBytes = 32
-	// maxHeld bounds what is held back of one text, in bytes: of what a rule finds that still grows.
+	// maxHeld bounds the bytes that are held back of one text because a match in it still grows.
 	maxHeld = 8 << 10
-	// seldom is which part of what is held back has to arrive before all of it is looked at again.
+	// seldom is the part of the held text that has to arrive before all of it is looked at again.
 	seldom = 16
 	// FinishBlocked is the finish reason of an answer that a rule has ended.
 	FinishBlocked = "content_filter"
@@ -75,7 +75,7 @@ func (a *Answer) IsMuch(piece int) bool {
 	return set != nil && set.IsMuch(piece+set.window, configv1.GuardSide_ANSWERS)
 }
 
-// rules are those that look at the answer; nil if none does.
+// rules returns the rules that look at the answer, or nil.
 func (a *Answer) rules() *Set {
 	if a.set == nil && a.observes != nil {
 		return a.observes.set
@@ -83,7 +83,7 @@ func (a *Answer) rules() *Set {
 	return a.set
 }
 
-// walkWhole returns a walk of what is judged as a whole, also by rules that only observe.
+// walkWhole returns a walk that judges an answer as a whole, also by rules that only observe.
 func (a *Answer) walkWhole() *walk {
 	w := a.walk(a.masks)
 	w.set = a.rules()
@@ -299,13 +299,13 @@ func (a *Answer) judgeLater(at place, piece string) {
 	}
 }
 
-// look returns what the rules find in what is held back, and up to where it can be sent: a text that begins later may
-// still grow into something that a rule finds.
+// look returns the matches of the rules in the held text, and the end of the part that can be sent: text that
+// begins later may still grow into a match.
 func (a *Answer) look(ctx context.Context, t *text, complete bool) (found []span, cut int) {
 	before := len(t.sent)
 	all, _ := a.set.found(ctx, a.Work, t.sent+t.held, configv1.GuardSide_ANSWERS) // work keeps the error
 	for _, f := range all {
-		if f.from >= before { // otherwise it is a part of what was judged already
+		if f.from >= before { // otherwise it lies in the text that was judged already
 			f.from, f.to = f.from-before, f.to-before
 			found = append(found, f)
 		}
@@ -328,7 +328,7 @@ func (a *Answer) look(ctx context.Context, t *text, complete bool) (found []span
 	return found, cut
 }
 
-// beforePlaceholder returns the end of what can be sent, so that no placeholder is cut.
+// beforePlaceholder returns the end of the part that can be sent, so that no placeholder is cut.
 func (a *Answer) beforePlaceholder(held string, cut int) int {
 	if a.masks.IsEmpty() {
 		return cut
@@ -352,7 +352,7 @@ func (a *Answer) restore(t *text, text string) string {
 	})
 }
 
-// label returns what stands for what a rule has found. Within JSON it is a string, also if that was a number.
+// label returns the text that replaces a match. Within JSON it is a string, even if the match was a number.
 func (t *text) label(f span) string {
 	label := "[" + f.label + "]"
 	if !t.isJSON {

@@ -25,7 +25,7 @@ type Judge func(ctx context.Context, texts []string) (rule string, err error)
 type checks struct {
 	judge  Judge
 	most   int // bytes of text that are judged at once
-	before int // bytes of what was judged that are judged again, with what follows
+	before int // bytes of judged text that are judged again, with the next text
 
 	events []chat.Event
 	size   int // bytes of texts that were not judged
@@ -38,7 +38,7 @@ type checks struct {
 // judged is a text of the answer: what the provider wrote, with what other rules have masked.
 type judged struct {
 	text []byte // without what was judged long ago
-	from int    // of what was not judged
+	from int    // the beginning of text that was not judged
 }
 
 // newChecks returns the checks of an answer; nil if no rule has any.
@@ -79,7 +79,7 @@ func ofChoice(k chat.Kind) bool {
 	return false
 }
 
-// add adds a piece of a text to what is judged next.
+// add adds a piece of a text to the texts that are judged next.
 func (c *checks) add(at place, piece string) {
 	if c.over || piece == "" {
 		return
@@ -120,7 +120,7 @@ func (c *checks) settle(ctx context.Context, complete bool, next chat.Sink) (rul
 	return "", nil
 }
 
-// take returns the texts to judge now, each with a little of what stands before.
+// take returns the texts to judge now, each with a little of the text before.
 func (c *checks) take() []string {
 	var all []string
 	room := c.most

@@ -201,7 +201,7 @@ func (w *walk) data(ctx context.Context, text, media string, at spot) (string, b
 	return text, false, nil
 }
 
-// numbers reports whether rules mask a long number in what has the form of data. It has no borders of words there.
+// numbers reports whether rules mask a long number in data. Data has no borders of words.
 func (w *walk) numbers(ctx context.Context, text string, at spot) (found bool, err error) {
 	for from := 0; from < len(text) && !found && err == nil; from++ {
 		to := from

@@ -12,12 +12,12 @@ import (
 const (
 	// viewed is how much of a text is viewed at once, in bytes: a view takes many times the memory of its text.
 	viewed = 64 << 10
-	// around is how much of what stands before and behind is viewed with it.
+	// the text before and behind a match that is viewed with it
 	before, behind = 128, 4 << 10
 )
 
-// found returns what the rules find in a text on one side, as it is written and as its reader sees it, from left to
-// right, without overlaps. The error is that of ctx or of work, or an *Unjudged.
+// found returns the matches of the rules in a text on one side, as it is written and as its reader sees it, from
+// left to right, without overlaps. The error comes from ctx or work, or is an *Unjudged.
 func (s *Set) found(ctx context.Context, w *Work, text string, side configv1.GuardSide) ([]span, error) {
 	all, err := s.spans(ctx, w, text, side)
 	if err != nil {

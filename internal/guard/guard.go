@@ -51,7 +51,7 @@ type finder struct {
 // Compile makes guardrails ready for use. The error names the one that is wrong.
 func Compile(configs []*configv1.Guardrail) (Rails, error) { return Rails(nil).Next(configs) }
 
-// Next makes guardrails ready for use, of which those that have not changed are ready.
+// Next compiles guardrails. Those that have not changed are taken from rails.
 func (rails Rails) Next(configs []*configv1.Guardrail) (Rails, error) {
 	ready := make(map[string]*rail, len(rails))
 	for _, r := range rails {
@@ -136,8 +136,8 @@ type Set struct {
 	weights [sides]int
 }
 
-// Chosen returns which rules apply: an answer to an equal request to which others applied, because of its key or of an
-// expression, may have passed something else. A nil set has none.
+// Chosen returns a name for the rules that apply: an answer to an equal request with other rules, because of its
+// key or of an expression, may have passed something else. A nil set has none.
 func (s *Set) Chosen() string {
 	if s == nil {
 		return ""
@@ -249,7 +249,7 @@ func (c *Check) Finding() Finding {
 	return Finding{Rule: c.Rule, Mode: mode, Side: c.Side}
 }
 
-// Failure returns what is noted if the checker is away.
+// Failure returns the finding for an unavailable checker.
 func (c *Check) Failure() Finding { return Finding{Rule: c.Rule, Mode: ModeFailed, Side: c.Side} }
 
 // A span is a part of a text that a rule has found.
@@ -314,7 +314,7 @@ func apart(all []span) []span {
 
 // add adds what is found in a text.
 func (f *finder) add(ctx context.Context, w *scan.Work, all []span, text string, r *rule) ([]span, error) {
-	var spent error // by what was found
+	var spent error // the limit that was exceeded
 	found := func(from, to int) {
 		if spent == nil {
 			spent = w.Spend(ctx, stepsPerFinding)
@@ -364,7 +364,8 @@ type Finding struct {
 	Side string // request or answer
 }
 
-// Modes of a Finding, besides mask. ModeFailed is of a rule whose checker was away, or that took too much work.
+// Modes of a Finding, besides mask. ModeFailed is for a rule whose checker was unavailable, or that took too
+// much work.
 const (
 	ModeObserve = "observe"
 	ModeBlock   = "block"

@@ -44,7 +44,7 @@ type item struct {
 	event  *chat.Event // nil: a text
 }
 
-// A text is what is held back of one, after what was sent of it last.
+// A text is the held part of a text, after the part that was sent last.
 type text struct {
 	sent, held string
 	whole      []byte // held back until it is complete, in place of held

@@ -14,7 +14,7 @@ type Masks struct {
 	texts        map[string]string // by placeholder
 	counts       map[string]int    // by label
 	longest      int               // placeholder, in bytes
-	names        map[string]string // of the client's, by what they are called for the provider
+	names        map[string]string // the client's names, by the provider's
 	taken        map[string]bool   // what looks like a placeholder in the request; nil: it is not known yet
 }
 
@@ -63,7 +63,7 @@ func (m *Masks) mask(text, label string) string {
 	return p
 }
 
-// rename returns a name with other text in place of what is masked in it, as it can stand in a name.
+// rename returns a name with its masked parts replaced by text that can stand in a name.
 func (m *Masks) rename(name string, found []span) string {
 	var b strings.Builder
 	from := 0
@@ -95,7 +95,7 @@ func (m *Masks) restore(text string, escape func(before, own string) string) str
 		return text
 	}
 	var b strings.Builder
-	from := 0 // of what escape has not seen
+	from := 0 // the beginning of the text that escape has not seen
 	for i := 0; ; {
 		n := strings.IndexByte(text[i:], '[')
 		if n < 0 {

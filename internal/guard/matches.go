@@ -33,8 +33,8 @@ func CanMask(texts []string, found []Match) bool {
 	return len(found) <= maxMatches && size <= maxMatched
 }
 
-// Mask masks what checkers have found in a request, wherever it occurs. Body is the request that was looked at, texts
-// are what checkers have seen of it, and masks is what was masked before.
+// Mask masks the findings of checkers in a request, wherever they occur. Body is the request that was looked at,
+// texts are the texts that the checkers have seen, and masks are the earlier masks.
 func Mask(ctx context.Context, work *Work, body []byte, masks *Masks, texts []string, found []Match) (Request, error) {
 	s := &Set{}
 	for _, m := range found {

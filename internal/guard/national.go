@@ -79,7 +79,7 @@ func isNINO(found string) bool {
 	return true
 }
 
-// isNIR accepts a month, and a right key: 97 less the rest of the number, in which Corsica's letters count as numbers.
+// isNIR accepts a month, and a right key: 97 minus the remainder of the number. Corsica's letters count as numbers.
 func isNIR(found string) bool {
 	n := strings.ReplaceAll(found, " ", "")
 	if m := n[3:5]; m == "00" || m > "12" && m < "20" {
@@ -98,7 +98,7 @@ func isDNI(found string) bool {
 	return "TRWAGMYFPDXBNJZSQVHLCKE"[modulo(n[:8], 23)] == n[8]
 }
 
-// isFiscalCode accepts the right last letter, to which characters at odd places count as a table says.
+// isFiscalCode accepts the right last letter. Characters at odd places count by a table.
 func isFiscalCode(found string) bool {
 	const odd = "\x01\x00\x05\x07\x09\x0d\x0f\x11\x13\x15\x02\x04\x12\x14\x0b\x03\x06\x08\x0c\x0e\x10\x0a\x16\x19\x18\x17"
 	sum := 0

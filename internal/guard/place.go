@@ -70,7 +70,7 @@ var definitions = map[string]bool{"tools": true, "functions": true, "response_fo
 
 // A spot is where a value stands in a body.
 type spot struct {
-	name    string // of its member, or of that of the list that it is in
+	name    string // its member's name, or the name of the member with the list that it is in
 	within  string // the name of the object's own member
 	depth   int    // of objects
 	free    bool   // within arguments, results or metadata

@@ -15,7 +15,7 @@ type Request struct {
 	Masks    *Masks
 	Findings Findings
 	Blocked  string // the rule that refuses it, or ""
-	// Unmaskable is the member in which it would mask a text and no placeholder can stand, or "".
+	// Unmaskable is the member with a text to mask that cannot hold a placeholder, or "".
 	Unmaskable string
 	// Texts are those for the model, with placeholders, if there are Checks.
 	Texts []string
@@ -29,13 +29,13 @@ var ErrUnread = openai.CodeInvalidJSON.New(
 var errTokens = openai.CodeNotGuarded.New(
 	"A guardrail applies to this key, and cannot look at prompts that are tokens. Send them as text.")
 
-// Request looks at the texts of a request, whose body is JSON in the dialect of any client.
-// The error is that of ctx or of work, an *Unjudged, or one for the client.
+// Request looks at the texts of a request, whose body is JSON in the dialect of any client. The error
+// comes from ctx or work, is an *Unjudged, or is for the client.
 func (s *Set) Request(ctx context.Context, work *Work, body []byte) (Request, error) {
 	return s.request(ctx, work, body, &Masks{}, s.judges(configv1.GuardSide_REQUESTS))
 }
 
-// request looks at a request in which something may be masked already, and gathers its texts.
+// request looks at a request that may contain masks already, and gathers its texts.
 func (s *Set) request(ctx context.Context, work *Work, body []byte, masks *Masks, gathers bool) (Request, error) {
 	w := &walk{set: s, work: work, side: configv1.GuardSide_REQUESTS, body: body, findings: Findings{}, masks: masks,
 		gathers: gathers, again: !masks.IsEmpty()}

@@ -15,8 +15,8 @@ func (s *Set) LimitsTools() bool {
 
 func (r *rule) limitsTools() bool { return len(r.config.GetAllowedTools()) > 0 }
 
-// Tools looks at tools that a request offers, and adds to the findings each that a rule does not list. It returns the
-// rule that refuses the request, or "". The error is that of ctx or of work, or an *Unjudged.
+// Tools looks at tools that a request offers, and adds to the findings each that a rule does not list. It returns
+// the rule that refuses the request, or "". The error comes from ctx or work, or is an *Unjudged.
 func (s *Set) Tools(ctx context.Context, work *Work, tools []offered.Tool, findings Findings) (blocked string,
 	err error) {
 	for _, r := range s.rules {

@@ -17,7 +17,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A walk judges a body: every string in it, and the names of members, except for what is proven harmless.
+// A walk judges a body: every string in it, and the names of members, except for those that are proven harmless.
 type walk struct {
 	set        *Set // nil: nothing is looked for
 	work       *Work
@@ -26,7 +26,7 @@ type walk struct {
 	findings   Findings
 	masks      *Masks
 	blocked    string // the rule that refuses the body
-	unmaskable string // the member in which something is to be masked and cannot be
+	unmaskable string // the member with a text that must be masked but cannot be
 	characters uint64
 	messages   uint32
 	inside     int  // how many strings with JSON the walk is in
@@ -125,7 +125,7 @@ type held struct {
 	at  spot
 }
 
-// An object is what is known of an object when all of it was read.
+// An object has the facts about an object after all of it was read.
 type object struct {
 	media string // its media types
 	types []string
@@ -367,7 +367,7 @@ func (w *walk) judgeOnly(ctx context.Context, text string, kind placeKind, at sp
 	return string(append(out, text[from:]...)), true, nil
 }
 
-// forClient returns a text of an answer with labels in place of what is masked, and with the client's own texts.
+// forClient returns a text of an answer with labels in place of the masked parts, and with the client's own texts.
 func (w *walk) forClient(text string, masked []span, kind placeKind) (string, bool, error) {
 	if len(masked) == 0 && w.masks.IsEmpty() {
 		return text, false, nil

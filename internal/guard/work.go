@@ -15,7 +15,7 @@ const (
 	// have a request refused.
 	maxWork     = 1 << 28
 	maxObserved = maxWork / 4
-	// stepsPerFinding is what a finding costs: it is kept, sorted, and gets a placeholder of its own.
+	// stepsPerFinding is the cost of a finding: it is kept, sorted, and gets a placeholder of its own.
 	stepsPerFinding = 512
 	// atOnce is how much work other requests may have to wait for: about a millisecond.
 	atOnce = 1 << 19

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What a client may send on when its answer is an error already, and how long that may take. See drain of
-// extproc/exchange, which has the same bounds for what the job service never sees.
+// Bounds of the bytes that a client may still send after its answer is an error, and of their time. Drain
+// of extproc/exchange has the same bounds for requests that the job service never sees.
 const (
 	maxDrained = 1 << 20
 	drainTime  = 5 * time.Second

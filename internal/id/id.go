@@ -22,7 +22,7 @@ func New(prefix string) string {
 // Bare returns a new identifier without a prefix.
 func Bare() string { return ulid.MustNew(ulid.Now(), rand.Reader).String() }
 
-// Derived returns the identifier, without a prefix, of what has the name at a time: always the same one.
+// Derived returns an identifier without a prefix for a name and a time. It is always the same for both.
 func Derived(at time.Time, name string) string {
 	var u ulid.ULID
 	hash := sha256.Sum256([]byte(name))

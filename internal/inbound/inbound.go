@@ -15,7 +15,7 @@ import (
 type Dialect struct {
 	Name       string
 	Operations []*Operation
-	// Prefix begins paths that are of no other dialect. It may be empty.
+	// Prefix begins paths that no other dialect has. It may be empty.
 	Prefix string
 	// Match returns the operation of a path that has the name of a model, or nil. It is nil if each operation has one
 	// path.
@@ -68,7 +68,7 @@ type Operation struct {
 // IsCounted reports whether the tokens of an answer that was cut can be counted. For a Route, o is nil.
 func (o *Operation) IsCounted() bool { return o != nil && (o.TextAnswer || !o.AcceptsForms) }
 
-// State is what a request wants of the objects that the job service stores.
+// State is a request's need for objects that the job service stores.
 type State uint8
 
 // The values of State.

@@ -25,7 +25,8 @@ var (
 	ErrKey   = errors.New("the key has as many bytes of bodies under way as it may")
 )
 
-// Bytes are what is held by all, and by each key. It is made by New and safe for concurrent use; nil has no bounds.
+// Bytes count the bytes held by all, and by each key. New makes it. It is safe for concurrent use; nil has no
+// bounds.
 type Bytes struct {
 	total, each int64
 
@@ -36,7 +37,7 @@ type Bytes struct {
 	given chan struct{} // closed when something is given back; nil while nobody waits
 }
 
-// New returns Bytes of which all keys together hold at most total, and one of them each.
+// New returns Bytes. All keys together hold at most total, and each of them at most each.
 func New(total, each int64) *Bytes {
 	return &Bytes{total: total, each: each, byKey: map[string]int64{}}
 }
@@ -68,7 +69,7 @@ func (b *Bytes) Warning() string {
 	return ""
 }
 
-// A Hold is what one exchange has of Bytes. Its zero value holds nothing. It is used by one goroutine at a time.
+// A Hold is one exchange's part of Bytes. Its zero value holds nothing. One goroutine at a time uses it.
 type Hold struct {
 	of   *Bytes
 	key  string

@@ -34,8 +34,7 @@ const (
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-// A Verifier checks tokens. It is immutable but for what it remembers, and safe for concurrent use. Nil knows no
-// issuer.
+// A Verifier checks tokens. Only its memory of tokens changes. It is safe for concurrent use. Nil knows no issuer.
 type Verifier struct {
 	all     []*issuer
 	issuers map[string][]*issuer // by "iss"

@@ -18,7 +18,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// A Measure is what a rule counts.
+// A Measure is the quantity that a rule counts.
 type Measure uint8
 
 // Measures.

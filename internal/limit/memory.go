@@ -18,7 +18,7 @@ const (
 	maxSweep = 16
 	// minTable is the minimum length of a shard's table.
 	minTable = 8
-	// inline is the number of rules up to which a reservation is one allocation.
+	// inline is the largest number of rules with one allocation for a reservation.
 	inline = 8
 )
 

@@ -291,8 +291,8 @@ func take[K comparable, V any](m map[K]V, move func(K, V) bool) {
 	}
 }
 
-// leases returns the names of the leases to renew, and of those that hold nothing any more. The result is urgent if
-// one has ended, or if the store may not know it.
+// leases returns the names of the leases to renew, and of the leases that hold nothing any more. The result is
+// urgent if one has ended, or if the store may not know it.
 func (o *owed) leases() (renewed, ended []string, urgent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -130,7 +130,7 @@ func openRedis(address string) (redis.UniversalClient, error) {
 }
 
 // NewRedis returns a limiter that uses a client, without connecting. The client must respect the deadlines of
-// contexts, as that of OpenRedis does. The caller closes it after the limiter.
+// contexts, as OpenRedis's does. The caller closes it after the limiter.
 func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix

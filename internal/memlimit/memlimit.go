@@ -15,16 +15,16 @@ import (
 	"strings"
 )
 
-// envLimit is the variable by which an operator gives Go's runtime the limit, and which holds in place of what is
-// found.
+// envLimit is the variable by which an operator sets the limit of Go's runtime. It has precedence over the found
+// limit.
 const envLimit = "GOMEMLIMIT"
 
 // Find returns how many bytes this process and others of its control group may take together: the least that the
-// control group, one above it, or the machine allows. It is 0 where that cannot be told.
+// control group, one above it, or the machine allows. It is 0 if that is not known.
 func Find() int64 { return find(os.DirFS("/")) }
 
-// Set limits Go's part of the memory to a share of what Find has found, unless $GOMEMLIMIT does, and returns the limit
-// that holds; 0 is none.
+// Set limits Go's part of the memory to a share of Find's result, unless $GOMEMLIMIT is set. It returns the limit
+// in force, or 0 for none.
 func Set(share float64) int64 {
 	if os.Getenv(envLimit) == "" {
 		if found := Find(); found > 0 {
@@ -96,7 +96,7 @@ func machine(root fs.FS) int64 {
 	return 0
 }
 
-// lesser returns the lesser of two limits, of which 0 is none.
+// lesser returns the lesser of two limits. 0 is no limit.
 func lesser(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b

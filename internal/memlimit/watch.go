@@ -16,7 +16,8 @@ const (
 	every = 100 * time.Millisecond
 	// collectEvery is how often a collection is forced at most, to learn what is really in use.
 	collectEvery = time.Second
-	// shedAt and openAt are the parts of the limit from which on nothing new is begun, and under which it is again.
+	// shedAt and openAt are parts of the limit: above the first nothing new begins, and under the second it begins
+	// again.
 	shedAt, openAt = 0.90, 0.80
 )
 
@@ -106,7 +107,7 @@ func (w *Watch) Warning() (text string, now bool) {
 	return "", false
 }
 
-// used returns how many bytes are in use, of what the limit of Go's runtime bounds.
+// used returns how many bytes are in use, as the limit of Go's runtime counts them.
 func used() int64 {
 	read := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},

@@ -19,7 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/reported"
 )
 
-// A Kind is what a tool is.
+// A Kind is the kind of a tool.
 type Kind uint8
 
 // The kinds of tools. A Switch is a member of the request that has the vendor run something. Unknown is anything that
@@ -39,14 +39,14 @@ type Tool struct {
 	// Name is the name of a function or of a custom tool. A tool that the vendor runs has its type as its name, whatever
 	// its member "name" says. A Switch has the name of its member. What is unknown is "unknown:<member>".
 	Name string
-	// Class is a common name of what vendors call differently, such as "web_search". Functions have none.
+	// Class is a common name for tools that vendors name differently, such as "web_search". Functions have none.
 	Class string
 	// Alias is the name of a function of a namespace at vendors without namespaces.
 	Alias  string
-	Member string // of the request, in which it stands
+	Member string // the member of the request that it is in
 }
 
-// A Fee is what a vendor may bill besides tokens, or at another price than usual.
+// A Fee is something that a vendor may bill besides tokens, or at another price than usual.
 type Fee struct{ Tool, Member string }
 
 // A Model is another model that a request names, or lets the vendor choose.
@@ -55,7 +55,7 @@ type Model struct {
 	Member string
 }
 
-// A List is what one request has the vendor do.
+// A List has the tools that one request has the vendor run.
 type List struct {
 	Tools      []Tool
 	Models     []Model
@@ -68,7 +68,7 @@ type List struct {
 	// generationConfig in a chat completion. 0: none does.
 	Answers, Output int64
 
-	depth int // of what is read within one another
+	depth int // depth of nested reading
 }
 
 // maxNested bounds how deep tools, options and names of models are read within one another, because each level is read
@@ -158,7 +158,7 @@ func ReadForm(f Form) *List {
 		m, known := members[of]
 		switch {
 		case known && m.does == 0:
-		case within || text == nil || m.does&allInner != 0: // of which nothing is known here
+		case within || text == nil || m.does&allInner != 0: // nothing is known here
 			l.unknown(name, of, gjson.Result{Type: gjson.JSON})
 		default:
 			l.Add(name, value)
@@ -239,7 +239,7 @@ func text(quoted []byte) []byte {
 	return []byte(openai.Unquote(quoted))
 }
 
-// object reads the members of a request, or of an object in it whose members are those of a request.
+// object reads the members of a request, or of an object with the same members in it.
 func (l *List) object(data []byte, within string) {
 	jsonwalk.Object(data, begin(data), func(name, nameEnd, start int) int {
 		end := jsonwalk.Value(data, start)
@@ -381,7 +381,7 @@ func (l *List) own(at string, v gjson.Result) {
 	l.suffix(at, v.Str)
 }
 
-// suffix reads what OpenRouter has behind a model: variants, of which one searches the web, and a preset.
+// suffix reads OpenRouter's suffixes of a model: variants, one of which searches the web, and a preset.
 func (l *List) suffix(at, model string) {
 	model = strings.ToLower(model)
 	if strings.HasSuffix(model, ":online") || strings.Contains(model, ":online:") || strings.Contains(model, ":online@") {
@@ -394,8 +394,8 @@ func (l *List) suffix(at, model string) {
 	}
 }
 
-// models reads models that are named: a text, a list of texts, or anything with members that name models. Where none
-// is named, the vendor chooses.
+// models reads models that are named: a text, a list of texts, or anything with members that name models. If it
+// names none, the vendor chooses.
 func (l *List) models(at string, v gjson.Result) {
 	before := len(l.Models)
 	switch {
@@ -434,7 +434,7 @@ func (l *List) tier(at string, v gjson.Result, name string, speed bool) {
 	}
 }
 
-// inner reads an object whose members are those of a request, such as extra_body.
+// inner reads an object with the members of a request, such as extra_body.
 func (l *List) inner(at string, v gjson.Result) {
 	if v.IsObject() {
 		l.nested(at, func() { l.object([]byte(v.Raw), at+".") })

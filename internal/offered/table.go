@@ -14,7 +14,7 @@ const (
 	isOwn                    // it is the request's model
 	isTier                   // it is the service tier
 	isSpeed                  // it buys speed or a place, at the price of a service tier of its value's name
-	isInner                  // its members are those of a request
+	isInner                  // it has the members of a request
 	isTemplate               // likewise, but the template of a prompt reads them, which reaches no other model
 )
 
@@ -23,7 +23,7 @@ const allInner = isInner | isTemplate
 
 type meaning struct {
 	does  int
-	class string // of what it runs
+	class string // the class of the tools that it runs
 }
 
 // members are the members of requests, by their names in all dialects. Of OpenAI's dialect they include the extensions

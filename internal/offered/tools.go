@@ -86,8 +86,7 @@ func (l *List) one(at string, v gjson.Result, function bool) {
 	}
 }
 
-// function adds a function or a custom tool of which v is the description. A member of it that is not known may be
-// another name.
+// function adds a function or a custom tool with the description v. An unknown member of v may be another name.
 func (l *List) function(at string, kind Kind, v gjson.Result, namespace string) {
 	l.named(at, kind, v.Get("name"), namespace)
 	if !v.IsObject() {
@@ -122,7 +121,7 @@ func (l *List) tool(at string, v gjson.Result, namespace string) {
 	if typ.Type != gjson.String && !isNull(typ) {
 		l.unread(at + "[].type")
 	}
-	known, empty := false, false // the type is that of a vendor's tool; it is a place for tools without any
+	known, empty := false, false // the type names a vendor's tool; it is a place for tools without any
 	switch typ.Str {
 	case "", "function", "custom":
 	case "namespace":

@@ -27,14 +27,14 @@ const (
 	maxMemory, maxPasses, maxThreads = 256 << 10, 16, 16
 )
 
-// parameters are what a hash is made with.
+// parameters are the parameters of a hash.
 type parameters struct {
 	memory  uint32 // KiB
 	passes  uint32
 	threads uint8
 }
 
-// current are those of new hashes: above OWASP's least for argon2id (19 MiB and two passes).
+// current returns the parameters of new hashes: above OWASP's least for argon2id (19 MiB and two passes).
 func current() parameters { return parameters{memory: 32 << 10, passes: 3, threads: 1} }
 
 var turns = make(chan struct{}, atOnce)
@@ -61,7 +61,7 @@ func Hash(password string) (string, error) {
 		encode(salt), encode(p.derive(password, salt, hashBytes))), nil
 }
 
-// Verify reports whether password is that of the hash. It takes as long where hash is empty or broken.
+// Verify reports whether password has the hash. It takes as long if hash is empty or broken.
 func Verify(hash, password string) bool {
 	p, salt, want, err := parse(hash)
 	if err != nil || len(password) > MaxBytes {

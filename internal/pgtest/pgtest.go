@@ -28,7 +28,7 @@ import (
 	"github.com/modelgate/modelgate/internal/testenv"
 )
 
-// Address is the environment variable with the URL of a server, without a database. Where it is set already, Run
+// Address is the environment variable with the URL of a server, without a database. If it is set already, Run
 // starts none.
 const Address = "MODELGATE_TEST_POSTGRES"
 

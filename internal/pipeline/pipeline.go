@@ -45,7 +45,7 @@ type Pipeline struct {
 	tier      string
 	chunks    int
 	isWhole   bool
-	told      bool // there are events of what the answer says
+	told      bool // there are events with content of the answer
 	hasOutput bool
 	hasEnded  bool
 }

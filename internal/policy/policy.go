@@ -1,4 +1,4 @@
-// Package policy decides by the expressions of policies whether a request is refused, and for which model it is.
+// Package policy decides by the expressions of policies whether a request is refused, and which model it is for.
 package policy
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/request"
 )
 
-// Policies are those of a configuration. They are immutable.
+// Policies are the policies of a configuration. They are immutable.
 type Policies []*policy
 
 type policy struct {
@@ -35,7 +35,7 @@ type rule struct {
 // Compile makes policies ready for use. The error names the one that is wrong.
 func Compile(configs []*configv1.Policy) (Policies, error) { return compile(configs) }
 
-// Next makes policies ready for use, of which those that have not changed are ready.
+// Next compiles policies. Those that have not changed are taken from all.
 func (all Policies) Next(configs []*configv1.Policy) (Policies, error) {
 	ready := make(map[string]*policy, len(all))
 	for _, p := range all {
@@ -103,8 +103,8 @@ func (f *Facts) evaluate(expression cel.Program, values any) (ref.Val, error) {
 	return out, err
 }
 
-// Read adds what a request says itself: its user, unless there is one, the names of what it has a vendor do, and the
-// size of its body. Of a form it is only the size.
+// Read adds the facts in the request itself: its user, unless there is one, the names of the tools that the vendor
+// runs, and the size of its body. A form has only the size.
 func (f *Facts) Read(r *inbound.Request, size int, offers *offered.List) {
 	f.Size = size
 	if r.Sent == nil {

@@ -11,10 +11,10 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// A Trial says what policies would decide on requests of which some facts are not known.
+// A Trial tells the decisions of policies on requests with some unknown facts.
 type Trial struct{ policies Policies }
 
-// A Verdict is what one rule says of a request.
+// A Verdict is one rule's decision on a request.
 type Verdict struct {
 	Rule    string // "<policy>/<rule>"
 	Observe bool   // the rule does nothing
@@ -25,8 +25,8 @@ type Verdict struct {
 	Unknown []string
 }
 
-// NewTrial makes policies ready for a trial. It calls piece before each. The error is that of piece, or names the
-// policy that is wrong.
+// NewTrial compiles policies for a trial. It calls piece before each. The error is piece's, or names the policy
+// that is wrong.
 func NewTrial(configs []*configv1.Policy, piece func() error) (*Trial, error) {
 	t := &Trial{}
 	for _, c := range configs {

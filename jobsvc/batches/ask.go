@@ -103,7 +103,7 @@ func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bo
 	return got, v, true
 }
 
-// send makes one try. Where there is no answer, what it returns says so, and err why.
+// send makes one try. Without an answer, its result says so, and err says why.
 func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.s.Limits.Line)
 	defer cancel()
@@ -178,7 +178,7 @@ func unanswered(err error) answer {
 	return answer{code: openai.CodeConnectionError, message: "The connection broke before the request was answered."}
 }
 
-// A verdict is what is to be made of one try.
+// A verdict says what follows one try.
 type verdict struct {
 	final   bool
 	counts  bool          // as one of maxTries
@@ -190,7 +190,7 @@ type verdict struct {
 func judge(a *answer, h http.Header, err error) verdict {
 	if err != nil {
 		if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
-			return verdict{outcome: nothing} // the gateway is away, which is no fault of the line
+			return verdict{outcome: nothing} // the gateway is unavailable, which is no fault of the line
 		}
 		v := verdict{counts: true, outcome: nothing}
 		if errors.Is(err, context.DeadlineExceeded) {

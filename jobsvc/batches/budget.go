@@ -51,7 +51,7 @@ func (b *budget) take(ctx context.Context, n int64) error {
 	return ctx.Err()
 }
 
-// add takes n without waiting, for what is there already.
+// add takes n without waiting, for memory that is in use already.
 func (b *budget) add(n int64) {
 	b.mu.Lock()
 	b.used += n
@@ -77,7 +77,7 @@ func (b *budget) grant() {
 	}
 }
 
-// take takes memory for a line: of what all batches have, and of what all that the job service holds has.
+// take takes memory for a line: from the budget of all batches, and from the job service's.
 func (w *work) take(ctx context.Context, n int64) error {
 	if err := w.s.memory.take(ctx, n); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (w *work) take(ctx context.Context, n int64) error {
 	return nil
 }
 
-// add is take for what is there already.
+// add is take for memory that is in use already.
 func (w *work) add(n int64) {
 	w.s.memory.add(n)
 	w.held.Owe(n)

@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A Charge is what of a batch the provider ran by itself. No exchange of the gateway's has charged it.
+// A Charge is the use of a batch that the provider ran by itself. No exchange of the gateway has charged it.
 type Charge struct {
 	Lines        int          `json:"lines"` // that the provider answered
 	Usage        openai.Usage `json:"usage"`
@@ -60,7 +60,7 @@ func (p *pricing) charge(a *answer) Charge {
 // kindCharge are the records in the queue that the ledger does not have yet.
 const kindCharge = "charge"
 
-// announceCharge has the ledger told of what the provider ran once a transaction is committed, whatever becomes of
+// announceCharge queues the provider's use for the ledger once a transaction is committed, whatever becomes of
 // this replica.
 func (w *work) announceCharge(t *store.Txn, b *Batch, now time.Time) error {
 	if b.Charge.Lines == 0 {
@@ -74,13 +74,13 @@ func (w *work) announceCharge(t *store.Txn, b *Batch, now time.Time) error {
 	return nil
 }
 
-// entry returns the record of what the provider ran. Its id is the batch's, so that it is charged once however often
+// entry returns the record of the provider's use. Its id is the batch's, so that it is charged once however often
 // it is sent.
 func (w *work) entry(b *Batch, now time.Time) *ledgerv1.Record {
 	n, c := b.Native, b.Charge
 	r := &ledgerv1.Record{
 		Id: w.rec.ID,
-		// It counts for the day in which it is known, and not for one that has its bill.
+		// It counts for the day in which it becomes known, because an earlier day may be billed already.
 		Start: timestamppb.New(now), End: timestamppb.New(now),
 		Key: b.Key, Organization: w.rec.Tenant.Organization, Project: w.rec.Tenant.Project,
 		Operation: strings.TrimPrefix(b.Endpoint, "/v1/"), Model: b.Model, Provider: n.Provider, UpstreamModel: n.Model,
@@ -94,7 +94,7 @@ func (w *work) entry(b *Batch, now time.Time) *ledgerv1.Record {
 // ledgerTimeout bounds one call of the ledger.
 const ledgerTimeout = 15 * time.Second
 
-// ship gives a record to the ledger. While the ledger is away, the queue has it tried again.
+// ship sends a record to the ledger. While the ledger is unavailable, the queue tries again.
 func (s *Service) ship(ctx context.Context, c *queue.Claim) error {
 	r := &ledgerv1.Record{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(c.Value, r); err != nil {

@@ -30,8 +30,8 @@ func (w *work) finish(ctx context.Context) error {
 	written, err := w.writeFiles(ctx)
 	switch {
 	case errors.Is(err, errBroken):
-		// What is left of the answers would look as if it were all. The other writer, where there is one, is told apart by
-		// new ids.
+		// A part of the answers would look like all of them. New ids distinguish it from another writer's, if there
+		// is one.
 		written = &filesWritten{}
 		if err := w.close(ctx, lost, answersGone); err != nil {
 			return err

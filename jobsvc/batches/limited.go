@@ -92,8 +92,8 @@ func mayRule(o configv1.Object, client configv1.Client, model string) bool {
 	return !rule.GetDisabled() && configv1.Covers(rule, client) && (!byModel || configv1.CoversModel(models, model))
 }
 
-// mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known here,
-// so that any may be meant, and neither is for which lines the expression of a limit is true.
+// mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known
+// here, so any user may match. The lines for which a limit's expression is true are not known either.
 func mayLimit(all []*configv1.RateLimitDescriptor, entries map[string]string) bool {
 	for _, d := range all {
 		if !mayMatch(d, entries) {

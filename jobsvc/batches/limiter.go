@@ -46,7 +46,7 @@ type limiter struct {
 	running int
 	waiting []chan struct{}
 	paused  time.Time   // nothing begins before
-	wake    *time.Timer // at the end of the pause, where something waits for it
+	wake    *time.Timer // at the end of the pause, if something waits for it
 
 	halved  time.Time // refusals of requests that began before say nothing new
 	answers int       // in this window
@@ -59,7 +59,7 @@ func newLimiter(most int) *limiter {
 	return &limiter{most: float64(most), limit: min(startLimit, float64(most))}
 }
 
-// begin waits until a request may be made. Its end is told by end.
+// begin waits until a request may be made. A call of end must follow.
 func (l *limiter) begin(ctx context.Context) error {
 	l.mu.Lock()
 	granted := make(chan struct{})
@@ -84,7 +84,7 @@ func (l *limiter) begin(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// end tells of the end of a request. Wait is what the answer asked for before the next request; 0: nothing.
+// end ends a request. Wait is the pause that the answer asked for; 0: none.
 func (l *limiter) end(o outcome, began time.Time, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -84,7 +84,7 @@ type lines struct {
 	r      *bufio.Reader
 	number int   // of the line that was read last, counted from 1, the blank ones included
 	begin  int64 // where that line begins in the file
-	end    int64 // where it ends, its end mark included
+	end    int64 // its end, including its end mark
 	long   []byte
 	room   longRoom
 }
@@ -100,7 +100,7 @@ func (l *lines) at(number int, offset int64) *lines {
 }
 
 // next returns the next line, without its end. It is valid until the next call. The error is io.EOF after the last
-// line, errLong for one line, or that of reading.
+// line, errLong for one line, or the reader's.
 func (l *lines) next() ([]byte, error) {
 	for {
 		line, err := l.read()

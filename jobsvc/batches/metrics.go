@@ -6,7 +6,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/job"
 )
 
-// metrics are what the service counts. Nothing that clients name is a label.
+// metrics are the service's metrics. Names from clients are never labels.
 type metrics struct {
 	lines    *prometheus.CounterVec
 	inFlight prometheus.Gauge

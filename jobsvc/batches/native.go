@@ -204,7 +204,7 @@ func (w *work) keep(ctx context.Context, n Native) error {
 	})
 }
 
-// leave ends the provider's part. The batch goes on with what its state asks for.
+// leave ends the provider's part. The batch goes on by its state.
 func (w *work) leave(ctx context.Context, n Native) error {
 	n.Over = true
 	return w.keep(ctx, n)

@@ -91,8 +91,8 @@ type shared struct {
 	users   int
 }
 
-// begin waits until a request that uses about so many tokens may be made. Its end is told by end, and what it used is
-// settled.
+// begin waits until a request that uses about so many tokens may be made. A call of end must follow, and the tokens
+// are settled.
 func (s *shared) begin(ctx context.Context, tokens int64) error {
 	if err := s.common.pace.take(ctx, tokens); err != nil {
 		return err

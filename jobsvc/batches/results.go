@@ -43,7 +43,7 @@ type results struct {
 	many  int // lines that do not wait for others
 	// pricing is of answers that no exchange charges; nil: they are charged.
 	pricing *pricing
-	// committed is told of each group that is durable.
+	// committed is called for each durable group.
 	committed func(lines int)
 
 	mu      sync.Mutex // guards what follows
@@ -55,7 +55,7 @@ type results struct {
 	began    time.Time
 	head     string // of the chain
 	previous string // the segment before head
-	tail     []byte // what head holds, where a segment may still take it over
+	tail     []byte // the content of head, while a segment may still take it over
 }
 
 func (w *work) newResults(committed func(lines int)) *results {
@@ -173,7 +173,8 @@ func (r *results) next(ctx context.Context, g *group) (last bool, err error) {
 	}
 }
 
-// drop gives back the memory of what was added but never committed, once nothing is added and flush has returned.
+// drop gives back the memory of answers that were added but never committed. It is called once nothing is added
+// and flush has returned.
 func (r *results) drop() { r.w.put(int64(len(r.pending.text))) }
 
 // commit writes a group: a new segment, or, as long as the newest is small, one that takes its place and holds its
@@ -236,7 +237,7 @@ func (r *results) write(ctx context.Context, name string, parts ...[]byte) error
 	}
 }
 
-// backoff is the pause after so many failures of what the job service stands on.
+// backoff is the pause after so many failures of the job service's own services.
 func backoff(failures int) time.Duration {
 	return min(50*time.Millisecond<<min(failures, 10), 5*time.Second)
 }

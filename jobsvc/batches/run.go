@@ -74,7 +74,7 @@ func (w *work) done(ctx context.Context) (*set, error) {
 	return done, nil
 }
 
-// eachAnswer gives each durable answer to take, in the order in which they became so.
+// eachAnswer gives each durable answer to take, in the order in which they became durable.
 func (w *work) eachAnswer(ctx context.Context, take func(kind byte, line int, answer []byte) error) error {
 	names, err := chain(ctx, w.s.Bucket, w.rec.ID, w.rec.Value.Head)
 	if err != nil {
@@ -107,8 +107,8 @@ type lane struct {
 	workers int
 }
 
-// askAll asks all lines but those that are done. The error is why lines are left: errCancelled or errExpired, ctx's,
-// or that of reading the input; answers that came in time are durable all the same, unless the error is errLost.
+// askAll asks all lines but those that are done. The error is why lines are left: errCancelled or errExpired,
+// ctx's, or the reader's; answers that came in time are durable all the same, unless the error is errLost.
 func (w *work) askAll(ctx context.Context, done *set, t *lineTrace) error {
 	begin, stop := context.WithCancelCause(ctx) // ends when no more lines are begun
 	defer stop(nil)

@@ -36,7 +36,7 @@ const segmentsRoot = "batches/"
 func segmentsOf(batch string) string           { return segmentsRoot + batch + "/" }
 func segmentBlob(batch, segment string) string { return segmentsOf(batch) + segment }
 
-// writeBlob writes a blob that consists of parts. Where it fails, there is none.
+// writeBlob writes a blob that consists of parts. If it fails, there is none.
 func writeBlob(ctx context.Context, bucket *blob.Bucket, name string, parts ...[]byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -45,7 +45,7 @@ type Gateway interface {
 	Provider(p *config.Provider) *provider.Client
 }
 
-// Options are what a Service needs. Announce may be nil.
+// Options configure a Service. Announce may be nil.
 type Options struct {
 	Store   *store.Store
 	Bucket  *blob.Bucket
@@ -53,11 +53,11 @@ type Options struct {
 	Gateway Gateway
 	// Objects says which limits and budgets there are.
 	Objects *configstore.Store
-	// Ledger is told of what providers run by themselves.
+	// Ledger gets records of the work that providers run by themselves.
 	Ledger ledgerv1.LedgerClient
 	Config func() *config.Config
 	Now    func() time.Time
-	// Announce has webhooks told of an event once a transaction is committed.
+	// Announce announces an event to webhooks once a transaction is committed.
 	Announce func(t *store.Txn, tenant store.Tenant, event, id string, at time.Time)
 	Limits   Limits
 	Gate     *quota.Gate    // nil: nothing bounds what tenants write
@@ -69,7 +69,7 @@ type Options struct {
 	Tracer     trace.Tracer // nil: no spans are made
 }
 
-// Limits are what one replica does at once, and how long it waits. What is 0 has the value that is said.
+// Limits are the limits of one replica: its parallel work, and its waits. Fields that are 0 have the stated default.
 type Limits struct {
 	// Batches that are run line by line at once. 16.
 	Batches int

@@ -20,8 +20,8 @@ type lineTrace struct {
 	lines  atomic.Int64
 }
 
-// context returns ctx with the span that a line's request is to join. Lines after the first are of the same trace, but
-// not sampled.
+// context returns ctx with the span that a line's request joins. Lines after the first belong to the same trace,
+// but are not sampled.
 func (t *lineTrace) context(ctx context.Context) context.Context {
 	at := t.parent
 	if t.lines.Add(1) > maxTraced {

@@ -19,7 +19,7 @@ import (
 const (
 	maxLines    = 50_000
 	maxModels   = 100 // that one batch names
-	maxProblems = 100 // that are told: the record has a bounded size
+	maxProblems = 100 // that are reported: the record has a bounded size
 )
 
 // A survey is what validation learns of an input.

@@ -41,7 +41,7 @@ type work struct {
 	held     *memory.Hold // of lines and answers; nil: nothing bounds them
 }
 
-// handle works on a batch until it is over, or put off. Each step begins with what the record says, and ends with a
+// handle works on a batch until it is over, or put off. Each step begins with the record's state, and ends with a
 // write of it.
 func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 	var tenant store.Tenant

@@ -141,8 +141,8 @@ func (c *Client) Await(ctx context.Context) {
 	}
 }
 
-// No resource is refused here: the control plane would withdraw the object from the ext_proc service too, where it
-// works.
+// No resource is refused here: the control plane would withdraw the object from the ext_proc service too, although
+// it works there.
 
 func (c *Client) providersHandler() xdsclient.Handler[*configv1.Provider] {
 	return xdsclient.Handler[*configv1.Provider]{

@@ -15,7 +15,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// orphaned is the age from which on a blob without a record has none any more, rather than not yet.
+// orphaned is the age from which a blob without a record counts as abandoned, and not as new.
 const orphaned = 24 * time.Hour
 
 // Collect deletes blobs of files and of parts that have no record. It is meant to run now and then, on any replica.

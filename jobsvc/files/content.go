@@ -82,7 +82,7 @@ func disposition(filename string) string {
 		"%20")
 }
 
-// A seeker reads a file from wherever it is told. It opens the blob when it is read.
+// A seeker reads a file from any offset. It opens the blob when it is read.
 type seeker struct {
 	ctx    context.Context // of the one request that reads
 	bucket *blob.Bucket

@@ -56,7 +56,7 @@ func reservationExpiry(r *store.Record[reservation]) store.Expiry {
 	return store.Expiry{Kind: reservations.Name, Tenant: r.Tenant, ID: r.ID, At: r.Value.Until}
 }
 
-// A hold is what is reserved for a file that is being received, by one request.
+// A hold is the reservation of one request for a file that is being received.
 type hold struct {
 	s  *Service
 	c  rest.Caller
@@ -103,7 +103,7 @@ func (h *hold) spend(t *store.Txn) {
 	}
 }
 
-// release gives back what is reserved, where nothing was created. What cannot be given back now expires.
+// release gives back the reservation, if nothing was created. If it cannot be given back now, it expires.
 func (h *hold) release(ctx context.Context) {
 	if h.on == nil {
 		return

@@ -30,7 +30,7 @@ const (
 	around = 1 << 20
 	// maxField is the length of the longest field, and of the longest filename.
 	maxField = 1024
-	// buffer is what is read from the client and written to the store at once.
+	// buffer is the number of bytes that are read from the client and written to the store at once.
 	buffer = 128 << 10
 )
 
@@ -152,7 +152,7 @@ func (s *Service) writer(ctx context.Context, name string) (*blob.Writer, error)
 		BufferSize: writerPart, MaxConcurrency: writers})
 }
 
-// hold takes memory for what a writer buffers of the content. A folder's buffers nothing.
+// hold takes memory for a writer's buffer. A folder's writer buffers nothing.
 func (s *Service) hold(ctx context.Context, in *intake) error {
 	size := int64(2 * buffer)
 	if !blobstore.IsFolder(s.Bucket) {
@@ -161,7 +161,7 @@ func (s *Service) hold(ctx context.Context, in *intake) error {
 	return memory.Of(ctx).Take(ctx, size)
 }
 
-// aroundPart is what a part has around its content, at least.
+// aroundPart returns the least number of bytes around a part's content.
 func aroundPart(part *multipart.Part, boundary string) int64 {
 	n := len(boundary) + len("--\r\n\r\n\r\n")
 	for name, values := range part.Header {
@@ -246,7 +246,7 @@ func (in *intake) begin(part *multipart.Part, length, boundary int64) error {
 	return in.take(in.most - int64(len("\r\n"))) // which most send after the last boundary
 }
 
-// firstStep is what is reserved of content whose length is not announced; each step doubles it.
+// firstStep is the first reservation for content whose length is not announced; each step doubles it.
 const firstStep = 1 << 20
 
 // take reserves so many bytes, or as many as can come.
@@ -262,7 +262,7 @@ func (in *intake) take(bytes int64) error {
 	return err
 }
 
-// copy writes the content. An error of the client's is told from one of the store's.
+// copy writes the content. Its errors distinguish the client's from the store's.
 func (in *intake) copy(w io.Writer, part io.Reader) error {
 	from := &source{in: in, from: part}
 	to := bufio.NewWriterSize(struct{ io.Writer }{w}, buffer)

@@ -1,5 +1,5 @@
-// Package files serves OpenAI's files and uploads: a record in etcd for each, and its bytes in the blob store, to
-// which a request's body goes as it comes, without being held in memory or on a disk between.
+// Package files serves OpenAI's files and uploads: a record in etcd for each, and its bytes in the blob store. A
+// request's body streams into it, without being held in memory or on a disk between.
 //
 // Bytes and records are kept in step by their order. A blob is written before the record that names it, and a record
 // is removed before its blob, so that a record always has its bytes. What is left over where a process was killed
@@ -33,7 +33,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// Options are what a Service needs. All but Gate and Memory are required.
+// Options configure a Service. All but Gate and Memory are required.
 type Options struct {
 	Store  *store.Store
 	Bucket *blob.Bucket

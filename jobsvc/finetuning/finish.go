@@ -54,7 +54,7 @@ func (s *Service) end(t *store.Txn, r *store.Record[Job]) {
 	s.Announce(t, r.Tenant, "fine_tuning.job."+string(j.Status), r.ID, now)
 }
 
-// finish keeps what a job has left, one thing after the other, each of which may have been done before.
+// finish keeps the results of a job, one after the other. Each may have been kept before.
 func (w *worker) finish(ctx context.Context) error {
 	for i, theirs := range w.job.Value.Outcome.ResultFiles {
 		if _, done := w.job.Value.Results[theirs]; done {
@@ -158,7 +158,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// store writes a file's blob, and tells errors of reading from those of writing.
+// store writes a file's blob. It returns errors of reading and of writing apart.
 func (w *worker) store(ctx context.Context, id string, from io.Reader) (n int64, reading, writing error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -31,7 +31,7 @@ const (
 	maxPage           = 100
 )
 
-// An item is what the queue holds of a job besides its id.
+// An item has the queue's data about a job besides its id.
 type item struct {
 	Tenant store.Tenant `json:"tenant"`
 }
@@ -171,7 +171,7 @@ func (s *Service) begin(t *store.Txn, made *store.Record[Job]) error {
 		s.note(t, made, "info", message)
 	}
 	Kind.Create(t, made)
-	t.Room(store.Files, store.FileBytes) // for what its training leaves, which is kept in any case
+	t.Room(store.Files, store.FileBytes) // for the results of its training, which are kept in any case
 	t.Do(queue.Put(queue.Item{Kind: queueKind, ID: made.ID, Value: value}))
 	return nil
 }
@@ -215,8 +215,8 @@ func (s *Service) list(w http.ResponseWriter, r *http.Request, c rest.Caller) er
 	return httpapi.WriteJSON(w, http.StatusOK, listOf(rest.ListOf(found, more, show)))
 }
 
-// filter returns which jobs metadata[key]=value asks for, all of which must be so, or metadata=null: those without
-// any.
+// filter returns the jobs that the parameters ask for: all of metadata[key]=value hold, or metadata=null, which
+// means jobs without any.
 func filter(q url.Values) func(*store.Record[Job]) bool {
 	want := map[string]string{}
 	for name := range q {
@@ -258,7 +258,7 @@ func (s *Service) checkpoints(w http.ResponseWriter, r *http.Request, c rest.Cal
 	return httpapi.WriteJSON(w, http.StatusOK, l)
 }
 
-// parts returns a page of what belongs to a job.
+// parts returns a page of objects that belong to a job.
 func parts[T, R any](s *Service, r *http.Request, c rest.Caller, kind store.Kind[R], normal int,
 	show func(*store.Record[Job]) func(*store.Record[R]) T) (rest.List[T], error) {
 	page, err := rest.PageOf(r, normal, maxPage, false)

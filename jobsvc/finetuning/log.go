@@ -14,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// Bounds of what is kept of a job's log. Metrics stop first: messages say how it ended.
+// Bounds of a job's kept log. Metrics stop first: messages say how it ended.
 const (
 	maxMetrics     = 10_000
 	maxEvents      = 11_000
@@ -37,7 +37,7 @@ const (
 	saidFailed    = "The job failed: "
 )
 
-// own returns the messages with which a job begins.
+// own returns the first messages of a job.
 func own(jobID string, j *Job) []string {
 	messages := []string{saidCreated + jobID, saidTraining + j.Training.ID}
 	if j.Validation != nil {
@@ -51,8 +51,8 @@ func (s *Service) note(t *store.Txn, r *store.Record[Job], level, message string
 	addEvent(t, r, "own/"+message, Event{CreatedAt: s.Now().Unix(), Level: level, Message: message, Type: "message"})
 }
 
-// addEvent puts an event into a transaction that writes the job too. Events are listed in the order in which they are
-// added.
+// addEvent puts an event into a transaction that writes the job too. Lists have events in the order of their
+// addition.
 func addEvent(t *store.Txn, r *store.Record[Job], name string, e Event) {
 	clock := &r.Value.Log.Clock
 	*clock = max(*clock+1, e.CreatedAt*1000)
@@ -146,7 +146,7 @@ type namedEvent struct {
 	Event
 }
 
-// nameOfError is the name of a provider's event that may say why the job failed: that is known by what it says, and
+// nameOfError is the name of a provider's event that may say why the job failed. Its message names it, because it
 // may come before the state that it explains.
 func nameOfError(message string) string { return "provider says/" + message }
 

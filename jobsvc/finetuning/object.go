@@ -97,7 +97,7 @@ func show(r *store.Record[Job]) jobObject {
 	return o
 }
 
-// optional returns nil for what is not there.
+// optional returns a pointer, or nil for the zero value.
 func optional[T comparable](v T) *T {
 	var none T
 	if v == none {

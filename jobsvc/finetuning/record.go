@@ -120,7 +120,7 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Remote is what the provider has of a job, by its own ids.
+// Remote is the provider's state of a job, with its own ids.
 type Remote struct {
 	Training   string `json:"training,omitempty"`
 	Validation string `json:"validation,omitempty"`
@@ -171,7 +171,7 @@ func (j *Job) name(t store.Tenant, id string) string {
 	return "ft:" + j.Base + ":" + owner + ":" + j.Suffix + ":" + strings.ToLower(id[len(id)-10:])
 }
 
-// files returns the ids of what the job reads.
+// files returns the ids of the files that the job reads.
 func (j *Job) files() []string {
 	ids := []string{j.Training.ID}
 	if j.Validation != nil {
@@ -180,8 +180,8 @@ func (j *Job) files() []string {
 	return slices.Compact(ids)
 }
 
-// translator replaces the provider's ids by ours, which are the only ones that mean anything to the client. Model is
-// the provider's name of what was made, or empty.
+// translator replaces the provider's ids by ours, which are the only ones that mean anything to the client. Model
+// is the provider's name of the tuned model, or empty.
 func (j *Job) translator(t store.Tenant, id, model string) *strings.Replacer {
 	var pairs []string
 	add := func(theirs, ours string) {

@@ -29,7 +29,7 @@ const (
 // suffixes are what may stand in a model's name.
 var suffixes = regexp.MustCompile(`^[A-Za-z0-9._@+-]*$`)
 
-// A request is what a client creates a job with, checked for all that can be told from it alone.
+// A request is a client's request to create a job, after the checks that need nothing else.
 type request struct {
 	model, training, validation string
 	suffix                      string
@@ -102,7 +102,7 @@ func readMethod(o *rest.Object) Method {
 	return method
 }
 
-// readGrader takes the grader, of which the provider knows more than its type.
+// readGrader takes the grader. Only the provider knows more than its type.
 func readGrader(method, settings *rest.Object) json.RawMessage {
 	if !settings.Has("grader") {
 		method.Missing(reinforcement + ".grader")

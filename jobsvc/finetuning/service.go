@@ -40,7 +40,7 @@ type Gateway interface {
 	Provider(p *config.Provider) *provider.Client
 }
 
-// Options are what a Service needs.
+// Options configure a Service.
 type Options struct {
 	Store   *store.Store
 	Bucket  *blob.Bucket

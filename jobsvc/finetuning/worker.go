@@ -21,7 +21,8 @@ import (
 const (
 	callTimeout   = 2 * time.Minute
 	uploadTimeout = 2 * time.Hour
-	// outageAfter is how many failures in a row, over about fifteen seconds, are an outage, of which the client is told.
+	// outageAfter is the number of failures in a row, over about fifteen seconds, that are an outage. The client
+	// sees it.
 	outageAfter = 5
 	// maxRetryAfter is the longest pause that a provider can ask for.
 	maxRetryAfter = 10 * time.Minute

@@ -2,8 +2,8 @@
 // one item what is in its piece. A list is a blob with its index. The index has the newest items itself, and names
 // pieces for all others: immutable segments in blobs of their own, or parts of the same blob.
 //
-// A change writes a new index beside the old one, and whatever segments it adds. It is made by the record that names
-// the index: see Change for what is removed then. Never write to the name of a segment again: a reader may be at it.
+// A change writes a new index beside the old one, and its new segments. It takes effect when the record names the
+// index. Change says what is removed then. Never write to the name of a segment again: a reader may be at it.
 package items
 
 import (
@@ -48,7 +48,7 @@ type List struct {
 	pieces []piece
 	tail   []json.RawMessage
 	within string // the blob that has the pieces which have no segment
-	from   int64  // where they begin in it
+	from   int64  // where they begin in the file
 }
 
 // A piece is some items of a list.

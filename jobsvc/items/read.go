@@ -119,7 +119,7 @@ func (s *Store) read(ctx context.Context, name string, offset, length int64, all
 // segmentName is the name of the blob of a segment.
 func (s *Store) segmentName(p *piece) string { return Folder(s.Owner, p.day*day) + p.segment }
 
-// place returns the blob of a piece, where it is in it, and the field of its seal.
+// place returns the blob of a piece, its offset there, and the field of its seal.
 func (s *Store) place(l *List, p *piece) (name string, offset int64, field string) {
 	if p.segment != "" {
 		return s.segmentName(p), 0, "0"

@@ -90,7 +90,7 @@ func (s *Store) renamed(p *piece, day int64) string {
 	return s.segmentName(p)
 }
 
-// saveSegments writes the segments of fresh pieces: those that are new, and those that move to another folder.
+// saveSegments writes the segments of fresh pieces: new ones, and those that move to another folder.
 func (s *Store) saveSegments(ctx context.Context, was, l *List, fresh []bool) error {
 	old := map[string]*piece{}
 	for i := range was.pieces {

@@ -18,7 +18,7 @@
 //	  - cancelling: no further line is sent. The worker moves the batch to cancelled once the output files are written.
 //	  - completed, failed, expired and cancelled are ends. Failed is a batch that never ran, or whose input was lost.
 //
-// A fine-tuning job, by what its provider says:
+// A fine-tuning job, by its state at the provider:
 //
 //	validating_files ──► queued ──► running ──► succeeded
 //	       │               │      ▲   │ ▲

@@ -14,7 +14,7 @@ const base = 64 << 10
 
 type key struct{}
 
-// With returns a context in which what is read counts for a hold.
+// With returns a context whose reads count for a hold.
 func With(ctx context.Context, h *Hold) context.Context { return context.WithValue(ctx, key{}, h) }
 
 // Of returns the hold of a context, or nil.
@@ -36,11 +36,11 @@ func (b *Budget) Handle(r *http.Request, tenant string, f func(*http.Request) er
 	return f(r.WithContext(With(r.Context(), h)))
 }
 
-// first is what is read before its size is known, and taken for it.
+// first is the number of bytes that are read, and taken, before the size is known.
 const first = 128 << 10
 
-// ReadAll reads all, if it is at most most bytes; otherwise one byte more. Length is what was announced, or -1. It
-// takes so many copies of it, before it is read. The answers of providers are paid for.
+// ReadAll reads all, if it is at most most bytes; otherwise one byte more. Length is the announced length, or -1.
+// ReadAll takes the memory of so many copies before it reads. The answers of providers are paid for.
 func ReadAll(ctx context.Context, from io.Reader, length, most, copies int64, paid bool) ([]byte, error) {
 	h := Of(ctx)
 	take := h.Take

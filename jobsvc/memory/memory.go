@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// Total is what is held at most if the memory of the process has no limit.
+	// Total is the largest budget if the memory of the process has no limit.
 	Total = 256 << 20
-	// brief is how long a request waits for room, and patience how long one does for which a provider was paid.
+	// brief is how long a request waits for room, and patience how long a request waits whose provider was paid.
 	brief, patience = 2 * time.Second, 30 * time.Second
 	// small is what passes requests of its tenant that wait: they would not get much sooner what they want.
 	small = 256 << 10
@@ -90,7 +90,7 @@ func (b *Budget) Held() int64 {
 	return b.held
 }
 
-// A Hold is what one request or one piece of work has of a Budget. Nil holds nothing. It is safe for concurrent use.
+// A Hold is one request's or one piece of work's part of a Budget. Nil holds nothing. It is safe for concurrent use.
 type Hold struct {
 	of     *Budget
 	tenant string
@@ -112,7 +112,7 @@ func (b *Budget) hold(tenant string, work bool) *Hold {
 	return &Hold{of: b, tenant: tenant, work: work}
 }
 
-// Take takes so many bytes more. The error is for the client, or that of ctx. Work that holds something already is not
+// Take takes so many bytes more. The error is for the client, or ctx's. Work that holds something already is not
 // refused, because nobody would see it.
 func (h *Hold) Take(ctx context.Context, bytes int64) error {
 	switch {
@@ -173,7 +173,7 @@ func (h *Hold) take(ctx context.Context, bytes int64, patience time.Duration) er
 	return b.refuse(h, bytes)
 }
 
-// wait waits until it is granted or time is up. The error is that of ctx.
+// wait waits until it is granted or time is up. The error is ctx's.
 func (w *waiter) wait(ctx context.Context, patience time.Duration) error {
 	var late <-chan time.Time
 	if patience > 0 {
@@ -259,7 +259,7 @@ func (h *Hold) Give(bytes int64) {
 	b.serve()
 }
 
-// Mark returns a function that gives back what is taken until it is called, for what is read in a loop.
+// Mark returns a function that gives back the memory taken between the two calls, for reads in a loop.
 func (h *Hold) Mark() (giveBack func()) {
 	if h == nil {
 		return func() {}
@@ -268,7 +268,7 @@ func (h *Hold) Mark() (giveBack func()) {
 	return func() { h.Give(h.holds() - before) }
 }
 
-// Owe takes so many bytes although there may be no room, for what is there already.
+// Owe takes so many bytes even without room, for memory that is in use already.
 func (h *Hold) Owe(bytes int64) {
 	if h == nil || bytes <= 0 {
 		return

@@ -30,9 +30,9 @@ type deleted struct {
 	Deleted bool   `json:"deleted"`
 }
 
-// delete deletes a fine-tuned model of the caller, first at its provider. If the provider does not answer, nothing is
-// deleted. If the caller cannot see the model, the answer is that of GET. If the caller can see it but does not own
-// it, the answer says so.
+// delete deletes a fine-tuned model of the caller, first at its provider. If the provider does not answer, nothing
+// is deleted. If the caller cannot see the model, the answer is the same as GET's. If the caller can see it but
+// does not own it, the answer says so.
 func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	name := r.PathValue("id")
 	seen, err := s.Gateway.MayUse(r.Context(), c.Key, name)

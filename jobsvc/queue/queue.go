@@ -82,7 +82,7 @@ func parse(kind string, value []byte) (Item, error) {
 // A Claim is an item that this replica works on.
 type Claim struct {
 	Item
-	// Epoch is larger than that of every earlier claim on the item. It is unique among all claims.
+	// Epoch is larger than the epoch of every earlier claim on the item. It is unique among all claims.
 	Epoch int64
 }
 
@@ -92,7 +92,7 @@ func (c *Claim) Held() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(keyOf(claimsRoot, c.Kind, c.ID)), "=", c.Epoch)
 }
 
-// Dequeue removes the item, for which there is nothing left to do, if the claim is still held.
+// Dequeue removes a finished item, if the claim is still held.
 func (c *Claim) Dequeue(ctx context.Context, st *store.Store) error {
 	t := st.Begin()
 	t.Require(c.Held())

@@ -108,8 +108,8 @@ type event struct {
 	data []byte
 }
 
-// listen logs the events of a stream, and returns the object of the last one. An answer of which clients have got a
-// part is not asked again.
+// listen logs the events of a stream, and returns the object of the last one. If clients have got a part of an
+// answer, it is not asked for again.
 func (w *worker) listen(ctx context.Context, body io.Reader) ([]byte, error) {
 	pieces := make(chan piece)
 	go read(ctx, body, pieces)

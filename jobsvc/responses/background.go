@@ -19,12 +19,12 @@ import (
 // queueKind is the kind of background responses in the queue.
 const queueKind = "responses"
 
-// An item is what the queue holds of a response besides its id.
+// An item has the queue's data about a response besides its id.
 type item struct {
 	Tenant store.Tenant `json:"tenant"`
 }
 
-// A task is what a worker needs besides the record.
+// A task has a worker's data besides the record.
 type task struct {
 	Body  json.RawMessage   `json:"body"`            // of the request to the gateway
 	Added []json.RawMessage `json:"added,omitempty"` // items that are added to the conversation

@@ -50,7 +50,7 @@ func (s *Service) follow(w http.ResponseWriter, r *http.Request, found *store.Re
 	return nil
 }
 
-// failure returns what the client is told of an error.
+// failure returns the client's form of an error.
 func (f *follower) failure(err error) *failure {
 	if failed, ok := errors.AsType[*failure](err); ok {
 		return failed

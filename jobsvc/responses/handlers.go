@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A summary is what a list says of a response.
+// A summary is a response as a list shows it.
 type summary struct {
 	ID         string             `json:"id"`
 	Object     string             `json:"object"` // response

@@ -20,7 +20,7 @@ const (
 	itemReference = "item_reference"
 )
 
-// prefixes are those of the ids of items, by type. Other items have otherItem.
+// prefixes are the prefixes of items' ids, by type. Other items have otherItem.
 var prefixes = map[string]string{
 	"message": "msg_", reasoning: "rs_", "function_call": "fc_", "function_call_output": "fco_",
 	"custom_tool_call": "ctc_", "custom_tool_call_output": "cto_",
@@ -154,7 +154,7 @@ func finding(ctx context.Context, at *items.Store, list *items.List) finder {
 	}
 }
 
-// known returns items in which each that refers to another is replaced by it.
+// known returns items with each reference replaced by its item.
 func known(said []json.RawMessage, find finder, param string) ([]json.RawMessage, error) {
 	out := slices.Clone(said)
 	for i, raw := range said {

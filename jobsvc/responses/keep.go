@@ -80,8 +80,8 @@ func (s *Service) write(ctx context.Context, t *turn, r *store.Record[Response],
 	return err
 }
 
-// commit makes a change together with that of the conversation, to which the turn is added as it ends there. Others
-// may have added to the conversation meanwhile.
+// commit makes a change together with the conversation's: the turn is added to its end. Others may have added to
+// the conversation meanwhile.
 func (s *Service) commit(ctx context.Context, t *turn, said []json.RawMessage, status job.ResponseStatus,
 	change func(*store.Txn)) error {
 	for try := 1; ; try++ {

@@ -68,7 +68,7 @@ func unreachable(err error) error {
 	return httpapi.WithCause(openai.CodeGatewayUnavailable.New("The gateway could not ask for a response. Please retry.").After(time.Second), err)
 }
 
-// passHeaders passes the headers of an answer that are for the client. Its request id is that of another request.
+// passHeaders passes the answer's headers for the client, but not its request id, which belongs to another request.
 func passHeaders(to, from http.Header) {
 	for name, values := range from {
 		switch {

@@ -45,7 +45,7 @@ type Options struct {
 	Log     *zap.Logger
 }
 
-// Limits are what one replica does at once, and how long it waits. What is 0 has the value that is said.
+// Limits are the limits of one replica: its parallel work, and its waits. Fields that are 0 have the stated default.
 type Limits struct {
 	// Background is the number of background responses of one tenant that a replica asks at once. 64.
 	Background int

@@ -15,7 +15,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A state is what is stored, and how. It is safe for concurrent use.
+// A state is the stored state and its store. It is safe for concurrent use.
 type state struct {
 	Options
 	vault *vault

@@ -23,7 +23,7 @@ import (
 const (
 	// maxClaims is how many responses a replica has claimed at once. Most of them wait for the turn of their tenant.
 	maxClaims = 1024
-	// maxRuns is how many workers may take a response: one of which they die ends.
+	// maxRuns is how many workers may take a response: a response whose workers die that often ends.
 	maxRuns = 5
 	// taskCopies is how often the documents of a response are in memory while it is made.
 	taskCopies = 3
@@ -196,7 +196,7 @@ func (w *worker) fail(ctx context.Context, f *failure) error {
 	return w.finish(ctx, f.failed(pending))
 }
 
-// endings are the events by which a response ends. Any other status is that of an answer that broke.
+// endings are the events by which a response ends. Any other status belongs to an answer that broke.
 var endings = map[job.ResponseStatus]job.ResponseEvent{
 	job.ResponseCompleted: job.ResponseAnswered, job.ResponseIncomplete: job.ResponseStopped,
 	job.ResponseFailed: job.ResponseBroken, job.ResponseCancelled: job.ResponseBroken,

@@ -69,8 +69,7 @@ func ReadObject(w http.ResponseWriter, r *http.Request, most int64) (*Object, []
 	return o, body, err
 }
 
-// bodyCopies is how often a body is in memory: as it came, by its members, by the parts of these, and in what is made
-// of it.
+// bodyCopies is how often a body is in memory: as it came, by its members, by their parts, and in the result.
 const bodyCopies = 4
 
 const typeJSON = "application/json"

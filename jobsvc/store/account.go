@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Quota is something of which a tenant has only so much. Its name is that of the field in the configuration's
-// Quotas.
+// A Quota is something that a tenant may have only so much of. It has the name of its field in the
+// configuration's Quotas.
 type Quota int
 
 // The quotas that are counted here. What is kept is all that there is, open or over.
@@ -107,7 +107,7 @@ func (o Owner) Accounts() []Account {
 	}
 }
 
-// An Account is what has quotas: an organization, a project of it, or a key without an organization.
+// An Account is an owner of quotas: an organization, a project in it, or a key without an organization.
 type Account struct{ Organization, Project, Key string }
 
 // String says who it is, for messages.

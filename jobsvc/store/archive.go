@@ -73,7 +73,7 @@ func (k Kind[T]) newer(records []*Record[T], key string) int {
 	return n
 }
 
-// archivedRevision is that of records of the archive: nothing can be written that requires it.
+// archivedRevision is the revision of archived records: no write can require it.
 const archivedRevision = -1
 
 // sortable returns the part of a record's key that is its own.

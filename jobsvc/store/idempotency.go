@@ -29,7 +29,7 @@ type Idempotency struct {
 	Fingerprint string // of everything that the client asked
 }
 
-// An Answer is what the first such request was answered with.
+// An Answer is the answer to the first such request.
 type Answer struct {
 	Fingerprint string          `json:"fingerprint"`
 	Body        json.RawMessage `json:"body"`

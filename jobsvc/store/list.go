@@ -16,7 +16,7 @@ type Page struct {
 	After     string
 	Limit     int
 	Ascending bool // oldest first
-	// Until, where it is not empty, is the id of the oldest object that is of interest, as long as newest come first.
+	// Until is the id of the oldest object of interest, if newest come first. It may be empty.
 	Until string
 }
 
@@ -26,10 +26,10 @@ const chunk = 500
 // recordCopies is how often a record is in memory: as etcd has it, as it is decoded, and in the answer.
 const recordCopies = 3
 
-// List returns a page of the tenant's objects, newest first unless the page says otherwise, and whether more follow.
-// Keep, where it is not nil, says which objects there are. Reading oldest first costs etcd a walk over all of the
-// tenant's. The error is ErrCursor where After is no id of the kind. Of a kind whose objects are archived, only newest
-// first can be had.
+// List returns a page of the tenant's objects, newest first unless the page says otherwise, and whether more
+// follow. Keep, unless it is nil, filters objects. Reading oldest first costs etcd a walk over all of the tenant's.
+// The error is ErrCursor where After is no id of the kind. Of a kind whose objects are archived, only newest first
+// can be had.
 func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func(*Record[T]) bool) (page []*Record[T],
 	more bool, err error) {
 	from, end, err := k.rangeOf(t, p)
@@ -64,7 +64,7 @@ func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func
 	}
 }
 
-// rangeOf returns the keys of which a page is.
+// rangeOf returns the range of keys of a page.
 func (k Kind[T]) rangeOf(t Tenant, p Page) (from, end string, err error) {
 	from = k.folder(t)
 	end = clientv3.GetPrefixRangeEnd(from)
@@ -88,8 +88,8 @@ func (k Kind[T]) rangeOf(t Tenant, p Page) (from, end string, err error) {
 	return from, end, nil
 }
 
-// next reads the beginning of a range, up to so many records of etcd's, with what the archive has of it. Where all
-// that matters is whether there is anything, the archive is not read for it.
+// next reads the beginning of a range, up to so many records of etcd's, with the archive's part of it. If only the
+// existence of an object matters, it does not read the archive.
 func (k Kind[T]) next(ctx context.Context, s *Store, t Tenant, from, end string, p Page, any bool, most int) (span[T],
 	error) {
 	options := []clientv3.OpOption{clientv3.WithLimit(min(int64(most), chunk))}

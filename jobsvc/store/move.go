@@ -21,7 +21,7 @@ const (
 	atOnce = 100
 	// keysAtOnce is how many it moves of keys without an organization: each may have an account of its own.
 	keysAtOnce = 20
-	// orphaned is the age from which on a blob that no segment names has none any more, rather than not yet.
+	// orphaned is the age from which a blob that no segment names counts as abandoned, and not as new.
 	orphaned = 24 * time.Hour
 )
 
@@ -130,8 +130,8 @@ func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Key
 	return len(due), txn.Commit(ctx)
 }
 
-// beside returns the segment that lines are to join, and what is in it; or nil, where it is damaged and they can have
-// one of their own.
+// beside returns the segment that lines are to join, and its lines. It returns nil if the segment is damaged and
+// they can have one of their own.
 func (k Kind[T]) beside(ctx context.Context, s *Store, t Tenant, into *Segment, lines []line) (*Segment, []line,
 	error) {
 	if into == nil {
@@ -222,7 +222,7 @@ func (k Kind[T]) lines(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Ke
 	return lines, nil
 }
 
-// full cuts lines into segments, of which only the newest is not full.
+// full cuts lines into segments. Only the newest is not full.
 func full(lines []line) (parts [][]line) {
 	size, last := 0, len(lines)
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -280,8 +280,9 @@ func archivedCounts(t Tenant, a Amounts) Amounts {
 	return a
 }
 
-// Retire removes the segments all of whose objects were over by a time, as Unix time in seconds, and returns how many
-// objects that were. Each transaction requires what is held, and is what release adds to it, which may be nil.
+// Retire removes the segments all of whose objects were over by a time, as Unix time in seconds, and returns how
+// many objects that were. Each transaction requires the comparisons in held, and includes the additions of release,
+// which may be nil.
 func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clientv3.Cmp,
 	release func(*Txn, *Segment)) (objects int, err error) {
 	err = k.Segments(ctx, s, Account{}, func(of *Segment) error {
@@ -306,8 +307,8 @@ func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clie
 	return objects, err
 }
 
-// CollectArchive removes the blobs of segments of the kind that nothing names: those that were replaced, those of
-// parts of what was retired, and those that were written by a process that was killed before it could name them.
+// CollectArchive removes the blobs of the kind's segments that nothing names: replaced ones, those of retired
+// objects' parts, and those whose writer was killed before it could name them.
 func (k Kind[T]) CollectArchive(ctx context.Context, s *Store, now time.Time) error {
 	old, err := s.archive.old(ctx, archiveBlobs+k.Name+"/", now)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// onceRoot is the beginning of the keys of what is written once: below, they are as those of the records.
+// onceRoot is the prefix of the keys of members that are written once: below it, keys are like the records'.
 const onceRoot = Root + "once/"
 
-// onceKey returns the key beside a record's for what is written once.
+// onceKey returns the key for the members of a record that are written once.
 func onceKey(key string) string { return onceRoot + key[len(Root):] }
 
 // split returns the value as its own key holds it, and what has another: the members that Once names, those of them
@@ -33,8 +33,8 @@ func (k Kind[T]) split(value T) (small T, once map[string]any) {
 	return value, once
 }
 
-// join puts back what split has taken out. Text is what the other key holds, or nil where there is none: the record
-// says it all, as those of versions before 1.3 do.
+// join puts back the members that split has taken out. Text is the other key's value, or nil if there is none: the
+// record is complete, as records of versions before 1.3 are.
 func (k Kind[T]) join(r *Record[T], text []byte) error {
 	if k.Once == nil || text == nil {
 		return nil

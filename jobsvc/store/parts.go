@@ -17,7 +17,7 @@ import (
 // partsAtOnce is how many parts one transaction removes from etcd, unless one object alone has more.
 const partsAtOnce = 5000
 
-// Parts are a kind of what belongs to one object of another kind, and goes to the archive with it: a Kind, which is
+// Parts are a kind whose objects belong to one object of another kind, and go to the archive with it. The Kind is
 // used Under the object's id. They do not change unless the object does. Segments of parts have no key in etcd: the
 // object's own line names them.
 type Parts interface {
@@ -32,7 +32,7 @@ type owner struct {
 	segments []*Segment // those that its record in the archive names, by key
 }
 
-// ListParts returns a page of what belongs to an object, as List does, wherever that is by now.
+// ListParts returns a page of an object's parts, as List does, wherever they are by now.
 func ListParts[O, T any](ctx context.Context, s *Store, owners Kind[O], of *Record[O], parts Kind[T],
 	p Page) (page []*Record[T], more bool, err error) {
 	for tries := 1; ; tries++ {

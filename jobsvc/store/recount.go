@@ -100,7 +100,7 @@ func (s *Store) recount(ctx context.Context, organization string, revision int64
 	return counted, nil
 }
 
-// A Correction is what a recount has found wrong.
+// A Correction is an error that a recount has found.
 type Correction struct {
 	Account Account
 	Wrong   Amounts // what was counted too much, or less than 0: too little
@@ -197,7 +197,7 @@ func (s *Store) read(ctx context.Context) (map[Account]Usage, int64, error) {
 	return usages, now.Header.Revision, err
 }
 
-// answers are those that are remembered.
+// answers are the remembered answers.
 type answers struct{}
 
 func (answers) each(ctx context.Context, s *Store, organization string, revision int64, f func(Owner, Amounts)) error {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	segmentsRoot  = Root + "archive/" // below, keys are as those of the records, up to that of a segment's last
+	segmentsRoot  = Root + "archive/" // below, keys are like the records', up to the key of a segment's last
 	archiveBlobs  = "archive/"
 	segmentFormat = "modelgate-archive-1"
 
@@ -59,7 +59,7 @@ type Segment struct {
 	Records int    `json:"records"`
 	Bytes   int    `json:"bytes"` // of the records, before they are compressed
 	Ended   int64  `json:"ended"` // when the last of them ended, as Unix time in seconds
-	// Counts is what they count for while they are here.
+	// Counts is what the records count for while they are here.
 	Counts Amounts `json:"counts,omitzero"`
 
 	key      string
@@ -72,7 +72,7 @@ type line struct {
 	Record json.RawMessage `json:"record"`
 	Once   json.RawMessage `json:"once,omitempty"`
 	Ended  int64           `json:"ended"`
-	// Parts are the segments of what belongs to it, by kind.
+	// Parts are the segments of its parts, by kind.
 	Parts map[string][]*Segment `json:"parts,omitempty"`
 }
 

@@ -14,9 +14,9 @@ import (
 // readAgain is the pause before something is read again, as etcd's client has it.
 const readAgain = 25 * time.Millisecond
 
-// snapshot reads all that ops read, as it was at one revision. Where etcd changes its leader it reads again, until ctx
-// ends: its client does so for a single read, and not for a transaction, of which it does not see that it changes
-// nothing.
+// snapshot reads all that ops read, as it was at one revision. If etcd changes its leader it reads again, until ctx
+// ends. Etcd's client does so for a single read, but not for a transaction: it does not see that the transaction
+// only reads.
 func (s *Store) snapshot(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	for {
 		r, err := s.etcd.Txn(ctx).Then(ops...).Commit()
@@ -31,7 +31,7 @@ func (s *Store) snapshot(ctx context.Context, ops ...clientv3.Op) (*clientv3.Txn
 	}
 }
 
-// passes reports whether an error of a read says that etcd, or a member of it, is away for the moment.
+// passes reports whether an error of a read says that etcd, or a member of it, is unavailable for the moment.
 func passes(err error) bool {
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		return e.Code() == codes.Unavailable

@@ -46,7 +46,7 @@ func (t Tenant) path() string {
 // A Store reads and writes records. It is safe for concurrent use.
 type Store struct {
 	etcd *clientv3.Client
-	// timeout bounds one read or write: while etcd is away its client waits for it. A list has twice as long.
+	// timeout bounds one read or write: while etcd is unavailable its client waits for it. A list has twice as long.
 	timeout time.Duration
 	archive *archive        // nil: what was moved there is not seen
 	tally   *tally          // nil: nothing is counted
@@ -74,17 +74,17 @@ func (s *Store) Reserving(room *etcdspace.Room) *Store {
 type Kind[T any] struct {
 	Name   string // its folder
 	Prefix string // of ids, such as "batch_"
-	// Once, where it is not nil, returns pointers to the members that do not change any more, by names that do not change
-	// either. They have a key of their own, which is written when there are such members, and not at each change of the
-	// record.
+	// Once, unless it is nil, returns pointers to the members that no longer change, by names that do not change
+	// either. They have a key of their own. It is written when there are such members, and not at each change of
+	// the record.
 	Once func(*T) map[string]any
-	// Ended, where it is not nil, returns since when an object is over and will not change any more, as Unix time in
-	// seconds, or 0. Such objects can be moved to the archive: see Archive.
+	// Ended, unless it is nil, returns when an object has ended for good, as Unix time in seconds, or 0. Such
+	// objects can be moved to the archive: see Archive.
 	Ended func(*T) int64
 	// Parts are what goes to the archive with an object: kinds that are used Under its id.
 	Parts []Parts
-	// Counts, where it is not nil, returns what an object counts for, and for which key; it may change as the object
-	// does.
+	// Counts, unless it is nil, returns an object's amounts, and the key that they count for. They may change with
+	// the object.
 	Counts func(*T) (key string, a Amounts)
 
 	owner *owner // whose parts these are; nil where it does not matter

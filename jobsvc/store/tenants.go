@@ -33,7 +33,7 @@ func (k Kind[T]) Tenants(ctx context.Context, s *Store) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// tenantsBelow returns the tenants of which there are keys in a folder.
+// tenantsBelow returns the tenants with keys in a folder.
 func (k Kind[T]) tenantsBelow(ctx context.Context, s *Store, root string) (tenants []Tenant, err error) {
 	from := root
 	end := clientv3.GetPrefixRangeEnd(root)

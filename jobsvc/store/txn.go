@@ -19,7 +19,7 @@ const (
 	// maxOps is how many operations etcd takes in a transaction (its --max-txn-ops). What it counts is the larger number
 	// of comparisons and changes, plus that of the nested transaction.
 	maxOps = 128
-	// groupSize is how many changes go into one nested transaction, where there are no more comparisons than that.
+	// groupSize is how many changes go into one nested transaction, if there are no more comparisons than that.
 	groupSize = maxOps / 2
 )
 
@@ -40,7 +40,7 @@ type Txn struct {
 // Begin returns an empty transaction.
 func (s *Store) Begin() *Txn { return &Txn{store: s, use: etcdspace.Progress} }
 
-// BeginCreation is Begin for what a tenant asks to be created: it is refused sooner where etcd fills.
+// BeginCreation is Begin for creations that a tenant asks for: it is refused sooner if etcd fills.
 func (s *Store) BeginCreation() *Txn { return &Txn{store: s, use: etcdspace.Creation} }
 
 // Require adds what must be true for the changes to be made.
@@ -126,8 +126,8 @@ func (k Kind[T]) Create(t *Txn, r *Record[T]) { k.write(t, r, 0) }
 // Update replaces an object that is as it was read.
 func (k Kind[T]) Update(t *Txn, r *Record[T]) { k.write(t, r, r.Revision) }
 
-// Put writes an object whatever is there: for one whose id is derived from what it says, of a kind that counts for
-// nothing.
+// Put writes an object whatever is there: for records whose id is derived from their content, of kinds without a
+// quota.
 func (k Kind[T]) Put(t *Txn, r *Record[T]) { k.put(t, r) }
 
 // Delete removes an object that is as it was read.
@@ -142,7 +142,7 @@ func (k Kind[T]) Delete(t *Txn, r *Record[T]) {
 	t.recount(r.Tenant, r.counted, counted{})
 }
 
-// recount counts an object for what it is now, in place of what it was.
+// recount replaces an object's former amounts by its present ones.
 func (t *Txn) recount(of Tenant, was, is counted) {
 	if was == is {
 		return

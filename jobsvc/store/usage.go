@@ -38,7 +38,7 @@ type Bounds map[Account]Amounts
 
 // A Usage is what an account uses.
 type Usage struct {
-	// Counted is of the records that there are, in etcd and in the archive; a recount makes it right.
+	// Counted is the sum over all records, in etcd and in the archive; a recount corrects it.
 	Counted Amounts `json:"counted"`
 	// Recounts is how often it was corrected.
 	Recounts int64 `json:"recounts,omitempty"`
@@ -75,8 +75,8 @@ type turn struct {
 	waiting int // guarded by the tally's mutex
 }
 
-// Counting returns the store with what it counts: the kinds of all objects that count for a quota. Answers that are
-// remembered do besides. Every process that changes such objects must count.
+// Counting returns the store with its counted kinds: the kinds of all objects that count for a quota. Remembered
+// answers count besides. Every process that changes such objects must count.
 func (s *Store) Counting(kinds ...Counted) *Store {
 	counting := *s
 	counting.tally = &tally{kinds: append(kinds, answers{}), known: memo.New[Account, known](maxKnown),
@@ -138,7 +138,7 @@ func (t *Txn) Fits(ctx context.Context) error {
 	}
 }
 
-// accounts returns those for which the transaction counts, in one order.
+// accounts returns the accounts that the transaction counts for, in one order.
 func (t *Txn) accounts() []Account {
 	return slices.SortedFunc(maps.Keys(t.counts), func(a, b Account) int { return cmp.Compare(a.path(), b.path()) })
 }
@@ -182,7 +182,7 @@ func (t *Txn) within(accounts []Account, before map[Account]known) error {
 	return nil
 }
 
-// try makes the changes on top of what accounts use. It is false where that has changed meanwhile.
+// try makes the changes on top of the accounts' use. It is false if the use has changed meanwhile.
 func (t *Txn) try(ctx context.Context, accounts []Account, before map[Account]known) (made bool, err error) {
 	compare, ops := slices.Clone(t.compare), slices.Clone(t.ops)
 	var reads []clientv3.Op

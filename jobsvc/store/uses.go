@@ -6,8 +6,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A file that unfinished work reads must not be deleted. Such work marks the files that it uses, in the transactions
-// in which it begins and ends.
+// A file that unfinished work reads must not be deleted. Such work marks the files that it uses, in its first and
+// last transaction.
 
 func usesOf(file string) string  { return Root + "uses/" + url.QueryEscape(file) + "/" }
 func use(file, by string) string { return usesOf(file) + url.QueryEscape(by) }

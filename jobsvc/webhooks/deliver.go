@@ -132,7 +132,7 @@ func (s *Service) settle(ctx context.Context, c *queue.Claim, next []delivery) e
 	return t.Commit(ctx)
 }
 
-// dropped is the outcome of a delivery whose webhook was deleted. The others are those of package webhook.
+// dropped is the outcome of a delivery whose webhook was deleted. Package webhook has the others.
 const dropped = "dropped"
 
 // attempt posts an event to a webhook.

@@ -88,8 +88,7 @@ func (r *AlertReceiver) Endpoint() (Endpoint, error) {
 // Endpoint returns where a checker is, which is where its credential may be sent.
 func (c *Checker) Endpoint() (Endpoint, error) { return webhookEndpoint(c.GetUrl()) }
 
-// Endpoint returns the address of a sink, which is where its credential may be sent. Syslog and files have
-// none.
+// Endpoint returns the address of a sink, which is where its credential may be sent. Syslog and files have none.
 func (s *AuditSink) Endpoint() (Endpoint, error) {
 	if s.GetOtlp() != nil {
 		return webhookEndpoint(s.GetOtlp().GetEndpoint())

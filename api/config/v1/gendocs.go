@@ -45,8 +45,7 @@ func main() {
 	}
 }
 
-// rowsOf returns a row for each field that states its secrecy, and one for the message's statement about the
-// others.
+// rowsOf returns a row for each field that states its secrecy, and one for the message's statement about the others.
 func rowsOf(m protoreflect.MessageDescriptor) []string {
 	var rows []string
 	add := func(name string, f *options.Field) {

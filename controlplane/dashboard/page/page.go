@@ -1,6 +1,5 @@
-// Package page is shared by the pages of the dashboard: the visitor, the admin API as that person, the templates
-// and the errors. Each folder of sections has the pages of one subject. It imports this package, never another
-// section.
+// Package page is shared by the pages of the dashboard: the visitor, the admin API as that person, the templates and
+// the errors. Each folder of sections has the pages of one subject. It imports this package, never another section.
 //
 // A page that hides a button protects nothing. The API decides what an account may do. The pages only hide what the
 // API would refuse.

@@ -160,8 +160,7 @@ func measured() string {
 // added are the sums of measures over aggregates.
 func added() string { return "SUM(" + strings.ReplaceAll(measures, ", ", "), SUM(") + ")" }
 
-// aggregates writes the sums by hour and key from the exchanges, and the sums of the other levels from
-// these.
+// aggregates writes the sums by hour and key from the exchanges, and the sums of the other levels from these.
 func (f *filler) aggregates() {
 	const into = "INSERT INTO aggregates (level, start, organization, project, api_key, model, upstream_model, provider, operation, batch, " +
 		measures + ") "

@@ -9,7 +9,7 @@ import (
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 )
 
-// A Stream is a sink that writes chunks, and knows what else it was told.
+// A Stream is a sink that writes chunks and records the other calls.
 type Stream struct {
 	*inbound.ChatStream
 	Asked chat.Asked
@@ -40,10 +40,10 @@ func (s *Stream) Put(e chat.Event) {
 	s.ChatStream.Put(e)
 }
 
-// Usage returns the usage that was told last.
+// Usage returns the last reported usage.
 func (s *Stream) Usage() openai.Usage { return s.usage }
 
-// Tier returns the service tier that was told last.
+// Tier returns the last reported service tier.
 func (s *Stream) Tier() string { return s.tier }
 
 // IsDone reports whether the answer is complete.

@@ -32,7 +32,7 @@ func (b *Builder) Member(name, open string) {
 	b.Dst = append(b.Dst, open...)
 }
 
-// End appends the end of what is open.
+// End appends the end of the open members.
 func (b *Builder) End(closing string) { b.Dst = append(b.Dst, closing...) }
 
 // String appends a member with a string, also an empty one.

@@ -36,7 +36,7 @@ func Images(list []byte) []Image {
 	return images
 }
 
-// A Citation is a page that an answer cites. Text is what the page says, if the vendor reports it.
+// A Citation is a page that an answer cites. Text is the page's text, if the vendor reports it.
 type Citation struct{ URL, Title, Text string }
 
 // Citations returns the pages of a list of annotations of a chat completion.

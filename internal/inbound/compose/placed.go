@@ -11,8 +11,8 @@ import (
 // ofMessage finds the places of messages in errors about a chat completion.
 var ofMessage = regexp.MustCompile(`messages\[(\d+)\]`)
 
-// Placed returns an error with places of the client's request, where it is about a message of the chat completion.
-// The places are those of the messages, by their index.
+// Placed returns an error with places of the client's request, if it is about a message of the chat completion.
+// The places are the messages' places, by index.
 func Placed(err error, places []string) error {
 	e, ok := errors.AsType[*openai.Error](err)
 	if !ok || len(places) == 0 {

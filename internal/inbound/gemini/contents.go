@@ -112,8 +112,8 @@ func (b *builder) user(place string, parts []part) error {
 	return nil
 }
 
-// result appends the result of a call. Clients may leave out its id: then it is of the first call with that name that
-// has no result yet.
+// result appends the result of a call. Clients may leave out its id: then it belongs to the first call with that
+// name and without a result.
 func (b *builder) result(place string, f *functionResult) error {
 	id := f.ID
 	i := slices.Index(b.open, id)

@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound"
 )
 
-// Prefix is that of the paths of the API's beta version. The stable one has that of OpenAI's API.
+// Prefix begins the paths of the API's beta version. The stable version has the prefix of OpenAI's API.
 const Prefix = "/v1beta/"
 
 // models are the paths of the models, below which their methods are. The name of a model may have slashes.
@@ -104,8 +104,8 @@ func split(path string) (model, method string, ok bool) {
 	return model, method, true
 }
 
-// Beta returns the path of the beta version for a path with a method. Both versions are one endpoint, which is not
-// that of OpenAI's list of models.
+// Beta returns the path of the beta version for a path with a method. Both versions are one endpoint. It differs
+// from OpenAI's list of models.
 func Beta(path string) string {
 	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
 		return Prefix + rest

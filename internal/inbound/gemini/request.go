@@ -75,7 +75,7 @@ type functionResult struct {
 	Parts    []part         `json:"parts"`
 }
 
-// A tool has functions of the client, or is one that Google runs, whose name is that of the member.
+// A tool has functions of the client, or is one that Google runs. Then its name is the member's.
 type tool struct {
 	Functions []declaration             `json:"functionDeclarations"`
 	Others    map[string]jsontext.Value `json:",embed"`
@@ -244,7 +244,7 @@ var asChat = map[string][2]string{
 	"n": {"candidateCount", "candidate_count"}, "max_tokens": {"maxOutputTokens", "max_output_tokens"},
 }
 
-// Get returns a member as a chat completion has it, for the estimate of what the request will use.
+// Get returns a member as a chat completion has it, to estimate the request's use.
 func (r *request) Get(name string) jsontext.Value {
 	if names, ok := asChat[name]; ok {
 		v := either(configOf(r.members), names[0], names[1])

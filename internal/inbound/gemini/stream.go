@@ -34,7 +34,7 @@ type stream struct {
 	choices []choice
 }
 
-// A choice is what is not written yet of a candidate.
+// A choice has the unwritten part of a candidate.
 type choice struct {
 	finished    string // OpenAI's finish reason
 	refused     bool

@@ -136,7 +136,7 @@ func (b *builder) user(place string, blocks content) error {
 	return nil
 }
 
-// A shownResult is what the result of a call has besides text.
+// A shownResult has the parts of a call's result besides text.
 type shownResult struct {
 	id    string
 	media content

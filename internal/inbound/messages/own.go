@@ -53,7 +53,7 @@ func (b *builder) other(place string, k *block, table kinds.Table, expected []st
 	return unknownTag(place, k.Type, expected...)
 }
 
-// told returns what the model is told of a block that only Anthropic has.
+// told returns the text for the model in place of a block that only Anthropic has.
 func (b *builder) told(k *block) string {
 	name := k.Tool.named()
 	switch k.Type {

@@ -113,7 +113,7 @@ func (w *stream) begin(id string) {
 	w.buf = appendHead(w.buf, id, w.asked.Model)
 	w.buf = append(w.buf, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	w.buf = append(appendUsage(w.buf, w.usage, w.tier), "}}\n\n"...)
-	w.tier = "" // which is told once
+	w.tier = "" // it is reported once
 }
 
 // appendHead appends the id of a message and its constant members.

@@ -1,5 +1,5 @@
 // Package rerank is the operation that ranks documents, in Cohere's form: https://docs.cohere.com/reference/rerank.
-// Keys and errors are OpenAI's, of which API it is no part.
+// Keys and errors are OpenAI's, although OpenAI's API does not contain it.
 package rerank
 
 import (

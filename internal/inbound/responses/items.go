@@ -13,7 +13,7 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/kinds"
 )
 
-// A turn is what the assistant said and called without anybody between: one message of a chat completion.
+// A turn is one message of a chat completion: the assistant's texts and calls with nothing between.
 type turn struct {
 	begun     bool
 	reasoning strings.Builder

@@ -101,8 +101,8 @@ func returnedItems(list []byte, form forms.Vendor) []byte {
 	return schema.AppendArray(nil, kept)
 }
 
-// returnedItem returns an item as a vendor takes it, and whether it does. Reasoning that is not encrypted is what the
-// gateway made of another vendor's.
+// returnedItem returns an item as a vendor takes it, and whether it does. Reasoning that is not encrypted was made
+// by the gateway from another vendor's.
 func returnedItem(raw jsontext.Value, form forms.Vendor) (jsontext.Value, bool) {
 	var typ, id, callID, encrypted jsontext.Value
 	jsonwalk.Object(raw, 0, func(name, nameEnd, start int) int {
@@ -125,7 +125,7 @@ func returnedItem(raw jsontext.Value, form forms.Vendor) (jsontext.Value, bool) 
 	plainCall, plain := plainID(callID, form), id
 	switch string(typ) {
 	case `"item_reference"`:
-	case `"local_shell_call_output"`: // its id is that of the call
+	case `"local_shell_call_output"`: // its id is the call's
 		plain = plainID(id, form)
 	default:
 		if id.Kind() == '"' && (isOurs(id) || !bytes.Equal(plainID(id, form), id)) {

@@ -72,7 +72,7 @@ const (
 	imageItem
 )
 
-// prefixes are those of the ids of items.
+// prefixes are the prefixes of items' ids.
 var prefixes = [...]string{
 	textItem: "msg_", refusalItem: "msg_", reasoningItem: "rs_", callItem: "fc_", customItem: "ctc_", clientItem: "",
 	imageItem: "ig_",
@@ -224,7 +224,7 @@ func Queued(model string, created int64, request []byte) []byte {
 	return r.appendJSON(nil, "queued", nil)
 }
 
-// echoed are the members that a response repeats, with what they are if the request does not have them.
+// echoed are the members that a response repeats, with their values if the request does not have them.
 var echoed = []struct{ name, absent string }{
 	{"instructions", "null"}, {"max_output_tokens", "null"}, {"max_tool_calls", "null"}, {"metadata", "{}"},
 	{"parallel_tool_calls", "true"}, {"previous_response_id", "null"}, {"prompt_cache_key", "null"},

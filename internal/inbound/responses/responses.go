@@ -1,8 +1,8 @@
 // Package responses is OpenAI's Responses API: https://platform.openai.com/docs/api-reference/responses.
 //
 // Vendors that serve it get the client's request as it is. For all others, a request is translated into a chat
-// completion, and the answer's events are written as those of a response. What is stored, and needs what is stored, is
-// for the job service, which asks for everything else as a client does.
+// completion, and the answer's events are written as a response's events. The job service takes requests that store
+// a response or need a stored one. For everything else it is a client of the gateway.
 package responses
 
 import (

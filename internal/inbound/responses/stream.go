@@ -14,7 +14,7 @@ import (
 // maxIdleBuffer bounds the buffer that an idle stream keeps: there are thousands of them.
 const maxIdleBuffer = 16 << 10
 
-// A stream writes an answer as the events of a response. Items are counted by output_index in the order in which they
+// A stream writes an answer as the events of a response. Items have their output_index in the order in which they
 // begin. It implements chat.Writer and is not safe for concurrent use.
 type stream struct {
 	response

@@ -167,7 +167,7 @@ func (b *builder) format() {
 		b.Raw("schema", f.Schema)
 		b.Raw("strict", f.Strict)
 		b.End("}}")
-	default: // of which the chat completion's own check knows more
+	default: // the chat completion's own check knows more
 		b.Member("response_format", "{")
 		b.String("type", f.Type)
 		b.End("}")

@@ -84,8 +84,7 @@ func askRollback(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	return v.Render(w, "rollback", data.title(), data)
 }
 
-// rollback carries out the changes that were shown. If they would be different by now, it shows the new
-// ones.
+// rollback carries out the changes that were shown. If they would be different by now, it shows the new ones.
 func rollback(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data, err := planRollback(v, r, r.PostForm.Get("revision"))
 	if err == nil && data.Plan != r.PostForm.Get("plan") {

@@ -62,8 +62,7 @@ type requestsData struct {
 	Classes []requestClass
 	// Counted says what the figures.Chart leaves out.
 	Counted adminapi.Outcomes
-	// CSV and Lines are addresses of exports. Toggle is the address of the page with or without new
-	// requests.
+	// CSV and Lines are addresses of exports. Toggle is the address of the page with or without new requests.
 	CSV, Lines, Toggle string
 	Tail               bool
 	// Poll is the address that reloads the rows. It says which are shown.
