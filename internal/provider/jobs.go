@@ -90,7 +90,7 @@ type TuningReport struct {
 	Hyperparameters Hyperparameters
 	ResultFiles     []string
 	Error           *TuningError // the reason of the failure
-	// Events and Checkpoints are those that the vendor returns now, in any order: all, or at least the newest.
+	// Events and Checkpoints are the ones that the vendor returns now, in any order: all, or at least the newest.
 	Events      []TuningEvent
 	Checkpoints []TuningCheckpoint
 }

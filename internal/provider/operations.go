@@ -45,8 +45,8 @@ func (p Provider) Serves(c *configv1.Provider, operation string) bool {
 	return !slices.Contains(p.Optional, "/"+operation)
 }
 
-// For returns the provider with the operations of a configuration alone. What it does not serve is translated to what
-// it serves, as for a vendor that never has the operation.
+// For returns the provider with only the operations of a configuration. The others are translated, as for a vendor
+// that never has them.
 func (p Provider) For(c *configv1.Provider) Provider {
 	if len(c.GetOperations()) == 0 {
 		return p

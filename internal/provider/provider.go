@@ -46,8 +46,8 @@ type Provider struct {
 	// zero time means that it does not expire. The control plane calls it before that time. Requests are signed with the
 	// result.
 	Exchange func(ctx context.Context, c *configv1.Provider, credential secret.Value) (secret.Value, time.Time, error)
-	// Cloud is the cloud whose workload identities the vendor takes in place of a credential, such as configv1.AWS, or
-	// empty. CloudScope is what a token of Azure is asked for.
+	// Cloud is the cloud whose workload identities the vendor takes in place of a credential, such as configv1.AWS,
+	// or empty. CloudScope is the scope of Azure's tokens.
 	Cloud, CloudScope string
 	// DecodeError converts a vendor's answer with a status of 400 or more to OpenAI's error. The body may be empty or
 	// anything, such as HTML.
@@ -70,12 +70,12 @@ type Provider struct {
 	Moderation ModerationCodec
 	// StreamTypes are the media types of streamed answers. Empty: text/event-stream.
 	StreamTypes []string
-	// Realtime returns the path and query of the vendor's Realtime API for a target, to which a client's WebSocket is
-	// connected. Its events are OpenAI's, and pass as they are. An error is an *openai.Error.
+	// Realtime returns the path and query of the vendor's Realtime API for a target. A client's WebSocket is
+	// connected to it. Its events are OpenAI's, and pass as they are. An error is an *openai.Error.
 	Realtime func(t Target) (path string, err error)
-	// Native are further operations of OpenAI that the vendor serves under the same paths, such as "/images/generations".
-	// Optional are those that only some of the vendor's servers have. A provider serves them if its configuration names
-	// them.
+	// Native are further operations of OpenAI that the vendor serves under the same paths, such as
+	// "/images/generations". Optional are operations that only some of the vendor's servers have. A provider serves
+	// them if its configuration names them.
 	Native, Optional []string
 	// Locate returns the path of an operation of Native for a target, and whether the target has it. Nil: the path is the
 	// same.

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// words are what vendors write of errors whose status or code does not say what happened, in lower case. A message
-// means what the first entry says of which it has every phrase.
+// words are phrases, in lower case, in vendors' messages whose status or code does not say what happened. A
+// message has the meaning of the first entry with all its phrases in it.
 var words = []struct {
 	phrases  []string
 	means    int   // the status that says it
-	statuses []int // with which vendors send it
+	statuses []int // vendors send it with these
 }{
 	{[]string{"prompt is too long"}, tooLong, mistakes},                            // Anthropic
 	{[]string{"input is too long"}, tooLong, mistakes},                             // Bedrock
@@ -39,8 +39,8 @@ var words = []struct {
 // tooLong stands for a prompt that is longer than the model takes. No status says that alone.
 const tooLong = http.StatusBadRequest
 
-// The statuses with which vendors send words of a kind. "You exceeded your current quota" is not among the words:
-// Gemini says it of each minute.
+// The statuses of words of a kind. "You exceeded your current quota" is not among the words: Gemini says it of
+// each minute.
 var (
 	mistakes = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
 	refusals = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusTooManyRequests}

@@ -39,7 +39,7 @@ func Vendors(t testing.TB) []string {
 	return vendors
 }
 
-// Glob returns the paths that match, of which there must be some.
+// Glob returns the paths that match. There must be at least one.
 func Glob(t testing.TB, files fs.FS, pattern string) []string {
 	t.Helper()
 	paths, err := fs.Glob(files, pattern)

@@ -31,8 +31,8 @@ type Server struct {
 // Persistent are arguments for a server that loses nothing when it is killed.
 func Persistent() []string { return []string{"--appendonly", "yes", "--appendfsync", "always"} }
 
-// Start runs a server until the test ends, with more arguments for it, such as those of Persistent. Where there is no
-// redis-server the test is skipped.
+// Start runs a server until the test ends, with more arguments for it, such as Persistent's. Without a redis-server
+// the test is skipped.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {

@@ -101,8 +101,8 @@ func (u *Usage) iterate(by openai.Usage) {
 }
 
 // Later takes in a later report of the same answer. Counts are of the whole answer so far, so each that is reported
-// replaces the one before, also if it is 0. A report with a sum replaces all, because vendors leave out what is 0. A
-// report in which the whole prompt, or the whole answer, has no tokens says nothing of it.
+// replaces the one before, also if it is 0. A report with a sum replaces all, because vendors leave out zeros. A
+// report without tokens of the prompt, or of the answer, says nothing about it.
 func (u *Usage) Later(l *Usage) {
 	if l.n[total] > 0 {
 		for f := range fields {

@@ -7,8 +7,8 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound"
 )
 
-// A Request is what a client asks for, as it stands: a policy may have chosen its model, and guardrails may have
-// masked its body. The request of a Route or of a session has no body.
+// A Request is a client's request in its present state: a policy may have chosen its model, and guardrails may
+// have masked its body. The request of a Route or of a session has no body.
 type Request struct {
 	inbound.Request
 	Body  []byte

@@ -73,7 +73,7 @@ type Compared string
 // The outcomes of a comparison.
 const (
 	ComparedDone   Compared = "done"
-	ComparedFailed Compared = "failed"  // there was no vector: the service is away
+	ComparedFailed Compared = "failed"  // there was no vector: the service is unavailable
 	ComparedFull   Compared = "skipped" // too many are under way
 )
 

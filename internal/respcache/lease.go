@@ -24,8 +24,8 @@ const (
 	lastLook  = 250 * time.Millisecond
 )
 
-// askScript returns an answer, unless it begins as one that is of no use. Without one it takes the lease, and returns
-// who has it.
+// askScript returns an answer, unless it begins like a useless one. Without one it takes the lease, and returns who
+// has it.
 const askScript = `
 local answer, useless = redis.call('GET', KEYS[1]), ARGV[3]
 if answer and answer ~= '' and (useless == '' or string.sub(answer, 1, #useless) ~= useless) then
@@ -88,7 +88,8 @@ func (l *lease) stop() {
 	}
 }
 
-// end ends the lease in the background: with again, one of those that wait takes it, and otherwise all of them go on.
+// end ends the lease in the background: with again, one of the waiting requests takes it, and otherwise all of them
+// go on.
 func (l *lease) end(again bool) {
 	l.stop()
 	instead := ""
@@ -109,8 +110,8 @@ func (l *lease) change(ctx context.Context, c redis.Scripter, to string, ttl tim
 	return l.redis.changes.Eval(ctx, c, []string{l.name}, l.token, to, ttl.Milliseconds()).Err()
 }
 
-// ask returns the sealed answer for a key, unless it begins as one that is of no use. Without one it takes the lease,
-// and returns the token of who has it.
+// ask returns the sealed answer for a key, unless it begins like a useless one. Without one it takes the lease, and
+// returns the holder's token.
 func (r *Redis) ask(ctx context.Context, k Key, l *lease, useless string) (sealed, holder string, err error) {
 	var reply []string
 	err = r.do(ctx, func(ctx context.Context) (err error) {

@@ -38,9 +38,9 @@ type RedisOptions struct {
 	Log    *zap.Logger
 }
 
-// A Redis keeps answers in Redis or Valkey, where all processes with the same prefix and pepper find them. Each answer
-// is sealed under its key: only who knows the request can read it, and nobody can write another. While Redis is away
-// there are no answers.
+// A Redis keeps answers in Redis or Valkey, where all processes with the same prefix and pepper find them. Each
+// answer is sealed under its key: only who knows the request can read it, and nobody can write another. While Redis
+// is unavailable there are no answers.
 type Redis struct {
 	client redis.UniversalClient
 	o      RedisOptions
@@ -64,7 +64,7 @@ func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 		changes: redis.NewScript(changeScript)}
 }
 
-// Close waits for what is on its way.
+// Close waits for writes that are under way.
 func (r *Redis) Close(context.Context) error {
 	r.under.Wait()
 	return nil

@@ -20,7 +20,8 @@ const (
 	ReasonStored      = "'store'"
 )
 
-// defaultTemperature is that of a request without one, by the documentation of OpenAI, Anthropic and Google.
+// defaultTemperature is the temperature of a request without one, by the documentation of OpenAI, Anthropic
+// and Google.
 const defaultTemperature = 1
 
 // Refuses returns why the answer to a request, which has the vendor do what it offers, is not kept, or "". Sampled is

@@ -29,7 +29,7 @@ import (
 // MaxAnswer is the largest answer that is kept, in bytes.
 const MaxAnswer = 1 << 20
 
-// Caches are those of a configuration, the most specific first. They are safe for concurrent use.
+// Caches are the caches of a configuration, the most specific first. They are safe for concurrent use.
 type Caches []*Cache
 
 // A Cache is a ResponseCache of the configuration.
@@ -48,9 +48,9 @@ type Cache struct {
 	flights map[Key]*Flight
 }
 
-// Compile makes caches ready for use. They keep what those before them have, where nothing has changed. A change of
-// the guardrails empties all: what an answer may contain is no longer the same. The pepper is secret. If remote is
-// nil, answers are kept in memory.
+// Compile makes caches ready for use. An unchanged cache keeps its answers. A change of the guardrails empties all:
+// what an answer may contain is no longer the same. The pepper is secret. If remote is nil, answers are kept in
+// memory.
 func Compile(configs []*configv1.ResponseCache, pepper []byte, rails []*configv1.Guardrail, remote *Redis,
 	before Caches, log *zap.Logger) (Caches, error) {
 	if len(configs) == 0 {
@@ -229,7 +229,7 @@ type Flight struct {
 
 	// The fields below are set before done is closed.
 	answer *Answer // nil: there is none to share
-	again  bool    // one of those that wait should ask in its place
+	again  bool    // one of the waiting requests should ask in its place
 
 	lease *lease // nil: other processes do not wait for the answer. The cache's lock guards it
 }
@@ -254,8 +254,8 @@ func (c *Cache) isFresh(a *Answer, now time.Time, maxAge time.Duration) bool {
 	return now.Sub(a.At) <= min(maxAge, c.config.KeptFor())
 }
 
-// Keep keeps an answer. One that is kept in Redis is in memory until it is there, so that there is no time in between
-// in which nobody has it. Other processes that wait for the answer to an equal request get it.
+// Keep keeps an answer. One that is kept in Redis is in memory until it is there, so that it is always in one of
+// them. Other processes that wait for the answer to an equal request get it.
 func (c *Cache) Keep(k Key, a *Answer) {
 	c.mu.Lock()
 	c.memory.keep(k, a)
@@ -280,7 +280,7 @@ func (c *Cache) forget(k Key, a *Answer) {
 
 // Fetch returns the answer from Redis, if there is one, for who leads the flight. If another process sends an equal
 // request, Fetch waits for its end, or that of ctx, and reports that the answer is shared. Without an answer the
-// caller sends the request. Other processes wait for it, unless Redis is away.
+// caller sends the request. Other processes wait for it, unless Redis is unavailable.
 func (f *Flight) Fetch(ctx context.Context, now time.Time, maxAge time.Duration) (a *Answer, shared bool) {
 	r := f.cache.remote
 	if r == nil {

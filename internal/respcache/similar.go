@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A Comparison is what a request is compared by: its last text. Everything else of it is as in the requests that it is
-// compared with, and so are the numbers in the text.
+// A Comparison is the compared part of a request: its last text. All its other parts are equal in the requests that
+// it is compared with, and so are the numbers in the text.
 type Comparison struct {
 	bucket Key // of those requests
 	text   string

@@ -11,7 +11,7 @@ import (
 // maxBucket is the most texts that one is compared with. The newest stay.
 const maxBucket = 1000
 
-// A vector is what an embeddings model makes of a text. Each component is a whole number of steps, of which the
+// A vector is an embeddings model's vector for a text. Each component is a whole number of steps, and the
 // largest has 127. So a vector takes a quarter of the room, and a cosine is at most 0.005 off.
 type vector struct {
 	steps  []int8

@@ -36,7 +36,7 @@ func IsWordRune(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// IsUnspaced reports whether a character is of a script that has no spaces between words.
+// IsUnspaced reports whether a character belongs to a script without spaces between words.
 func IsUnspaced(r rune) bool {
 	return r >= 0xE00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar)

@@ -48,7 +48,7 @@ func (t *threads) add(at uint32, from int) {
 	t.list = append(t.list, thread{at, from})
 }
 
-// next returns the first match from a place on, or -1. It is the longest of those that begin there.
+// next returns the first match from a place on, or -1. It is the longest match that begins there.
 func (m *machine) next(ctx context.Context, at int) (from, to int, err error) {
 	m.from, m.to = -1, -1
 	m.now.list, m.then.list = m.now.list[:0], m.then.list[:0]
@@ -172,7 +172,8 @@ func (m *machine) step(r rune, after int, flags syntax.EmptyOp) {
 	m.then.list = m.then.list[:0]
 }
 
-// add adds an instruction to a set, and those that follow it without reading. It notes a match that ends here.
+// add adds an instruction to a set, and the instructions that follow it without reading. It notes a match that
+// ends here.
 func (m *machine) add(set *threads, first uint32, from, here int, flags syntax.EmptyOp) {
 	m.left = append(m.left[:0], first)
 	for len(m.left) > 0 {

@@ -17,7 +17,7 @@ type Patterns struct {
 	first    [256][]int // the patterns that may begin with a byte
 	empty    []int      // those that may match nothing
 	borders  bool       // some look at what is around
-	prefers  bool       // a match is what the pattern prefers, rather than the longest
+	prefers  bool       // a match is the pattern's preferred one, rather than the longest
 	machines sync.Pool
 }
 
@@ -26,8 +26,8 @@ type pattern struct {
 	needs string // that is in each match; empty: it is not known
 }
 
-// NewPattern returns one regular expression whose matches are those of package regexp: what it prefers, rather than
-// the longest.
+// NewPattern returns one regular expression with the matches of package regexp: the preferred ones, rather than the
+// longest.
 func NewPattern(text string) (*Patterns, error) {
 	p, err := NewPatterns([]string{text})
 	if err == nil {
@@ -93,7 +93,7 @@ func needed(re *syntax.Regexp) string {
 	return ""
 }
 
-// begin notes with which bytes a pattern may begin.
+// begin notes the bytes that a pattern may begin with.
 func (p *Patterns) begin(n int) {
 	var bytes [256]bool
 	mark := func(from, to rune) {
@@ -169,7 +169,7 @@ func (p *Patterns) Find(ctx context.Context, work *Work, text string, found func
 	}
 	m.work, m.text = work, text
 	defer func() { m.work, m.text = nil, "" }()
-	last := -1 // where a match has ended
+	last := -1 // the end of the last match
 	for at := 0; at <= len(text); {
 		from, to, err := m.next(ctx, at)
 		switch {

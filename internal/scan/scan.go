@@ -27,7 +27,7 @@ type Work struct {
 // NewWork returns Work of so many steps at most.
 func NewWork(steps int64) *Work { return &Work{left: steps, piece: piece} }
 
-// Spend counts steps. Its error ends the work: ErrSpent, or that of the context.
+// Spend counts steps. Its error ends the work: ErrSpent, or the context's.
 func (w *Work) Spend(ctx context.Context, steps int) error {
 	w.left -= int64(steps)
 	if w.piece -= int64(steps); w.piece > 0 && w.left >= 0 {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// File returns the secret that the file holds, without the space around it. Where there is no file, it is created with
-// what generate returns, readable by its owner alone; of several processes that do so at once, all get the same
-// secret. A file that others can read, and an empty one, are refused.
+// File returns the secret that the file holds, without the space around it. If there is no file, it is created with
+// generate's secret, readable by its owner alone. Several processes that do so at once get the same secret. A file
+// that others can read, and an empty one, are refused.
 func File(path string, generate func() Value) (Value, error) {
 	v, err := read(path)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -10,8 +10,8 @@ import (
 
 const keySize = 32
 
-// A Root is the secret from which the control plane derives its others. Whoever has it and a copy of etcd can read
-// every sealed credential; without it they are lost.
+// A Root is the secret that the control plane derives its others. Whoever has it and a copy of etcd can read every
+// sealed credential; without it they are lost.
 type Root struct{ bytes [keySize]byte }
 
 // LoadRoot reads the root from the file, which holds 64 hexadecimal digits, and creates it at the first use. See

@@ -87,8 +87,8 @@ func (d *Decoder) Feed(piece []byte) {
 	d.buf = append(d.buf, piece...)
 }
 
-// Each feeds a piece, and calls take with each event that is complete. It stops at the first error, which is that of
-// take, or ErrTooLarge.
+// Each feeds a piece, and calls take with each event that is complete. It stops at the first error, which is
+// take's, or ErrTooLarge.
 func (d *Decoder) Each(piece []byte, take func(Event) error) error {
 	d.Feed(piece)
 	for {

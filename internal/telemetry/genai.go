@@ -121,7 +121,7 @@ func NewGenAI(m metric.Meter) (*GenAI, error) {
 	return &g, nil
 }
 
-// Labels are what requests are told apart by. Each must be of a bounded set.
+// Labels distinguish requests. Each must have few values.
 type Labels struct {
 	Operation string // one of the gateway's
 	Vendor    string
@@ -161,7 +161,7 @@ func (s *Series) Ended(d time.Duration) {
 	s.of.duration.Record(context.Background(), d.Seconds(), s.ended...)
 }
 
-// Tokens records what a request used. It is for those that ended well, as the conventions say.
+// Tokens records what a request used. It is for requests that ended well, as the conventions say.
 func (s *Series) Tokens(input, output int64) {
 	s.of.tokens.Record(context.Background(), input, s.input...)
 	s.of.tokens.Record(context.Background(), output, s.output...)

@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// scope is the name of what measures, to OpenTelemetry.
+	// scope is OpenTelemetry's name of the instrumentation.
 	scope = "github.com/modelgate/modelgate"
 	// maxSeries bounds the series of each OpenTelemetry metric, whatever its attributes say. What is above counts under
 	// the one attribute otel.metric.overflow.
@@ -43,12 +43,12 @@ const (
 type Options struct {
 	Service string // unless OTEL_SERVICE_NAME says otherwise
 	Version string
-	Log     *zap.Logger // of what cannot be exported
+	Log     *zap.Logger // for errors of the export
 }
 
-// A Telemetry is what a process measures: the metrics of Prometheus's library in Registry, OpenTelemetry's, and spans.
-// All metrics are gathered for /metrics; where the standard variables OTEL_EXPORTER_OTLP_... name an endpoint, they
-// and the spans are sent there too. It is safe for concurrent use.
+// A Telemetry has a process's measurements: the metrics of Prometheus's library in Registry, OpenTelemetry's, and
+// spans. All metrics are gathered for /metrics. If the standard variables OTEL_EXPORTER_OTLP_... name an endpoint,
+// they and the spans are sent there too. It is safe for concurrent use.
 type Telemetry struct {
 	Registry *prometheus.Registry
 
@@ -57,8 +57,8 @@ type Telemetry struct {
 	spans  *sdktrace.TracerProvider // nil: they are sent nowhere
 }
 
-// Start starts the telemetry of a process. Nothing waits for what it is sent to: while that is away or slow, spans are
-// dropped, and metrics are sent later.
+// Start starts the telemetry of a process. Nothing waits for its endpoint: while that is unavailable or slow, spans
+// are dropped, and metrics are sent later.
 func Start(ctx context.Context, o Options) (*Telemetry, error) {
 	// The one global that the SDK has no other way for: without it, failures to export go to standard error as plain
 	// text.

@@ -20,8 +20,8 @@ type LogOptions struct {
 	Format string // json, or console for people
 }
 
-// NewLogger returns a logger that writes to w, one line for each entry and one Write for each line, but for lines of
-// what [AccessLog] makes of it.
+// NewLogger returns a logger that writes to w, one line for each entry and one Write for each line. The lines of
+// [AccessLog] are the exception.
 func NewLogger(w io.Writer, o LogOptions) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(o.Level)
 	if err != nil {
@@ -36,7 +36,7 @@ func NewLogger(w io.Writer, o LogOptions) (*zap.Logger, error) {
 	case "console":
 		c := zap.NewDevelopmentEncoderConfig()
 		c.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
-		// Where a line was logged does not help who runs the gateway.
+		// The place of a log call in the code does not help operators.
 		c.CallerKey = zapcore.OmitKey
 		encoder = zapcore.NewConsoleEncoder(c)
 	default:

@@ -28,7 +28,7 @@ func Pause(t testing.TB, pid int) {
 	}
 }
 
-// standsStill reports whether every thread of a process is stopped. Where that cannot be told it is taken for granted.
+// standsStill reports whether every thread of a process is stopped. If that is not known, it returns true.
 func standsStill(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// All is the environment variable with which every test runs, and each whole, as make test-all sets it.
+// All is the environment variable that makes every test run, and run whole, as make test-all sets it.
 const All = "MODELGATE_ALL"
 
 // Long skips a test that has no shorter form, unless every test runs.

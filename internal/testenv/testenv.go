@@ -13,7 +13,7 @@ import (
 )
 
 // Envoy returns the path of the Envoy that tests run: $MODELGATE_ENVOY, bin/envoy in the repository, or one on the
-// PATH. Where there is none the test is skipped, unless the variable is set.
+// PATH. Without one the test is skipped, unless the variable is set.
 func Envoy(t testing.TB) string {
 	t.Helper()
 	inRepository := filepath.Join(Root(t), "bin", "envoy")

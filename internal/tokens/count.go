@@ -30,7 +30,7 @@ type Framing struct {
 // FramingOf returns how a model's prompts and answers are framed. Model is the vendor's own name.
 func FramingOf(vendor, model string) Framing { return counterOf(vendor, model).framing }
 
-// A counter is how texts of some models are counted: as other texts are for which it is known, times a factor.
+// A counter says how texts of some models are counted: as texts of a known counting, times a factor.
 type counter struct {
 	vendor  string // empty: any
 	model   string // what the model's name, or a part of it, begins with; empty: any
@@ -70,7 +70,7 @@ var (
 	cl100k = vocabulary(tokenizer.Cl100kBase)
 )
 
-// counting keeps many clients that leave at once from taking the processors from those that stay.
+// counting keeps many clients that leave at once from taking the processors from the remaining ones.
 var counting = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 func vocabulary(encoding tokenizer.Encoding) func(text string) int {
@@ -85,7 +85,7 @@ func vocabulary(encoding tokenizer.Encoding) func(text string) int {
 		counting <- struct{}{}
 		defer func() { <-counting }()
 		n, err := load().Count(text)
-		if err != nil { // it fails for text that is not UTF-8 where it was told to, and it was not
+		if err != nil { // it fails for text that is not UTF-8 only if asked to, and it was not
 			return len(text) / bytesPerToken
 		}
 		return n

@@ -1,11 +1,11 @@
 package tokens
 
 // counters returns how texts are counted, the first that matches first. The vocabularies of OpenAI are those of
-// https://github.com/openai/tiktoken/blob/main/tiktoken/model.py, and what it counts beside the text is in
-// https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken. The other figures were measured in November
-// 2026 on answers that vendors had given with a usage, as the test of recordings in extproc/exchange prints them:
-// vocabularies of other vendors differ by a few percent, but for Anthropic's, and what frames an answer or a call
-// differs more.
+// https://github.com/openai/tiktoken/blob/main/tiktoken/model.py, and its counts beside the text are from
+// https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken. The other figures were measured in
+// November 2026 on answers that vendors had given with a usage, as the test of recordings in extproc/exchange
+// prints them: vocabularies of other vendors differ by a few percent, but for Anthropic's, and what frames an
+// answer or a call differs more.
 func counters() []counter {
 	framed := func(answer, call int64) Framing {
 		return Framing{Chat: 3, Message: 4, Name: 1, Answer: answer, Call: call}

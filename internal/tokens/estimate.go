@@ -5,7 +5,7 @@ package tokens
 const bytesPerToken = 4
 
 // Estimate guesses how many tokens a text of so many bytes has, without looking at it: for reservations, which are
-// settled with what is true. It is never less than one for a text that is there.
+// settled with the true count. It is never less than one for a text that is not empty.
 func Estimate(bytes int) int64 {
 	return (int64(max(bytes, 0)) + bytesPerToken - 1) / bytesPerToken
 }

@@ -56,7 +56,7 @@ func (s *Sample) thin() {
 // Len returns the length of the text in bytes.
 func (s *Sample) Len() int64 { return s.length }
 
-// Count is the function Count for the text, at the cost of what is kept of it.
+// Count is the function Count for the text, at the cost of its kept part.
 func (s *Sample) Count(vendor, model string) int64 { return s.count(vendor, model, s.kept) }
 
 // CountJSON is Count for a text that is as in a JSON string: that it was cut there does no harm.

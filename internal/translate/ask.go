@@ -9,7 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// WithModel returns a client's request with the model, where it names none. Every other byte stays as it is.
+// WithModel returns a client's request with the model, if it names none. Every other byte stays as it is.
 func WithModel(body []byte, model string) []byte {
 	var members struct {
 		Model jsontext.Value `json:"model"`
@@ -35,8 +35,8 @@ var smallest = map[Endpoint]string{
 	Gemini:      `{"contents":[{"parts":[{"text":"x"}]}]}`,
 }
 
-// Ask returns a client's request for the model that asks for a stream, and for the usage of a stream, where it is told
-// to. Nil is the smallest request. What is not JSON stays as it is.
+// Ask returns a client's request for the model, with a stream if stream is set, and with its usage if includeUsage
+// is set. Nil is the smallest request. A request that is not JSON stays as it is.
 func Ask(e Endpoint, request []byte, model string, stream, includeUsage bool) []byte {
 	if request == nil {
 		request = []byte(smallest[e])

@@ -33,7 +33,7 @@ const (
 	Rerank      Endpoint = "rerank" // Cohere's
 )
 
-// paths are those of the operations.
+// paths are the paths of the operations.
 var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions",
 	Embeddings: "/v1/embeddings", Messages: "/v1/messages",
 	Responses: "/v1/responses", Rerank: "/v1/rerank"}

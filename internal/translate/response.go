@@ -156,7 +156,7 @@ func Cuttings(body []byte, limit int) iter.Seq[[][]byte] {
 	}
 }
 
-// ids matches the ids in what a client gets.
+// ids matches the ids in a client's answer.
 var ids = regexp.MustCompile(`"(?:id|responseId)":"[^"]*"`)
 
 func same(a, b Response) bool {

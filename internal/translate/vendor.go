@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// mask is what is shown in the place of a credential.
+// mask is shown in place of a credential.
 const mask = "***"
 
 // A placeholder stands for what an operator has not said.
@@ -26,8 +26,8 @@ type placeholder struct {
 	endpoint, region, project, credential string
 }
 
-// placeholders are those of vendors that cannot be addressed, or whose requests cannot be signed, without
-// configuration. Credentials have the vendor's form, so that every header is there that it gets.
+// placeholders are the values for vendors that cannot be addressed, or whose requests cannot be signed, without
+// configuration. Credentials have the vendor's form, so that the vendor's request has every header.
 var placeholders = map[string]placeholder{
 	"azure":   {endpoint: "https://RESOURCE.openai.azure.com"},
 	"bedrock": {region: "us-east-1", credential: "AKIAIOSFODNN7EXAMPLE:CREDENTIAL"},
@@ -40,8 +40,8 @@ const anyCredential = "CREDENTIAL"
 // anyEndpoint is where a vendor serves that has no place of its own.
 const anyEndpoint = "http://ENDPOINT/v1"
 
-// Complete returns the configuration of a provider with what is needed to address p, where it does not say. The
-// configuration that it is given must not be modified afterwards.
+// Complete returns the configuration of a provider with defaults for the fields that the address of p needs.
+// The given configuration must not be modified afterwards.
 func Complete(p provider.Provider, c *configv1.Provider) *configv1.Provider {
 	own := placeholders[p.Name]
 	c.Name, c.Vendor = cmp.Or(c.GetName(), p.Name), p.Name

@@ -1,5 +1,5 @@
-// Package turns bounds how many requests have work done on them at the same time, and has tenants take turns: the work
-// of one waits behind a piece of that of another, and not behind all of it.
+// Package turns bounds how many requests have work done on them at the same time, and has tenants take turns: one
+// tenant's work waits behind a piece of another's, and not behind all of it.
 //
 // A semaphore is not enough: whoever sends the most requests would have the most turns.
 package turns
@@ -47,7 +47,7 @@ func (t *Turns) Load() (running, waiting int) {
 	return t.total, waiting
 }
 
-// A Turn is that of one request. Its zero value has none. It is used by one goroutine at a time.
+// A Turn is one request's turn. Its zero value has none. One goroutine at a time uses it.
 type Turn struct {
 	of    *Turns
 	owner string
@@ -132,7 +132,7 @@ func (t *Turns) wait(owner string) *waiter {
 	return w
 }
 
-// next gives free turns to those that wait, one owner after the other.
+// next gives free turns to waiting requests, one owner after the other.
 func (t *Turns) next() {
 	for i := 0; i < len(t.order) && t.total < t.most; {
 		owner := t.order[i]

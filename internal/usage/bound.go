@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// anyModel bounds the tokens of a prompt or an answer of a model of which nothing is known. No model takes as many.
+	// anyModel bounds the tokens of a prompt or an answer of an unknown model. No model takes as many.
 	anyModel = 1 << 24
 	// margin is how far a vendor's count may be above what is known of its model: catalogs are behind, and a vendor
 	// that runs tools itself counts the prompt again for each.
@@ -17,12 +17,12 @@ const (
 	maxCalls = 1000
 )
 
-// Bound bounds the usage that a vendor reports to what the model can do, for a number of answers. It reports whether
-// the vendor's figures are doubtful. Every charge of what a vendor reports goes through it.
+// Bound bounds the usage that a vendor reports to what the model can do, for a number of answers. It reports
+// whether the vendor's figures are doubtful. Every charge of a vendor's report goes through it.
 func Bound(u *openai.Usage, can *configv1.Capabilities, answers int64) (doubtful bool) {
 	context := cmp.Or(can.GetContextTokens(), anyModel)
 	output := cmp.Or(can.GetMaxOutputTokens(), min(context, anyModel))
-	answers = min(max(answers, 1), maxAnswers) // or prompts, of which each has answers
+	answers = min(max(answers, 1), maxAnswers) // or prompts, and each has answers
 	context, output = context*answers, output*answers
 	for _, c := range [...]struct {
 		n    *int64

@@ -42,7 +42,7 @@ type frame struct {
 // id returns the id of the frame's record.
 func (f frame) id() string { return f.text(fieldID) }
 
-// exchange returns the id of the record that the frame's record ends, where it is another id.
+// exchange returns the id of the record that the frame's record ends, if it is another id.
 func (f frame) exchange() string { return f.text(fieldExchange) }
 
 // Fields of a record.

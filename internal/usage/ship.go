@@ -25,7 +25,7 @@ const (
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 15 * time.Second
 
-	// toldFor is how long records that were dropped are told.
+	// toldFor is how long dropped records are reported.
 	toldFor = 15 * time.Minute
 )
 
@@ -34,8 +34,8 @@ type source interface {
 	// next returns the oldest records that are not acknowledged, and the function that acknowledges them. It returns no
 	// records if there are none.
 	next() (records []*ledgerv1.Record, acknowledged func(), err error)
-	// report returns what is wrong with the spool and other stores, and the function that says that it was told. It
-	// returns nil if nothing is wrong, and that was told.
+	// report returns the troubles of the spool and other stores, and a function to call once they were reported. It
+	// returns nil if there are none, and that was reported.
 	report() (r *ledgerv1.SpoolReport, told func())
 }
 
@@ -101,7 +101,7 @@ func record(ctx context.Context, ledger ledgerv1.LedgerClient, r *ledgerv1.Recor
 	return err
 }
 
-// report implements source. Records that were dropped are told for a while.
+// report implements source. Dropped records are reported for a while.
 func (s *DiskSpool) report() (*ledgerv1.SpoolReport, func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

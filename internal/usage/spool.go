@@ -33,7 +33,7 @@ type SpoolOptions struct {
 	MaxBytes int64
 	// SegmentBytes is the maximum size of a file. Default 8 MiB.
 	SegmentBytes int64
-	// Stores returns what the ledger is told of the stores that the process cannot use; it may be nil.
+	// Stores returns the text for the ledger about stores that the process cannot use; it may be nil.
 	Stores func() string
 	// Log is required.
 	Log *zap.Logger

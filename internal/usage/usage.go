@@ -1,4 +1,4 @@
-// Package usage has the usage of exchanges and its cost: prices, the spool in which records wait on disk for the
+// Package usage has the usage of exchanges and its cost: prices, the spool that keeps records on disk for the
 // ledger, and the client that ships them to the control plane.
 //
 // Money is an integer. Prices are decimals in US dollars per million tokens, which is a whole number of pico-dollars

@@ -86,7 +86,7 @@ func newClient(dialer *net.Dialer, settings []func(*net.Dialer, *http.Transport)
 // Patience replaces the bound of a whole request, for tests.
 func (c *Client) Patience(d time.Duration) { c.secure.Timeout, c.plain.Timeout = d, d }
 
-// Do sends a request of another form than that of Post, by the same rules. The URL must be http or https.
+// Do sends a request of another form than Post's, by the same rules. The URL must be http or https.
 func (c *Client) Do(r *http.Request) (*http.Response, error) { return c.of(r.URL.Scheme).Do(r) }
 
 // of returns the client for a URL's scheme.

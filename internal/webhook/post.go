@@ -36,7 +36,8 @@ type Result struct {
 	After   time.Duration // the receiver's retry-after
 }
 
-// Says tells people what the receiver did, without its address. Flag is that which allows private networks.
+// Says describes the receiver's answer for people, without its address. Flag is the name of the flag that
+// allows private networks.
 func (r Result) Says(flag string) string {
 	switch r.Outcome {
 	case Delivered:

@@ -46,7 +46,7 @@ var ErrProtocol = errors.New("the bytes are not frames of a WebSocket server")
 
 // A Part is a part of a frame. The parts of a frame are in order.
 type Part struct {
-	// Opcode is that of the frame. For a message, it is Text or Binary also in the frames that continue it.
+	// Opcode is the frame's. For a message, it is Text or Binary also in the frames that continue it.
 	Opcode Opcode
 	// Payload is a part of the piece that was fed, and may be empty.
 	Payload []byte

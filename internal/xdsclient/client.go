@@ -1,5 +1,5 @@
-// Package xdsclient keeps what a process knows of the configuration equal to what the control plane serves: it is a
-// client of delta xDS for resources of the gateway's own.
+// Package xdsclient keeps a process's copy of the configuration equal to the control plane's: it is a client of
+// delta xDS for the gateway's own resources.
 //
 // What has been published is read by others from then on. A Handler's Fork copies what its Set
 // and Remove are about to change.
@@ -32,13 +32,13 @@ const (
 // maxResponse bounds one response of the control plane, in bytes: a hundred thousand keys are about 30 MB.
 const maxResponse = 256 << 20
 
-// Options are what a Client needs. All are required.
+// Options configure a Client. All are required.
 type Options struct {
 	// Conn is a connection to the control plane.
 	Conn grpc.ClientConnInterface
 	// NodeID names this process to the control plane, and Role says what it is: one of package envoy's.
 	NodeID, Role string
-	// Types are what is asked for.
+	// Types are the requested types.
 	Types []*Type
 	// Publish is called after each response, once every type has come. It names the revision of the configuration.
 	Publish    func(revision string)
@@ -108,7 +108,7 @@ func Fork[K comparable, V any](m map[K]V) map[K]V {
 	return maps.Clone(m)
 }
 
-// version is that of this program.
+// version returns the version of this program.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// versions are those of the resources that the process has, by name. The control plane's are hashes in hexadecimal,
-// which are kept at half their size: there may be very many.
+// versions are the versions of the process's resources, by name. The control plane's are hashes in hexadecimal, and
+// kept at half their size: there may be very many.
 type versions struct {
 	hashes map[string][sha256.Size]byte
 	others map[string]string

@@ -80,7 +80,7 @@ func Messages(list jsontext.Value, names *turns.Names, ids forms.Form) []byte {
 	})
 }
 
-// each returns a list of objects with those changed for which change reports true.
+// each returns a list of objects with the changes of those that change reports as changed.
 func each(list jsontext.Value, change func([]schema.Member) bool) []byte {
 	elements, changed := schema.Elements(list), false
 	for i := range elements {

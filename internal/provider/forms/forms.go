@@ -22,7 +22,7 @@ const (
 	Alphanumeric              // letters and digits
 )
 
-// A Form is what a vendor demands of a string. The zero value takes every one.
+// A Form is a vendor's restriction of a string. The zero value allows every string.
 type Form struct {
 	Chars    Chars
 	Min, Max int  // length in bytes; a Max of 0 is no limit

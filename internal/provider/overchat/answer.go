@@ -46,8 +46,8 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 // Close implements provider.Stream.
 func (s *stream) Close(out chat.Sink) error { return s.inner.Close(s.sink.to(out)) }
 
-// A sink converts events of a chat completion to those of a legacy completion. It drops raw forms, which are chat
-// completions.
+// A sink converts events of a chat completion to events of a legacy completion. It drops raw forms, which are
+// chat completions.
 type sink struct {
 	out    chat.Sink
 	echo   string

@@ -1,6 +1,6 @@
-// Package private is the table of what in a request concerns one vendor alone. It goes to no other vendor, also if
-// that one speaks the same dialect: it would say something about the client that is not the vendor's business, be
-// refused, or make each prompt another one, so that no vendor finds its beginning in its cache.
+// Package private is the table of the parts of a request that concern only one vendor. They go to no other vendor,
+// even one with the same dialect: there they would reveal something about the client, be refused, or change each
+// prompt, so that the vendor does not find its beginning in its cache.
 //
 // The vendor is where the request goes, and not whose dialect it has. A server with Anthropic's dialect is not
 // Anthropic.

@@ -17,9 +17,8 @@ import (
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// Bench measures a vendor's codecs: requests of 2 KB and of 1 MB, the gateway's own check of them included, and, of
-// the longest answers in testdata/*.txtar, one that comes whole and one that is streamed, which is told for a chunk
-// too.
+// Bench measures a vendor's codecs: requests of 2 KB and of 1 MB, including the gateway's own check, and the longest
+// whole and the longest streamed answer in testdata/*.txtar. The streamed one is also reported for one chunk.
 func Bench(b *testing.B, p provider.Provider) {
 	whole, streamed := longest(b, p)
 	require.False(b, whole == nil && streamed == nil, "no case in testdata has an answer")
@@ -54,8 +53,8 @@ type benchCase struct {
 	chunks  int // of a stream
 }
 
-// longest returns the chat completions in testdata with the longest answers: of those that come whole and of the
-// streams. Either is nil where there is none.
+// longest returns the chat completions in testdata with the longest answers: the longest whole answer and the
+// longest stream. Either may be nil.
 func longest(b *testing.B, p provider.Provider) (whole, streamed *benchCase) {
 	b.Helper()
 	paths, err := filepath.Glob("testdata/*.txtar")

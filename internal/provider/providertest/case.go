@@ -26,7 +26,7 @@ import (
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// facts are those of the built-in catalog.
+// facts returns the models of the built-in catalog.
 var facts = catalog.New(nil)
 
 // Credential is what requests are signed with in tests. It must appear nowhere but in a request to the vendor.
@@ -38,7 +38,7 @@ func inputSections() []string {
 		"provider-frames"}
 }
 
-// goldenSections are those that -update writes, in the order of the file, after the inputs.
+// goldenSections returns the sections that -update writes, in the order of the file, after the inputs.
 func goldenSections() []string {
 	return []string{"provider-request", "dropped", "adjusted", "client-response", "usage", "error"}
 }

@@ -59,7 +59,7 @@ func (e envelope) requireUntouched(t testing.TB, chunk gjson.Result) {
 	require.False(t, chunk.Get("usage").IsObject() && !e.request.IncludeUsage, "usage was not asked for: %s", chunk.Raw)
 }
 
-// streamFacts are what is known of a stream so far.
+// streamFacts are the facts of a stream so far.
 type streamFacts struct {
 	envelope
 	identity    string

@@ -84,7 +84,7 @@ func (d *clientDialect) replay(t *testing.T, p provider.Provider, rec *recording
 	}
 }
 
-// requireSame compares the facts with what a client got.
+// requireSame compares the facts with those of a client's answer.
 func (f *answerFacts) requireSame(t *testing.T, got *answerFacts, o outcome) {
 	t.Helper()
 	require.False(t, got.fails, "the answer is complete: %s", o.Body)

@@ -141,7 +141,7 @@ func compact(text string) string {
 	return string(out)
 }
 
-// require compares the facts with what the client got.
+// require compares the facts with the client's answer.
 func (f *answerFacts) require(t *testing.T, r *translate.Request, o outcome) {
 	t.Helper()
 	if !f.known || r.Endpoint == translate.Embeddings || r.Endpoint == translate.Rerank {
@@ -173,7 +173,7 @@ func (f *answerFacts) require(t *testing.T, r *translate.Request, o outcome) {
 	}
 }
 
-// readOpenAI reads chunks, or a whole answer, of which only the first choice counts.
+// readOpenAI reads chunks, or a whole answer. Only the first choice counts.
 func (f *answerFacts) readOpenAI(rec *recording, events []gjson.Result) {
 	f.known = true
 	var parts fragments

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// finishReasonOf are OpenAI's finish reasons for those of all vendors.
+// finishReasonOf maps the finish reasons of all vendors to OpenAI's.
 var finishReasonOf = map[string]string{
 	"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter",
 	"function_call": "function_call",
@@ -20,7 +20,7 @@ var finishReasonOf = map[string]string{
 	"COMPLETE": "stop", "STOP_SEQUENCE": "stop", "TOOL_CALL": "tool_calls",
 }
 
-// finished takes a vendor's finish reason, where there is one.
+// finished takes a vendor's finish reason, if there is one.
 func (f *answerFacts) finished(reasons ...gjson.Result) {
 	for _, r := range reasons {
 		if r.Str != "" {
@@ -83,7 +83,7 @@ func (f *answerFacts) readMessages(rec *recording, events []gjson.Result) {
 	f.iterations(events)
 }
 
-// iterations adds the requests before the last, such as compactions, but for those that were refused.
+// iterations adds the requests before the last, such as compactions, except refused ones.
 func (f *answerFacts) iterations(events []gjson.Result) {
 	var prompt, completion int64
 	for _, e := range events {
@@ -105,8 +105,7 @@ func textBlock(block gjson.Result) string {
 	return ""
 }
 
-// readGemini reads answers, of which a stream has several. A stream is complete with a finishReason or a blocked
-// prompt.
+// readGemini reads answers, a stream has several. A stream is complete with a finishReason or a blocked prompt.
 func (f *answerFacts) readGemini(rec *recording, events []gjson.Result) {
 	f.known = true
 	for _, e := range events {

@@ -16,9 +16,9 @@ import (
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// Fuzz feeds what a vendor might answer to all that reads answers: Decode, Stream with cuts that follow from the data,
-// and DecodeError. The seeds are the answers in testdata/*.txtar. Nothing may panic; what succeeds must be
-// well-formed; where a stream was cut must not matter; no error may show a credential; time and memory are in
+// Fuzz feeds possible answers of a vendor to everything that reads answers: Decode, Stream with cuts that follow
+// from the data, and DecodeError. The seeds are the answers in testdata/*.txtar. Nothing may panic. Results must be
+// well-formed. The cuts of a stream must not matter. No error may show a credential. Time and memory are in
 // proportion to the answer.
 func Fuzz(f *testing.F, p provider.Provider) {
 	readers := fuzzReaders(f, p)

@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// An envelope is what the client of a request relies on, whatever the model said.
+// An envelope has the facts that a request's client relies on, whatever the model's answer.
 type envelope struct {
 	request *translate.Request
 	// untouched says that answers pass as they came, so that what the vendor leaves out is not there.
@@ -43,7 +43,7 @@ func (e envelope) requireModel(t testing.TB, root gjson.Result) {
 	require.Equal(t, e.request.Model, root.Get("model").String(), "the client's name of the model")
 }
 
-// object is what a whole answer says it is, and chunks are, too, of completions.
+// object is the object member of a whole answer. Chunks of completions have the same one.
 func (e envelope) object() string {
 	switch e.request.Endpoint {
 	case translate.Completions:

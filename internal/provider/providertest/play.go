@@ -20,14 +20,14 @@ import (
 // created is when every answer of a test was made.
 const created = 1700000000
 
-// An outcome is what the client gets for one answer, and what the codec said about it.
+// An outcome is the client's view of one answer, and the codec's report about it.
 type outcome struct {
 	Status int // 0 where it is the gateway's to choose
 	Header http.Header
 	Body   string
 	Usage  openai.Usage
 	Err    string
-	// Client is Err, where it is one that the client gets.
+	// Client is Err, if the client gets it.
 	Client *openai.Error
 }
 
@@ -36,7 +36,7 @@ func (o *outcome) fail(err error) {
 	o.Client, _ = errors.AsType[*openai.Error](err)
 }
 
-// failWhole makes the outcome that of an answer of which nothing was written yet.
+// failWhole sets the outcome of an answer that failed before anything was written.
 func (o *outcome) failWhole(err error) {
 	o.fail(err)
 	if o.Status, o.Header, o.Body = 0, nil, ""; o.Client != nil {
@@ -101,7 +101,7 @@ func playStream(answer provider.Answer, r *translate.Request, pieces [][]byte) o
 	return o
 }
 
-// ids matches the ids in what a client gets.
+// ids matches the ids in a client's answer.
 var ids = regexp.MustCompile(`"(?:id|responseId)":"[^"]*"`)
 
 // same reports whether two outcomes of a body are the same, but for ids that the codec has made.

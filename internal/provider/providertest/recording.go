@@ -42,7 +42,7 @@ const (
 	gemini     dialect = "gemini"
 	converse   dialect = "converse"
 	cohere     dialect = "cohere"
-	otherKinds dialect = "" // of which no facts are known
+	otherKinds dialect = "" // no facts are known
 )
 
 // kindOf returns what the recorder's kinds of exchange are. Those that are none of the three endpoints have none.

@@ -25,9 +25,10 @@ import (
 // replayed is the model by which clients know the one that answered.
 const replayed = "replayed/model"
 
-// Replay plays the exchanges of the three endpoints that are recorded of the vendor (package recordings), and answers
-// alone, against p. Recordings of operations that p does not use, such as an older version of the vendor's API, are
-// left out. It compares what the client gets with what the vendor said, read by other code than the codec's.
+// Replay plays the exchanges of the three endpoints that are recorded for the vendor (package recordings), and
+// single answers, against p. Recordings of operations that p does not use, such as an older version of the vendor's
+// API, are left out. It compares what the client gets with what the vendor said, read by other code than the
+// codec's.
 func Replay(t *testing.T, p provider.Provider, vendor string) {
 	played := 0
 	play := func(name string, rec *recording) {

@@ -46,8 +46,8 @@ func (f *answerFacts) readResponses(streamed bool, events []gjson.Result) {
 	f.prompt, f.completion = r.Get("usage.input_tokens").Int(), r.Get("usage.output_tokens").Int()
 }
 
-// requireResponseEvents checks that the events of a stream are counted, that each item and each part begins, grows and
-// ends, and that the pieces add up to what the last event says.
+// requireResponseEvents checks that the events of a stream are counted, that each item and each part begins, grows
+// and ends, and that the pieces add up to the last event.
 func requireResponseEvents(t testing.TB, o outcome, model string, events []gjson.Result) {
 	t.Helper()
 	state, texts, ended := map[int64]string{}, map[int64]string{}, ""

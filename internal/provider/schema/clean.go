@@ -24,10 +24,10 @@ const (
 	Fail                // the schema cannot be expressed
 )
 
-// Rules are what a vendor takes of JSON Schema. There is one list of them for all vendors: see RulesFor.
+// Rules are a vendor's restrictions of JSON Schema. There is one list of them for all vendors: see RulesFor.
 type Rules struct {
-	// Inline replaces references by what they refer to. One that goes in a circle becomes Anything, or stays if Circles
-	// is set, and then refers into $defs.
+	// Inline replaces references by their definitions. A reference in a circle becomes Anything, or stays if
+	// Circles is set, and then refers into $defs.
 	Inline, Circles bool
 	// Merge merges the schemas of allOf into one.
 	Merge bool
@@ -49,7 +49,7 @@ type Rules struct {
 // What takes the place of references in one schema is bounded in bytes.
 const maxClean = 256 << 10
 
-// anyObject is what a reference becomes that cannot be replaced.
+// anyObject replaces a reference that cannot be resolved.
 const anyObject = `{"type":"object"}`
 
 // A cleaner rewrites one schema.
@@ -58,13 +58,13 @@ type cleaner struct {
 	references *References
 	resolved   []string // the references that are being replaced, the outermost first
 	circles    []string // references that stay
-	size       int      // of what has taken their place
+	size       int      // of the replacements
 	most       int
 	failed     bool
 }
 
-// Clean rewrites a schema as a vendor takes it. What the vendor does not enforce is told to the model in descriptions.
-// It also returns the size of what has taken the place of references, which is not much more than most.
+// Clean rewrites a schema as a vendor takes it. Descriptions tell the model what the vendor does not enforce. It
+// also returns the size of the replacements of references, which is not much more than most.
 func Clean(text jsontext.Value, rules *Rules, most int) (cleaned jsontext.Value, replaced int) {
 	c := &cleaner{rules: rules, references: NewReferences(text), most: min(maxClean, most)}
 	cleaned = c.schema(text, MaxDepth)
@@ -148,8 +148,8 @@ func (c *cleaner) within(v jsontext.Value, fate Fate, depth int) jsontext.Value 
 	return v
 }
 
-// reference puts what a reference refers to in its place; members beside it are added. One that goes in a circle
-// becomes any object or stays, and one for which there is no room becomes any object.
+// reference replaces a reference by its definition, with the members beside it. A reference in a circle becomes
+// any object or stays, and one without room becomes any object.
 func (c *cleaner) reference(ref string, members []Member, depth int) jsontext.Value {
 	if c.rules.Circles && slices.Contains(c.resolved, ref) && c.references.Lookup(ref).Kind() == '{' {
 		i := slices.Index(c.circles, ref)
@@ -179,13 +179,13 @@ func (c *cleaner) reference(ref string, members []Member, depth int) jsontext.Va
 	return c.schema(target, depth-1)
 }
 
-// circle returns the name of the definition to which the i-th reference in a circle refers.
+// circle returns the name of the definition for the i-th reference in a circle.
 func circle(i int) string { return "circle" + string(rune('a'+i)) }
 
 // maxCircles is how many references in a circle a schema may have.
 const maxCircles = 26
 
-// withDefinitions adds the definitions to which the references refer that stayed.
+// withDefinitions adds the definitions of the references that stayed.
 func (c *cleaner) withDefinitions(cleaned jsontext.Value) jsontext.Value {
 	var definitions []Member
 	for i := 0; i < len(c.circles); i++ { // a definition may have further ones
@@ -206,7 +206,7 @@ func (c *cleaner) target(ref string) jsontext.Value {
 	return target
 }
 
-// merge returns the members of a schema with those of its allOf, its own uppermost.
+// merge returns the members of a schema with the members of its allOf, its own uppermost.
 func (c *cleaner) merge(members []Member, all []jsontext.Value) []Member {
 	var merged overlaid
 	for _, v := range all {

@@ -4,8 +4,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An overlaid is the members of several schemas, of which the last that has one counts; properties and required of all
-// count.
+// An overlaid has the members of several schemas. For each member the last schema counts, except that properties
+// and required of all count.
 type overlaid struct {
 	members    []Member
 	at         map[string]int // where in members a name stands

@@ -15,16 +15,16 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A Dialect is in what a vendor's fine-tuning is not as OpenAI's. The zero value is OpenAI's own.
+// A Dialect describes how a vendor's fine-tuning differs from OpenAI's. The zero value is OpenAI's own.
 type Dialect struct {
-	// Locate, where it is not nil, gives the path and query of an operation, which OpenAI has at path.
+	// Locate, unless it is nil, returns the path and query of an operation for OpenAI's path.
 	Locate func(c *configv1.Provider, path string) (string, url.Values, error)
 	// Older reports whether what is configured serves an API older than method and metadata, which then are not sent
 	// where they can be left out.
 	Older func(*configv1.Provider) bool
 	// AwaitsFiles says that a job is refused while its files are still being processed.
 	AwaitsFiles bool
-	// Notice, where it is not empty, says what has to be done before a model that was made can be called.
+	// Notice, unless it is empty, says what has to be done before a tuned model can be called.
 	Notice string
 }
 
@@ -39,7 +39,7 @@ func New(d Dialect) *OpenAI { return &OpenAI{d} }
 // metadataJob is where a job keeps the gateway's id of it.
 const metadataJob = "modelgate_job"
 
-// Bounds of what is read of a job: pages of all jobs, of events while it runs, and once it is over.
+// Bounds of the pages that are read for a job: pages of all jobs, of events while it runs, and once it is over.
 const (
 	jobPages       = 100
 	pageSize       = 100
@@ -94,7 +94,7 @@ func (t *OpenAI) Upload(ctx context.Context, c *provider.Client, f provider.Trai
 	return Named(file.ID)
 }
 
-// Named returns the id of what a vendor has made.
+// Named returns the id of a vendor's new object.
 func Named(id string) (string, error) {
 	if id == "" {
 		return "", fmt.Errorf("%w: it names nothing that was made", provider.ErrNotAnAnswer)
@@ -110,7 +110,7 @@ var hyperparameters = map[string]string{
 	"reasoning_effort": "reasoning_effort",
 }
 
-// A request is what a job is created with.
+// A request is the request that creates a job.
 type request struct {
 	Model           string                     `json:"model"`
 	TrainingFile    string                     `json:"training_file"`
@@ -164,7 +164,7 @@ func (t *OpenAI) Create(ctx context.Context, c *provider.Client, j provider.Tuni
 	return Named(made.ID)
 }
 
-// find returns the job that a file, which is of one job only, was uploaded for, or nothing.
+// find returns the job of a file that was uploaded for one job only, or "".
 func (t *OpenAI) find(ctx context.Context, c *provider.Client, file string) (string, error) {
 	found := ""
 	whole, err := pages(ctx, t, c, "/fine_tuning/jobs", jobPages, func(j job) string { return j.ID }, func(j job) bool {

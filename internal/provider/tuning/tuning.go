@@ -152,8 +152,8 @@ func EventID(parts ...string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Notice is an event in which the gateway itself says something about a job, of each kind once. The provider's names
-// of things mean nothing to the client, so message has none.
+// Notice is an event from the gateway itself about a job. Each kind occurs once. The provider's names of things
+// mean nothing to the client, so message has none.
 func Notice(kind string, at int64, message string) provider.TuningEvent {
 	return provider.TuningEvent{ID: "notice-" + kind, CreatedAt: at, Level: "warn", Type: "message", Message: message}
 }

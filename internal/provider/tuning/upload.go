@@ -48,7 +48,7 @@ func Upload(ctx context.Context, c *provider.Client, to string, f provider.Train
 	return c.Ask(r, out)
 }
 
-// body is a part of several readers, one of which has to be closed.
+// body joins several readers. One of them has to be closed.
 type body struct {
 	io.Reader
 	io.Closer

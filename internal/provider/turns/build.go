@@ -217,7 +217,7 @@ func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 // speaks reports whether a part is more than a thought.
 func (p Part) speaks() bool { return p.Thought == nil }
 
-// cacheLast moves a message's own cache_control to its last part, where it has the same meaning.
+// cacheLast moves a message's own cache_control to its last part, which has the same meaning.
 func cacheLast(parts []Part, cache jsontext.Value) []Part {
 	if Asked(cache) && len(parts) > 0 {
 		parts[len(parts)-1].CacheControl = cache

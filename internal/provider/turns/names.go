@@ -13,7 +13,7 @@ import (
 // Names renames tools whose names a vendor would refuse, and maps them back to the client's names. It is not safe for
 // concurrent use until all names were added.
 type Names struct {
-	// Form is that of the vendor's names of tools. The zero value is Identifier's.
+	// Form is the form of the vendor's names of tools. The zero value is Identifier's.
 	Form forms.Form
 
 	original map[string]string // by the sent name; only of renamed tools

@@ -16,8 +16,8 @@ func IsSearch(typ string) bool {
 		"_0123456789") == "")
 }
 
-// SearchOptions converts a web search tool to web_search_options of chat completions, in which only the user's
-// location has another form. It also returns the tool's other members.
+// SearchOptions converts a web search tool to web_search_options of chat completions, which only have another
+// form of the user's location. It also returns the tool's other members.
 func SearchOptions(tool jsontext.Value) (options jsontext.Value, others []schema.Member) {
 	var ms []schema.Member
 	for _, m := range schema.Members(tool) {

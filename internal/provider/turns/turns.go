@@ -84,7 +84,7 @@ type Result struct {
 	Call        Call
 	Parts       []Part // may be empty
 	NotExecuted bool   // the client sent no result; the vendor gets a note instead
-	// CacheControl is the message's, or that of its parts, which then have none.
+	// CacheControl is the message's own, or taken from its parts, which then have none.
 	CacheControl jsontext.Value
 }
 

@@ -10,7 +10,7 @@ import (
 const (
 	UnsaidName    = "messages.name"                     // of a participant
 	UnsaidAudio   = "messages.audio"                    // audio of the assistant
-	UnsaidDetail  = "messages.content.image_url.detail" // in which an image is to be seen
+	UnsaidDetail  = "messages.content.image_url.detail" // the detail of an image
 	UnsaidCache   = "cache_control"                     // of a message, a part or a tool
 	UnsaidReason  = "messages.reasoning_content"        // without a signature
 	UnsaidThought = "messages.content.thinking"         // Claude's, as a part

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A Cost is what a function took.
+// A Cost is the cost of a function call.
 type Cost struct {
 	Steps int64 // executions of blocks of statements, in the packages that the test is built to cover
 	Bytes int64 // allocated by the whole process, what has been freed included: an upper bound of the memory in use
@@ -18,7 +18,8 @@ type Cost struct {
 
 // Of runs f and returns what it took. No other test should run at the same time, for its work would count.
 //
-// Steps are those of "go test -tags steps -covermode atomic -coverpkg PACKAGES -ldflags -checklinkname=0".
+// Steps are counted under "go test -tags steps -covermode atomic -coverpkg PACKAGES -ldflags
+// -checklinkname=0".
 func Of(f func()) Cost {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -121,7 +121,7 @@ func (a *answer) Stream(asked chat.Asked) provider.Stream {
 	return &stream{answer: a, created: asked.Created, thoughts: thoughts{carrier: asked.Carrier}}
 }
 
-// gathered is what the blocks of an answer add up to for the client.
+// gathered is the client's answer, joined from its blocks.
 type gathered struct {
 	answer          *answer
 	text, reasoning strings.Builder

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// name is that of the vendor whose dialect it is.
+// name is the name of the dialect's vendor.
 const name = "bedrock"
 
 // EventStream is the media type of streams.
@@ -31,7 +31,7 @@ func OperationPath(model, operation string) string {
 	return string(append(append(p, '/'), operation...))
 }
 
-// Headers are those of a request whose answer is to be of the media type.
+// Headers returns the headers of a request whose answer has the media type.
 func Headers(accept string) http.Header {
 	return http.Header{"Content-Type": {"application/json"}, "Accept": {accept}}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// A Codec is that of chat completions.
+// A Codec translates chat completions.
 type Codec struct{}
 
 // An encoder builds one request.

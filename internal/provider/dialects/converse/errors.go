@@ -20,7 +20,7 @@ import (
 // Lenient reads a vendor's JSON, which need not be as strict as what clients send.
 var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// statuses are those that stand for the vendor's exceptions. 401 is for what is wrong with the gateway's credential.
+// statuses are the statuses for the vendor's exceptions. 401 is for errors of the gateway's credential.
 var statuses = map[string]int{
 	"ValidationException":                 http.StatusBadRequest,
 	"ResourceNotFoundException":           http.StatusNotFound,
@@ -43,7 +43,7 @@ var statuses = map[string]int{
 	"MissingAuthenticationTokenException": http.StatusUnauthorized,
 }
 
-// An exception is what the vendor says went wrong.
+// An exception is the vendor's report of an error.
 type exception struct {
 	class   string // such as ThrottlingException
 	message string

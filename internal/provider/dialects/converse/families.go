@@ -18,8 +18,8 @@ const (
 	effortNova                // as "reasoningConfig": {"type", "maxReasoningEffort"}
 )
 
-// A family is what the models of a publisher demand of a request, beyond what the catalog says of a single one.
-// Sources: AWS's documentation of Converse and requests that were tried on it.
+// A family has the demands of a publisher's models on a request, beyond the catalog's facts about a single
+// model. Sources: AWS's documentation of Converse and requests that were tried on it.
 type family struct {
 	effort effortForm
 	// topK is where top_k goes among the additional fields; empty: it is not taken.
@@ -39,7 +39,7 @@ type family struct {
 	resultImages, resultDocuments bool
 }
 
-// families are those of the publishers, by their names in names of models.
+// families are the publishers' families, by their names in names of models.
 var families = map[string]*family{
 	"anthropic": {effort: effortThinking, topK: []string{"top_k"}, caches: true, cachesTools: true,
 		noFilesBesideResults: true,
@@ -61,11 +61,11 @@ var families = map[string]*family{
 	"nvidia":     other,
 }
 
-// other is the family of which nothing special is known.
+// other is the family without special facts.
 var other = &family{resultImages: true}
 
-// familyOf returns the family of a model. Where the name does not tell, as that of an application's inference profile,
-// an operator's catalog does: only Claude thinks in Anthropic's ways.
+// familyOf returns the family of a model. If the name does not tell, as with an application's inference profile, an
+// operator's catalog does: only Claude thinks in Anthropic's ways.
 func familyOf(model string, can *configv1.Capabilities) *family {
 	if f := families[publisher(model)]; f != nil {
 		return f

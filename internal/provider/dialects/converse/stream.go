@@ -14,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/reported"
 )
 
-// An event is the payload of one frame, all kinds in one. Its padding, "p", is of no use.
+// An event is the payload of one frame, all kinds in one. Its padding, "p", is ignored.
 type event struct {
 	ContentBlockIndex int `json:"contentBlockIndex"`
 	Start             struct {
@@ -41,7 +41,7 @@ type delta struct {
 	Citation *citation `json:"citation"`
 }
 
-// A blockKind is what a content block is for the client.
+// A blockKind is the client's kind for a content block.
 type blockKind byte
 
 const (
@@ -50,7 +50,7 @@ const (
 	answerBlock                  // the call of the answer tool
 )
 
-// An openBlock is a content block of which something came, and which has not stopped.
+// An openBlock is a content block that has begun and has not stopped.
 type openBlock struct {
 	index     int // the vendor's, which counts blocks of all kinds
 	kind      blockKind
@@ -79,7 +79,7 @@ type stream struct {
 	begun    bool
 	stopped  bool
 	counted  bool
-	ended    bool  // the End was told
+	ended    bool  // the End was sent
 	created  int64 // see chat.Asked
 
 	annotations []jsontext.Value

@@ -45,7 +45,7 @@ func (e thinker) thinking() error {
 	w := &e.wish
 	isClaude := e.family.effort == effortThinking
 	for _, param := range w.Ignored {
-		if param != "output_config" || !isClaude { // the rest of which passes
+		if param != "output_config" || !isClaude { // the rest of it passes
 			e.Drop(param)
 		}
 	}
@@ -169,8 +169,7 @@ func (e thinker) claude() error {
 	return err
 }
 
-// claudeThinks says what the client wants in the way in which the model thinks, and returns the members of
-// output_config.
+// claudeThinks sets how the model thinks, as the client wants, and returns the members of output_config.
 func (e thinker) claudeThinks(config []schema.Member) ([]schema.Member, error) {
 	w := &e.wish
 	typ := gjson.GetBytes(e.chat.Thinking, "type").Str
@@ -228,7 +227,7 @@ func (e thinker) adaptive(config []schema.Member, asSent bool) []schema.Member {
 		return config
 	}
 	if schema.Find(config, "effort") != nil {
-		if w.Param != "thinking" { // with which the effort goes
+		if w.Param != "thinking" { // the effort goes with it
 			e.Drop(w.Param)
 		}
 		return config
@@ -285,8 +284,8 @@ func (e *encoder) thinks() bool {
 	return own.Exists() && own.Str != "disabled"
 }
 
-// lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: where it
-// called tools, or where it is the beginning of the answer.
+// lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: because
+// it called tools, or because it is the beginning of the answer.
 func (e thinker) lacksThinking() bool {
 	messages := e.out.Messages
 	i := len(messages) - 1

@@ -37,7 +37,7 @@ func (t *thoughts) callID(id string) string {
 	return messages.CarryThoughts(t.carrier, id, next)
 }
 
-// appendRedacted appends reasoning that is encrypted, which comes as base64 of what Anthropic itself gives.
+// appendRedacted appends reasoning that is encrypted, in base64 around Anthropic's own form.
 func appendRedacted(dst []byte, text string) []byte {
 	raw, err := base64.StdEncoding.AppendDecode(dst, []byte(text))
 	if err != nil {

@@ -45,7 +45,7 @@ type block struct {
 	CachePoint       *cachePoint       `json:"cachePoint,omitzero"`
 }
 
-// isFile reports whether the block is a document or a video, with which models are more particular than with images.
+// isFile reports whether the block is a document or a video, which models restrict more than images.
 func (b *block) isFile() bool { return b.Document != nil || b.Video != nil }
 
 // media is an image, a document, a piece of audio or a video. Only documents have names.

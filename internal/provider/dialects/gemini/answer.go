@@ -16,8 +16,8 @@ import (
 type Answer struct {
 	vendor string
 	names  *turns.Names // the client's names of tools that were renamed
-	// oneCall is set where the client takes one call at a time, which the vendor cannot be told: later ones are left out,
-	// and the model makes them again once it has the first one's result.
+	// oneCall is set if the client takes one call at a time. The vendor has no parameter for that: later calls are
+	// left out, and the model makes them again once it has the first one's result.
 	oneCall bool
 	// audioFormat is how the client wants speech: pcm16, or else wav.
 	audioFormat string

@@ -70,7 +70,7 @@ func (c *collector) callID(index int, id string) string {
 	return madeID + digest(c.id, strconv.Itoa(index), strconv.Itoa(len(ch.ids)))
 }
 
-// madeID begins the ids of calls to which the vendor gave none; it does not want them back. OpenAI's begin so, too.
+// madeID begins the ids of calls that the vendor gave none; it does not want them back. OpenAI's ids begin so, too.
 const madeID = "call_"
 
 // carried returns what travels in the id of a call: the signature, and whose it is. AI Studio and Vertex AI refuse

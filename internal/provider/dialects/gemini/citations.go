@@ -42,7 +42,7 @@ type source struct {
 	Title string `json:"title"`
 }
 
-// A segment is a part of the text, in bytes. Text, where the vendor repeats it, is what is there.
+// A segment is a part of the text, in bytes. Text is its content, if the vendor repeats it.
 type segment struct {
 	Start int64  `json:"startIndex"`
 	End   int64  `json:"endIndex"`

@@ -37,7 +37,7 @@ type collector struct {
 	blocked *promptFeedback // why the prompt was refused
 }
 
-// A choice is what is known of one candidate.
+// A choice is the state of one candidate.
 type choice struct {
 	text     []byte          // all of it: citations count its bytes
 	ids      []string        // of its calls

@@ -69,10 +69,10 @@ func (e *encoder) conversation() error {
 	return nil
 }
 
-// resolutions are the vendor's names for the details in which images can be seen.
+// resolutions are the vendor's names for the details of images.
 var resolutions = map[string]string{"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
-// resolution says in which detail the images are to be seen, which the vendor has for all of them together.
+// resolution sets the detail of the images. The vendor has one for all of them together.
 func (e *encoder) resolution() {
 	if len(e.details) == 0 || e.ownValue("mediaResolution") != nil {
 		return

@@ -64,7 +64,7 @@ func (e embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provid
 			Inputs: len(r.Inputs)}, nil
 }
 
-// Texts returns the texts of a request, of which a vendor takes at most limit, and none as tokens.
+// Texts returns the texts of a request, at most limit, and no tokens.
 func Texts(vendor string, r *openai.EmbeddingRequest, limit int) ([]string, error) {
 	if len(r.Inputs) > limit {
 		return nil, openai.CodeUnsupportedValue.On("input",
@@ -84,7 +84,7 @@ func Texts(vendor string, r *openai.EmbeddingRequest, limit int) ([]string, erro
 	return texts, nil
 }
 
-// EmbeddingMembers returns what a request has of Google's own parameters, and the names of those that nobody knows.
+// EmbeddingMembers returns a request's parameters of Google's own, and the names of unknown ones.
 func EmbeddingMembers(r *openai.EmbeddingRequest) (own map[string]jsontext.Value, dropped []string) {
 	own = map[string]jsontext.Value{}
 	for _, m := range schema.Members(r.Body) {
@@ -103,7 +103,7 @@ func EmbeddingMembers(r *openai.EmbeddingRequest) (own map[string]jsontext.Value
 type Embeddings struct {
 	Vectors string // the member that lists what there is for each text, or holds what there is for the only one
 	Values  string // the path of the vector within that
-	Tokens  string // the path of the number of tokens within that, where it is told
+	Tokens  string // the path of the number of tokens within that, if it is reported
 	Base64  bool
 	Inputs  int // how many vectors there have to be
 }

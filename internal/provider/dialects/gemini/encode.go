@@ -39,7 +39,7 @@ type encoder struct {
 	config  []schema.Member // generationConfig
 	unknown []schema.Member // what the client sent that nobody knows
 	own     []schema.Member // what the client sent of the vendor's own
-	details []string        // in which images are to be seen
+	details []string        // of images
 	answer  Answer
 
 	replaced int // bytes that have taken the place of references in schemas
@@ -90,7 +90,7 @@ var known = []string{
 	"web_search_options", "functions", "function_call", "verbosity",
 }
 
-// ignored notes the members that change nothing of the answer's meaning (user, metadata, store) or that are neither
+// ignored notes the members that do not change the answer's meaning (user, metadata, store) or that are neither
 // OpenAI's nor the vendor's: they are never refused, but the client is told.
 func (e *encoder) ignored() {
 	for _, m := range e.unknown {

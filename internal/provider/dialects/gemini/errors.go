@@ -33,8 +33,8 @@ var statuses = map[string]int{
 	"DATA_LOSS": 500, "UNKNOWN": 500, "UNIMPLEMENTED": 501, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 }
 
-// credentialReasons are those of errors about the gateway's credential or account (google.api.ErrorReason), which the
-// client can do nothing about. The vendor sends them with the statuses 400 and 403 also.
+// credentialReasons are the reasons of errors about the gateway's credential or account (google.api.ErrorReason),
+// which the client can do nothing about. The vendor also sends them with the statuses 400 and 403.
 var credentialReasons = []string{
 	"API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED", "API_KEY_HTTP_REFERRER_BLOCKED", "API_KEY_IP_ADDRESS_BLOCKED",
 	"API_KEY_ANDROID_APP_BLOCKED", "API_KEY_IOS_APP_BLOCKED", "CREDENTIALS_MISSING", "ACCESS_TOKEN_EXPIRED",
@@ -42,8 +42,8 @@ var credentialReasons = []string{
 	"CONSUMER_SUSPENDED", "SERVICE_DISABLED", "BILLING_DISABLED", "USER_PROJECT_DENIED", "IAM_PERMISSION_DENIED",
 }
 
-// DecodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything; where a stream
-// was asked for, the error stands in an array.
+// DecodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything; for a stream,
+// the error stands in an array.
 func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	var root gjson.Result
 	if jsontext.Value(body).IsValid(lenient) { // which, other than gjson, bounds how deep it may be

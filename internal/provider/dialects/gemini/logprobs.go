@@ -9,8 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// logprobs is what the vendor says of the likelihood of tokens: of those that it chose, and at each place of the
-// likeliest.
+// logprobs are the vendor's log probabilities: of the chosen tokens, and of the likeliest at each place.
 type logprobs struct {
 	Chosen []tokenProb `json:"chosenCandidates"`
 	Top    []struct {
@@ -42,7 +41,7 @@ func (c *collector) logprobs(index int, from *logprobs) {
 	switch ch := &c.choices[index]; {
 	case len(dst) == 0:
 	case c.out != nil:
-		// The text of the tokens was told before.
+		// The text of the tokens was sent before.
 		c.out.Put(chat.Event{Kind: chat.KindText, Choice: index, Logprobs: wrapLogprobs(dst)})
 	default:
 		ch.logprobs = append(appendElement(ch.logprobs), dst...)

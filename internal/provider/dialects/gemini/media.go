@@ -11,7 +11,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// media takes in what the model made that is no text: speech, or else an image.
+// media takes in the parts of an answer that are not text: speech, or else an image.
 func (c *collector) media(index int, d *inlineData) {
 	ch := &c.choices[index]
 	ch.media = true

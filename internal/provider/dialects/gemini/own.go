@@ -82,7 +82,7 @@ func headerName(name string) string {
 // ownValue returns a member of the vendor's own that the client sent, or nil.
 func (e *encoder) ownValue(name string) jsontext.Value { return schema.Find(e.own, name) }
 
-// addOwn puts what the client sent of the vendor's own into the request, where nothing else stands.
+// addOwn puts the vendor's own members from the client into the request, unless a member is set already.
 func (e *encoder) addOwn() {
 	for _, m := range e.own {
 		switch m.Name {

@@ -199,8 +199,8 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	return functions, nil
 }
 
-// allow narrows the functions to those that are allowed. The vendor takes their names in all modes but AUTO, where the
-// others are left out (https://ai.google.dev/gemini-api/docs/function-calling).
+// allow narrows the functions to those that are allowed. The vendor takes their names in all modes but AUTO, and
+// then the others are left out (https://ai.google.dev/gemini-api/docs/function-calling).
 func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice) ([]declaration, error) {
 	names := make(map[string]bool, len(config.Allowed))
 	for _, n := range config.Allowed {

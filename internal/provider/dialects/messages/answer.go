@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/reported"
 )
 
-// defaultRefusal is what the client reads where the vendor gives no explanation.
+// defaultRefusal is the text for the client if the vendor gives no explanation.
 const defaultRefusal = "The model declined to answer."
 
 // An Answer reads the answer to one request. It is immutable.
@@ -63,7 +63,7 @@ type contentBlock struct {
 	Citations []citation     `json:"citations"`
 }
 
-// answerParts is what the blocks of an answer add up to for the client.
+// answerParts is the client's answer, joined from its blocks.
 type answerParts struct {
 	text, reasoning strings.Builder
 	characters      int // of text

@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// cloudBetas are the betas of the vendor's that other clouds take; they refuse a request that names any other. Where a
-// vendor is not in it, it takes them all.
+// cloudBetas are the betas of the vendor's that other clouds take; they refuse a request that names any other. A
+// vendor that is not listed takes them all.
 //
 // Sources: the clouds' documentation of Claude, and what other gateways found by trying.
 var cloudBetas = map[string][]string{

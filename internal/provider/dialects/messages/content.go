@@ -54,7 +54,7 @@ func file(f *openai.File, at string) (block, error) {
 	}
 	mediaType, data, ok := turns.DataURI(f.FileData)
 	if !ok {
-		data, _ = turns.Base64(f.FileData) // what is none is told below
+		data, _ = turns.Base64(f.FileData) // other content is reported below
 	}
 	mediaType = sniff(mediaType, data)
 	switch {

@@ -16,11 +16,11 @@ import (
 // lenient reads a vendor's JSON, which need not be as strict as what clients send.
 var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// A vendorError is what a body or an event says of an error: {"error":{"type":...,"message":...}}. Clouds and proxies
-// in front of the vendor have forms of their own.
+// A vendorError is the error in a body or an event: {"error":{"type":...,"message":...}}. Clouds and proxies in
+// front of the vendor have forms of their own.
 type vendorError struct {
 	typ, message string
-	code         int // the status, where it is told
+	code         int // the status, if it is reported
 }
 
 func readError(data []byte) vendorError {

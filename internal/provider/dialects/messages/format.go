@@ -17,7 +17,7 @@ const AnswerTool = "give_answer"
 type outputConfig struct {
 	effort string
 	schema jsontext.Value  // of the answer
-	own    []schema.Member // what the client sent itself, where it sent the vendor's parameter
+	own    []schema.Member // the client's own members, if it sent the vendor's parameter
 }
 
 // has reports whether the client set a member itself.

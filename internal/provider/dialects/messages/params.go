@@ -104,8 +104,8 @@ func (e *encoder) serviceTier() error {
 	return nil
 }
 
-// others passes the vendor's own members on. What then remains changes nothing of the answer's meaning (seed, store)
-// or is nobody's: it is never refused, but the client is told.
+// others passes the vendor's own members on. The remaining ones do not change the answer's meaning (seed, store) or
+// are unknown: they are never refused, but the client is told.
 func (e *encoder) others() {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
 		if slices.Contains(own, name.Str) && v.Type != gjson.Null {

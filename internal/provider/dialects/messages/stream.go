@@ -172,8 +172,8 @@ func (e *event) readTypes(data []byte) {
 	e.Delta.Type = gjson.GetBytes(data, "delta.type").Str
 }
 
-// tells reports whether an event says something that the client is to know. Others are pings, the work of tools that
-// the vendor runs itself, and what it may add one day, of which nothing is known but the type.
+// tells reports whether an event concerns the client. Others are pings, the work of tools that the vendor runs
+// itself, and future events, which are unknown except for their type.
 func (e *event) tells() bool {
 	switch e.Type {
 	case "content_block_start":
@@ -227,7 +227,7 @@ func (s *Stream) given(blocks []jsontext.Value, out chat.Sink) error {
 	return nil
 }
 
-// count keeps the usage up to date, so that an answer that is cut off is accounted for with what is known.
+// count keeps the usage up to date, so that an answer that is cut off is charged with the usage so far.
 func (s *Stream) count(u *reported.Usage, out chat.Sink) {
 	s.usage.Later(u)
 	out.Put(chat.Usage(s.usage.OpenAI()))

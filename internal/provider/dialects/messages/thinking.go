@@ -23,7 +23,7 @@ type thinking struct {
 
 	display    string
 	dropsBlock bool // thoughts that do not fit are passed over
-	// asSent, where it is set, is the client's own parameter, to which nothing had to be changed.
+	// asSent is the client's own parameter, if it needed no change.
 	asSent jsontext.Value
 }
 
@@ -104,7 +104,7 @@ func (e thinker) effort() error {
 		return err
 	}
 	for _, param := range e.wish.Ignored {
-		if param != "output_config" { // the rest of which passes
+		if param != "output_config" { // the rest of it passes
 			e.Drop(param)
 		}
 	}
@@ -187,7 +187,7 @@ func (e thinker) ownThinking() {
 	e.out.Thinking = &t
 }
 
-// think says what the client wants in the way in which the model thinks.
+// think sets how the model thinks, as the client wants.
 func (e thinker) think() error {
 	w := &e.wish
 	switch e.can.GetThinking() {
@@ -228,7 +228,7 @@ func (e thinker) adaptive() {
 			if out.effort = e.level(w.Level()); w.Effort != "" && out.effort != w.Effort {
 				e.Adjust(w.Param)
 			}
-		} else if w.Param != "thinking" { // with which the effort goes
+		} else if w.Param != "thinking" { // the effort goes with it
 			e.Drop(w.Param)
 		}
 	}
@@ -274,9 +274,9 @@ func (e thinker) budget(t thinking) {
 	e.out.MaxTokens, e.out.Thinking = limit, &t
 }
 
-// FitBudget makes a budget of thinking fit into a limit of tokens, which as OpenAI's is for the thinking and the
-// answer. A budget that only stands for an effort is made smaller. Where there is no room for the least one, or the
-// client itself set the budget, the limit is raised as far as the model goes.
+// FitBudget makes a budget of thinking fit into a limit of tokens. As OpenAI's, the limit covers the thinking and
+// the answer. A budget that only stands for an effort is made smaller. If there is no room for the least one, or
+// the client itself set the budget, the limit is raised as far as the model goes.
 func FitBudget(budget, limit, most int64, fixed bool) (fitting, raised int64) {
 	budget = max(budget, MinBudget)
 	if !fixed {
@@ -296,8 +296,8 @@ func (e *encoder) thinks() bool {
 	return e.out.Thinking != nil && !e.out.Thinking.off()
 }
 
-// lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: where it
-// called tools, or where it is the beginning of the answer.
+// lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: because
+// it called tools, or because it is the beginning of the answer.
 func (e thinker) lacksThinking() bool {
 	turns := e.out.Messages
 	i := len(turns) - 1

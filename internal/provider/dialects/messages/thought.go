@@ -21,7 +21,7 @@ type Thought struct {
 	// Marked says that the client marked it for the cache, which the vendor takes of no thought.
 	Marked bool
 
-	raw jsontext.Value // as it came, where it came as JSON
+	raw jsontext.Value // as it came, if it came as JSON
 }
 
 // AppendJSON appends the block in the Messages dialect, which is also that of the extension thinking_blocks.
@@ -140,8 +140,8 @@ func (r *ThoughtReader) Of(s *turns.Said) [][]Thought {
 	return out
 }
 
-// Part reads a part of a message's content that holds a thought. Nothing comes of one that was seen before, and of one
-// that is not signed, of which it reports false.
+// Part reads a part of a message's content that holds a thought. A thought that was seen before gives none, and
+// neither does an unsigned one. For that, signed is false.
 func (r *ThoughtReader) Part(p *turns.Part) (thoughts []Thought, signed bool) {
 	t, signed := readThought(p.Thought)
 	if !signed || r.again(t) {

@@ -59,7 +59,7 @@ type block struct {
 	isError      bool
 	cacheControl jsontext.Value
 
-	// signed, where it is set, is the whole block as the vendor once gave it; any change would break its signature.
+	// signed, if set, is the whole block as the vendor gave it. Any change would break its signature.
 	signed jsontext.Value
 }
 
@@ -72,7 +72,7 @@ type tool struct {
 	strict            bool
 	cacheControl      jsontext.Value
 
-	// own, where it is set, is the whole tool: one of the vendor's.
+	// own, if set, is a whole tool of the vendor's.
 	own jsontext.Value
 }
 

@@ -37,20 +37,20 @@ func Models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, e
 // A List says where and how a vendor lists its models. The zero value is OpenAI's way: {"data":[...]} at /models,
 // whole.
 type List struct {
-	// Path is that of the first page. Empty: /models.
+	// Path is the path of the first page. Empty: /models.
 	Path string
 	// ID is the member that names a model. Empty: id.
 	ID string
 	// Prefix is what every name begins with that is no part of it.
 	Prefix string
-	// Keep, where it is not nil, tells whether a model is one to list.
+	// Keep, unless it is nil, reports whether a model is listed.
 	Keep func(model gjson.Result) bool
-	// Next, where it is not nil, returns the path of the page after one, or "".
+	// Next, unless it is nil, returns the path of the page after one, or "".
 	Next func(page gjson.Result) string
 }
 
-// Models is a provider.Lister. The models are sorted by their names, each is there once, and those whose name cannot
-// be one are left out. So are fine-tuned ones, as far as their names tell: whose they are, only the gateway knows.
+// Models is a provider.Lister. The models are sorted by name, without duplicates and without invalid names. It also
+// leaves out fine-tuned models, as far as their names tell: only the gateway knows their owners.
 func (l List) Models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, error) {
 	found := map[string]*configv1.ListedModel{}
 	path := cmp.Or(l.Path, "/models")

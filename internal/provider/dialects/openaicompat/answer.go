@@ -85,7 +85,7 @@ func (a *answer) text(data []byte) []byte {
 	return data
 }
 
-// pass gives a body as it came, but for what has to be mended in it, and the name of the model.
+// pass returns a body as it came, except for repairs and the name of the model.
 func (a *answer) pass(body, object []byte, m *members, model string) []byte {
 	p := patch{data: object}
 	if a.mended {

@@ -19,13 +19,13 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// Batches are those of a vendor with OpenAI's batch API: a file of lines goes up, and files with the answers come
-// down. It implements provider.Batcher.
+// Batches serve batches at a vendor with OpenAI's batch API: a file of lines goes up, and files with the answers
+// come down. It implements provider.Batcher.
 type Batches struct {
 	Codecs Codecs
-	// Locate, where it is not nil, gives the path of what OpenAI has at path, and the query that goes with it.
+	// Locate, unless it is nil, returns the vendor's path for OpenAI's path, and its query.
 	Locate func(c *configv1.Provider, path string) (string, url.Values, error)
-	// Endpoint, where it is not nil, gives the vendor's name of OpenAI's endpoint.
+	// Endpoint, unless it is nil, returns the vendor's name of OpenAI's endpoint.
 	Endpoint func(endpoint string) string
 	// MaxLines and MaxBytes are the most that the vendor takes in one batch.
 	MaxLines int
@@ -39,7 +39,7 @@ const (
 	metadata = "modelgate_batch"
 	// kept is for how long the vendor keeps the files, in seconds: 14 days, the least that Azure takes.
 	kept = 1209600
-	// nothing is the id of a batch none of whose lines the vendor could be asked, so that it has none.
+	// nothing is the id of a batch without a line that the vendor could be asked. The vendor has no such batch.
 	nothing = "none"
 )
 
@@ -91,7 +91,7 @@ func (x *Batches) Submit(ctx context.Context, c *provider.Client, b provider.Bat
 	return created.ID, err
 }
 
-// at returns the path and query of what OpenAI has at path. More is the query that OpenAI takes there, or nil.
+// at returns the path and query for OpenAI's path. More is OpenAI's query, or nil.
 func (x *Batches) at(c *provider.Client, path string, more url.Values) (string, error) {
 	query := url.Values{}
 	if x.Locate != nil {

@@ -90,7 +90,7 @@ func (c Codecs) Fit(lines int, bytes int64, maxLines int, maxBytes int64) error 
 		lines, bytes, c.Vendor, maxLines, maxBytes)
 }
 
-// unstreamed makes a Line of what a codec gives, unless the request asks for a stream, which no batch has.
+// unstreamed makes a Line of a codec's result, unless the request asks for a stream, which no batch has.
 func unstreamed(model string, stream bool) func(provider.Request, provider.Answer, error) (Line, error) {
 	return func(r provider.Request, a provider.Answer, err error) (Line, error) {
 		if err == nil && stream {
@@ -101,8 +101,8 @@ func unstreamed(model string, stream bool) func(provider.Request, provider.Answe
 	}
 }
 
-// Each gives each line that the vendor can be asked to take, in order, and the others with what is wrong with them to
-// refuse, which may be nil. It stops at an error of either. The line is valid until take returns.
+// Each passes each line that the vendor can be asked to take, in order, and the others with their error to refuse,
+// which may be nil. It stops at an error of either. The line is valid until take returns.
 func (l *Lines) Each(ctx context.Context, take func(Line) error, refuse func(line int, e *openai.Error) error) error {
 	return l.batch.Each(ctx, func(number int, request []byte) error {
 		line, err := l.encode(request)
@@ -155,7 +155,7 @@ func (l *Lines) Owns(customID string) bool { return l.number(customID) >= 0 }
 // vendor's answers, and gives each to add; what is of no line of the batch, or of one that was answered already, is
 // passed over.
 //
-// Where it fails halfway, lines have been given that will be given again, the same, when it is called again.
+// If it fails halfway, the next call gives the same lines again.
 func (l *Lines) Results(ctx context.Context, take func(provider.BatchAnswer) error,
 	read func(add func(LineAnswer) error) error) error {
 	open := map[int]struct{}{} // lines that wait for their answer
@@ -200,7 +200,7 @@ func (l *Lines) Results(ctx context.Context, take func(provider.BatchAnswer) err
 	return nil
 }
 
-// A LineAnswer is what a vendor says of one line: an answer, an error, or neither where it did not get to it.
+// A LineAnswer is the vendor's answer to one line: an answer, an error, or neither if it did not get to the line.
 type LineAnswer struct {
 	CustomID  string
 	RequestID string

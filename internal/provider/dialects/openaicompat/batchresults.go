@@ -130,9 +130,9 @@ func CancelUnlessOver(ctx context.Context, c *provider.Client, path string, over
 	return err
 }
 
-// Results implements provider.Batcher. It gives every line of the batch, each once. Answers come as the vendor's two
-// files have them; where a connection is cut, the next call begins anew. A batch that is not over has no files yet,
-// and so no answers.
+// Results implements provider.Batcher. It gives every line of the batch, each once. Answers come in the order of
+// the vendor's two files. If a connection is cut, the next call begins anew. A batch that is not over has no files
+// yet, and so no answers.
 func (x *Batches) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch,
 	take func(provider.BatchAnswer) error) error {
 	lines, err := x.Codecs.Lines(b)
@@ -179,7 +179,7 @@ func (x *Batches) read(ctx context.Context, c *provider.Client, file string, add
 	})
 }
 
-// TooLong is the answer of a line of which only the beginning was read.
+// TooLong is the answer to a line that was read only in part.
 func TooLong(line []byte) LineAnswer {
 	return LineAnswer{CustomID: gjson.GetBytes(line, "custom_id").Str, Error: openai.CodeUpstreamInvalidResponse.New("The provider's answer is too long to be taken.")}
 }
@@ -209,7 +209,7 @@ func (x *Batches) lineAnswer(line []byte, whole bool) (LineAnswer, error) {
 	status, body, fault := l.Response.StatusCode, l.Response.Body, gjson.ParseBytes(l.Error)
 	if fault.IsObject() && (len(body) == 0 || string(body) == "null") {
 		body = []byte(`{"error":` + fault.Raw + `}`)
-		if status < http.StatusBadRequest { // where it has no response at all
+		if status < http.StatusBadRequest { // it has no response at all
 			status = http.StatusInternalServerError
 		}
 	}

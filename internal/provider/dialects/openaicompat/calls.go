@@ -83,10 +83,10 @@ func (c *call) appendWhole(dst []byte, id callID) []byte {
 	return c.appendOthers(append(appendOthers(dst, c.function, "name", "arguments"), '}'))
 }
 
-// isCustom reports whether the call is of a tool that takes text, which has no function.
+// isCustom reports whether the call is for a tool that takes text, which has no function.
 func (c *call) isCustom() bool { return c.function == nil && string(c.typ) == `"custom"` }
 
-// A callID is what the id of a call depends on besides what the vendor says.
+// A callID has the facts that decide about the id of a call, besides the vendor's.
 type callID struct {
 	answer       string
 	choice, call int
@@ -160,7 +160,7 @@ func (s callStates) find(c *call) *callState {
 	return known
 }
 
-// complete reports whether the arguments are JSON already, so that a name that comes again is that of another call.
+// complete reports whether the arguments are JSON already, so that another name begins another call.
 func (s *callState) complete() bool {
 	if len(s.arguments) > short {
 		return s.brackets.ends(s.arguments)
@@ -169,7 +169,7 @@ func (s *callState) complete() bool {
 	return err == nil && jsontext.Value(text).IsValid()
 }
 
-// short is the size of arguments up to which they are read again with each piece.
+// short is the largest size of arguments that are read again with each piece.
 const short = 256
 
 // brackets follow the brackets of arguments that come in pieces, so that none is read twice.

@@ -27,7 +27,7 @@ type carriedMember struct {
 	pieces [][]byte // elements so far, as JSON
 }
 
-// carrier returns a carrier of what an answer says that must come back, or nil.
+// carrier returns a carrier of the parts of an answer that must come back, or nil.
 func (a *answer) carrier(by openai.Carrier) *carrier {
 	if len(a.dialect.Carry) == 0 {
 		return nil
@@ -42,7 +42,7 @@ func (a *answer) carrier(by openai.Carrier) *carrier {
 	return c
 }
 
-// add takes in what a message or a delta says.
+// add takes in a message or a delta.
 func (c *carrier) add(s *said) {
 	if c == nil {
 		return
@@ -62,8 +62,8 @@ func (c *carrier) add(s *said) {
 	}
 }
 
-// onto returns an id, which is JSON, with what must come back with it: the members of the message, of which the first
-// call has them, and extra_content of the call itself.
+// onto returns an id, which is JSON, with everything that must come back: the members of the message for the first
+// call, and extra_content of the call itself.
 func (c *carrier) onto(id []byte, first bool, extra []byte) []byte {
 	if c == nil {
 		return id
@@ -147,8 +147,9 @@ func isOpaque(element []byte) bool {
 	return gjson.GetBytes(element, "signature").Str != "" || gjson.GetBytes(element, "data").Str != ""
 }
 
-// run returns how many of the elements, from the first one on, are pieces of one: those of a type and an index, which
-// some vendors send a few words at a time, and those of Claude's thinking up to its signature, which have no index.
+// run returns how many of the elements, from the first one on, are pieces of one. Pieces have the same type and
+// index, because some vendors send a few words at a time. Pieces of Claude's thinking end with its signature, and
+// have no index.
 func run(pieces [][]byte) int {
 	key := func(piece []byte) [2]string {
 		return [2]string{gjson.GetBytes(piece, "type").Str, gjson.GetBytes(piece, "index").Raw}

@@ -19,14 +19,14 @@ import (
 type Dialect struct {
 	// Vendor is the provider's name, for errors.
 	Vendor string
-	// Locate, where it is not nil, gives the path of an operation, which OpenAI has at path. Both are relative to the
-	// endpoint's.
+	// Locate, unless it is nil, returns the vendor's path for OpenAI's path. Both are relative to the endpoint's.
 	Locate func(path string, t provider.Target) string
 
 	// Own are the vendor's own values, words and forms, which OpenAI would refuse: see openai.Object.Judge. A schema
 	// without a name gets one, but where openai.Unnamed is among them.
 	Own []string
-	// Today says that words of lists to which OpenAI adds, such as efforts, are refused where they are not there today.
+	// Today means that a word that is not in a list today is refused, although OpenAI adds to the list, such as
+	// efforts.
 	Today bool
 	// Unsupported are parameters that the vendor refuses, or ignores in silence. Asked for with a value that is not the
 	// default, they are an error, or dropped where the operator says so; their defaults are left out.
@@ -51,14 +51,14 @@ type Dialect struct {
 	// AllTools says that tools and choices among them may be of any kind that OpenAI knows. Elsewhere allowed_tools is
 	// done by sending no others, and tools of type custom are unsupported.
 	AllTools bool
-	// OnePrompt says that a legacy completion is of one text.
+	// OnePrompt means that a legacy completion has only one text.
 	OnePrompt bool
 	// Thoughts says that Claude's thinking, as parts of messages or thinking_blocks, passes as it came. Elsewhere it is
 	// taken out and named.
 	Thoughts bool
 	// SearchTool says that a tool for searching the web is web_search_options here, as in OpenAI's own chat completions.
 	SearchTool bool
-	// Reasoning is the member of a request's messages that holds the reasoning, where it is not reasoning_content. In
+	// Reasoning is the member of a request's messages that holds the reasoning, if it is not reasoning_content. In
 	// answers it is found under any name.
 	Reasoning string
 	// Carry are the members of messages that the vendor must get back with the calls that they came with. They travel in
@@ -69,7 +69,7 @@ type Dialect struct {
 	CarryApart bool
 	// NoStreamOptions is set for a vendor that refuses stream_options: it reports usage in every stream.
 	NoStreamOptions bool
-	// Rewrite, where it is not nil, makes further changes to a chat completion request.
+	// Rewrite, unless it is nil, makes further changes to a chat completion request.
 	Rewrite func(r *openai.ChatRequest, t provider.Target, c *Changes) error
 
 	// AsReceived says that answers pass as they came: those of OpenAI itself need no correction.

@@ -17,7 +17,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A vendorError is what a vendor's body says of an error.
+// A vendorError is the error in a vendor's body.
 type vendorError struct {
 	message, typ, param, code string
 	number                    int  // the code where it is a number, else 0
@@ -25,9 +25,9 @@ type vendorError struct {
 	known                     bool // the code is OpenAI's for one of the vendor's own
 }
 
-// readError reads the shapes in which vendors of the dialect report errors: {"error":{...}} as OpenAI does, the same
-// in an array (Gemini), {"error":"..."} (xAI, Ollama), the members at the top (vLLM, Mistral), or {"detail":...}
-// (FastAPI). A body that has none of them leaves everything empty.
+// readError reads the shapes in which vendors of the dialect report errors: {"error":{...}} as OpenAI does, the
+// same in an array (Gemini), {"error":"..."} (xAI, Ollama), the members at the top (vLLM, Mistral), or
+// {"detail":...} (FastAPI). For any other body everything is empty.
 func (d *Dialect) readError(body []byte) vendorError {
 	var v vendorError
 	if !valid(body) {
@@ -81,8 +81,7 @@ func (d *Dialect) readError(body []byte) vendorError {
 	return v
 }
 
-// textOfDetail reads a message: a text, or FastAPI's list of what is wrong, which Mistral also gives as an object's
-// detail.
+// textOfDetail reads a message: a text, or FastAPI's list of errors, which Mistral also gives as an object's detail.
 func textOfDetail(d gjson.Result) string {
 	switch {
 	case d.Type == gjson.String:
@@ -124,11 +123,12 @@ var codes = map[string]openai.Code{
 	"RateLimitReached":   openai.CodeRateLimitExceeded,
 }
 
-// types are those of OpenAI's errors. Others say no more than the status does, in as many ways as there are vendors.
+// types are the types of OpenAI's errors. Other types say no more than the status does, in as many ways as there
+// are vendors.
 var types = []string{openai.TypeInvalidRequest, openai.TypeServer, openai.TypeRequests, openai.TypeTokens,
 	openai.TypeInsufficientQuota}
 
-// statuses are those of errors that are told in band, by the code or else the type that goes with them.
+// statuses are the statuses of errors in band, by the code or else the type.
 var statuses = map[string]int{
 	"invalid_api_key": 401, "authentication_error": 401, "AuthenticationError": 401, "unauthorized": 401,
 	"insufficient_quota": 402, "billing_hard_limit_reached": 402, "billing_error": 402,
@@ -148,9 +148,9 @@ var statuses = map[string]int{
 	"api_error": 500,
 }
 
-// inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would have
-// sent: the client of a unary answer gets it, and that of a stream, whose status has gone out, its type and code. The
-// retry policy has it tried again if nothing has gone out.
+// inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would
+// have sent. The client of a unary answer gets it. A stream's status has gone out, so its client gets the type and
+// the code. The retry policy tries again if nothing has gone out.
 func (d *Dialect) inBand(body []byte) *openai.Error {
 	v := d.readError(body)
 	status := http.StatusBadGateway
@@ -221,7 +221,7 @@ func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.
 	return e
 }
 
-// meant returns the status that stands for the error, where the vendor's own is that of something else.
+// meant returns the error's status, if the vendor's own stands for something else.
 func (v vendorError) meant(status int) int {
 	byCode, byType := statuses[v.code], statuses[v.typ]
 	switch {

@@ -11,9 +11,9 @@ import (
 	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
-// foreign reports whether a member of an assistant's message says something to other vendors alone, whose answers had
-// it. OpenAI refuses what it does not know in messages, and so do most others. Named says that a client is told when
-// it is left out: what the gateway itself gives with answers is no news to it.
+// foreign reports whether a member of an assistant's message matters only to other vendors, whose answers had it.
+// OpenAI refuses unknown members of messages, and so do most others. Named means that a client is told when it is
+// left out. Members that the gateway itself adds to answers are left out silently.
 func (d *Dialect) foreign(name string) (is, named bool) {
 	switch name {
 	case "thinking_blocks": // LiteLLM's
@@ -28,9 +28,9 @@ func (d *Dialect) foreign(name string) (is, named bool) {
 	return false, false
 }
 
-// withoutForeign takes out of what the assistant said what only other vendors know. That is also Claude's thinking, as
-// parts of the types thinking and redacted_thinking, and what Google's models need to have back with a call. Servers
-// of which nothing is known get all.
+// withoutForeign removes the members that only other vendors know from the assistant's messages. They include
+// Claude's thinking, as parts of the types thinking and redacted_thinking, and members of calls that Google's
+// models need back. Unknown servers get all.
 func (c *Changes) withoutForeign() error {
 	marks := openai.MarkThoughts | openai.MarkExtensions
 	if c.dialect.AsReceived {

@@ -6,7 +6,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// judge returns the client's error for what the vendor does not take, and names a schema that has no name.
+// judge returns the client's error for a request that the vendor does not take, and names a schema without a name.
 func (c *Changes) judge() error {
 	d := c.dialect
 	if d.Today {

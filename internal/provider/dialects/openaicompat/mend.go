@@ -5,8 +5,8 @@ import "github.com/modelgate/modelgate/internal/jsonwalk"
 // noMessage is the message of a choice that has none: Azure's filter takes the whole of it.
 const noMessage = `{"role":"assistant","content":null,"refusal":null}`
 
-// mend gives every choice a member that is an object, where it lacks one. OpenAI's SDKs read a choice's message, and a
-// chunk's delta, without asking whether they are there.
+// mend gives every choice that lacks it a member that is an object. OpenAI's SDKs read a choice's message, and a
+// chunk's delta, without a check.
 func (p *patch) mend(choices span, member, value string) {
 	if kindOf(choices.value(p.data)) != '[' {
 		return
@@ -32,8 +32,8 @@ func (p *patch) mend(choices span, member, value string) {
 	})
 }
 
-// mendChunk puts right what OpenAI's SDKs fail on in a chunk that passes as it came. The events in which Azure tells
-// what its filter has found have no delta, or are of no kind.
+// mendChunk repairs chunks on which OpenAI's SDKs fail, and which otherwise pass as they came. Azure's events with
+// its filter's results have no delta, or no kind.
 func (s *stream) mendChunk() {
 	r, p := &s.read, &s.passed.patch
 	for i := range r.choices {

@@ -17,7 +17,7 @@ type normaliser struct {
 
 	found     []byte // what a search has found, as annotations
 	annotated int    // bytes of annotations written so far
-	tells     bool   // what the answer says is to be told apart
+	tells     bool   // the answer's parts are sent apart
 }
 
 // maxAnnotated bounds the annotations of an answer, in bytes: a vendor tells once what every choice repeats.
@@ -108,7 +108,7 @@ func (n *normaliser) appendMessage(dst []byte, s *said, choice int) (_ []byte, c
 func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 	before, i := len(dst), 0
 	dst = append(dst, `,"tool_calls":[`...)
-	var known map[string]bool // ids, where there are several calls
+	var known map[string]bool // ids, if there are several calls
 	carried := n.carrier(n.by)
 	carried.add(s)
 	eachElement(s.calls, func(element []byte) {

@@ -35,8 +35,8 @@ func (p *passed) feed(piece []byte) {
 	p.raw = append(p.raw, piece...)
 }
 
-// take returns the event that has just been read. Comments that stand alone before it are passed on, or, where nothing
-// has passed yet, are a part of it. It is valid until the next feed. Pending is how many bytes come after it.
+// take returns the event that has just been read. Comments that stand alone before it are passed on. If nothing has
+// passed yet, they are a part of it. It is valid until the next feed. Pending is the number of bytes after it.
 func (p *passed) take(pending int, out chat.Sink) []byte {
 	if len(p.raw) == 0 { // the stream does not pass as it came
 		return nil
@@ -78,8 +78,8 @@ func (p *passed) idle(out chat.Sink) error {
 	return nil
 }
 
-// apart returns how much of the text, which begins where an event or a comment does, stands apart from what comes last
-// in it: up to and with the last blank line. None ends in what was looked at before.
+// apart returns the length of the text up to and with the last blank line. The text begins with an event or a
+// comment. Before bytes were searched already.
 func apart(text []byte, before int) (end int) {
 	before = max(0, before-2)                   // a part of one may
 	if bytes.HasPrefix(text, []byte("data:")) { // a blank line would have ended the event

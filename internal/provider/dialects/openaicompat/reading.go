@@ -11,12 +11,12 @@ import (
 type reading struct {
 	members
 	data    []byte
-	choices []choice // in the order in which they stand
+	choices []choice // in their order
 	others  []span   // of members that the codec does not write itself
 }
 
-// read reads an answer, whose choices have a message, or a chunk, whose have a delta. It reports false for what is not
-// a JSON object, or has too many choices.
+// read reads an answer, whose choices have a message, or a chunk, whose have a delta. It reports false if data is
+// not a JSON object, or has too many choices.
 func (r *reading) read(data []byte, said string) bool {
 	r.clear()
 	if kindOf(data) != '{' || !valid(data) {

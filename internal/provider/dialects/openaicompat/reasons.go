@@ -6,8 +6,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// reasons are the finish reasons that vendors of the dialect are known to give, by those of OpenAI. What is not among
-// them is stop. An error is none that a client could be given.
+// reasons maps the finish reasons of the dialect's vendors to OpenAI's. Unknown ones are stop. An error is no
+// reason for a client.
 var reasons = map[string]string{
 	"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter",
 	"function_call": "function_call",

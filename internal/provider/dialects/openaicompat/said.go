@@ -9,7 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
-// A said is what a message or a delta says. Its members are JSON, and nil where they are absent.
+// A said is a message or a delta. Its members are JSON, and nil if absent.
 type said struct {
 	data                []byte
 	content, refusal    []byte

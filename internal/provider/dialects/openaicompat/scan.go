@@ -37,7 +37,7 @@ type members struct {
 	end   int  // where the closing brace stands
 }
 
-// scan finds the members of a JSON object in one pass. It reports false for what is not a JSON object.
+// scan finds the members of a JSON object in one pass. It reports false if data is not a JSON object.
 func scan(data []byte) (members, bool) {
 	var m members
 	if kindOf(data) != '{' || !valid(data) {
@@ -150,8 +150,8 @@ func (p *patch) add(e edit) {
 	p.edits = slices.Insert(p.edits, i, e)
 }
 
-// set gives a member a value. Where it is not there yet, it is added at the end of its object, which has another
-// member and whose closing brace stands at end; name is then what comes before the value.
+// set gives a member a value. An absent member is added at the end of its object, which has another member and
+// whose closing brace stands at end; name is then what comes before the value.
 func (p *patch) set(s span, end int, name, value string) {
 	switch {
 	case !s.found():

@@ -28,7 +28,7 @@ type stream struct {
 	scratch   []byte
 	told      reported.Usage
 	last      []byte // the latest chunk that reported usage, kept for a client that asked for it
-	found     []byte // the latest chunk that told what a search has found
+	found     []byte // the latest chunk with a search's results
 	annotated bool
 
 	complete bool
@@ -239,8 +239,8 @@ func (s *stream) put(chunk []byte, out chat.Sink) {
 	s.scratch = chunk[:0]
 }
 
-// appendRest appends what a chunk has behind its choices, and ends it. What Groq repeats of the usage, and what a
-// search has found, which is told once, are left out.
+// appendRest appends the members of a chunk after its choices, and ends it. It leaves out Groq's repeated usage,
+// and a search's results, which are sent once.
 func (s *stream) appendRest(dst []byte, r *reading) []byte {
 	groq := r.groq
 	if !bytes.Contains(groq.value(r.data), []byte(`"usage"`)) {

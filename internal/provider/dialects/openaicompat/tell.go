@@ -7,9 +7,9 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// What a chunk says is told before the chunk itself, for those who do not read it.
+// The events of a chunk come before the chunk itself, for sinks that do not read it.
 
-// covered marks an event of what a raw form has, too.
+// covered marks an event whose content is also in a raw form.
 func covered(e chat.Event) chat.Event {
 	e.Covered = true
 	return e
@@ -94,8 +94,7 @@ func tellCall(c *call, index, number int, out chat.Sink) {
 	}
 }
 
-// tellOthers tells the members of what a choice says that are not told apart. Lists that are given whole are told when
-// they are.
+// tellOthers sends the members of a choice that have no events of their own. Complete lists are sent at once.
 func tellOthers(said *said, index int, out chat.Sink) {
 	eachMember(said.data, func(name, value []byte) {
 		switch string(name) {
@@ -157,8 +156,8 @@ func (n *normaliser) tellLists(s *said, index int, out chat.Sink) {
 	}
 }
 
-// tellSigned tells the blocks of Claude's thinking that the vendor needs to have back, as they come. The list of all
-// blocks is told at its end.
+// tellSigned sends the blocks of Claude's thinking that the vendor needs back, as they come. The list of all blocks
+// is sent at its end.
 func tellSigned(blocks []byte, index int, out chat.Sink) {
 	eachElement(blocks, func(block []byte) {
 		if isOpaque(block) {

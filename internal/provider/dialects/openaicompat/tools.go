@@ -85,7 +85,7 @@ func (c *Changes) searchTool() error {
 	return failed
 }
 
-// customTools are those that take text. Only OpenAI has them.
+// customTools judges tools that take text. Only OpenAI has them.
 func (c *Changes) customTools() error {
 	var failed error
 	if c.object.Marked(openai.MarkCustomTool) {

@@ -44,7 +44,7 @@ func appendUsage(dst, data []byte, u *openai.Usage) []byte {
 	return append(dst, '}')
 }
 
-// appendOthers appends the members of an object but for those that are named.
+// appendOthers appends the members of an object except the named ones.
 func appendOthers(dst, object []byte, but ...string) []byte {
 	eachMember(object, func(name, value []byte) {
 		for _, b := range but {

@@ -35,7 +35,7 @@ type Dialect struct {
 	Read func(body []byte) (Answer, error)
 }
 
-// An Answer is what a vendor says, in any order.
+// An Answer is a vendor's answer, in any order.
 type Answer struct {
 	ID      string
 	Results []Result

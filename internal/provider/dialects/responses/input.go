@@ -80,7 +80,7 @@ func (e *encoder) message(i int, m *openai.Message) error {
 	return e.add(item{Type: "message", Role: m.Role, Content: parts})
 }
 
-// said translates what the assistant said and called, with what it thought before its calls.
+// said translates the assistant's texts and calls, with the thinking before the calls.
 func (e *encoder) said(m *openai.Message, parts []part) error {
 	if m.Refusal != "" {
 		parts = append(parts, part{Type: "refusal", Refusal: m.Refusal})
@@ -109,8 +109,8 @@ func (e *encoder) said(m *openai.Message, parts []part) error {
 	return nil
 }
 
-// carried is what the id of a call carries: reasoning items as they came, and from which provider. Another one could
-// not decrypt them.
+// carried is the content of a call's id: reasoning items as they came, and the provider that they came from.
+// Another one could not decrypt them.
 type carried struct {
 	Responses struct {
 		Of    string           `json:"of"`

@@ -26,7 +26,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
 
-// Client returns a client of a provider, of whose API h gets the whole paths.
+// Client returns a client of a provider, and h gets the whole paths of its API.
 func Client(t *testing.T, p provider.Provider, config *configv1.Provider, h http.Handler) *provider.Client {
 	t.Helper()
 	server := httptest.NewServer(h)

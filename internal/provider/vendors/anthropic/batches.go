@@ -34,17 +34,17 @@ const (
 	maxBytes    = 256_000_000
 )
 
-// nothing is the id of a batch none of whose lines the vendor could be asked, so that it has none.
+// nothing is the id of a batch without a line that the vendor could be asked. The vendor has no such batch.
 const nothing = "none"
 
 // slack is by how many seconds the vendor's clock may be behind.
 const slack = 3600
 
-// Submit implements provider.Batcher. A batch holds nothing of ours but the ids of its lines, which the vendor shows
-// once it has ended. So a batch that may have been created unheard is looked for among those of the same size since:
-// one that has ended is told by its ids, and for one that runs Submit fails until it has ended. What remains: somebody
-// else's batches of exactly this size hold this one up, and one that the vendor lists late, or whose request is still
-// under way, runs twice.
+// Submit implements provider.Batcher. A batch holds nothing of ours but the ids of its lines, which the vendor
+// shows once it has ended. If a batch may have been created without an answer, Submit searches for it among the
+// later batches of the same size. One that has ended is recognised by its ids. While one runs, Submit fails until
+// it has ended. Two weaknesses remain: somebody else's batches of exactly this size delay this one, and a batch
+// that the vendor lists late, or whose request is still under way, runs twice.
 func (x batches) Submit(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
 	lines, err := x.codecs.Lines(b)
 	if err != nil {
@@ -81,7 +81,7 @@ func (x batches) Submit(ctx context.Context, c *provider.Client, b provider.Batc
 	return create(ctx, c, lines)
 }
 
-// write gives each line to take, with the text that it is of the vendor's request.
+// write passes each line to take, with the text of the vendor's request for it.
 func write(ctx context.Context, lines *openaicompat.Lines, take func(l openaicompat.Line, text []byte) error) error {
 	text, first := []byte{}, true
 	return lines.Each(ctx, func(l openaicompat.Line) error {
@@ -149,7 +149,7 @@ func (b *batch) over() bool { return b.Status == "ended" }
 var errUnsure = errors.New(
 	"a batch of the same size runs at the vendor, which may be this one; whose it is shows when it has ended")
 
-// searchPages bounds the search for a batch, of which there are 1,000 on a page.
+// searchPages bounds the search for a batch. A page has 1,000.
 const searchPages = 100
 
 // find returns the vendor's id of a batch, or "" where the vendor has not got it.
@@ -190,10 +190,10 @@ func find(ctx context.Context, c *provider.Client, lines *openaicompat.Lines, co
 	return "", errors.New("look for a message batch: the provider lists too many")
 }
 
-// errSeen ends the reading of results of which the first line tells enough.
+// errSeen ends the reading of results once the first line is read.
 var errSeen = errors.New("seen")
 
-// owns reports whether a batch that has ended is that of the lines.
+// owns reports whether a batch that has ended belongs to the lines.
 func owns(ctx context.Context, c *provider.Client, lines *openaicompat.Lines, b batch) (bool, error) {
 	if b.ResultsURL == "" {
 		return false, nil
@@ -251,8 +251,8 @@ func (batches) Cancel(ctx context.Context, c *provider.Client, id string) error 
 	})
 }
 
-// Results implements provider.Batcher. It gives every line of the batch, each once; where a connection is cut, the
-// next call begins anew. Of a batch that is not over there are no answers.
+// Results implements provider.Batcher. It gives every line of the batch, each once; if a connection is cut, the
+// next call begins anew. A batch that is not over has no answers.
 func (x batches) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch,
 	take func(provider.BatchAnswer) error) error {
 	lines, err := x.codecs.Lines(b)

@@ -24,8 +24,8 @@ func models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, e
 	return list.Models(ctx, versioned(c, ""))
 }
 
-// versioned returns a client that names the API's version with every request, and betas, with commas, where there are
-// any.
+// versioned returns a client that names the API's version with every request. It also names betas, separated by
+// commas, if there are any.
 func versioned(c *provider.Client, betas string) *provider.Client {
 	with := *c
 	with.Send = func(r *http.Request) (*http.Response, error) {

@@ -47,8 +47,8 @@ func Provider() provider.Provider {
 
 const v1 = "/openai/v1"
 
-// locate returns where an operation is, by what is configured of the endpoint: it may be given with /openai/v1 or
-// without, or be that of Azure AI model inference, which ends with /models.
+// locate returns where an operation is, by the configured endpoint: it may be given with /openai/v1 or without,
+// or be Azure AI model inference's, which ends with /models.
 func locate(path string, t provider.Target) string {
 	version := t.Config.GetApiVersion()
 	base, query := strings.TrimRight(t.Config.GetEndpoint(), "/"), ""

@@ -8,9 +8,9 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// realtime returns where sessions are
-// (https://learn.microsoft.com/azure/ai-foundry/openai/how-to/realtime-audio-websockets): below v1, where the
-// deployment is the parameter model, or with an api-version by date, where it is the parameter deployment.
+// realtime returns the address of sessions
+// (https://learn.microsoft.com/azure/ai-foundry/openai/how-to/realtime-audio-websockets): below v1 the
+// deployment is the parameter model. With an api-version by date it is the parameter deployment.
 func realtime(t provider.Target) (string, error) {
 	base, query := strings.TrimRight(t.Config.GetEndpoint(), "/"), url.Values{}
 	if version := t.Config.GetApiVersion(); version != "" {

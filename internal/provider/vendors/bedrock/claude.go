@@ -37,7 +37,7 @@ var lacking = []string{"cache_control", "container", "inference_geo", "mcp_serve
 // eager is the path of a member that Claude on Bedrock refuses as an extra input, and that Converse leaves out.
 const eager = "tools.#.eager_input_streaming"
 
-// usualTiers are the service tiers for which no client pays more.
+// usualTiers are the service tiers that cost no client more.
 var usualTiers = []string{"auto", "standard_only"}
 
 // clientTools are how the types of Anthropic's tools begin that the client runs, or that Bedrock has.
@@ -187,7 +187,7 @@ func (s *claudeStream) Decode(piece []byte, out chat.Sink) error {
 // Close implements provider.Stream.
 func (s *claudeStream) Close(chat.Sink) error { return s.events.Close() }
 
-// frame reads a frame: an event in base64, or what went wrong. Its padding, "p", is of no use.
+// frame reads a frame: an event in base64, or an error. Its padding, "p", is ignored.
 func (s *claudeStream) frame(f eventstream.Frame, out chat.Sink) error {
 	if err := converse.FrameError(f); err != nil {
 		return err

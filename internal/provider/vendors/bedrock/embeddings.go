@@ -28,7 +28,7 @@ type embeddingForm struct {
 	write func(r *openai.EmbeddingRequest) any
 }
 
-// embeddingForms are those of the models that InvokeModel serves, for which Converse has nothing.
+// embeddingForms are the forms of the models that InvokeModel serves. Converse has no embeddings.
 var embeddingForms = []embeddingForm{
 	{models: []string{"amazon.titan-embed-text-v1", "amazon.titan-embed-g1-text"}, one: true, write: titan},
 	{models: []string{"amazon.titan-embed-text-v2"}, one: true, dimensions: true, own: []string{"normalize"},

@@ -9,7 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/dialects/rerank"
 )
 
-// cohereVersion is the version of Cohere's API that InvokeModel must be told.
+// cohereVersion is the version of Cohere's API in requests of InvokeModel.
 const cohereVersion = 2
 
 // reranking is the form of the models that InvokeModel serves, Amazon's and Cohere's:

@@ -19,9 +19,9 @@ import (
 // signingName is the service's name in signatures.
 const signingName = "bedrock"
 
-// sign sets the header of an API key, or those of a signature
-// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html). The signature covers what nothing on the way
-// changes: the host, the path, the body, its type, and the signature's own headers.
+// sign sets the header of an API key, or the headers of a signature
+// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html). The signature covers what nothing on the
+// way changes: the host, the path, the body, its type, and the signature's own headers.
 func sign(r *provider.Request, by provider.Signing) error {
 	secret := strings.TrimSpace(by.Credential.Reveal())
 	c, isKeyPair, err := parseCredential(secret)

@@ -170,8 +170,8 @@ type source struct {
 	} `json:"document"`
 }
 
-// appendTo appends the citation as OpenAI's annotations, one for each source, to a JSON array that is not closed yet.
-// Citations of the plan or of thinking are of no text that the client has.
+// appendTo appends the citation as OpenAI's annotations, one for each source, to a JSON array that is not closed
+// yet. It leaves out citations of the plan or of thinking, because the client does not have their text.
 func (c *citation) appendTo(dst []byte, offsets []int) []byte {
 	if c.Type != "" && c.Type != "TEXT_CONTENT" {
 		return dst
@@ -207,7 +207,7 @@ func stringOf(v jsontext.Value) string {
 	return string(s)
 }
 
-// logprobs are those of the tokens that a piece of text was made of.
+// logprobs are the log probabilities of the tokens in a piece of text.
 type logprobs struct {
 	Text     string    `json:"text"`
 	Logprobs []float64 `json:"logprobs"`

@@ -36,8 +36,8 @@ var knownInEmbeddings = []string{
 
 type embeddingCodec struct{}
 
-// Encode implements provider.EmbeddingCodec. The vendor makes different embeddings of what is searched and of what is
-// searched for; a client that tells them apart says so with the vendor's own input_type.
+// Encode implements provider.EmbeddingCodec. The vendor makes different embeddings of documents and of queries. A
+// client chooses with the vendor's own input_type.
 func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer,
 	error) {
 	e := &encoder{body: &r.Object, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
@@ -79,7 +79,7 @@ type embeddingAnswer struct {
 	inputs int
 }
 
-// vectors are those of each type that was asked for.
+// vectors are the vectors of each requested type.
 type vectors struct {
 	Float   []jsontext.Value `json:"float"`
 	Int8    []jsontext.Value `json:"int8"`

@@ -11,8 +11,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A vendorError is what a body says of an error: {"message":...}, or {"data":...} where the request could not be
-// processed, and at times error_type.
+// A vendorError is the error in a body: {"message":...}, or {"data":...} if the request could not be processed,
+// and at times error_type.
 type vendorError struct{ message, typ string }
 
 func readError(body []byte) vendorError {

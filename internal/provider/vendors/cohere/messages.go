@@ -50,7 +50,7 @@ func (e *encoder) messages() error {
 	return nil
 }
 
-// distinctID tells calls apart for which the client used one id.
+// distinctID makes the ids of calls distinct if the client used one id for several.
 func distinctID(id string, occurrence int) string {
 	if occurrence > 1 || id == "" {
 		return turns.ID(id, occurrence)
@@ -108,7 +108,7 @@ func assistant(t *turns.Turn) message {
 	return out
 }
 
-// parts translates parts, of which only the user's may be media. What comes back is not nil, though it may be empty.
+// parts translates parts, only the user's may be media. The result may be empty, but is not nil.
 func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
 	parts := make(content, 0, len(from))
 	for i := range from {

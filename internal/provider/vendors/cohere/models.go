@@ -8,8 +8,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 )
 
-// models are those that chat or embed, but for what somebody has fine-tuned. The list is documented below /v1
-// (https://docs.cohere.com/reference/list-models) and served below /v2, where the endpoint is, too.
+// models are the models that chat or embed, except fine-tuned ones. The list is documented below /v1
+// (https://docs.cohere.com/reference/list-models) and served below /v2, as is the endpoint.
 func models() modellist.List {
 	const first = "/models?page_size=1000"
 	return modellist.List{

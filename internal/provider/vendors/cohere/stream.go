@@ -61,7 +61,7 @@ type stream struct {
 	runes   int   // of the text so far
 	offsets []int // in runes, where each block of content begins
 
-	annotations []byte // of what was cited so far, an array that is not closed; nil where nothing was
+	annotations []byte // the citations so far, an array that is not closed; may be nil
 }
 
 // Decode implements provider.Stream.

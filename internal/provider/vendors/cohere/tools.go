@@ -103,8 +103,8 @@ func (e *encoder) toolChoice() error {
 	return nil
 }
 
-// format translates response_format, which the vendor does not take together with tools or documents: the model is
-// told then.
+// format translates response_format, which the vendor does not take together with tools or documents. Then an
+// instruction tells the model.
 func (e *encoder) format() error {
 	f := e.chat.ResponseFormat
 	if f == nil || f.Type == "text" {

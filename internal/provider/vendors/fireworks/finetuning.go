@@ -149,7 +149,7 @@ func encode(c *provider.Client, account string, j provider.TuningJob) (string, m
 		return "", nil, err
 	}
 	r := map[string]any{"dataset": account + "/datasets/" + j.TrainingFile, "displayName": j.ID}
-	common := r // where a supervised job has its settings
+	common := r // a supervised job has its settings there
 	if kind == dpoJobs {
 		if j.ValidationFile != "" {
 			return "", nil, tuning.Unsupported(c, "validation_file")
@@ -182,7 +182,7 @@ func encode(c *provider.Client, account string, j provider.TuningJob) (string, m
 	return kind, r, nil
 }
 
-// modelID returns the id of what a job makes, with as much of the suffix as an id can have.
+// modelID returns the id of a job's model, with as much of the suffix as an id can have.
 func modelID(j provider.TuningJob) string {
 	suffix := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

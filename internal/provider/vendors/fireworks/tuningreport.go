@@ -24,7 +24,7 @@ var states = map[string]string{
 	"CANCELLED": tuning.Cancelled, "DELETING": tuning.Cancelled, "DELETING_CLEANING_UP": tuning.Cancelled,
 }
 
-// settings are those of a job that OpenAI has too.
+// settings are the settings of a job that OpenAI has too.
 type settings struct {
 	OutputModel  string          `json:"outputModel"`
 	Epochs       json.RawMessage `json:"epochs"`

@@ -8,7 +8,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 )
 
-// models are those that generate or embed, a thousand on a page: https://ai.google.dev/api/models#method:-models.list.
+// models are the models that generate or embed, a thousand on a page:
+// https://ai.google.dev/api/models#method:-models.list.
 func models() modellist.List {
 	const first = "/models?pageSize=1000"
 	return modellist.List{

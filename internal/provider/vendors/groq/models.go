@@ -6,7 +6,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 )
 
-// models are those that can be asked: https://console.groq.com/docs/api-reference#models-list.
+// models are the models that take requests: https://console.groq.com/docs/api-reference#models-list.
 func models() modellist.List {
 	return modellist.List{Keep: func(m gjson.Result) bool { return m.Get("active").Type != gjson.False }}
 }

@@ -93,7 +93,7 @@ type message struct {
 	ToolCallID string         `json:"tool_call_id"`
 }
 
-// isResult reports whether the message is what a tool of the vendor's said.
+// isResult reports whether the message is the result of a tool that the vendor runs.
 func (m *message) isResult() bool { return m.Role == "tool" || m.ToolCallID != "" }
 
 type toolCall struct {

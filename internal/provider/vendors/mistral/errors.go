@@ -13,7 +13,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A vendorError is what a body says of an error.
+// A vendorError is the error in a body.
 type vendorError struct {
 	message, typ, param, code string
 	status                    int // where the body names one
@@ -24,8 +24,8 @@ const maxError = 64 << 10
 
 // readError reads the shapes in which the vendor reports errors:
 // {"object":"error","message":...,"type":...,"code":...}, where the message is a string, a list, {"detail":...}, or
-// JSON within a string; {"detail":...}, a string or a list of what is wrong with which member; {"message":...} of what
-// stands in front of it; and OpenAI's {"error":{...}}.
+// JSON within a string; {"detail":...}, a string or a list of errors by member; {"message":...} of a server in
+// front of it; and OpenAI's {"error":{...}}.
 func readError(body []byte) vendorError {
 	var v vendorError
 	if len(body) > maxError || !gjson.ValidBytes(body) {

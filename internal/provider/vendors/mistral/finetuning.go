@@ -92,7 +92,7 @@ const (
 	searchSize  = 100
 )
 
-// find returns the job that a file, which is of one job only, was uploaded for, or nothing.
+// find returns the job of a file that was uploaded for one job only, or "".
 func find(ctx context.Context, c *provider.Client, file string) (string, error) {
 	for page := range searchPages {
 		query := url.Values{"page": {strconv.Itoa(page)}, "page_size": {strconv.Itoa(searchSize)}}
@@ -122,7 +122,7 @@ func encodeJob(c *provider.Client, j provider.TuningJob) (map[string]any, error)
 		return nil, tuning.Unsupported(c, "method.type")
 	case j.Seed != nil:
 		return nil, tuning.Unsupported(c, "seed")
-	case len(j.Integrations) > 0: // Weights & Biases only with an API key in each job, for which OpenAI has no place
+	case len(j.Integrations) > 0: // Weights & Biases needs an API key in each job. OpenAI has no place for it.
 		return nil, tuning.Unsupported(c, "integrations")
 	}
 	// A learning rate is absolute here, so OpenAI's multiplier has no place.

@@ -30,12 +30,12 @@ type stream struct {
 // maxChoices is the most choices that a request can ask for.
 const maxChoices = 128
 
-// A choiceState is what is known of a choice so far.
+// A choiceState is the state of a choice so far.
 type choiceState struct {
 	calls   []openCall // of all tools, the vendor's own included
 	shown   int        // how many of them are the client's
 	started bool
-	reason  string // the latest; it is told at the end, for more of the answer may come after it
+	reason  string // the latest; sent at the end, because more of the answer may come after it
 }
 
 type openCall struct {

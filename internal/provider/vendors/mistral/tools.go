@@ -102,7 +102,7 @@ func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, err
 	return append(out, "}}"...), nil
 }
 
-// toolChoice writes the choice among tools, of which there are some or none.
+// toolChoice writes the choice among tools, if there are any.
 func (e *encoder) toolChoice(functions []string, some bool) error {
 	c := e.chat.ToolChoice
 	switch {
@@ -130,11 +130,11 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 	return nil
 }
 
-// efforts are those of models of which the catalog says nothing. The vendor knows no max.
+// efforts are the efforts of models without efforts in the catalog. The vendor knows no max.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh"}
 
-// reasoning sets how much the model thinks. Some models take an effort; some always think, and can only be told to do
-// without the vendor's instructions for it.
+// reasoning sets how much the model thinks. Some models take an effort; some always think, and only the vendor's
+// instructions for it can be switched off.
 func (e *encoder) reasoning() error {
 	w, err := reasoning.Of(e.request, e.chat)
 	if err != nil {

@@ -24,8 +24,8 @@ type thinking struct {
 	refused bool   // the model has no such effort
 }
 
-// think decides by what the catalog knows of the model: whether it thinks always, never, or until told otherwise, and
-// which efforts it has.
+// think decides by the catalog's facts about the model: whether it thinks always, never, or by default, and which
+// efforts it has.
 func think(r *openai.ChatRequest, t provider.Target) thinking {
 	kind, efforts := t.Can().GetThinking(), t.Can().GetEfforts()
 	always, never := kind == configv1.Thinking_ALWAYS, kind == configv1.Thinking_NEVER

@@ -259,7 +259,7 @@ func (t trainer) Cancel(ctx context.Context, c *provider.Client, id string) erro
 	return tuning.Cancelling(ctx, c, id, err, t.Poll)
 }
 
-// unix reads a time, of which it makes 0 where it cannot be read.
+// unix reads a time. If it cannot be read, it is 0.
 func unix(s string) int64 {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

@@ -43,7 +43,7 @@ func Provider() provider.Provider {
 	}
 }
 
-// logprobs makes a number of OpenAI's two members: how many of the likeliest tokens are told at each place.
+// logprobs makes a number of OpenAI's two members: how many of the likeliest tokens each place has.
 func logprobs(_ *openai.ChatRequest, _ provider.Target, c *openaicompat.Changes) error {
 	wanted, top := string(c.Get("logprobs")), string(c.Get("top_logprobs"))
 	c.Remove("top_logprobs")

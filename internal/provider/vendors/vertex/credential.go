@@ -26,7 +26,7 @@ const scope = "https://www.googleapis.com/auth/cloud-platform"
 // exchangeTimeout bounds an exchange: the library does not heed its context's deadline.
 const exchangeTimeout = 30 * time.Second
 
-// leastLifetime is how long an access token is used of which nobody said how long it lasts.
+// leastLifetime is the lifetime assumed for an access token without expires_in.
 const leastLifetime = 10 * time.Minute
 
 // tokenURI is where Google exchanges keys for tokens.

@@ -15,7 +15,7 @@ import (
 type embedding struct{}
 
 // embedders says how models embed, by how their names begin: how many texts a request may have, and whether it asks
-// for the embedding of a content, of which there is one, or for predictions
+// for the embedding of one content, or for predictions
 // (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings).
 var embedders = []struct {
 	prefix  string
@@ -39,7 +39,7 @@ type parameters struct {
 	AutoTruncate jsontext.Value `json:"autoTruncate,omitzero"`
 }
 
-// A predictRequest asks for predictions; Instances are those of embeddings.
+// A predictRequest asks for predictions; Instances are the instances of embeddings.
 type predictRequest struct {
 	Instances  []instance `json:"instances"`
 	Parameters parameters `json:"parameters,omitzero"`

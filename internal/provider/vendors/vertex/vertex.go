@@ -79,7 +79,7 @@ func baseURL(c *configv1.Provider) (string, error) {
 		nil
 }
 
-// A family is a dialect in which models are served.
+// A family is the dialect of a group of models.
 type family int
 
 const (
@@ -231,8 +231,8 @@ func resource(publisher, model string) string {
 	return "/publishers/" + publisher + "/models/" + url.PathEscape(model)
 }
 
-// decodeError reads Google's errors, and those that Claude's and others' servers make themselves, which may stand as
-// text in Google's.
+// decodeError reads Google's errors, and errors of other servers, such as Claude's, which may stand as text in
+// Google's.
 func decodeError(status int, header http.Header, body []byte) *openai.Error {
 	if jsontext.Value(body).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
 		root := gjson.ParseBytes(body)
