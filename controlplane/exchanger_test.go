@@ -25,7 +25,7 @@ type tokenVendor struct {
 
 	mu    sync.Mutex // guards what follows
 	err   error
-	block chan struct{} // where it is not nil, an exchange waits for it
+	block chan struct{} // if it is not nil, an exchange waits for it
 	from  []string      // credentials that were exchanged
 }
 

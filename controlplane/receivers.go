@@ -21,18 +21,18 @@ func (s *Server) State() (configstore.State, bool) {
 // Chains returns the certificates that Envoy presents, as PEM by name. They must not be modified.
 func (s *Server) Chains() map[string][]byte { return *s.chains.Load() }
 
-// ReceiverCredential returns the credential of a receiver of alerts in clear; a zero value where it has none.
+// ReceiverCredential returns the credential of a receiver of alerts in clear; a zero value if it has none.
 func (s *Server) ReceiverCredential(r *configv1.AlertReceiver) (secret.Value, error) {
 	return s.reveal(r, "credential", r.GetCredential(), r)
 }
 
-// SinkCredential returns the credential of a sink of the audit log in clear; a zero value where it has none.
+// SinkCredential returns the credential of a sink of the audit log in clear; a zero value if it has none.
 func (s *Server) SinkCredential(sink *configv1.AuditSink) (secret.Value, error) {
 	return s.reveal(sink, "credential", sink.GetCredential(), sink)
 }
 
 // ClientSecret returns the secret of an identity provider's client in clear, which is sent to an endpoint that the
-// issuer names; a zero value where it has none.
+// issuer names; a zero value if it has none.
 func (s *Server) ClientSecret(p *configv1.IdentityProvider, endpoint string) (secret.Value, error) {
 	there := proto.CloneOf(p)
 	there.Issuer = endpoint

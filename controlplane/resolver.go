@@ -155,7 +155,7 @@ func unchanged[M proto.Message](before, now M) M {
 	return now
 }
 
-// provider returns a provider with its credential, or nil where that cannot be had. An error may come with a provider:
+// provider returns a provider with its credential, or nil if that cannot be had. An error may come with a provider:
 // as it last was, or with a token that could not be renewed.
 func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, error) {
 	resolved := &configv1.ResolvedProvider{Name: p.GetName(), Provider: p}
@@ -189,7 +189,7 @@ func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, e
 	return resolved, err
 }
 
-// waiting returns a provider without a token as it is served until there is one, or nil where it stays as it last was.
+// waiting returns a provider without a token as it is served until there is one, or nil if it stays as it last was.
 func (r *resolver) waiting(resolved *configv1.ResolvedProvider, err error) *configv1.ResolvedProvider {
 	if r.ready[resolved.GetName()] && !errors.Is(err, errExpired) {
 		return nil
@@ -234,7 +234,7 @@ func (r *resolver) cachesOf(all []*configv1.ResponseCache) ([]*configv1.Response
 	})
 }
 
-// credential returns the credential of an object as a value; nil where it has none.
+// credential returns the credential of an object as a value; nil if it has none.
 func (r *resolver) credential(o configv1.Object, c *configv1.Credential) (*configv1.Credential, error) {
 	if c == nil {
 		return nil, nil
@@ -338,7 +338,7 @@ func (r *resolver) followSecrets(state configstore.State) {
 	r.managers.Follow(paths["secret_manager"])
 }
 
-// errNoManagers is the error where no secret in a secret manager may be named.
+// errNoManagers is the error if no secret in a secret manager may be named.
 var errNoManagers = errors.New("the control plane reads no secret managers: start it with --credential-secret-manager")
 
 func (r *resolver) file(path string) (secret.Value, error) {

@@ -91,7 +91,7 @@ type Server struct {
 	chains    atomic.Pointer[map[string][]byte] // of the certificates that are served, by name
 }
 
-// CheckXDS returns an ErrNeedsTLS where other machines reach an address at which xDS would be served without
+// CheckXDS returns an ErrNeedsTLS if other machines reach an address at which xDS would be served without
 // credentials.
 func CheckXDS(at net.Addr, c credentials.TransportCredentials) error {
 	if c == nil && !local(at) {

@@ -162,7 +162,7 @@ type subscriber[M proto.Message] struct {
 	t      *testing.T
 	stream grpc.BidiStreamingClient[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]
 	has    map[string]M
-	// refuses, where it is not nil, returns why a response is refused, or "".
+	// refuses, if it is not nil, returns why a response is refused, or "".
 	refuses func(*discoveryv3.DeltaDiscoveryResponse) string
 	// version is that of the last response.
 	version string

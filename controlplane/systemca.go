@@ -2,7 +2,7 @@ package controlplane
 
 import "os"
 
-// SystemCA returns the path of this machine's certificate authorities as one PEM file, or "" where there is none that
+// SystemCA returns the path of this machine's certificate authorities as one PEM file, or "" if there is none that
 // is known. It is of use where Envoy runs on the same machine.
 func SystemCA() string {
 	for _, path := range []string{

@@ -116,7 +116,7 @@ func (c ObjectCalls) List(ctx context.Context, kind configv1.Kind) ([]Item, erro
 	}
 }
 
-// Get returns one object. The error is a 404 where there is none.
+// Get returns one object. The error is a 404 if there is none.
 func (c ObjectCalls) Get(ctx context.Context, kind configv1.Kind, name string) (Item, error) {
 	var item Item
 	err := c.caller.call(ctx, request{method: http.MethodGet, path: pathOf(kind, name)}, &item)

@@ -51,7 +51,7 @@ type ProviderHealth struct {
 	State         string       `json:"state"`
 	Last15Minutes HealthWindow `json:"last_15m"`
 	Last24Hours   HealthWindow `json:"last_24h"`
-	// CoolingUntil is until when the provider is tried last; nil where it is not cooling.
+	// CoolingUntil is until when the provider is tried last; nil if it is not cooling.
 	CoolingUntil *time.Time `json:"cooling_until,omitempty"`
 	// LastError is why the last attempt failed that did, in the last 24 hours.
 	LastError   string     `json:"last_error,omitempty"`

@@ -35,7 +35,7 @@ type NewToken struct {
 type Consumption struct {
 	Limits  []LimitUse  `json:"limits"`
 	Budgets []BudgetUse `json:"budgets"`
-	// LastUsed is when the key was last used; nil where it never was.
+	// LastUsed is when the key was last used; nil if it never was.
 	LastUsed *time.Time `json:"last_used,omitempty"`
 }
 
@@ -167,7 +167,7 @@ type Exchange struct {
 // A Page is a part of a list, with what asks for the next.
 type Page[T any] struct {
 	Items []T `json:"items"`
-	// Next is the value of the query parameter after that asks for what follows; empty where nothing does.
+	// Next is the value of the query parameter after that asks for what follows; empty if nothing does.
 	Next string `json:"next,omitempty"`
 	// SearchedTo is the time that a search has come back to, if it has looked at as many items as one page may. Next
 	// goes on from there.

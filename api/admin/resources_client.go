@@ -53,7 +53,7 @@ func (c ObjectCalls) ListPage(ctx context.Context, kind configv1.Kind, o ListOpt
 	return get[ItemPage](ctx, c.caller, kind.Plural+o.query())
 }
 
-// Create stores an object that is not there yet, and returns it as it is then. The error is a 409 where it is there.
+// Create stores an object that is not there yet, and returns it as it is then. The error is a 409 if it is there.
 func (c ObjectCalls) Create(ctx context.Context, o configv1.Object) (Item, error) {
 	body, err := configv1.MarshalJSON(o)
 	if err != nil {

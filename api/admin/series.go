@@ -34,7 +34,7 @@ func (q SeriesQuery) Values() url.Values {
 	return v
 }
 
-// A Series is sums over time. Latencies are not known of everything; they are 0 where they are not.
+// A Series is sums over time. Latencies are not known of everything; they are 0 if they are not.
 type Series struct {
 	Start        time.Time `json:"start"`
 	End          time.Time `json:"end"`

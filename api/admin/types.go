@@ -17,7 +17,7 @@ import (
 type Item struct {
 	Kind configv1.Kind
 	Name string
-	// Object is nil where what is stored cannot be read; Status.Error then says why.
+	// Object is nil if what is stored cannot be read; Status.Error then says why.
 	Object configv1.Object
 	Status Status
 }
@@ -26,7 +26,7 @@ type Item struct {
 type Status struct {
 	// Revision is the revision of the object's last change, and its ETag.
 	Revision int64 `json:"revision"`
-	// Error is why the object, or its last change, has no effect; empty where it has.
+	// Error is why the object, or its last change, has no effect; empty if it has.
 	Error string `json:"error,omitempty"`
 }
 
@@ -91,7 +91,7 @@ type Change struct {
 	Action string `json:"action"`
 	// Diff is a unified diff of the object as YAML, credentials redacted. Empty where nothing changes.
 	Diff string `json:"diff,omitempty"`
-	// Error is why the object has no effect, or not as it was applied; empty where it has, and of a dry run.
+	// Error is why the object has no effect, or not as it was applied; empty if it has, and of a dry run.
 	Error string `json:"error,omitempty"`
 	// Approval is the approval that a change with the action [Pending] waits for. A dry run has only the
 	// rules and the reasons.
@@ -137,7 +137,7 @@ type KeyRequest struct {
 	// Limits and Budgets are as in a Key's document.
 	Limits  []Limit  `json:"limits,omitempty"`
 	Budgets []Budget `json:"budgets,omitempty"`
-	// CreateMissing has the organization and the project made where there are none.
+	// CreateMissing has the organization and the project made if there are none.
 	CreateMissing bool `json:"-"`
 }
 

@@ -2,7 +2,7 @@
 // takes over, and what becomes of keys whose owner leaves. The admin API asks it at every write, and sign-in and SCIM
 // before they write. It knows no store.
 //
-// Where another authority takes an account over, nothing may stay that it has not given: whoever prepared the account
+// If another authority takes an account over, nothing may stay that it has not given: whoever prepared the account
 // may know its password. Start from [Finding.Rest], never from a copy of the account that is stored.
 package accounts
 

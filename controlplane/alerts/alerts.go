@@ -47,7 +47,7 @@ type Plane interface {
 	State() (configstore.State, bool)
 	// Chains returns the certificates in use, as PEM by name.
 	Chains() map[string][]byte
-	// ReceiverCredential returns the credential of a receiver in clear; a zero value where it has none.
+	// ReceiverCredential returns the credential of a receiver in clear; a zero value if it has none.
 	ReceiverCredential(*configv1.AlertReceiver) (secret.Value, error)
 }
 

@@ -30,7 +30,7 @@ const (
 	atOnce = 50
 )
 
-// errLost is returned where another control plane has changed the same, or leads by now.
+// errLost is returned if another control plane has changed the same, or leads by now.
 var errLost = errors.New("another control plane has changed it")
 
 // An item is a delivery that waits, with the key of etcd that it is under.

@@ -29,7 +29,7 @@ type Config struct {
 	Hasher *auth.Hasher
 	// Token may do everything.
 	Token secret.Value
-	// Terminals returns whose command line sent a token that begins with [adminapi.SessionPrefix]; nil where it is not
+	// Terminals returns whose command line sent a token that begins with [adminapi.SessionPrefix]; nil if it is not
 	// signed in. Nil: nobody's.
 	Terminals func(ctx context.Context, token string) (*configv1.Account, error)
 	// Identity tests identity providers. Nil: they cannot be tested.
@@ -82,7 +82,7 @@ func (c Config) queries(changes *config.Service) *queries.Service {
 type Jobs interface {
 	Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error)
 	FineTuningJobs(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error)
-	// FineTuningJob returns one. The error is a 404 where there is none.
+	// FineTuningJob returns one. The error is a 404 if there is none.
 	FineTuningJob(ctx context.Context, id string) (adminapi.TenantObject, error)
 	FineTuningEvents(ctx context.Context, id string, o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error)
 }

@@ -118,7 +118,7 @@ func objectOf(r *http.Request, scope func(configv1.Kind) authz.Scope) (config.Re
 	return config.Ref{Kind: kind, Name: r.PathValue("name")}, nil
 }
 
-// waitOf reads how long a request is to wait until the data plane has taken its change. It is false where it does not
+// waitOf reads how long a request is to wait until the data plane has taken its change. It is false if it does not
 // say.
 func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
 	values := r.URL.Query()["wait"]

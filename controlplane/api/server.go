@@ -41,7 +41,7 @@ const (
 // A route is an endpoint, with the scope that it takes.
 type route struct {
 	pattern string
-	// scope is empty where it depends on the kind of the object, and the handler checks it.
+	// scope is empty if it depends on the kind of the object, and the handler checks it.
 	scope   authz.Scope
 	handler httpapi.HandlerFunc
 	timeout time.Duration // 0: requestTimeout
@@ -86,7 +86,7 @@ func (t tenantRule) within(r *http.Request, p authz.Principal) (*http.Request, e
 	return restricted, nil
 }
 
-// asked has a handler that asks the ledger answer only where there is one.
+// asked has a handler that asks the ledger answer only if there is one.
 func (s *server) asked(f httpapi.HandlerFunc) httpapi.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.config.Ledger == nil {

@@ -121,7 +121,7 @@ func TestWhatTenantsPeopleMayChange(t *testing.T) {
 	}
 	for what, c := range map[string]struct {
 		method, path, body string
-		want               map[string]int // 403 where it is not given
+		want               map[string]int // 403 if it is not given
 	}{
 		"a key": {"POST", "/admin/v1/keys", `{"display_name":"k","organization":"own","project":"a"}`,
 			byMembers(201)},

@@ -50,7 +50,7 @@ type Facts struct {
 	Waiting []time.Time
 	// Leavers are people who have left or lost rights, with the objects that they have made.
 	Leavers []Leaver
-	// Ledger is why usage is not known; empty where it is.
+	// Ledger is why usage is not known; empty if it is.
 	Ledger string
 }
 

@@ -43,7 +43,7 @@ type chainHead struct {
 	value string
 }
 
-// unchanged holds where the head is still this one.
+// unchanged holds if the head is still this one.
 func (h chainHead) unchanged() clientv3.Cmp {
 	if h.value == "" {
 		return clientv3.Compare(clientv3.CreateRevision(configstore.AuditHeadKey), "=", 0)
@@ -95,7 +95,7 @@ func (a *Log) Enter(ctx context.Context, entries []adminapi.AuditEntry,
 	}
 }
 
-// hold has the others wait. It returns nil where one of them has asked for that first.
+// hold has the others wait. It returns nil if one of them has asked for that first.
 func (a *Log) hold(ctx context.Context) *concurrency.Session {
 	session, err := concurrency.NewSession(a.etcd, concurrency.WithTTL(holdSeconds), concurrency.WithContext(ctx))
 	if err != nil {

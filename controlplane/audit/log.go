@@ -60,7 +60,7 @@ type Store interface {
 	Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error)
 	// AuditAfter returns the first entries after an id, by ascending id.
 	AuditAfter(ctx context.Context, id string, limit int) ([]adminapi.AuditEntry, error)
-	// AuditEnds returns the entries of the chain with the lowest and the highest sequence. They are empty where there is
+	// AuditEnds returns the entries of the chain with the lowest and the highest sequence. They are empty if there is
 	// none.
 	AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEntry, err error)
 }

@@ -57,7 +57,7 @@ func (a *Log) begins(ctx context.Context) (int64, error) {
 }
 
 // verify reads the log once: first what is in the store, which may take long. What is in etcd is then read as it is at
-// one revision, with the head, and what is not in etcd at it is in the store. Where the store is ahead of the head,
+// one revision, with the head, and what is not in etcd at it is in the store. If the store is ahead of the head,
 // more was written meanwhile, and the rest is read.
 func (a *Log) verify(ctx context.Context, noted string) (adminapi.AuditVerification, error) {
 	none := adminapi.AuditVerification{}

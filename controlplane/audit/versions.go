@@ -41,7 +41,7 @@ const (
 type VersionStore interface {
 	// AppendVersions keeps versions, each once: one whose id is known is ignored.
 	AppendVersions(ctx context.Context, versions []adminapi.Version) error
-	// Versions returns those of one object, newest first, before a revision where that is not 0.
+	// Versions returns those of one object, newest first, before a revision if that is not 0.
 	Versions(ctx context.Context, epoch, kind, name string, before int64, limit int) ([]adminapi.Version, error)
 	// VersionsSince returns, of every object that was changed after a revision, its oldest version after it, and the
 	// newest that is not after it where that is kept.

@@ -61,7 +61,7 @@ type Authenticator struct {
 	Store *configstore.Store
 	// Hasher hashes tokens as they are stored.
 	Hasher *auth.Hasher
-	// Terminals returns whose command line sent a token that begins with [adminapi.SessionPrefix]; nil where it is not
+	// Terminals returns whose command line sent a token that begins with [adminapi.SessionPrefix]; nil if it is not
 	// signed in. Nil: nobody's.
 	Terminals func(ctx context.Context, token string) (*configv1.Account, error)
 	Log       *zap.Logger
@@ -107,7 +107,7 @@ func (a *Authenticator) Principal(r *http.Request) (Principal, error) {
 	return Principal{}, openai.CodeInvalidAdminToken.New("Send an admin token in an Authorization header using Bearer auth. One is in the file admin-token of the gateway's data directory.")
 }
 
-// ofBearer returns the principal of a token, or of the session of a command line. The error is ErrNotFound where there
+// ofBearer returns the principal of a token, or of the session of a command line. The error is ErrNotFound if there
 // is none, or not any more.
 func (a *Authenticator) ofBearer(r *http.Request, token string) (Principal, error) {
 	if a.Terminals == nil || !strings.HasPrefix(token, adminapi.SessionPrefix) {
@@ -125,7 +125,7 @@ func (a *Authenticator) ofBearer(r *http.Request, token string) (Principal, erro
 	return PrincipalOfAccount(account, r.Header.Get(adminapi.HeaderTenant), ""), nil
 }
 
-// ofToken returns the principal of a token. The error is ErrNotFound where there is no such token, or not any more.
+// ofToken returns the principal of a token. The error is ErrNotFound if there is no such token, or not any more.
 func (a *Authenticator) ofToken(ctx context.Context, token string) (Principal, error) {
 	name, _, ok := strings.Cut(strings.TrimPrefix(token, tokenPrefix), ".")
 	if !ok || !strings.HasPrefix(token, tokenPrefix) || !id.Valid(TokenIDPrefix, name) {

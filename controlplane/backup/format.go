@@ -117,7 +117,7 @@ func (w *writer) finish() error {
 }
 
 // read calls begin with the header and then visit for each further line, and returns what there was. The error is
-// ErrDamaged where the file is cut, changed or none of ours, which may be known only at its end.
+// ErrDamaged if the file is cut, changed or none of ours, which may be known only at its end.
 func read(from io.Reader, begin func(Header) error, visit func(line) error) (Counts, error) {
 	zip, err := gzip.NewReader(from)
 	if err != nil {

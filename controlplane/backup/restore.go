@@ -118,7 +118,7 @@ func (t Target) restore(ctx context.Context, from io.Reader, h Header) error {
 	return err
 }
 
-// nothing holds where etcd has no key from one to before another.
+// nothing holds if etcd has no key from one to before another.
 func nothing(from, to string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 }
@@ -131,7 +131,7 @@ var alive = [...][2]string{
 	{configstore.Taken, clientv3.GetPrefixRangeEnd(configstore.Replicas)},
 }
 
-// isEmpty holds where etcd has nothing else.
+// isEmpty holds if etcd has nothing else.
 func isEmpty() (all []clientv3.Cmp) {
 	from := prefix
 	for _, r := range alive {

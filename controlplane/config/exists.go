@@ -111,7 +111,7 @@ func reachesOf(o configv1.Object) (all []reach) {
 }
 
 // checkEmpty refuses to delete an organization or a project that has keys: they would go on without its limits and
-// budgets, and also where it is disabled.
+// budgets, and also if it is disabled.
 func (s *Service) checkEmpty(ctx context.Context, of Ref) error {
 	switch of.Kind.New().(type) {
 	case *configv1.Organization, *configv1.Project:

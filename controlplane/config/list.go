@@ -88,7 +88,7 @@ func textOf(v protoreflect.Value, fd protoreflect.FieldDescriptor) string {
 type found struct {
 	name   string
 	sorts  string          // what the store sorts by
-	object configv1.Object // nil where it cannot be read
+	object configv1.Object // nil if it cannot be read
 	text   string          // what words are looked for in, in lower case
 }
 
@@ -145,7 +145,7 @@ type keyIndex struct {
 	sorted   []found
 }
 
-// of returns the sorted keys, or nil where there are none. Whoever gets them does not change them.
+// of returns the sorted keys, or nil if there are none. Whoever gets them does not change them.
 func (x *keyIndex) of(revision int64, keys map[string]configv1.Object) []found {
 	x.mu.Lock()
 	defer x.mu.Unlock()

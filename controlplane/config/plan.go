@@ -169,7 +169,7 @@ func (p *Plan) write(c configstore.Change) {
 	p.writes = append(p.writes, c)
 }
 
-// stored returns the object as it is stored, or nil where there is none or it cannot be read.
+// stored returns the object as it is stored, or nil if there is none or it cannot be read.
 func (p *Plan) stored(kind configv1.Kind, name string) configv1.Object {
 	if e := p.before.Find(kind, name); e != nil {
 		return e.Object

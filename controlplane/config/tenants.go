@@ -23,7 +23,7 @@ const (
 	maxTenantAccounts = 10_000
 )
 
-// visible returns an object as it is stored; nil where there is none, or the caller may not see it.
+// visible returns an object as it is stored; nil if there is none, or the caller may not see it.
 func (p *Plan) visible(of Ref) *configstore.Entry {
 	if e := p.before.Find(of.Kind, of.Name); e != nil && p.caller.Sees(e.Object) {
 		return e

@@ -340,7 +340,7 @@ func (a Approvals) expire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// end has a change wait no more, without making it. The error is ErrConflict where somebody else was faster.
+// end has a change wait no more, without making it. The error is ErrConflict if somebody else was faster.
 func (a Approvals) end(ctx context.Context, w *waiting, e adminapi.AuditEntry) error {
 	log, store := a.service.options.Audit, a.service.options.Store
 	return log.Enter(ctx, []adminapi.AuditEntry{e}, func(ctx context.Context, also configstore.Also) error {

@@ -64,7 +64,7 @@ func newBench(t testing.TB) *bench {
 	return newBenchOver(t, nil)
 }
 
-// newBenchOver is newBench with a real ledger, where there is one.
+// newBenchOver is newBench with a real ledger, if there is one.
 func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	t.Helper()
 	b := &bench{now: time.Now(), ledger: &ledger{}, jobs: &jobs{}, plane: &plane{}, alarms: &alarms{}}

@@ -27,7 +27,7 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// Accounts returns the account of a name, as it is stored, or nil where there is none. It must be safe for concurrent
+// Accounts returns the account of a name, as it is stored, or nil if there is none. It must be safe for concurrent
 // use.
 type Accounts func(ctx context.Context, name string) (*configv1.Account, error)
 

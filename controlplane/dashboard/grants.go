@@ -59,7 +59,7 @@ func (g *grants) make(ctx context.Context, of grant, userCode string) (code stri
 	return code, nil
 }
 
-// read returns the grant at a key, and its revision; nil where there is none.
+// read returns the grant at a key, and its revision; nil if there is none.
 func (g *grants) read(ctx context.Context, key string) (*grant, int64, error) {
 	r, err := g.etcd.Get(ctx, key)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g *grants) read(ctx context.Context, key string) (*grant, int64, error) {
 	return found, r.Kvs[0].ModRevision, json.Unmarshal(r.Kvs[0].Value, found)
 }
 
-// allow gives a session to the command line that shows a user code. It is false where there is none, or not any more.
+// allow gives a session to the command line that shows a user code. It is false if there is none, or not any more.
 func (g *grants) allow(ctx context.Context, typed string, s session) (bool, error) {
 	name := hashed(userCodesPrefix, typed)
 	r, err := g.etcd.Get(ctx, name)

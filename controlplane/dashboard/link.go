@@ -65,7 +65,7 @@ func (l *links) find(ctx context.Context, token string) (*link, error) {
 	return found, json.Unmarshal(r.Kvs[0].Value, found)
 }
 
-// take removes a link. It is false where somebody else has taken it.
+// take removes a link. It is false if somebody else has taken it.
 func (l *links) take(ctx context.Context, token string) (bool, error) {
 	r, err := l.etcd.Delete(ctx, hashed(linksPrefix, token))
 	if err != nil {
@@ -86,7 +86,7 @@ func (l *links) putBack(ctx context.Context, token string, k *link) error {
 	return nil
 }
 
-// FirstLink returns a new link that makes the first owner's account, once and within a day; empty where there is an
+// FirstLink returns a new link that makes the first owner's account, once and within a day; empty if there is an
 // owner.
 func (d *Dashboard) FirstLink(ctx context.Context) (string, error) {
 	owned, err := d.owned(ctx)

@@ -99,7 +99,7 @@ func (s *sessions) begin(ctx context.Context, a *configv1.Account, began session
 	return id, nil
 }
 
-// find returns a session that has not ended, and nil where there is none. Used says that its owner uses it now.
+// find returns a session that has not ended, and nil if there is none. Used says that its owner uses it now.
 func (s *sessions) find(ctx context.Context, id string, used bool) (*session, error) {
 	key := hashed(sessionsPrefix, id)
 	r, err := s.etcd.Get(ctx, key)

@@ -73,7 +73,7 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// It takes as long where there is no such account.
+	// It takes as long if there is no such account.
 	good := password.Verify(account.GetPasswordHash(), r.PostForm.Get("password"))
 	if account == nil || account.Barred() || !good || data.Replaced() && !account.GetBreakGlass() {
 		failed := authz.Principal{Address: v.Principal.Address}
@@ -125,7 +125,7 @@ func (v *visit) signOut(w http.ResponseWriter, r *http.Request) error {
 	return v.GoTo(w, r, "/sign-in", "signed_out")
 }
 
-// throttled counts an attempt to sign in, and refuses it where there were too many.
+// throttled counts an attempt to sign in, and refuses it if there were too many.
 func (v *visit) throttled(name string) *openai.Error {
 	wait := v.addresses.take(network(v.Principal.Address))
 	if wait == 0 {

@@ -27,7 +27,7 @@ import (
 type Config struct {
 	// Providers returns the identity providers of the configuration, in order. They are not modified.
 	Providers func(context.Context) ([]*configv1.IdentityProvider, error)
-	// Secret returns the secret of a provider's client, which is sent to an endpoint of its issuer. It is zero where the
+	// Secret returns the secret of a provider's client, which is sent to an endpoint of its issuer. It is zero if the
 	// client has none.
 	Secret func(p *configv1.IdentityProvider, endpoint string) (secret.Value, error)
 }
@@ -133,7 +133,7 @@ func (s *Service) End(ctx context.Context, f Flow, said url.Values, back string)
 	return personOf(p, got)
 }
 
-// SignOut returns the page that ends somebody's session at the provider and then leads back, or "" where the provider
+// SignOut returns the page that ends somebody's session at the provider and then leads back, or "" if the provider
 // has none.
 func (s *Service) SignOut(ctx context.Context, name, idToken, back string) string {
 	p, err := s.find(ctx, name)
@@ -157,7 +157,7 @@ func (s *Service) SignOut(ctx context.Context, name, idToken, back string) strin
 }
 
 // Test returns why nobody can sign in with a provider: it cannot be reached, is not who it says, or its client has no
-// secret; nil where it seems that people can.
+// secret; nil if it seems that people can.
 func (s *Service) Test(ctx context.Context, p *configv1.IdentityProvider) error {
 	i, err := s.issuers.of(ctx, p)
 	if err != nil {

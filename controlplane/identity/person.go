@@ -22,7 +22,7 @@ type Person struct {
 	Provider    *configv1.IdentityProvider
 	Name        string // of the account
 	DisplayName string
-	Role        configv1.Role // that the claims give; unspecified where they give none
+	Role        configv1.Role // that the claims give; unspecified if they give none
 	Identity    *configv1.Identity
 	Memberships []*configv1.Membership // that the person's groups give
 	IDToken     string

@@ -177,7 +177,7 @@ func latencyBucket(milliseconds int64) int {
 	return i
 }
 
-// percentile returns the latency in milliseconds that the part p of exchanges do not exceed; 0 where there are none.
+// percentile returns the latency in milliseconds that the part p of exchanges do not exceed; 0 if there are none.
 func (s *sums) percentile(p float64) int64 { return percentile(s[latency:], p) }
 
 // percentile returns the percentile of latencies from the counts of their buckets.

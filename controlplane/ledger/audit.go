@@ -47,7 +47,7 @@ func (l auditStore) AppendAudit(ctx context.Context, entries []adminapi.AuditEnt
 }
 
 // Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name,
-// action, start and end (Unix seconds), and tenant and as: see auditOf. It returns an error of OpenAI's where the
+// action, start and end (Unix seconds), and tenant and as: see auditOf. It returns an error of OpenAI's if the
 // options are wrong.
 func (l auditStore) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	page := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
@@ -92,7 +92,7 @@ func (l auditStore) AuditAfter(ctx context.Context, id string, limit int) ([]adm
 	return l.entries(ctx, s)
 }
 
-// AuditEnds returns the entries of the chain with the lowest and the highest sequence. They are empty where there is
+// AuditEnds returns the entries of the chain with the lowest and the highest sequence. They are empty if there is
 // none.
 func (l auditStore) AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEntry, err error) {
 	for order, end := range map[string]*adminapi.AuditEntry{"ASC": &oldest, "DESC": &newest} {

@@ -66,7 +66,7 @@ func groupColumn(field string) string {
 // MaxRows is the most rows that are returned.
 const MaxRows = 50_000
 
-// Rows returns the sums, by bucket and then by group, without those of nothing. It returns an error of OpenAI's where
+// Rows returns the sums, by bucket and then by group, without those of nothing. It returns an error of OpenAI's if
 // they are more than MaxRows.
 func (l usageReader) Rows(ctx context.Context, q Query) ([]Row, error) {
 	s := l.db.Statement("SELECT ")

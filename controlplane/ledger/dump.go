@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ErrNotEmpty is returned where a ledger to be filled from a dump holds something.
+// ErrNotEmpty is returned if a ledger to be filled from a dump holds something.
 var ErrNotEmpty = errors.New("the ledger is not empty")
 
 // dumped are the tables of a dump. Of ledger_state it is the count of changes, which those of spent refer to: the
@@ -90,7 +90,7 @@ type Loader struct {
 
 var _ Rows = (*Loader)(nil)
 
-// Load begins to fill the ledger. The error is ErrNotEmpty where it holds something. The caller ends it with Commit or
+// Load begins to fill the ledger. The error is ErrNotEmpty if it holds something. The caller ends it with Commit or
 // Abort, and keeps ctx until then.
 func (l *Ledger) Load(ctx context.Context) (*Loader, error) {
 	tx, err := l.db.Write.BeginTx(ctx, nil)

@@ -147,7 +147,7 @@ func findingOf(text string) (f found, ok bool) {
 }
 
 // Findings sums up what rules have found in the latest requests, as [adminapi.Client.Findings] says. It returns an
-// error of OpenAI's where the options are wrong.
+// error of OpenAI's if the options are wrong.
 func (l requestReader) Findings(ctx context.Context, o adminapi.ListOptions) (adminapi.Findings, error) {
 	t := foundTally{only: foundByOf(text(o.Filters["rule"])), action: text(o.Filters["action"]),
 		items: map[foundKey]*adminapi.Finding{}, buckets: map[int64]*adminapi.FindingBucket{}}

@@ -97,7 +97,7 @@ type count struct {
 }
 
 // countOf reads the options of a count, which follows the index of first if that is given. It returns an error of
-// OpenAI's where they are wrong.
+// OpenAI's if they are wrong.
 func (l requestReader) countOf(o adminapi.ListOptions, first func(*sqldb.Statement)) (*count, error) {
 	r := newReader(adminapi.ListOptions{Filters: map[string]string{"width": o.Filters["width"]}})
 	c := &count{width: r.number("width", hours, 1, 86400)}

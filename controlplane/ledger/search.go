@@ -43,7 +43,7 @@ type search struct {
 }
 
 // searchOf reads the options of a search, which follows the index of first if that is given. It returns an error of
-// OpenAI's where they are wrong.
+// OpenAI's if they are wrong.
 func searchOf(o adminapi.ListOptions, postgres bool, first func(*sqldb.Statement)) (*search, error) {
 	r := newReader(o)
 	x := &search{start: r.unix("start", 0) * 1e6, end: r.unix("end", 0) * 1e6, index: first}
@@ -227,7 +227,7 @@ func (l requestReader) bound(ctx context.Context, x *search) (at int64, err erro
 
 // Exchanges returns a part of the request log, newest first, as [adminapi.Client.Requests] says; the query is the id
 // of an exchange or of its request, and keys are ids of keys, with commas between them. It returns an error of
-// OpenAI's where the options are wrong.
+// OpenAI's if the options are wrong.
 func (l requestReader) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange],
 	error) {
 	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
@@ -281,7 +281,7 @@ func errAfter() error {
 		"Invalid value for 'after': it must be the 'next' of an earlier answer.")
 }
 
-// filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's where one
+// filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's if one
 // is unknown.
 func filter(s *sqldb.Statement, o adminapi.ListOptions, names [][2]string) error {
 	r := reader{values: url.Values{}, known: map[string]bool{}}

@@ -19,7 +19,7 @@ const (
 	mostGroups = 10_000
 )
 
-// Series returns sums over time, as [adminapi.SeriesQuery] asks for them. It returns an error of OpenAI's where the
+// Series returns sums over time, as [adminapi.SeriesQuery] asks for them. It returns an error of OpenAI's if the
 // query is wrong.
 func (l usageReader) Series(ctx context.Context, query url.Values) (adminapi.Series, error) {
 	q, err := l.seriesQuery(query)

@@ -69,7 +69,7 @@ func (u usageResult) MarshalJSON() ([]byte, error) {
 	return append(text, rest[1:]...), err
 }
 
-// grouped are the fields that results may be grouped by; null where they are not.
+// grouped are the fields that results may be grouped by; null if they are not.
 type grouped struct {
 	ProjectID *string `json:"project_id"`
 	UserID    *string `json:"user_id"`

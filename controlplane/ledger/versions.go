@@ -43,7 +43,7 @@ func (l auditStore) AppendVersions(ctx context.Context, versions []adminapi.Vers
 	return nil
 }
 
-// Versions returns those of one object, newest first, at most limit, before a revision where that is not 0.
+// Versions returns those of one object, newest first, at most limit, before a revision if that is not 0.
 func (l auditStore) Versions(ctx context.Context, epoch, kind, name string, before int64,
 	limit int) ([]adminapi.Version, error) {
 	s := l.db.Statement("SELECT ", versionColumns, " FROM versions")

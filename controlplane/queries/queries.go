@@ -19,7 +19,7 @@ import (
 
 // A Plane is the control plane's knowledge. It must be safe for concurrent use.
 type Plane interface {
-	// ObjectError returns why an object, or its last change, has no effect, and "" where it has.
+	// ObjectError returns why an object, or its last change, has no effect, and "" if it has.
 	ObjectError(kind, name string) string
 	// Keys returns every key by name, as they were last read, and at which revision; none before they were. They are
 	// searched in, and not modified.

@@ -127,7 +127,7 @@ func newResource(kind, schema, id string, created interface{ AsTime() time.Time 
 		"created": created.AsTime().Format(time.RFC3339), "location": Path + kind + "s/" + id}}
 }
 
-// setText sets an attribute that is absent where it is empty.
+// setText sets an attribute that is absent if it is empty.
 func (r resource) setText(name, value string) {
 	if value != "" {
 		r[name] = value

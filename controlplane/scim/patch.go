@@ -15,7 +15,7 @@ const maxOperations = 1000
 // An operation is one of a PATCH (RFC 7644, section 3.5.2), for one attribute.
 type operation struct {
 	op    string // add, replace or remove
-	name  string // of the attribute, in lower case; empty where it is none of the resource's own schema
+	name  string // of the attribute, in lower case; empty if it is none of the resource's own schema
 	path  filter.Path
 	value any
 }

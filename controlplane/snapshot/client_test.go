@@ -199,7 +199,7 @@ func (p *peer) subscribe(typeURL string) {
 	synctest.Wait()
 }
 
-// next returns the next response. In a bubble it fails where none is to come.
+// next returns the next response. In a bubble it fails if none is to come.
 func (p *peer) next() *discoveryv3.DeltaDiscoveryResponse {
 	p.t.Helper()
 	select {
@@ -212,7 +212,7 @@ func (p *peer) next() *discoveryv3.DeltaDiscoveryResponse {
 	}
 }
 
-// quiet fails where a response has come or is under way.
+// quiet fails if a response has come or is under way.
 func (p *peer) quiet() {
 	p.t.Helper()
 	synctest.Wait()

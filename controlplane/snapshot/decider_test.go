@@ -108,7 +108,7 @@ func onHeaders(h *extprocv3.HttpHeaders) *extprocv3.ProcessingResponse {
 	return out
 }
 
-// onward plans a request to a provider, or to the job service where there is none.
+// onward plans a request to a provider, or to the job service if there is none.
 func onward(to, path string) *extprocv3.ProcessingResponse {
 	kind, plan := envoy.KindJobs, map[string]any{}
 	common := &extprocv3.CommonResponse{ClearRouteCache: true, HeaderMutation: &extprocv3.HeaderMutation{}}

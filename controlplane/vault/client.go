@@ -43,7 +43,7 @@ type Options struct {
 	Log      *zap.Logger
 }
 
-// ErrNone is the error where there is no Vault.
+// ErrNone is the error if there is no Vault.
 var ErrNone = errors.New("the control plane knows no Vault: start it with --vault-addr")
 
 var (
@@ -117,7 +117,7 @@ func sameHost(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Read reads a secret. Where the token is refused and there may be a better one, it tries once more.
+// Read reads a secret. If the token is refused and there may be a better one, it tries once more.
 func (c *client) Read(ctx context.Context, path string) (secretstore.Found, error) {
 	for again := true; ; again = false {
 		token, err := c.tokens.token(ctx)

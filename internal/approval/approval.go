@@ -20,13 +20,13 @@ const unlimited = math.MaxInt64
 // longestMonth is how many days a month has at most.
 const longestMonth = 31
 
-// Tenants are the organizations and projects at one time. Its functions return nil where there is no such object.
+// Tenants are the organizations and projects at one time. Its functions return nil if there is no such object.
 type Tenants struct {
 	Organization func(name string) *configv1.Organization
 	Project      func(name string) *configv1.Project // name is "<organization>/<project>"
 }
 
-// A Change is a change of one object. Was is nil where it is created.
+// A Change is a change of one object. Was is nil if it is created.
 type Change struct {
 	Was, Now configv1.Object
 	// Before and After are the tenants before the change, and after what is changed with it.
@@ -125,7 +125,7 @@ func (s spending) bounded(budgets []*configv1.Budget) spending {
 	return s
 }
 
-// subject returns what can be spent with an object, as a rule sees it. It is false where the rule is not about it. An
+// subject returns what can be spent with an object, as a rule sees it. It is false if the rule is not about it. An
 // organization concerns also the rules of its projects: with its budget, theirs rises.
 func subject(r *configv1.ApprovalRule, o configv1.Object, t Tenants) (spending, bool) {
 	none := spending{unlimited, unlimited}

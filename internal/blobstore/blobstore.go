@@ -24,7 +24,7 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// Open opens a store by its URL: file:///path of a folder, which is made where it is missing; s3://bucket, gs://bucket
+// Open opens a store by its URL: file:///path of a folder, which is made if it is missing; s3://bucket, gs://bucket
 // and azblob://container with the parameters that gocloud.dev/blob documents, such as
 // s3://bucket?region=eu-central-1&prefix=modelgate/. Credentials are found as the vendors' own SDKs find them.
 func Open(ctx context.Context, address string) (*blob.Bucket, error) {

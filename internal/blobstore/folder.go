@@ -104,7 +104,7 @@ func syncFolder(dir string) error {
 }
 
 // ListPaged implements [driver.Bucket], without delimiters. fileblob's loses blobs between pages, where the name of
-// one folder is the beginning of another's, and fails where a file goes while it looks.
+// one folder is the beginning of another's, and fails if a file goes while it looks.
 func (f *folder) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.ListPage, error) {
 	if o.Delimiter != "" {
 		return nil, errors.ErrUnsupported

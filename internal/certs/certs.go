@@ -142,7 +142,7 @@ func issue(dir string, authority keyed, hosts []string, now time.Time) (Pair, er
 	return pair, writePair(dir, FileServer, FileServerKey, pair)
 }
 
-// sign makes a key and a certificate for it, signed by the issuer or, where that is nil, by itself.
+// sign makes a key and a certificate for it, signed by the issuer or, if that is nil, by itself.
 func sign(template *x509.Certificate, issuer *keyed) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

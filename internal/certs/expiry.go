@@ -51,7 +51,7 @@ func Files(paths map[string]string) func() map[string][]byte {
 	}
 }
 
-// Expires returns when the first certificate of a PEM text expires; the zero time where there is none.
+// Expires returns when the first certificate of a PEM text expires; the zero time if there is none.
 func Expires(text []byte) (first time.Time) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)

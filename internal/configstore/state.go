@@ -26,7 +26,7 @@ type State struct {
 	// read.
 	Invalid map[Ref]configv1.Object
 
-	names map[string]*names // by kind; nil where they are to be sorted each time
+	names map[string]*names // by kind; nil if they are to be sorted each time
 }
 
 // names are the names of a kind's objects. Successive states share them if no object was created or deleted between.

@@ -147,7 +147,7 @@ func (s *Store) Claimed(ctx context.Context) (bool, error) {
 type Entry struct {
 	Kind configv1.Kind
 	Name string
-	// Object is nil where Err is set.
+	// Object is nil if Err is set.
 	Object configv1.Object
 	// Revision is the revision of the object's last change. The next change can depend on it.
 	Revision int64

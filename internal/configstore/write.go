@@ -122,7 +122,7 @@ func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ..
 	return revision, nil
 }
 
-// nest groups operations where there are more than a transaction has.
+// nest groups operations if there are more than a transaction has.
 func nest(ops []clientv3.Op) []clientv3.Op {
 	for len(ops) > groupSize {
 		var groups []clientv3.Op
@@ -148,7 +148,7 @@ func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...Also
 }
 
 // Beside does what changes nothing of the configuration, while no staged changes are being made. The error is
-// ErrConflict where what also demands is not so.
+// ErrConflict if what also demands is not so.
 func (s *Store) Beside(ctx context.Context, also ...Also) (int64, error) {
 	more := together(also)
 	return s.commit(ctx, "write beside the configuration", more.If, slices.Concat(more.Now, more.With)...)

@@ -94,7 +94,7 @@ func (s *State) Filled() float64 {
 // Remedy says what an operator does where etcd fills.
 const Remedy = "Delete what is not needed, or raise etcd's quota (--etcd-quota of run, --quota-backend-bytes of an etcd of your own); see ModelgateEtcdFilling in docs/operate.md"
 
-// Warning says for people what is wrong with the room, "" where nothing is, and whether somebody has to act.
+// Warning says for people what is wrong with the room, "" if nothing is, and whether somebody has to act.
 func (s *State) Warning() (text string, severe bool) {
 	m, used := s.Fullest()
 	sizes := fmt.Sprintf("%s in use, %s on disk, of a quota of %s", megabytes(m.InUse), megabytes(m.Size),

@@ -103,7 +103,7 @@ func (c *Cluster) Stop(members ...int) {
 	stopping.Wait()
 }
 
-// Leader returns the number of the leader, or -1 where there is none.
+// Leader returns the number of the leader, or -1 if there is none.
 func (c *Cluster) Leader() int {
 	for i, m := range c.members {
 		if m.etcd != nil && m.etcd.Server.Leader() == m.etcd.Server.MemberID() {

@@ -37,7 +37,7 @@ type Frame struct {
 	headers []byte // well-formed
 }
 
-// Header returns the value of a header that is a string, or nil where there is none of that name.
+// Header returns the value of a header that is a string, or nil if there is none of that name.
 func (f Frame) Header(name string) []byte {
 	for rest := f.headers; len(rest) > 0; {
 		h, n := readHeader(rest)
@@ -75,7 +75,7 @@ func (d *Decoder) Feed(piece []byte) {
 	d.buf = append(d.buf, piece...)
 }
 
-// Next returns the next frame that is complete. It reports false where it needs another piece.
+// Next returns the next frame that is complete. It reports false if it needs another piece.
 func (d *Decoder) Next() (Frame, bool, error) {
 	if d.err != nil {
 		return Frame{}, false, d.err
@@ -99,7 +99,7 @@ func (d *Decoder) limit() uint32 {
 	return defaultLimit
 }
 
-// read reads the frame at the beginning of b and returns its size, which is 0 where the frame is not complete.
+// read reads the frame at the beginning of b and returns its size, which is 0 if the frame is not complete.
 func read(b []byte, limit uint32) (Frame, int, error) {
 	if len(b) < preludeSize {
 		return Frame{}, 0, nil
@@ -143,7 +143,7 @@ type header struct {
 	kind        byte
 }
 
-// readHeader reads the header at the beginning of b and returns its size, which is 0 where it cannot be read.
+// readHeader reads the header at the beginning of b and returns its size, which is 0 if it cannot be read.
 func readHeader(b []byte) (header, int) {
 	nameEnd := 1 + int(b[0])
 	if b[0] == 0 || len(b) <= nameEnd {

@@ -80,7 +80,7 @@ func (v *setting) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// or returns the number, or n where there is none.
+// or returns the number, or n if there is none.
 func (v setting) or(n int64) int64 {
 	if number, err := strconv.ParseInt(string(v), 10, 64); err == nil && number > 0 {
 		return min(number, 1000)

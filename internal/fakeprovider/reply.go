@@ -56,7 +56,7 @@ func reply(model string, chat *openai.Chat, say func(string) string) answer {
 	return a
 }
 
-// lastUserText returns the text of the last message of the user, or of the last message where there is none.
+// lastUserText returns the text of the last message of the user, or of the last message if there is none.
 func lastUserText(messages []openai.Message) string {
 	for _, m := range slices.Backward(messages) {
 		if m.Role == "user" {

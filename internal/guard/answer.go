@@ -49,7 +49,7 @@ type place struct {
 	choice, call int
 }
 
-// NewAnswer returns the guard of an answer; nil where there is nothing to do. Set may be nil. Judge is called if a
+// NewAnswer returns the guard of an answer; nil if there is nothing to do. Set may be nil. Judge is called if a
 // rule has a checker judge answers.
 func NewAnswer(set *Set, masks *Masks, streamed bool, judge Judge) *Answer {
 	a := &Answer{Findings: Findings{}, Work: NewWork(), masks: masks, checks: newChecks(set, streamed, judge),

@@ -150,7 +150,7 @@ func (s *Set) Chosen() string {
 	return names.String()
 }
 
-// For returns the rules for a client's request to a model; nil where there are none. Fits decides whether a guardrail
+// For returns the rules for a client's request to a model; nil if there are none. Fits decides whether a guardrail
 // with an expression applies.
 func (rails Rails) For(from *request.Subject, model string, fits func(when cel.Program) bool) *Set {
 	var s *Set

@@ -32,7 +32,7 @@ func Derived(at time.Time, name string) string {
 }
 
 // Descending returns a string that sorts the other way round than the identifier, which has no prefix, so that a range
-// of sorted keys begins with the newest. It is false where bare is no identifier.
+// of sorted keys begins with the newest. It is false if bare is no identifier.
 func Descending(bare string) (key string, ok bool) {
 	u, err := ulid.ParseStrict(bare)
 	if err != nil || u.String() != bare {

@@ -68,7 +68,7 @@ func ofGroup(root fs.FS, mount, group, file string) int64 {
 	}
 }
 
-// number returns what a file says; 0 where it does not, or says "max", or what version 1 says where there is no limit.
+// number returns what a file says; 0 if it does not, or says "max", or what version 1 says if there is no limit.
 func number(root fs.FS, name string) int64 {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

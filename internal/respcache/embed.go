@@ -38,7 +38,7 @@ type embedder struct {
 	away       atomic.Bool
 }
 
-// newEmbedder returns the embedder of a cache; nil where only equal requests get an answer.
+// newEmbedder returns the embedder of a cache; nil if only equal requests get an answer.
 func newEmbedder(c *configv1.ResponseCache, log *zap.Logger) (*embedder, error) {
 	s := c.GetSimilar()
 	if s == nil {

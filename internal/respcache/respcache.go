@@ -116,7 +116,7 @@ func (c *Cache) rank() int {
 	return 0
 }
 
-// For returns the cache for a client's request to a model: the most specific one; nil where there is none.
+// For returns the cache for a client's request to a model: the most specific one; nil if there is none.
 func (all Caches) For(s *request.Subject, model string) *Cache {
 	for _, cache := range all {
 		if configv1.Covers(cache.config, s.Client()) && configv1.CoversModel(cache.config, model) {

@@ -27,7 +27,7 @@ func (c *Cache) Compares(sent *openai.Members) bool {
 	return ok
 }
 
-// Comparison returns what a request is compared by; nil where only an equal one has its answer. The answer to the
+// Comparison returns what a request is compared by; nil if only an equal one has its answer. The answer to the
 // request is a model's text.
 func (c *Cache) Comparison(q *Question) *Comparison {
 	if c.embedder.Load() == nil {

@@ -70,5 +70,5 @@ func create(path string, v Value) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Link(tmp.Name(), path) // unlike Rename it fails where the file exists
+	return os.Link(tmp.Name(), path) // unlike Rename it fails if the file exists
 }

@@ -90,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// readers are what takes the metrics: Prometheus always, and OTLP where it is wanted.
+// readers are what takes the metrics: Prometheus always, and OTLP if it is wanted.
 func (t *Telemetry) readers(ctx context.Context) ([]sdkmetric.Option, error) {
 	scraped, err := otelprom.New(otelprom.WithRegisterer(t.otel), otelprom.WithoutTargetInfo(),
 		otelprom.WithoutScopeInfo(),
@@ -116,7 +116,7 @@ func (t *Telemetry) readers(ctx context.Context) ([]sdkmetric.Option, error) {
 	return append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(pushed, sdkmetric.WithProducer(bridge)))), nil
 }
 
-// spanExporter returns what sends spans, or nil where they are wanted nowhere.
+// spanExporter returns what sends spans, or nil if they are wanted nowhere.
 func spanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	switch protocol, err := otlp("TRACES"); {
 	case err != nil || protocol == "":
@@ -133,7 +133,7 @@ const (
 	protocolHTTP = "http/protobuf"
 )
 
-// otlp returns the protocol by which a signal is sent, or "" where the environment names no endpoint for it, or says
+// otlp returns the protocol by which a signal is sent, or "" if the environment names no endpoint for it, or says
 // that it is sent nowhere. The exporters read the other variables themselves.
 func otlp(signal string) (protocol string, err error) {
 	get := func(name string) string {
@@ -160,7 +160,7 @@ func (t *Telemetry) Gather() ([]*dto.MetricFamily, error) {
 // Meter returns what makes OpenTelemetry's metrics.
 func (t *Telemetry) Meter() metric.Meter { return t.meters.Meter(scope) }
 
-// Tracer returns what makes spans, or nil where they are sent nowhere.
+// Tracer returns what makes spans, or nil if they are sent nowhere.
 func (t *Telemetry) Tracer() trace.Tracer {
 	if t.spans == nil {
 		return nil

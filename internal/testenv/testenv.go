@@ -1,6 +1,6 @@
 // Package testenv finds what tests need from the machine: the real Envoy.
 //
-// A case that needs Envoy skips where there is none, so that go test ./... passes on a fresh
+// A case that needs Envoy skips if there is none, so that go test ./... passes on a fresh
 // clone. make test installs one and names it in $MODELGATE_ENVOY, and then its absence is a failure.
 package testenv
 

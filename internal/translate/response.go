@@ -140,7 +140,7 @@ func (x *Exchange) Cuts(from Response, want Response) error {
 }
 
 // Cuttings yields a body cut into pieces in different ways: into single bytes, and such that it is cut once at every
-// place. Where that would be more than about limit bytes in all, it is cut at several places at a time.
+// place. If that would be more than about limit bytes in all, it is cut at several places at a time.
 func Cuttings(body []byte, limit int) iter.Seq[[][]byte] {
 	return func(yield func([][]byte) bool) {
 		if len(body) < 2 || !yield(bytes.SplitAfter(body, nil)) {

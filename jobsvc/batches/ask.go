@@ -54,7 +54,7 @@ type asker struct {
 	large  int64        // bytes that it has of that for buffer
 }
 
-// ask asks a line until an answer is final. It reports false where there is none: begin ended before a try, or asking
+// ask asks a line until an answer is final. It reports false if there is none: begin ended before a try, or asking
 // during one.
 func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 	for tries, failures := 0, 1; ; failures++ {

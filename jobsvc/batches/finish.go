@@ -71,7 +71,7 @@ func (w *work) addFile(t *store.Txn, b *Batch, id, what string, size int64) {
 // filesWritten are the files of a batch.
 type filesWritten struct{ output, errors file }
 
-// writeFiles writes the blobs of the files. The error is errBroken where answers are gone, and files.ErrMissing where
+// writeFiles writes the blobs of the files. The error is errBroken if answers are gone, and files.ErrMissing if
 // the input is, whose other lines should be in the error file.
 func (w *work) writeFiles(ctx context.Context) (_ *filesWritten, err error) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -83,7 +83,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// service returns a replica. It has an etcd client of its own where that is not nil.
+// service returns a replica. It has an etcd client of its own if that is not nil.
 func (w *world) service(etcd *clientv3.Client) *batches.Service {
 	w.t.Helper()
 	if etcd == nil {
@@ -255,7 +255,7 @@ func (w *world) over(id string) wire {
 	return b
 }
 
-// file returns the lines of one of a batch's files by their custom_ids, or nil where there is no such file.
+// file returns the lines of one of a batch's files by their custom_ids, or nil if there is no such file.
 func (w *world) file(b wire, member string) map[string]gjson.Result {
 	w.t.Helper()
 	id := b.Get(member)

@@ -36,7 +36,7 @@ func (w *work) input() input {
 	return input{bucket: w.s.Bucket, file: w.rec.Value.InputFile, endpoint: w.rec.Value.Endpoint}
 }
 
-// open reads the input from an offset on. The error is files.ErrMissing where it is gone.
+// open reads the input from an offset on. The error is files.ErrMissing if it is gone.
 func (i input) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	return files.Open(ctx, i.bucket, i.file, offset)
 }

@@ -51,7 +51,7 @@ func (n *Native) progress(c Counts) Counts {
 	return c
 }
 
-// nativeFor returns how a batch whose lines all name a model begins at the provider's own batch API, or nil where it
+// nativeFor returns how a batch whose lines all name a model begins at the provider's own batch API, or nil if it
 // is run line by line.
 func (w *work) nativeFor(ctx context.Context, model string) (*Native, error) {
 	if model == "" {

@@ -64,7 +64,7 @@ func appendHeader(dst []byte, previous string) []byte {
 	return append(append(dst, previous...), '\n')
 }
 
-// chain returns the names of the segments that lead to head, oldest first. The error is errBroken where one is gone.
+// chain returns the names of the segments that lead to head, oldest first. The error is errBroken if one is gone.
 func chain(ctx context.Context, bucket *blob.Bucket, batch, head string) ([]string, error) {
 	var names []string
 	for name := head; name != ""; {

@@ -162,7 +162,7 @@ func (s *Service) Run(ctx context.Context) {
 // shipAtOnce is how many records are on their way to the ledger at most.
 const shipAtOnce = 4
 
-// itemOf is what stands for a batch in the queue. It is due at a time, or at once where that is zero.
+// itemOf is what stands for a batch in the queue. It is due at a time, or at once if that is zero.
 func itemOf(r *store.Record[Batch], due time.Time) queue.Item {
 	value, err := json.Marshal(r.Tenant)
 	if err != nil {

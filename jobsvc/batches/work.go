@@ -106,7 +106,7 @@ func (w *work) step(ctx context.Context) error {
 }
 
 // change writes the record as edit makes it, as long as the claim is held. What the API has changed meanwhile stays:
-// edit is then called again. Members of the batch are replaced, not modified. The error is errLost where the claim was
+// edit is then called again. Members of the batch are replaced, not modified. The error is errLost if the claim was
 // lost, or edit's.
 func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) error {
 	first := w.write + 1
@@ -144,7 +144,7 @@ func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) 
 }
 
 // reread reads the record after a write that failed, or whose answer did not come. It reports whether one since first
-// was made all the same. The error is errLost where only a lost claim can be why it was not.
+// was made all the same. The error is errLost if only a lost claim can be why it was not.
 func (w *work) reread(ctx context.Context, first int64, failed error) (done bool, err error) {
 	rec, err := Kind.Get(ctx, w.s.Store, w.rec.Tenant, w.rec.ID)
 	if errors.Is(err, store.ErrNotFound) {

@@ -40,7 +40,7 @@ const ownerBlob = "owner"
 var owners = store.Kind[string]{Name: "blob-owner"}
 
 // Own makes sure that what has no record here has none elsewhere. A store that nobody owns is taken. The error is
-// ErrOwner where another has it: its Collect would remove what is written here.
+// ErrOwner if another has it: its Collect would remove what is written here.
 func (s *Service) Own(ctx context.Context) error {
 	only := id.Derived(time.UnixMilli(0), ownerBlob)
 	there, err := s.Bucket.ReadAll(ctx, ownerBlob)

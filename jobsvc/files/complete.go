@@ -154,7 +154,7 @@ func checkSum(actual, wanted string) error {
 		wanted)
 }
 
-// copyPart copies a part, and adds it to the sum where that is not nil.
+// copyPart copies a part, and adds it to the sum if that is not nil.
 func (s *Service) copyPart(ctx context.Context, to *bufio.Writer, sum hash.Hash, name string) error {
 	from, err := s.Bucket.NewReader(ctx, name, nil)
 	if err != nil {
@@ -280,7 +280,7 @@ func (s *Service) expireUpload(ctx context.Context, e store.Expiry) error {
 	return s.end(ctx, u, nil)
 }
 
-// end writes an upload that is over, with what more adds, and removes its parts. The error is store.ErrConflict where
+// end writes an upload that is over, with what more adds, and removes its parts. The error is store.ErrConflict if
 // it was changed, such as by another part.
 func (s *Service) end(ctx context.Context, u *store.Record[upload], more func(*store.Txn)) error {
 	left, _, err := parts.Under(u.ID).List(ctx, s.Store, u.Tenant, store.Page{Limit: maxParts}, nil)

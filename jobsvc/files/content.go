@@ -89,7 +89,7 @@ type seeker struct {
 	id     string
 	size   int64
 	at     int64
-	open   io.ReadCloser // at at; nil where nothing was read there yet
+	open   io.ReadCloser // at at; nil if nothing was read there yet
 	failed error
 }
 

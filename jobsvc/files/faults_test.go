@@ -29,7 +29,7 @@ import (
 type zeros struct {
 	left int64
 	read atomic.Int64
-	each func() // is called every 10 MB, where it is not nil
+	each func() // is called every 10 MB, if it is not nil
 }
 
 func (z *zeros) Read(p []byte) (int, error) {

@@ -133,7 +133,7 @@ func (s *Service) expireReservation(ctx context.Context, e store.Expiry) error {
 	return t.Commit(ctx)
 }
 
-// receiving adds to what an upload receives, or takes away; bounds are nil where it must be taken away. It returns the
+// receiving adds to what an upload receives, or takes away; bounds are nil if it must be taken away. It returns the
 // upload as it is then.
 func (s *Service) receiving(ctx context.Context, u *store.Record[upload], bytes int64,
 	bounds store.Bounds) (*store.Record[upload], error) {

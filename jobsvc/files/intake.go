@@ -42,7 +42,7 @@ type intake struct {
 	// check refuses what cannot become right any more, and says by limit how large the content may be. It is called
 	// before anything has come, after each field, when the content begins, and at the end.
 	check func(*intake) error
-	hash  hash.Hash // of the content; nil where nobody asks
+	hash  hash.Hash // of the content; nil if nobody asks
 	// reserve has so many bytes of content count, before they are written; it is called again with more as they come.
 	reserve func(total int64) error
 

@@ -106,7 +106,7 @@ func (s *Service) expireFile(ctx context.Context, e store.Expiry) error {
 	return err
 }
 
-// drop removes a file. The error is store.ErrConflict where it is in use, or is gone already.
+// drop removes a file. The error is store.ErrConflict if it is in use, or is gone already.
 func (s *Service) drop(ctx context.Context, f *store.Record[File]) error {
 	t := s.Store.Begin()
 	Remove(t, f)

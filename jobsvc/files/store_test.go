@@ -26,7 +26,7 @@ import (
 	"github.com/modelgate/modelgate/internal/blobstore"
 )
 
-// A faulty store keeps blobs in memory, and fails where it is told to.
+// A faulty store keeps blobs in memory, and fails if it is told to.
 type faulty struct {
 	driver.Bucket
 	inner *blob.Bucket
@@ -165,7 +165,7 @@ func TestAStoreThatFails(t *testing.T) {
 	c.complete(up, part).refused(500, "", "part_content_missing", "begin a new one")
 }
 
-// begin asks, and leaves the body of the answer to the caller. It returns nil where ctx ended first.
+// begin asks, and leaves the body of the answer to the caller. It returns nil if ctx ended first.
 func (c *client) begin(ctx context.Context, method, path, body string) *http.Response {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))

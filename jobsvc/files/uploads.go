@@ -255,7 +255,7 @@ func (s *Service) addPart(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	return err
 }
 
-// unreceive takes back what was reserved for a part that did not become one. Where that fails it is taken back when
+// unreceive takes back what was reserved for a part that did not become one. If that fails it is taken back when
 // the upload ends.
 func (s *Service) unreceive(ctx context.Context, u *store.Record[upload], bytes int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)

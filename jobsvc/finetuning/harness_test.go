@@ -60,7 +60,7 @@ type world struct {
 	config *config.Config
 	hidden map[string]bool   // models that no key may use
 	bare   map[string]string // names of models by shorter ones
-	looked chan string       // gets the name of each hidden model that is looked for, where it has room
+	looked chan string       // gets the name of each hidden model that is looked for, if it has room
 }
 
 func newWorld(t *testing.T) *world {
@@ -336,7 +336,7 @@ type trainer struct {
 	asked   []string
 	reports []provider.TuningReport // of the next polls; the last is repeated
 	polls   int
-	polled  chan struct{} // gets one for each poll, where it has room
+	polled  chan struct{} // gets one for each poll, if it has room
 }
 
 func newTrainer() *trainer {

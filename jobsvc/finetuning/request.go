@@ -178,7 +178,7 @@ type integration struct {
 	Wandb wandb  `json:"wandb"`
 }
 
-// readIntegrations takes the integrations and returns them as OpenAI's array, or nil where there are none.
+// readIntegrations takes the integrations and returns them as OpenAI's array, or nil if there are none.
 func readIntegrations(o *rest.Object) json.RawMessage {
 	var all []integration
 	for i, v := range o.Array("integrations", maxIntegrations) {

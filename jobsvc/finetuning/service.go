@@ -48,7 +48,7 @@ type Options struct {
 	Gateway Gateway
 	// Objects takes the models that are made.
 	Objects *configstore.Store
-	// Config returns the newest configuration, or nil where there is none yet.
+	// Config returns the newest configuration, or nil if there is none yet.
 	Config func() *config.Config
 	Now    func() time.Time
 	// Announce puts the news that something has happened to an object into a transaction. It may be nil.

@@ -37,7 +37,7 @@ func (w *worker) failJob(code openai.Code, param string) func(context.Context, *
 	}
 }
 
-// upload gives the provider a file. Where the worker is killed before the id is written down, the file is given again.
+// upload gives the provider a file. If the worker is killed before the id is written down, the file is given again.
 func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File,
 	param string, goneCode openai.Code, set func(*Remote, string)) error {
 	if err := w.uploads.Acquire(ctx, 1); err != nil {

@@ -49,7 +49,7 @@ type world struct {
 	lists   map[string][]*configv1.ListedModel // by provider
 	fails   map[string]error                   // of listing, by provider
 	asked   map[string]int                     // how often, by provider
-	heard   chan string                        // gets each provider that is asked, where it has room
+	heard   chan string                        // gets each provider that is asked, if it has room
 	gone    []string                           // models that were deleted at the provider
 	refuses error                              // of deleting
 }

@@ -91,7 +91,7 @@ func (a *Amounts) UnmarshalJSON(text []byte) error {
 // An Owner is who made an object: a key of a tenant.
 type Owner struct {
 	Tenant Tenant
-	Key    string // name of the Key object; it matters where there is no organization
+	Key    string // name of the Key object; it matters if there is no organization
 }
 
 // Accounts returns what an owner's objects count for: its organization, and its project where it has one. Keys without

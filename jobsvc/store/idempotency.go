@@ -54,7 +54,7 @@ func idempotencyKey(t Tenant, name string) string {
 	return Root + KindIdempotency + "/" + t.path() + name
 }
 
-// Recall returns the answer to the same request, or nil where there was none yet. The error is ErrOtherRequest where
+// Recall returns the answer to the same request, or nil if there was none yet. The error is ErrOtherRequest if
 // the key belongs to another.
 func (s *Store) Recall(ctx context.Context, i *Idempotency) (json.RawMessage, error) {
 	if i == nil || i.Key == "" {

@@ -28,7 +28,7 @@ const recordCopies = 3
 
 // List returns a page of the tenant's objects, newest first unless the page says otherwise, and whether more
 // follow. Keep, unless it is nil, filters objects. Reading oldest first costs etcd a walk over all of the tenant's.
-// The error is ErrCursor where After is no id of the kind. Of a kind whose objects are archived, only newest first
+// The error is ErrCursor if After is no id of the kind. Of a kind whose objects are archived, only newest first
 // can be had.
 func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func(*Record[T]) bool) (page []*Record[T],
 	more bool, err error) {

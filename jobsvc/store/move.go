@@ -145,7 +145,7 @@ func (k Kind[T]) beside(ctx context.Context, s *Store, t Tenant, into *Segment, 
 	return into, old, err
 }
 
-// putSegments writes segments of lines, and has a transaction put them in the place of one, where that is not nil.
+// putSegments writes segments of lines, and has a transaction put them in the place of one, if that is not nil.
 func (k Kind[T]) putSegments(ctx context.Context, s *Store, txn *Txn, t Tenant, lines []line, into *Segment) error {
 	replaced := map[string]bool{}
 	for _, some := range full(lines) {

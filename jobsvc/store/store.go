@@ -87,14 +87,14 @@ type Kind[T any] struct {
 	// the object.
 	Counts func(*T) (key string, a Amounts)
 
-	owner *owner // whose parts these are; nil where it does not matter
+	owner *owner // whose parts these are; nil if it does not matter
 }
 
 // A Record is an object as it was read, or as it is to be created.
 type Record[T any] struct {
 	Tenant   Tenant
 	ID       string
-	Revision int64 // of etcd, when it was written; 0 where it is not yet
+	Revision int64 // of etcd, when it was written; 0 if it is not yet
 	Value    T
 	once     []string              // the names of the members that are written once, as they are there
 	counted  counted               // as it is in etcd
@@ -125,7 +125,7 @@ func (k Kind[T]) Under(parent string) Kind[T] {
 
 func (k Kind[T]) folder(t Tenant) string { return Root + k.Name + "/" + t.path() }
 
-// key is false where id cannot be of the kind.
+// key is false if id cannot be of the kind.
 func (k Kind[T]) key(t Tenant, objectID string) (string, bool) {
 	bare, ok := strings.CutPrefix(objectID, k.Prefix)
 	if !ok {

@@ -49,8 +49,8 @@ func (t *Txn) Require(c ...clientv3.Cmp) { t.compare = append(t.compare, c...) }
 // Do adds changes.
 func (t *Txn) Do(ops ...clientv3.Op) { t.ops = append(t.ops, ops...) }
 
-// Commit makes the changes. The error is ErrConflict where something that they require is not so, a QuotaError where
-// they are more than an account may use, and ErrBusy where others count for it all the time. After any other error
+// Commit makes the changes. The error is ErrConflict if something that they require is not so, a QuotaError where
+// they are more than an account may use, and ErrBusy if others count for it all the time. After any other error
 // they may have been made all the same: etcd's answer did not come. With etcdspace.ErrReserved they were not.
 func (t *Txn) Commit(ctx context.Context) error {
 	if t.err != nil {

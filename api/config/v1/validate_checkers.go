@@ -52,7 +52,7 @@ func (c *Checker) tellsFound() bool {
 	return false
 }
 
-// categoriesOf returns the categories of a checker; nil where only the checker knows them.
+// categoriesOf returns the categories of a checker; nil if only the checker knows them.
 func (c *Checker) categoriesOf() []string {
 	switch c.GetType() {
 	case CheckerType_AZURE_TEXT:

@@ -37,7 +37,7 @@ const (
 type Ledger interface {
 	// AuditAfter returns the first entries after an id, by ascending id.
 	AuditAfter(ctx context.Context, id string, limit int) ([]adminapi.AuditEntry, error)
-	// AuditEnds returns the entries of the chain with the lowest and the highest sequence, empty where there is none.
+	// AuditEnds returns the entries of the chain with the lowest and the highest sequence, empty if there is none.
 	AuditEnds(ctx context.Context) (oldest, newest adminapi.AuditEntry, err error)
 }
 
@@ -53,7 +53,7 @@ type Chain interface {
 type Plane interface {
 	// State returns the configuration, and false while it is not known.
 	State() (configstore.State, bool)
-	// SinkCredential returns the credential of a sink in clear; a zero value where it has none.
+	// SinkCredential returns the credential of a sink in clear; a zero value if it has none.
 	SinkCredential(*configv1.AuditSink) (secret.Value, error)
 }
 

@@ -26,7 +26,7 @@ type item struct {
 	json []byte
 }
 
-// A batch is delivered at once. It is not empty where it is sent.
+// A batch is delivered at once. It is not empty if it is sent.
 type batch struct {
 	items []item
 	bytes int

@@ -195,7 +195,7 @@ func (f *follower) failed(ctx context.Context, got result) time.Duration {
 	return f.pause(f.at.Failed, got.after)
 }
 
-// save stores the position. Where that fails, such as in an etcd that is full, it is tried again at the next step: the
+// save stores the position. If that fails, such as in an etcd that is full, it is tried again at the next step: the
 // position is not lost as long as this process leads.
 func (f *follower) save(ctx context.Context) {
 	revision, err := f.store.put(ctx, f.lead, f.name, f.at, f.revision)

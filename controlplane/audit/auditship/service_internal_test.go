@@ -25,7 +25,7 @@ import (
 )
 
 // receiver serves a webhook. Before is called with each batch that has a right signature, and says the status. The
-// batch is taken at 200. Where the status is negative, the connection breaks.
+// batch is taken at 200. If the status is negative, the connection breaks.
 func receiver(t *testing.T, k *taker, before func(some []adminapi.AuditEntry) int) *httptest.Server {
 	verifier, err := standardwebhooks.NewWebhook(signing)
 	require.NoError(t, err)

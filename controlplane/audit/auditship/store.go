@@ -21,9 +21,9 @@ const (
 )
 
 var (
-	// errMoved is returned where something else has written a position.
+	// errMoved is returned if something else has written a position.
 	errMoved = errors.New("the position was changed by something else, or etcd is empty")
-	// errNotLeading is returned where another control plane holds the lock.
+	// errNotLeading is returned if another control plane holds the lock.
 	errNotLeading = errors.New("another control plane delivers")
 )
 
@@ -48,7 +48,7 @@ type position struct {
 // A store keeps positions in etcd. It holds nothing.
 type store struct{ etcd *clientv3.Client }
 
-// position returns the position of a sink and its revision, which is 0 where there is none.
+// position returns the position of a sink and its revision, which is 0 if there is none.
 func (s store) position(ctx context.Context, lead clientv3.Cmp, sink string) (at position, revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

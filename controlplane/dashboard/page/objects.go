@@ -81,7 +81,7 @@ func ObjectPath(base, kind, name string) string {
 	return Path(base+"/"+kind, name)
 }
 
-// HistoryPath returns the page with the history of an object, or "" where none is kept.
+// HistoryPath returns the page with the history of an object, or "" if none is kept.
 func HistoryPath(kind, name string) string {
 	k, ok := configv1.FindKind(kind)
 	if !ok || name == "" || k.Plural == "accounts" || k.Plural == "admintokens" {

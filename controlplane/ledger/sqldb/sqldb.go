@@ -86,7 +86,7 @@ func (d *DB) OpenSQLite(path string) error {
 	return nil
 }
 
-// MakeFile makes the file of SQLite where it is missing: the driver makes files that all may read.
+// MakeFile makes the file of SQLite if it is missing: the driver makes files that all may read.
 func (d *DB) MakeFile() error {
 	f, err := os.OpenFile(d.File, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

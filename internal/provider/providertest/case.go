@@ -51,7 +51,7 @@ type testCase struct {
 	request    []byte
 	target     provider.Target
 	credential string
-	response   *response // nil where there is none
+	response   *response // nil if there is none
 }
 
 // A response is an HTTP response as recorded.
@@ -111,7 +111,7 @@ func credential(t testing.TB) string {
 	return strings.TrimSpace(string(own))
 }
 
-// section returns a section's text, or nil where the archive has none of that name.
+// section returns a section's text, or nil if the archive has none of that name.
 func (c *testCase) section(name string) []byte {
 	for _, f := range c.archive.Files {
 		if f.Name == name {

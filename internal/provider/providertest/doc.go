@@ -29,11 +29,11 @@
 //
 //	provider-request   what the vendor must get: method and path (relative to the endpoint's), the signed headers, a blank
 //	                   line, the body
-//	dropped            the parameters left out, one a line; absent where there are none
+//	dropped            the parameters left out, one a line; absent if there are none
 //	adjusted           the parameters whose values are not as the client sent them, likewise
 //	client-response    what the client must get: a line with the status, an error's headers, a blank line, the body
-//	usage              what was counted, as OpenAI's usage object; absent where nothing was
-//	error              what the codec returned; absent where it succeeded
+//	usage              what was counted, as OpenAI's usage object; absent if nothing was
+//	error              what the codec returned; absent if it succeeded
 //
 // A body in provider-response is taken as it stands, line ends included, so that a stream's last blank line is in the
 // file. A request that the provider refuses has neither provider-request nor provider-response. The answer to a

@@ -24,9 +24,9 @@ type answerFacts struct {
 	open   bool // the end mark is missing, which some vendors of the dialect never send
 	text   string
 	calls  []string // of each call the name, a space, and the arguments as compact JSON
-	// finish is OpenAI's finish reason, empty where the vendor's is not in the table.
+	// finish is OpenAI's finish reason, empty if the vendor's is not in the table.
 	finish string
-	// prompt and completion are tokens as OpenAI counts them; -1 where the answer does not say.
+	// prompt and completion are tokens as OpenAI counts them; -1 if the answer does not say.
 	prompt, completion int64
 }
 

@@ -22,7 +22,7 @@ const created = 1700000000
 
 // An outcome is the client's view of one answer, and the codec's report about it.
 type outcome struct {
-	Status int // 0 where it is the gateway's to choose
+	Status int // 0 if it is the gateway's to choose
 	Header http.Header
 	Body   string
 	Usage  openai.Usage

@@ -24,9 +24,9 @@ import (
 type recording struct {
 	endpoint translate.Endpoint
 	dialect  dialect
-	path     string // of the URL; empty where only the answer was recorded
+	path     string // of the URL; empty if only the answer was recorded
 	model    string // the vendor's name of it
-	request  []byte // nil where only the answer was recorded
+	request  []byte // nil if only the answer was recorded
 	streamed bool
 	response response
 	// unjudged says that nothing is known of how it is to be read: somebody made it who wanted to see a client fail.
@@ -71,7 +71,7 @@ func kindOf(kind string) (translate.Endpoint, dialect) {
 	return "", otherKinds
 }
 
-// readRecording reads a folder, or returns nil where it is none of the three endpoints.
+// readRecording reads a folder, or returns nil if it is none of the three endpoints.
 func readRecording(t *testing.T, files fs.FS, dir string) *recording {
 	t.Helper()
 	var meta struct {
@@ -110,7 +110,7 @@ func readRecording(t *testing.T, files fs.FS, dir string) *recording {
 	return rec
 }
 
-// readAnswer reads an answer that was recorded without its request, or returns nil where it is none of the endpoints'.
+// readAnswer reads an answer that was recorded without its request, or returns nil if it is none of the endpoints'.
 func readAnswer(t *testing.T, files fs.FS, name string) *recording {
 	t.Helper()
 	body := recordings.Read(t, files, name)

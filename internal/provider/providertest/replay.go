@@ -163,7 +163,7 @@ func replay(t *testing.T, p provider.Provider, rec *recording) {
 }
 
 // replayRequest checks that a recorded request of OpenAI's dialect is accepted, unless the vendor refused it too.
-// Where the vendor's answers pass as they came, its requests do, and no member is changed but those that the gateway
+// If the vendor's answers pass as they came, its requests do, and no member is changed but those that the gateway
 // must change.
 func replayRequest(t *testing.T, p provider.Provider, rec *recording) {
 	t.Helper()

@@ -196,7 +196,7 @@ func (c *cleaner) withDefinitions(cleaned jsontext.Value) jsontext.Value {
 	return AppendObject(nil, append(Members(cleaned), Member{"$defs", AppendObject(nil, definitions)}))
 }
 
-// target returns what a reference refers to, or nil where that must not take its place.
+// target returns what a reference refers to, or nil if that must not take its place.
 func (c *cleaner) target(ref string) jsontext.Value {
 	if c.size > c.most || slices.Contains(c.resolved, ref) {
 		return nil

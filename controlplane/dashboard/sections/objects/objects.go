@@ -165,7 +165,7 @@ func write(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	return v.RenderStatus(w, http.StatusUnprocessableEntity, "object", title, data, "")
 }
 
-// oneObject reads the one object that a text must hold. The name is empty where it is not given by the page.
+// oneObject reads the one object that a text must hold. The name is empty if it is not given by the page.
 func oneObject(text string, kind configv1.Kind, name string) (configv1.Object, error) {
 	docs, err := configv1.ParseYAML("line", []byte(text))
 	if err != nil {

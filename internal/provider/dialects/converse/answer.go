@@ -183,7 +183,7 @@ func compactObject(input jsontext.Value) jsontext.Value {
 	return input
 }
 
-// thinkingBlocks returns the extension of that name, or nil where there are no thoughts.
+// thinkingBlocks returns the extension of that name, or nil if there are no thoughts.
 func thinkingBlocks(ts []messages.Thought) jsontext.Value {
 	if len(ts) == 0 {
 		return nil
@@ -191,7 +191,7 @@ func thinkingBlocks(ts []messages.Thought) jsontext.Value {
 	return messages.AppendThoughts(nil, ts)
 }
 
-// array returns a JSON array of the values, or nil where there are none.
+// array returns a JSON array of the values, or nil if there are none.
 func array(values []jsontext.Value) jsontext.Value {
 	if len(values) == 0 {
 		return nil

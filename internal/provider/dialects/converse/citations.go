@@ -20,7 +20,7 @@ type citation struct {
 	} `json:"location"`
 }
 
-// annotation returns OpenAI's annotation of the characters from start to end, or nil where the source has no address:
+// annotation returns OpenAI's annotation of the characters from start to end, or nil if the source has no address:
 // those of documents that the client sent.
 func (c *citation) annotation(start, end int) jsontext.Value {
 	url := cmp.Or(c.Location.Web.URL, c.Source)

@@ -299,7 +299,7 @@ func (s *stream) stop(reason string, out chat.Sink) error {
 	if len(s.held) > 0 {
 		out.Put(chat.Text(0, string(s.held)))
 	}
-	// Lists are given whole: openai-python's accumulator fails where a second delta adds to one.
+	// Lists are given whole: openai-python's accumulator fails if a second delta adds to one.
 	if s.annotations != nil {
 		out.Put(chat.Member(0, "annotations", array(s.annotations)))
 	}

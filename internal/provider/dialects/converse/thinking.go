@@ -123,7 +123,7 @@ func (e thinker) levelled(level string) {
 	}
 }
 
-// level returns the model's level that is nearest to OpenAI's, or "" where it has none.
+// level returns the model's level that is nearest to OpenAI's, or "" if it has none.
 func (e thinker) level(effort string) string {
 	if e.family.effort == effortNone {
 		return ""

@@ -152,7 +152,7 @@ func (s *stream) Close(out chat.Sink) error {
 	}
 	for i := range s.choices {
 		ch := &s.choices[i]
-		// Lists are given whole: openai-python's accumulator fails where a second delta adds to one.
+		// Lists are given whole: openai-python's accumulator fails if a second delta adds to one.
 		if images := array(ch.images); images != nil {
 			out.Put(chat.Member(i, "images", images))
 		}

@@ -24,7 +24,7 @@ import (
 // keeps only what later pieces refer to.
 type collector struct {
 	answer  *Answer
-	out     chat.Sink // nil where the whole answer is wanted
+	out     chat.Sink // nil if the whole answer is wanted
 	created int64
 	carrier openai.Carrier
 	next    response // the one that is being read, kept so that none is allocated
@@ -259,7 +259,7 @@ func finishReason(vendor enum, calls bool) string {
 	return "stop"
 }
 
-// array returns the JSON array of elements, or nil where there are none.
+// array returns the JSON array of elements, or nil if there are none.
 func array(elements []byte) jsontext.Value {
 	if len(elements) == 0 {
 		return nil

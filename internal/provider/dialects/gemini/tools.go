@@ -73,7 +73,7 @@ func (e *encoder) tools() error {
 	return nil
 }
 
-// ownTool returns one of the vendor's own tools as the vendor has it, or nil where it is none. Clients write
+// ownTool returns one of the vendor's own tools as the vendor has it, or nil if it is none. Clients write
 // {"googleSearch":{}}, {"type":"google_search"} with what else it says beside the type or in a member of that name, or
 // as others do that search the web.
 func (e *encoder) ownTool(typ string, i int, raw jsontext.Value) jsontext.Value {

@@ -43,7 +43,7 @@ func (e *encoder) betas() {
 }
 
 // Betas returns the names of betas in the client's member anthropic_beta, a list or a string with commas as in
-// Anthropic's header, that a vendor takes. It reports false where it left out any.
+// Anthropic's header, that a vendor takes. It reports false if it left out any.
 func Betas(vendor string, member jsontext.Value) (taken []string, all bool) {
 	var names []string
 	all = true

@@ -73,7 +73,7 @@ type Stream struct {
 	thoughts    []Thought // since the last of them
 	characters  int       // of the content so far
 
-	// Lists are given whole, before the end: openai-python's accumulator fails where a second delta adds to one.
+	// Lists are given whole, before the end: openai-python's accumulator fails if a second delta adds to one.
 	signed      []Thought // all thoughts
 	annotations []byte    // with commas between them
 

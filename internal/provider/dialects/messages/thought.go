@@ -11,7 +11,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// A Thought is a block of thinking that Claude signed, or that it gave encrypted. Where the model goes on after a
+// A Thought is a block of thinking that Claude signed, or that it gave encrypted. If the model goes on after a
 // call, the blocks before the call must come back as they were. A client that knows of them echoes thinking_blocks;
 // with any other they travel in the id of the call that follows them.
 type Thought struct {

@@ -142,7 +142,7 @@ func newID(prefix string) string { return prefix + rand.Text() }
 
 func quote(s string) string { return string(openai.AppendString(nil, s)) }
 
-// kindOf returns the first byte of a JSON value, which tells its kind, or 0 where there is none.
+// kindOf returns the first byte of a JSON value, which tells its kind, or 0 if there is none.
 func kindOf(value []byte) byte {
 	if len(value) == 0 {
 		return 0

@@ -141,7 +141,7 @@ const searchPages = 1000
 // slack is by how many seconds the vendor's clock may be behind.
 const slack = 3600
 
-// find returns the vendor's id of a batch, or "" where the vendor has not got it. One that the vendor refused is as if
+// find returns the vendor's id of a batch, or "" if the vendor has not got it. One that the vendor refused is as if
 // it was never there.
 func (x *Batches) find(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
 	query := url.Values{"limit": {"100"}}

@@ -45,7 +45,7 @@ type Line struct {
 	Answer  provider.Answer
 }
 
-// Lines returns a batch's. The error is an *openai.Error where the vendor runs no batches of the endpoint.
+// Lines returns a batch's. The error is an *openai.Error if the vendor runs no batches of the endpoint.
 func (c Codecs) Lines(b provider.Batch) (*Lines, error) {
 	l := &Lines{batch: b, alike: c.Alike}
 	switch {

@@ -34,7 +34,7 @@ type vendorBatch struct {
 
 func (b *vendorBatch) status() string { return strings.ToLower(b.Status) }
 
-// gateway returns the gateway's id of the batch, or "" where it is none of its.
+// gateway returns the gateway's id of the batch, or "" if it is none of its.
 func (b *vendorBatch) gateway() string { return gjson.GetBytes(b.Metadata, metadata).Str }
 
 // created returns when the batch was created, in Unix seconds, or 0.
@@ -61,7 +61,7 @@ var refusals = map[string]int{
 	"model_not_found":            http.StatusNotFound,
 }
 
-// refusal returns why the vendor refused the batch, or nil where it did not.
+// refusal returns why the vendor refused the batch, or nil if it did not.
 func (b *vendorBatch) refusal() *openai.Error {
 	if b.status() != "failed" {
 		return nil
@@ -117,7 +117,7 @@ func (x *Batches) Cancel(ctx context.Context, c *provider.Client, id string) err
 	})
 }
 
-// CancelUnlessOver asks a vendor at the path to stop a batch. That the vendor refuses is no error where the batch is
+// CancelUnlessOver asks a vendor at the path to stop a batch. That the vendor refuses is no error if the batch is
 // over or about to stop.
 func CancelUnlessOver(ctx context.Context, c *provider.Client, path string, over func() (bool, error)) error {
 	err := c.JSON(ctx, http.MethodPost, path, nil, nil)

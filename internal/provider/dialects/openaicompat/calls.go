@@ -15,7 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// A call is one element of tool_calls, of a message or of a delta. Its members are JSON, and nil where they are
+// A call is one element of tool_calls, of a message or of a delta. Its members are JSON, and nil if they are
 // absent.
 type call struct {
 	data, function              []byte
@@ -125,14 +125,14 @@ type callStates []*callState
 type callState struct {
 	vendors   string // the vendor's index, as JSON
 	id        []byte // JSON
-	name      string // JSON; empty where it has not come yet
+	name      string // JSON; empty if it has not come yet
 	custom    bool
 	number    int    // the client's index; -1 until the call is written
 	arguments []byte // so far, as the inside of a JSON string
 	brackets  brackets
 }
 
-// find returns the call that a delta continues, or nil where it begins one.
+// find returns the call that a delta continues, or nil if it begins one.
 func (s callStates) find(c *call) *callState {
 	if isText(c.id) {
 		for _, known := range slices.Backward(s) {

@@ -76,7 +76,7 @@ func (c *carrier) onto(id []byte, first bool, extra []byte) []byte {
 	return openai.AppendString(nil, c.by.Carry(string(bare), data))
 }
 
-// json returns what must come back, or nil where that is nothing.
+// json returns what must come back, or nil if that is nothing.
 func (c *carrier) json(first bool, extra []byte) []byte {
 	if c.size > maxCarried {
 		return nil

@@ -30,7 +30,7 @@ func newChanges(o *openai.Object, d *Dialect, t provider.Target) *Changes {
 	return c
 }
 
-// Get returns the value of a member as it is after the changes so far, or nil where it is absent or null.
+// Get returns the value of a member as it is after the changes so far, or nil if it is absent or null.
 func (c *Changes) Get(name string) jsontext.Value {
 	v := c.object.Get(name)
 	if i := c.find(name); i >= 0 {
@@ -59,7 +59,7 @@ func (c *Changes) Remove(name string) {
 }
 
 // Refuse leaves out a member that the vendor cannot honour and notes it in Request.Dropped, or returns the client's
-// error where the operator does not want that.
+// error if the operator does not want that.
 func (c *Changes) Refuse(name string) error {
 	if err := c.drop(name); err != nil {
 		return err

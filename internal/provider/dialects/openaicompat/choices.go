@@ -12,10 +12,10 @@ type choiceStates []choiceState
 type choiceState struct {
 	started      bool
 	released     bool       // its end has been written
-	reason       string     // its finish reason; empty where it has none yet
+	reason       string     // its finish reason; empty if it has none yet
 	calls        callStates // that it made
 	functionCall bool       // it made one of the older kind
-	carried      *carrier   // what its first call must bring back; nil where that is nothing
+	carried      *carrier   // what its first call must bring back; nil if that is nothing
 	lists        heldLists  // of its deltas
 	held         []byte     // the chunk that ends it, up to its finish reason, where the vendor gave one
 	rest         []byte     // what comes after that

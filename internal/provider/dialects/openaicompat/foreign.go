@@ -89,7 +89,7 @@ func withoutExtra(p *patch, at int) int {
 	return jsonwalk.Value(p.data, at)
 }
 
-// spoken returns the content of the i-th message without thoughts, or nil where there are none.
+// spoken returns the content of the i-th message without thoughts, or nil if there are none.
 func (c *Changes) spoken(content []byte, i int) []byte {
 	out, n, thoughts := []byte{'['}, 0, 0
 	eachElement(content, func(part []byte) {

@@ -11,7 +11,7 @@ import (
 )
 
 // A heldList is a list of a choice's deltas, such as annotations, that is given whole before the choice ends:
-// openai-python's accumulator fails where a second delta adds to a list whose elements have no index, and openai-node
+// openai-python's accumulator fails if a second delta adds to a list whose elements have no index, and openai-node
 // keeps the last alone.
 type heldList struct {
 	name     string

@@ -56,7 +56,7 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 }
 
 // EachMessage gives each message to edit, as it is after the changes so far, and puts in its place what that returns,
-// or leaves it where that is nil. An error ends it.
+// or leaves it if that is nil. An error ends it.
 func (c *Changes) EachMessage(edit func(i int, message jsontext.Value) ([]byte, error)) error {
 	list := c.Get("messages")
 	var out, text []byte

@@ -23,7 +23,7 @@ type normaliser struct {
 // maxAnnotated bounds the annotations of an answer, in bytes: a vendor tells once what every choice repeats.
 const maxAnnotated = 16 << 20
 
-// appendAnswer appends the answer. It fails where all that the vendor says is that its model has failed.
+// appendAnswer appends the answer. It fails if all that the vendor says is that its model has failed.
 func (n *normaliser) appendAnswer(dst []byte, model string, created int64) ([]byte, error) {
 	n.id = idOf(&n.reading, n.shape)
 	dst = append(append(dst, `{"id":`...), n.id...)

@@ -96,7 +96,7 @@ func (r *reading) appendOthers(dst []byte, but ...span) []byte {
 	return dst
 }
 
-// A choice is one of an answer's choices or of a chunk's. Its members are JSON, and nil where they are absent, as is
+// A choice is one of an answer's choices or of a chunk's. Its members are JSON, and nil if they are absent, as is
 // all of it where it is no object.
 type choice struct {
 	data                                 []byte

@@ -20,7 +20,7 @@ var reasons = map[string]string{
 	"error":      "error", "abort": "error", "network_error": "error", "insufficient_system_resource": "error",
 }
 
-// finishReason returns OpenAI's finish reason for a vendor's, which is JSON. It is empty where there is none.
+// finishReason returns OpenAI's finish reason for a vendor's, which is JSON. It is empty if there is none.
 func (d *Dialect) finishReason(value []byte) string {
 	if !isText(value) {
 		return ""

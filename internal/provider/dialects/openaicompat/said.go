@@ -136,7 +136,7 @@ func (s *said) splitContent() {
 	}
 }
 
-// textOf returns the text of OpenRouter's reasoning_details as JSON, or nil where there is none to read.
+// textOf returns the text of OpenRouter's reasoning_details as JSON, or nil if there is none to read.
 func textOf(details []byte) []byte {
 	if kindOf(details) != '[' {
 		return nil

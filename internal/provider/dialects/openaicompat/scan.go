@@ -16,7 +16,7 @@ type span struct {
 	first      bool // it is its object's first member
 	after      int  // where the member before it ends
 	name       int  // where its name begins
-	start, end int  // its value; end is 0 where there is no such member
+	start, end int  // its value; end is 0 if there is no such member
 }
 
 func (s span) found() bool { return s.end > 0 }

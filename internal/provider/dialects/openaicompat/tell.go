@@ -18,7 +18,7 @@ func covered(e chat.Event) chat.Event {
 // tellBeginning tells that the answer has begun, with an id as JSON.
 func tellBeginning(id string, created []byte, out chat.Sink) {
 	e := covered(chat.Begin(openai.Unquote([]byte(id))))
-	e.Created, _ = strconv.ParseInt(string(created), 10, 64) // 0 where the vendor says nothing that can be read
+	e.Created, _ = strconv.ParseInt(string(created), 10, 64) // 0 if the vendor says nothing that can be read
 	out.Put(e)
 }
 
@@ -57,7 +57,7 @@ func (c *choice) tell(s *shape, index int, calls []byte, out chat.Sink) {
 	}
 }
 
-// tellText tells a piece of text, as JSON, and the log probabilities of its tokens where there are any.
+// tellText tells a piece of text, as JSON, and the log probabilities of its tokens if there are any.
 func tellText(kind chat.Kind, index int, text, logprobs []byte, out chat.Sink) {
 	k := kindOf(logprobs)
 	likely := k == '{' || k == '-' || k >= '0' && k <= '9'

@@ -137,7 +137,7 @@ func (c *Changes) OnlyTools(names ...string) bool {
 	return c.filterTools(func(_ int, tool gjson.Result) bool { return only[tool.Get("function.name").Str] }) > 0
 }
 
-// filterTools leaves out the tools that keep does not want, and returns how many are left. Where that is none it
+// filterTools leaves out the tools that keep does not want, and returns how many are left. If that is none it
 // changes nothing.
 func (c *Changes) filterTools(keep func(i int, tool gjson.Result) bool) int {
 	list := c.Get("tools")

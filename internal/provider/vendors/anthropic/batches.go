@@ -152,7 +152,7 @@ var errUnsure = errors.New(
 // searchPages bounds the search for a batch. A page has 1,000.
 const searchPages = 100
 
-// find returns the vendor's id of a batch, or "" where the vendor has not got it.
+// find returns the vendor's id of a batch, or "" if the vendor has not got it.
 func find(ctx context.Context, c *provider.Client, lines *openaicompat.Lines, count int, since int64) (string, error) {
 	query, unsure := url.Values{"limit": {"1000"}}, false
 	for range searchPages {

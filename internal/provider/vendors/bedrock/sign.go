@@ -62,7 +62,7 @@ func sign(r *provider.Request, by provider.Signing) error {
 }
 
 // parseCredential reads an access key: what a credential_process prints (JSON), or "id:secret" with ":session token"
-// where there is one. Anything else is an API key. Errors say nothing of the secret.
+// if there is one. Anything else is an API key. Errors say nothing of the secret.
 func parseCredential(secret string) (c aws.Credentials, isKeyPair bool, err error) {
 	if secret == "" {
 		return c, false, errors.New("bedrock needs a credential: an API key, or an access key as JSON or id:secret")

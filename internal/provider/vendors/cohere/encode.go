@@ -114,7 +114,7 @@ func (e *encoder) parameters() error {
 	return nil
 }
 
-// native returns a member of the vendor's own, or nil where the client does not send it.
+// native returns a member of the vendor's own, or nil if the client does not send it.
 func (e *encoder) native(member string) jsontext.Value {
 	if v := e.body.Get(member); v != nil && v.Kind() != 'n' {
 		return v

@@ -256,7 +256,7 @@ func (s *stream) endCall(at int, out chat.Sink) {
 	s.open = append(s.open[:at], s.open[at+1:]...)
 }
 
-// end completes the answer, or fails where the vendor says that it did.
+// end completes the answer, or fails if the vendor says that it did.
 func (s *stream) end(e *event, out chat.Sink) error {
 	u := e.Delta.Usage.OpenAI()
 	if !u.IsZero() {
@@ -269,7 +269,7 @@ func (s *stream) end(e *event, out chat.Sink) error {
 		s.endCall(0, out)
 	}
 	if s.annotations != nil {
-		// As a whole: openai-python's accumulator fails where a second delta adds to a list.
+		// As a whole: openai-python's accumulator fails if a second delta adds to a list.
 		out.Put(chat.Member(0, "annotations", append(s.annotations, ']')))
 	}
 	out.Put(chat.Finish(0, finishReason(e.Delta.FinishReason, s.calls > 0)))

@@ -41,7 +41,7 @@ type choiceState struct {
 type openCall struct {
 	id    string
 	index int  // the vendor's
-	call  int  // the client's, or -1 where the call is not the client's
+	call  int  // the client's, or -1 if the call is not the client's
 	begun bool // some of the arguments were written
 }
 
@@ -159,7 +159,7 @@ func (s *stream) call(choice int, c *toolCall, out chat.Sink) {
 	}
 }
 
-// find returns the call that a piece belongs to, or nil where it begins one. Not every model says an index; one that
+// find returns the call that a piece belongs to, or nil if it begins one. Not every model says an index; one that
 // sends calls in pieces gives the id with the first alone.
 func (s *choiceState) find(c *toolCall) *openCall {
 	for i := len(s.calls) - 1; i >= 0; i-- {

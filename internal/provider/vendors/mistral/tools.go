@@ -66,7 +66,7 @@ func (e *encoder) tools() error {
 	return e.toolChoice(functions, tools != nil)
 }
 
-// tool returns the i-th of the tools, which are raw as the client sent them, as the vendor wants it, or nil where it
+// tool returns the i-th of the tools, which are raw as the client sent them, as the vendor wants it, or nil if it
 // is left out.
 func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, error) {
 	param := fmt.Sprintf("tools[%d]", i)

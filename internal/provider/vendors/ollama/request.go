@@ -23,7 +23,7 @@ func rewrite(_ *openai.ChatRequest, _ provider.Target, c *openaicompat.Changes) 
 	})
 }
 
-// rewriteMessage rewrites a message, or returns nil. The server wants content where there are no calls, and reads
+// rewriteMessage rewrites a message, or returns nil. The server wants content if there are no calls, and reads
 // arguments.
 func rewriteMessage(message jsontext.Value, param string) ([]byte, error) {
 	ms := schema.Members(message)
