@@ -80,7 +80,7 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	}
 	if l.db.Postgres && sqldb.IsAway(err) {
 		l.outdated = true
-		log.Warn("the ledger's database is away: what was used waits where it was noted", zap.Error(err))
+		log.Warn("the database of the ledger is unavailable: records of use wait in the spools", zap.Error(err))
 		return l, nil
 	}
 	if err != nil && !l.db.Postgres && ctx.Err() == nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrStore means that the store is not available, and that the operator has chosen to refuse requests then.
-var ErrStore = errors.New("the store of limits is away")
+var ErrStore = errors.New("the store of limits is unavailable")
 
 const (
 	defaultPrefix   = "modelgate"

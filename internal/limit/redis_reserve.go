@@ -241,7 +241,7 @@ func stored(rule *Rule, amount int64, now time.Time, at []int64, wasRefused bool
 // lost handles a failure of the store.
 func (r *Redis) lost(err error) {
 	if r.away.CompareAndSwap(false, true) {
-		r.o.Log.Warn("the store of limits is away", zap.Error(err), zap.Bool("fail_open", r.o.FailOpen))
+		r.o.Log.Warn("the store of limits is unavailable", zap.Error(err), zap.Bool("fail_open", r.o.FailOpen))
 	}
 	r.poke()
 }

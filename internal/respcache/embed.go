@@ -99,7 +99,7 @@ func (e *embedder) vector(ctx context.Context, text string) (vector, Compared) {
 	case err != nil:
 		e.until.Store(time.Now().Add(rest).UnixNano())
 		if e.away.CompareAndSwap(false, true) {
-			e.log.Warn("the embeddings service of a response cache is away: only equal requests find answers",
+			e.log.Warn("the embeddings service of a response cache is unavailable: only equal requests find answers",
 				zap.String("cache", e.cache), zap.Error(err))
 		}
 		return vector{}, ComparedFailed

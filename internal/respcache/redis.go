@@ -145,7 +145,7 @@ func (r *Redis) heard(err error) {
 	r.until.Store(time.Now().Add(rest).UnixNano())
 	r.o.Failed()
 	if r.away.CompareAndSwap(false, true) {
-		r.o.Log.Warn("redis of the response cache is away: no answers are found or kept", zap.Error(err))
+		r.o.Log.Warn("redis of the response cache is unavailable: no answers are found or kept", zap.Error(err))
 	}
 }
 
