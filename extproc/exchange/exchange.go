@@ -16,13 +16,17 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// Env, and the other types of package call that users of exchanges need.
 type (
-	Env      = call.Env
-	Config   = call.Config
-	Ledger   = call.Ledger
+	// Env has the dependencies of exchanges.
+	Env = call.Env
+	// Config is everything that decisions about exchanges depend on.
+	Config = call.Config
+	// Ledger answers queries.
+	Ledger = call.Ledger
+	// Observer receives events that are counted but not part of a record.
 	Observer = call.Observer
-	Tried    = call.Tried
+	// Tried knows how attempts ended that Envoy has tried again.
+	Tried = call.Tried
 )
 
 // An Exchange is one HTTP request and its answer. One goroutine uses it at a time. Its methods are called in the order

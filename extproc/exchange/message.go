@@ -5,13 +5,18 @@ import (
 	"github.com/modelgate/modelgate/extproc/message"
 )
 
-// Headers, and the other types of messages.
 type (
-	Headers   = message.Headers
-	Header    = message.Header
-	Facts     = call.Facts
-	BodyMode  = call.BodyMode
-	Reply     = call.Reply
+	// Headers are the headers of a message.
+	Headers = message.Headers
+	// Header is one of them.
+	Header = message.Header
+	// Facts is what Envoy reports about an answer besides its headers.
+	Facts = call.Facts
+	// BodyMode is how Envoy sends a body.
+	BodyMode = call.BodyMode
+	// Reply tells Envoy what to do with a message.
+	Reply = call.Reply
+	// Immediate is a complete answer of the gateway.
 	Immediate = call.Immediate
 )
 
