@@ -16,7 +16,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/modelgate
-	$(GO) build -trimpath -o bin/modelgate ./cmd/modelgate
+	$(GO) build -trimpath -ldflags="-s -w" -o bin/modelgate ./cmd/modelgate
 
 image: ## Make dist/image: the image for amd64 and arm64, as OCI layout and as a file, and what is in it (SBOM)
 	$(GO) -C tools/image run . $(ARGS)
