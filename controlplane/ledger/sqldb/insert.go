@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strconv"
 	"strings"
 )
 
@@ -22,17 +21,16 @@ func NewInsert(table, columns, conflict string) *Insert {
 
 // Values take the rows of an insert, one column after the other.
 type Values struct {
-	row    []any    // of SQLite: one row
-	rows   int      // of PostgreSQL, where all are taken
-	arrays []column // of PostgreSQL
-	next   int      // of the arrays
-	number [20]byte // in decimals
+	row     []any    // of SQLite: one row
+	rows    int      // of PostgreSQL, where all are taken
+	columns []column // of PostgreSQL
+	next    int      // of the columns
 }
 
-// A column is an array in PostgreSQL's notation, without its end.
+// A column has the texts or the numbers of all rows.
 type column struct {
-	kind string
-	text strings.Builder
+	texts   []string
+	numbers []int64
 }
 
 // AddText adds a text to the row.
@@ -41,16 +39,11 @@ func (v *Values) AddText(s string) {
 		v.row = append(v.row, s)
 		return
 	}
-	text := v.column("text", 4+len(s))
-	text.WriteByte('"')
-	for i := strings.IndexAny(s, `"\`); i >= 0; i = strings.IndexAny(s, `"\`) {
-		text.WriteString(s[:i])
-		text.WriteByte('\\')
-		text.WriteByte(s[i])
-		s = s[i+1:]
+	c := v.column()
+	if c.texts == nil {
+		c.texts = make([]string, 0, v.rows)
 	}
-	text.WriteString(s)
-	text.WriteByte('"')
+	c.texts = append(c.texts, s)
 }
 
 // AddNumber adds a number to the row.
@@ -59,25 +52,20 @@ func (v *Values) AddNumber(n int64) {
 		v.row = append(v.row, n)
 		return
 	}
-	digits := strconv.AppendInt(v.number[:0], n, 10)
-	v.column("bigint", 2+len(digits)).Write(digits)
+	c := v.column()
+	if c.numbers == nil {
+		c.numbers = make([]int64, 0, v.rows)
+	}
+	c.numbers = append(c.numbers, n)
 }
 
-// column returns the next column, ready for an element. Its size is guessed from the first element.
-func (v *Values) column(kind string, size int) *strings.Builder {
-	first := v.next == len(v.arrays)
-	if first {
-		v.arrays = append(v.arrays, column{kind: kind})
+// column returns the next column, ready for an element.
+func (v *Values) column() *column {
+	if v.next == len(v.columns) {
+		v.columns = append(v.columns, column{})
 	}
-	text := &v.arrays[v.next].text
 	v.next++
-	if first {
-		text.Grow(v.rows * size)
-		text.WriteByte('{')
-	} else {
-		text.WriteByte(',')
-	}
-	return text
+	return &v.columns[v.next-1]
 }
 
 // Prepare prepares inserts for SQLite, once. It is called before the transaction, which has the only connection, and
@@ -139,19 +127,21 @@ func (d *DB) Put(ctx context.Context, tx *sql.Tx, in *Insert, ids bool, n int,
 
 func (d *DB) putAll(ctx context.Context, tx *sql.Tx, in *Insert, ids bool, n int,
 	fill func(i int, v *Values)) ([]string, error) {
-	v := Values{rows: n, arrays: make([]column, 0, strings.Count(in.columns, ",")+1)}
+	v := Values{rows: n, columns: make([]column, 0, strings.Count(in.columns, ",")+1)}
 	for i := range n {
 		v.next = 0
 		fill(i, &v)
 	}
 	s := d.Statement("INSERT INTO ", in.table, " (", in.columns, ") SELECT * FROM unnest(")
-	for i := range v.arrays {
-		c := &v.arrays[i]
+	for i, c := range v.columns {
 		if i > 0 {
 			s.Add(", ")
 		}
-		c.text.WriteByte('}')
-		s.Add(s.Arg(c.text.String()), "::", c.kind, "[]")
+		if c.texts != nil {
+			s.Add(s.Arg(c.texts), "::text[]")
+		} else {
+			s.Add(s.Arg(c.numbers), "::bigint[]")
+		}
 	}
 	s.Add(") ", in.conflict)
 	if !ids {
