@@ -25,14 +25,9 @@ func endedAt(j *Job) int64 {
 	return cmp.Or(j.FinishedAt, j.CreatedAt)
 }
 
-// once are the members that can be large and do not change. What the provider is yet to be given stays in the record
-// until it has it: a worker of the version before, which knows no other key, may be the one who gives it.
+// once are the members that can be large and do not change.
 func once(j *Job) map[string]any {
-	members := map[string]any{"metadata": &j.Metadata}
-	if j.Remote.Job != "" {
-		members["integrations"], members["grader"] = &j.Integrations, &j.Method.Grader
-	}
-	return members
+	return map[string]any{"metadata": &j.Metadata, "integrations": &j.Integrations, "grader": &j.Method.Grader}
 }
 
 const (
