@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
@@ -48,8 +46,7 @@ func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 	past := map[counter]limit.Past{} // merged, because the number of keys or models does not make a counter larger
 	for {
 		some, err := answers.Recv()
-		// an older control plane does not have the call
-		if errors.Is(err, io.EOF) || status.Code(err) == codes.Unimplemented {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
