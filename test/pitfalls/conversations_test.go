@@ -51,10 +51,9 @@ const (
 )
 
 func resultsInOneTurn(t *testing.T) {
-	all := talk(strings.Join([]string{userAsks, twoAsked, resultTwo, resultOne, `{"role":"user","content":"and now?"}`},
-		","), tools)
-	half := talk(strings.Join([]string{userAsks, twoAsked, resultTwo, `{"role":"user","content":"and now?"}`}, ","),
-		tools)
+	all := chatRequest(strings.Join([]string{userAsks, twoAsked, resultTwo, resultOne,
+		`{"role":"user","content":"and now?"}`}, ","), tools)
+	half := chatRequest(userAsks+","+twoAsked+","+resultTwo+`,{"role":"user","content":"and now?"}`, tools)
 	for _, s := range claudes {
 		body := s.ask(t, all).body
 		require.Equal(t, []string{"user", "assistant", "user"}, texts(body.Get("messages.#.role").Array()))
@@ -86,7 +85,7 @@ func resultsInOneTurn(t *testing.T) {
 	require.Equal(t, []string{"user", "assistant", "user", "assistant", "user"},
 		texts(alone.Get("messages.#.role").Array()))
 	// here each is a message
-	for _, s := range []speaker{command, mistralSmall, compatible("compatible"), compatible("openai")} {
+	for _, s := range []upstream{command, mistralSmall, compatible("compatible"), compatible("openai")} {
 		roles := texts(s.ask(t, all).body.Get("messages.#.role").Array())
 		require.Equal(t, []string{"user", "assistant", "tool", "tool"}, roles[:4], s.name)
 		require.Equal(t, "user", roles[len(roles)-1])
@@ -95,13 +94,13 @@ func resultsInOneTurn(t *testing.T) {
 
 func resultsOfEveryShape(t *testing.T) {
 	result := func(content string) string {
-		return talk(userAsks+
+		return chatRequest(userAsks+
 			`,{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"clock","arguments":"{}"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":`+content+`}`, tools)
 	}
 	at := map[string]string{"messages": "messages.2.content.0", "google": "contents.2.parts.0.functionResponse",
 		"converse": "messages.2.content.0.toolResult"}
-	each(t, callers(), func(t *testing.T, s speaker) {
-		where := cmp.Or(at[s.speaks.name], "messages.2")
+	each(t, toolUpstreams(), func(t *testing.T, s upstream) {
+		where := cmp.Or(at[s.dialect.name], "messages.2")
 		list := s.ask(t, result(`[{"type":"text","text":"sunny"},{"type":"text","text":"warm"}]`)).body.Get(where).Raw
 		require.Contains(t, list, "sunny")
 		require.Contains(t, list, "warm")
@@ -116,7 +115,7 @@ func resultsOfEveryShape(t *testing.T) {
 	})
 	picture := result(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + png + `"}}]`)
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {
-		require.Contains(t, s.ask(t, picture).body.Get(at[s.speaks.name]).Raw, png, s.name)
+		require.Contains(t, s.ask(t, picture).body.Get(at[s.dialect.name]).Raw, png, s.name)
 	}
 	require.Contains(t, command.refuses(t, picture).Param, "messages[2].content")
 }
@@ -125,7 +124,7 @@ func emptyText(t *testing.T) {
 	conversation := `{"role":"system","content":""},{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":"hi"}]},{"role":"assistant","content":""},{"role":"user","content":""},` +
 		strings.Replace(twoAsked, `"content":null`, `"content":""`, 1) + "," + resultOne + "," + resultTwo
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {
-		body := s.ask(t, talk(conversation, tools)).body
+		body := s.ask(t, chatRequest(conversation, tools)).body
 		for _, at := range []string{"system", "systemInstruction.parts", "messages.#.content|@flatten",
 			"contents.#.parts|@flatten"} {
 			for _, block := range body.Get(at).Array() {
@@ -137,8 +136,8 @@ func emptyText(t *testing.T) {
 			require.NotEmpty(t, turn.Array(), "%s: %s", s.name, body.Raw)
 		}
 	}
-	for _, s := range []speaker{command, mistralSmall} { // an assistant's message without anything is refused
-		for _, m := range s.ask(t, talk(conversation, tools)).body.Get("messages").Array() {
+	for _, s := range []upstream{command, mistralSmall} { // an assistant's message without anything is refused
+		for _, m := range s.ask(t, chatRequest(conversation, tools)).body.Get("messages").Array() {
 			require.False(t, m.Get("role").Str == "assistant" && m.Get("content").String() == "" &&
 				!m.Get("tool_calls").Exists(), m.Raw)
 		}
@@ -146,7 +145,7 @@ func emptyText(t *testing.T) {
 }
 
 func callsWithoutTools(t *testing.T) {
-	request := talk(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), "")
+	request := chatRequest(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), "")
 	for _, s := range claudes {
 		body := s.ask(t, request).body
 		require.Equal(t, []string{"weather", "clock"}, texts(body.Get("tools.#.name").Array()))
@@ -156,16 +155,16 @@ func callsWithoutTools(t *testing.T) {
 		require.Equal(t, []string{"weather", "clock"},
 			texts(s.ask(t, request).body.Get("toolConfig.tools.#.toolSpec.name").Array()))
 	}
-	each(t, callers(), func(t *testing.T, s speaker) { s.ask(t, request) })
+	each(t, toolUpstreams(), func(t *testing.T, s upstream) { s.ask(t, request) })
 }
 
 func toolChoices(t *testing.T) {
 	const one, allowed = `{"type":"function","function":{"name":"clock"}}`,
 		`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"clock"}}]}}`
 	for _, c := range []struct {
-		speakers []speaker
-		choice   string
-		at, want string
+		upstreams []upstream
+		choice    string
+		at, want  string
 	}{
 		{claudes, `"auto"`, "tool_choice.type", "auto"}, {claudes, `"none"`, "tool_choice.type", "none"},
 		{claudes, `"required"`, "tool_choice.type", "any"},
@@ -179,33 +178,33 @@ func toolChoices(t *testing.T) {
 		{bedrocks, `"required"`, "toolConfig.toolChoice", `{"any":{}}`},
 		{bedrocks, one, "toolConfig.toolChoice.tool.name", "clock"}, {bedrocks, allowed, "toolConfig.tools.#.toolSpec.name",
 			`["clock"]`},
-		{[]speaker{command}, `"auto"`, "tool_choice", ""}, {[]speaker{command}, `"none"`, "tool_choice", "NONE"},
-		{[]speaker{command}, `"required"`, "tool_choice", "REQUIRED"},
-		{[]speaker{command}, one, "tools.#.function.name", `["clock"]`},
-		{[]speaker{command}, allowed, "tools.#.function.name", `["clock"]`},
-		{[]speaker{mistralSmall}, `"auto"`, "tool_choice", "auto"}, {[]speaker{mistralSmall}, `"none"`, "tool_choice",
-			"none"}, {[]speaker{mistralSmall}, `"required"`, "tool_choice", "any"},
-		{[]speaker{mistralSmall}, one, "tool_choice.function.name", "clock"},
-		{[]speaker{mistralSmall}, allowed, "tools.#.function.name", `["clock"]`},
-		{[]speaker{compatible("openai"), compatible("compatible")}, allowed, "tool_choice.type", "allowed_tools"},
-		{[]speaker{compatible("groq")}, one, "tool_choice.function.name", "clock"},
-		{[]speaker{compatible("llamacpp")}, one, "tool_choice", "required"},
-		{[]speaker{compatible("ollama"), compatible("zai")}, `"none"`, "tools", ""},
+		{[]upstream{command}, `"auto"`, "tool_choice", ""}, {[]upstream{command}, `"none"`, "tool_choice", "NONE"},
+		{[]upstream{command}, `"required"`, "tool_choice", "REQUIRED"},
+		{[]upstream{command}, one, "tools.#.function.name", `["clock"]`},
+		{[]upstream{command}, allowed, "tools.#.function.name", `["clock"]`},
+		{[]upstream{mistralSmall}, `"auto"`, "tool_choice", "auto"}, {[]upstream{mistralSmall}, `"none"`, "tool_choice",
+			"none"}, {[]upstream{mistralSmall}, `"required"`, "tool_choice", "any"},
+		{[]upstream{mistralSmall}, one, "tool_choice.function.name", "clock"},
+		{[]upstream{mistralSmall}, allowed, "tools.#.function.name", `["clock"]`},
+		{[]upstream{compatible("openai"), compatible("compatible")}, allowed, "tool_choice.type", "allowed_tools"},
+		{[]upstream{compatible("groq")}, one, "tool_choice.function.name", "clock"},
+		{[]upstream{compatible("llamacpp")}, one, "tool_choice", "required"},
+		{[]upstream{compatible("ollama"), compatible("zai")}, `"none"`, "tools", ""},
 	} {
-		for _, s := range c.speakers {
+		for _, s := range c.upstreams {
 			body := s.ask(t, chat(tools+`,"tool_choice":`+c.choice)).body
 			require.Equal(t, c.want, body.Get(c.at).String(), "%s: %s: %s", s.name, c.choice, body.Raw)
 		}
 	}
-	for _, s := range []speaker{compatible("ollama"), compatible("zai")} {
+	for _, s := range []upstream{compatible("ollama"), compatible("zai")} {
 		require.Equal(t, "tool_choice", s.refuses(t, chat(tools+`,"tool_choice":"required"`)).Param, s.name)
 	}
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		for _, harmless := range []string{`"auto"`, `"none"`, `null`} {
 			s.ask(t, chat(`"tool_choice":`+harmless))
 		}
 	})
-	for _, s := range others() {
+	for _, s := range foreignUpstreams() {
 		for _, senseless := range []string{`"required"`, one} {
 			require.Equal(t, "tool_choice", s.refuses(t, chat(`"tool_choice":`+senseless)).Param, "%s: there are no tools",
 				s.name)
@@ -227,12 +226,13 @@ func toolNames(t *testing.T) {
 		declared = append(declared, `{"type":"function","function":{"name":"`+n+
 			`","parameters":{"type":"object","properties":{}}}}`)
 	}
-	request := chat(`"tools":[` + strings.Join(declared, ",") + `]`)
-	each(t, others(), func(t *testing.T, s speaker) {
-		told := texts(s.ask(t, request).body.Get(at[s.speaks.name]).Array())
+	declaredTools := `"tools":[` + strings.Join(declared, ",") + `]`
+	request := chat(declaredTools)
+	each(t, foreignUpstreams(), func(t *testing.T, s upstream) {
+		told := texts(s.ask(t, request).body.Get(at[s.dialect.name]).Array())
 		require.Len(t, told, len(names))
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(told))), len(names), "no two are the same: %v", told)
-		what := said{stop: "tool_calls"}
+		what := completion{stop: "tool_calls"}
 		for i, n := range told {
 			if s.vendor != "cohere" && s.vendor != "mistral" { // which say nothing of names
 				require.Regexp(t, `^[a-zA-Z0-9_-]{1,64}$`, strings.NewReplacer(".", "_", ":", "_").Replace(n))
@@ -240,12 +240,12 @@ func toolNames(t *testing.T) {
 			what.calls = append(what.calls, call{fmt.Sprintf("callaaaa%d", i), n, "{}"})
 		}
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, what, request, streamed)
+			a := s.respond(t, what, request, streamed)
 			require.Len(t, a.calls, len(names))
 			for i, c := range a.calls {
 				require.Equal(t, names[i], c.name)
 			}
-			again := s.ask(t, talk(userAsks+","+a.echo()+","+a.results(), `"tools":[`+strings.Join(declared, ",")+`]`)).body
+			again := s.ask(t, chatRequest(userAsks+","+a.echo()+","+a.results(), declaredTools)).body
 			for _, n := range told {
 				require.GreaterOrEqual(t, strings.Count(again.Raw, quote(n)), 2, "in the tools and in the conversation")
 			}
@@ -283,7 +283,7 @@ func schemas(t *testing.T) {
 func referencesInResults(t *testing.T) {
 	const result = `{"role":"tool","tool_call_id":"callaaaa1","content":"{\"schema\":{\"items\":[{\"$ref\":\"#/definitions/x\"}]}}"}`
 	for _, s := range geminis {
-		response := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, result, resultTwo}, ","),
+		response := s.ask(t, chatRequest(strings.Join([]string{userAsks, twoAsked, result, resultTwo}, ","),
 			tools)).body.Get("contents.2.parts.0.functionResponse.response")
 		require.True(t, response.IsObject())
 		require.NotContains(t, response.Raw, `"$ref":`, "as a member")
@@ -292,13 +292,13 @@ func referencesInResults(t *testing.T) {
 }
 
 func limits(t *testing.T) {
-	of := func(vendor, model string) speaker {
+	of := func(vendor, model string) upstream {
 		s := compatible(vendor)
 		s.model = model
 		return s
 	}
 	for _, c := range []struct {
-		s    speaker
+		s    upstream
 		want string
 	}{
 		{of("openai", "gpt-5.1"), "max_completion_tokens"}, {of("openai", "o3"), "max_completion_tokens"},
@@ -356,7 +356,7 @@ func budgets(t *testing.T) {
 
 // goOn is the conversation after an answer with calls, as a stock client sends it.
 func goOn(a answer, members string) string {
-	return talk(userAsks+","+a.echo()+","+a.results(), members)
+	return chatRequest(userAsks+","+a.echo()+","+a.results(), members)
 }
 
 func signedThinking(t *testing.T) {
@@ -369,7 +369,7 @@ func signedThinking(t *testing.T) {
 	} {
 		both(t, func(t *testing.T, streamed bool) {
 			s := named(s)
-			a := s.says(t, everything, chat(members), streamed)
+			a := s.respond(t, everything, chat(members), streamed)
 			require.Equal(t, everything.thinking, a.reasoning)
 			body := s.ask(t, goOn(a, members)).body
 			require.Equal(t, everything.thinking, body.Get(at[0]).Str, "%s: %s", s.name, body.Raw)
@@ -377,7 +377,7 @@ func signedThinking(t *testing.T) {
 			require.Equal(t, []string{"callaaaa1", "callaaaa2", "callaaaa3"}, texts(body.Get(at[2]).Array()))
 			require.Contains(t, body.Raw, "budget_tokens", "it goes on thinking")
 			require.NotContains(t, body.Raw, openai.CarriedMark)
-			for _, other := range everyone() { // nothing of it is for anybody else
+			for _, other := range allUpstreams() { // nothing of it is for anybody else
 				if other.vendor != "perplexity" {
 					require.NotContains(t, other.ask(t, goOn(a, tools)).body.Raw, openai.CarriedMark, other.name)
 				}
@@ -385,18 +385,18 @@ func signedThinking(t *testing.T) {
 		})
 	}
 	t.Run("without it, thinking is off", func(t *testing.T) {
-		for _, s := range []speaker{claude, vertexClaude, bedrockClaude} {
-			got := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), members))
+		for _, s := range []upstream{claude, vertexClaude, bedrockClaude} {
+			got := s.ask(t, chatRequest(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), members))
 			require.NotContains(t, got.body.Raw, "budget_tokens", s.name)
 			require.Contains(t, got.dropped, "reasoning_effort", s.name)
 		}
 	})
 	t.Run("redacted", func(t *testing.T) {
-		events := messages.stream(said{stop: "tool_calls", calls: twoCalls.calls[:1]})
+		events := messages.stream(completion{stop: "tool_calls", calls: twoCalls.calls[:1]})
 		events = slices.Insert(events, 1, event("content_block_start",
 			`{"type":"content_block_start","index":7,"content_block":{"type":"redacted_thinking","data":"c2VjcmV0"}}`),
 			event("content_block_stop", `{"type":"content_block_stop","index":7}`))
-		a := claude.sends(t, chat(members), true, events...)
+		a := claude.send(t, chat(members), true, events...)
 		require.Equal(t, "c2VjcmV0", claude.ask(t, goOn(a, members)).body.Get("messages.1.content.0.data").Str)
 	})
 }
@@ -404,7 +404,7 @@ func signedThinking(t *testing.T) {
 func signedCalls(t *testing.T) {
 	for _, s := range geminis {
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, everything, chat(tools), streamed)
+			a := s.respond(t, everything, chat(tools), streamed)
 			parts := s.ask(t, goOn(a, tools)).body.Get("contents.1.parts")
 			require.Equal(t, []string{"weather", "clock", "weather"}, texts(parts.Get("#.functionCall.name").Array()))
 			require.Equal(t, []string{everything.signature}, texts(parts.Get("#.thoughtSignature").Array()), "%s: %s", s.name,
@@ -413,55 +413,55 @@ func signedCalls(t *testing.T) {
 		})
 		echoed := strings.Replace(twoAsked, `"type":"function"`,
 			`"extra_content":{"google":{"thought_signature":"b3duCg=="}},"type":"function"`, 1)
-		body := s.ask(t, talk(strings.Join([]string{userAsks, echoed, resultOne, resultTwo}, ","), tools)).body
+		body := s.ask(t, chatRequest(strings.Join([]string{userAsks, echoed, resultOne, resultTwo}, ","), tools)).body
 		require.Equal(t, "b3duCg==", body.Get("contents.1.parts.0.thoughtSignature").Str)
-		foreign := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), tools)).body
+		foreign := s.ask(t, chatRequest(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), tools)).body
 		require.Equal(t, "skip_thought_signature_validator", foreign.Get("contents.1.parts.0.thoughtSignature").Str,
 			"calls that another model has made")
 	}
 }
 
 func unsignedThinking(t *testing.T) {
-	thinking := said{thinking: "Hm.", stop: "tool_calls", calls: twoCalls.calls[:1]}
+	thinking := completion{thinking: "Hm.", stop: "tool_calls", calls: twoCalls.calls[:1]}
 	for vendor, model := range map[string]string{"moonshot": "kimi-k2-thinking", "deepseek": "deepseek-v4"} {
 		s := compatible(vendor)
 		s.model = model
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, thinking, chat(tools), streamed)
+			a := s.respond(t, thinking, chat(tools), streamed)
 			require.Equal(t, "Hm.", a.reasoning)
 			require.Equal(t, "Hm.", s.ask(t, goOn(a, tools)).body.Get("messages.1.reasoning_content").Str, vendor)
 		})
-		without := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), tools)).body
+		without := s.ask(t, chatRequest(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), tools)).body
 		require.True(t, without.Get("messages.1.reasoning_content").Exists(), "%s refuses calls without: %s", vendor,
 			without.Raw)
 	}
-	echo := talk(strings.Join([]string{userAsks, strings.Replace(twoAsked, `"content":null`,
+	echo := chatRequest(strings.Join([]string{userAsks, strings.Replace(twoAsked, `"content":null`,
 		`"content":null,"reasoning_content":"Hm."`, 1), resultOne, resultTwo}, ","), tools)
 	for vendor, member := range map[string]string{"compatible": "reasoning_content", "openrouter": "reasoning",
 		"zai": "reasoning_content", "groq": "reasoning", "ollama": "reasoning", "cerebras": "reasoning"} {
 		require.Equal(t, "Hm.", compatible(vendor).ask(t, echo).body.Get("messages.1."+member).Str, vendor)
 	}
-	for _, s := range []speaker{claude, vertexClaude, bedrockClaude} { // which want it signed
+	for _, s := range []upstream{claude, vertexClaude, bedrockClaude} { // which want it signed
 		require.NotContains(t, s.ask(t, echo).body.Raw, "Hm.", s.name)
 	}
 }
 
 func systemMessages(t *testing.T) {
-	request := talk(`{"role":"system","content":"one"},{"role":"developer","content":[{"type":"text","text":"two"},{"type":"text","text":"three","cache_control":{"type":"ephemeral"}}]},`+
+	request := chatRequest(`{"role":"system","content":"one"},{"role":"developer","content":[{"type":"text","text":"two"},{"type":"text","text":"three","cache_control":{"type":"ephemeral"}}]},`+
 		userAsks+`,{"role":"system","content":"four"},{"role":"user","content":"go on"}`, "")
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		body := s.ask(t, request).body
 		for _, turn := range append(body.Get(`messages.#(role!="system")#`).Array(), body.Get("contents").Array()...) {
 			require.NotContains(t, strings.ReplaceAll(turn.Raw, `<system-message>\nfour\n</system-message>`, ""), "four")
 		}
 		if at := map[string]string{"messages": "system.#.text", "google": "systemInstruction.parts.#.text",
-			"converse": "system.#.text"}[s.speaks.name]; at != "" {
+			"converse": "system.#.text"}[s.dialect.name]; at != "" {
 			require.Equal(t, []string{"one", "two", "three"}, texts(body.Get(at).Array()), body.Raw)
 			require.Regexp(t, `(?s)"hi".*four.*"go on"`, body.Raw)
 			return
 		}
 		require.Regexp(t, `(?s)one.*two.*three.*four`, body.Get("messages").Raw)
-		if s.speaks.name == openAI.name { // of the others some take no system message in the middle
+		if s.dialect.name == openAI.name { // of the others some take no system message in the middle
 			developer := "system"
 			if slices.Contains([]string{"openai", "azure", "echo", "compatible", "openrouter"}, s.vendor) {
 				developer = "developer"
@@ -475,7 +475,7 @@ func systemMessages(t *testing.T) {
 
 func cacheMarks(t *testing.T) {
 	const mark = `"cache_control":{"type":"ephemeral","ttl":"1h"}`
-	request := talk(`{"role":"system","content":[{"type":"text","text":"long",`+mark+
+	request := chatRequest(`{"role":"system","content":[{"type":"text","text":"long",`+mark+
 		`}]},{"role":"user","content":[{"type":"text","text":"hi",`+mark+`},{"type":"text","text":"there"}]},`+
 		twoAsked+","+resultOne+","+strings.Replace(resultTwo, `"role"`, mark+`,"role"`, 1), tools[:len(tools)-2]+","+mark+
 		"}]")

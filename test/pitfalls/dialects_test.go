@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A said is what a model says, in nobody's dialect.
-type said struct {
+// A completion is what a model answers, in no dialect.
+type completion struct {
 	thinking, signature string
 	text                string
 	calls               []call
@@ -29,9 +29,9 @@ type counts struct{ prompt, cached, written, output, reasoning int }
 // A dialect writes what a vendor sends, from the vendor's documentation.
 type dialect struct {
 	name string
-	// stream writes the events of a stream one by one, whole the body of an answer that is not streamed.
-	stream  func(s said) []string
-	whole   func(s said) string
+	// stream writes the events of a stream one by one, unary the body of an answer that is not streamed.
+	stream  func(s completion) []string
+	unary   func(s completion) string
 	endMark string // is in the event with which a stream is complete
 	// failure is the event with which a stream fails, of an overloaded provider.
 	failure string
@@ -66,7 +66,7 @@ var openAI = dialect{
 	name:    "openAI",
 	endMark: "[DONE]",
 	failure: data(`{"error":{"message":"Overloaded","type":"server_error","param":null,"code":503}}`),
-	stream: func(s said) []string {
+	stream: func(s completion) []string {
 		out := []string{chunk(`{"role":"assistant","content":""}`, "null")}
 		for _, p := range pieces(s.thinking) {
 			if p != "" {
@@ -91,7 +91,7 @@ var openAI = dialect{
 		return append(out,
 			data(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[],"usage":%s}`, openAIUsage(s.usage)), end)
 	},
-	whole: func(s said) string {
+	unary: func(s completion) string {
 		message := `"role":"assistant","content":` + quoteOrNull(s.text) + `,"refusal":null`
 		if s.thinking != "" {
 			message += `,"reasoning_content":` + quote(s.thinking)
@@ -106,8 +106,8 @@ var openAI = dialect{
 
 // openAIItself is the dialect of those whose answers pass as they come: where usage is asked for, every chunk says
 // that it is null.
-var openAIItself = dialect{name: openAI.name, endMark: openAI.endMark, failure: openAI.failure, whole: openAI.whole,
-	stream: func(s said) []string {
+var openAIItself = dialect{name: openAI.name, endMark: openAI.endMark, failure: openAI.failure, unary: openAI.unary,
+	stream: func(s completion) []string {
 		events := openAI.stream(s)
 		for i, e := range events {
 			events[i] = strings.Replace(e, "null}]}\n", `null}],"usage":null}`+"\n", 1)
@@ -142,7 +142,7 @@ var messages = dialect{
 	name:    "messages",
 	endMark: "message_stop",
 	failure: event(`error`, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
-	stream: func(s said) []string {
+	stream: func(s completion) []string {
 		input := s.usage.prompt - s.usage.cached - s.usage.written
 		out := []string{event("message_start",
 			`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"upstream","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":1}}}`,
@@ -178,7 +178,7 @@ var messages = dialect{
 				`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":%d,"output_tokens_details":{"thinking_tokens":%d}}}`, native(messagesStops, s.stop), s.usage.output, s.usage.reasoning),
 			event("message_stop", `{"type":"message_stop"}`))
 	},
-	whole: func(s said) string {
+	unary: func(s completion) string {
 		var content []string
 		if s.thinking != "" {
 			content = append(content, fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%q}`, quote(s.thinking),
@@ -209,7 +209,7 @@ var google = dialect{
 	name:    "google",
 	endMark: "finishReason",
 	failure: data(`{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`),
-	stream: func(s said) []string {
+	stream: func(s completion) []string {
 		var out []string
 		parts := googleParts(s)
 		for i, p := range parts {
@@ -222,7 +222,7 @@ var google = dialect{
 		}
 		return out
 	},
-	whole: func(s said) string {
+	unary: func(s completion) string {
 		return fmt.Sprintf(`{"candidates":[{"content":{"parts":[%s],"role":"model"},"finishReason":%q,"index":0}],"usageMetadata":%s,"modelVersion":"upstream","responseId":"r1"}`,
 			strings.Join(googleParts(s), ","), native(googleStops, s.stop), googleUsage(s.usage))
 	},
@@ -231,7 +231,7 @@ var google = dialect{
 var googleStops = map[string]string{"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP",
 	"content_filter": "SAFETY"}
 
-func googleParts(s said) []string {
+func googleParts(s completion) []string {
 	var out []string
 	for _, p := range pieces(s.thinking) {
 		if p != "" {
@@ -266,7 +266,7 @@ var converse = dialect{
 	name:    "converse",
 	endMark: "messageStop",
 	failure: frame("exception", "serviceUnavailableException", `{"message":"Overloaded"}`),
-	stream: func(s said) []string {
+	stream: func(s completion) []string {
 		out := []string{frame("event", "messageStart", `{"role":"assistant","p":"abcd"}`)}
 		n := 0
 		delta := func(format string, args ...any) {
@@ -304,7 +304,7 @@ var converse = dialect{
 			frame("event", "messageStop", fmt.Sprintf(`{"stopReason":%q}`, native(converseStops, s.stop))),
 			frame("event", "metadata", fmt.Sprintf(`{"usage":%s,"metrics":{"latencyMs":1}}`, converseUsage(s.usage))))
 	},
-	whole: func(s said) string {
+	unary: func(s completion) string {
 		var content []string
 		if s.thinking != "" {
 			content = append(content, fmt.Sprintf(`{"reasoningContent":{"reasoningText":{"text":%s,"signature":%q}}}`,
@@ -352,7 +352,7 @@ var cohere = dialect{
 	endMark: "message-end",
 	failure: event("message-end",
 		`{"type":"message-end","delta":{"finish_reason":"ERROR","error":"Overloaded","usage":{}}}`),
-	stream: func(s said) []string {
+	stream: func(s completion) []string {
 		out := []string{event("message-start",
 			`{"id":"m1","type":"message-start","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}}`)}
 		content := func(index int, typ, text string) {
@@ -384,7 +384,7 @@ var cohere = dialect{
 		return append(out, event("message-end", `{"type":"message-end","delta":{"finish_reason":%q,"usage":%s}}`,
 			native(cohereStops, s.stop), cohereUsage(s.usage)), end)
 	},
-	whole: func(s said) string {
+	unary: func(s completion) string {
 		message := `"role":"assistant"`
 		var content []string
 		if s.thinking != "" {
@@ -418,7 +418,7 @@ var mistral = dialect{
 	name:    "mistral",
 	endMark: "[DONE]",
 	failure: data(`{"object":"error","message":"Overloaded: service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","param":null,"code":"3505","raw_status_code":503}`),
-	stream: func(s said) []string {
+	stream: func(s completion) []string {
 		out := []string{chunk(`{"role":"assistant","content":""}`, "null")}
 		for _, p := range pieces(s.thinking) {
 			if p != "" {
@@ -434,7 +434,7 @@ var mistral = dialect{
 		last := chunk(`{"content":""`+mistralCalls(s.calls)+`}`, quote(s.stop))
 		return append(out, strings.TrimSuffix(last, "}\n\n")+`,"p":"abcdef","usage":`+openAIUsage(s.usage)+"}\n\n", end)
 	},
-	whole: func(s said) string {
+	unary: func(s completion) string {
 		content := quote(s.text)
 		if s.thinking != "" {
 			content = `[{"type":"thinking","thinking":[{"type":"text","text":` + quote(s.thinking) +

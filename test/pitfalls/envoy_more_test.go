@@ -77,7 +77,7 @@ func nothingShared(t *testing.T, g limitGateway) {
 	g.worker.answers(func(w http.ResponseWriter, _ *http.Request, a asking) {
 		var n int
 		_, _ = fmt.Sscanf(a.line, "line-%d", &n)
-		what := said{text: "answer to " + a.line, stop: "stop", usage: counts{prompt: 1000 + n, output: n}}
+		what := completion{text: "answer to " + a.line, stop: "stop", usage: counts{prompt: 1000 + n, output: n}}
 		d := openAI
 		if strings.HasPrefix(a.path, "/anthropic") {
 			d = messages
@@ -90,7 +90,7 @@ func nothingShared(t *testing.T, g limitGateway) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, d.whole(what))
+		_, _ = io.WriteString(w, d.unary(what))
 	})
 	var all sync.WaitGroup
 	for c := range clients {

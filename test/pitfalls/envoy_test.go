@@ -39,8 +39,8 @@ func envoyRows(on onGateway, apart onApart) []row {
 // The models of a gateway's two dialects.
 var twoDialects = map[string]dialect{"openai/m": openAI, "anthropic/claude-sonnet-4-5": messages}
 
-// spoken is the text of a stream that has ended well.
-func spoken(t *testing.T, body string) string {
+// streamedText is the text of a stream that has ended well.
+func streamedText(t *testing.T, body string) string {
 	t.Helper()
 	require.True(t, strings.HasSuffix(body, end), body)
 	var text strings.Builder
@@ -65,7 +65,7 @@ func inPieces(w http.ResponseWriter, body string, size int) {
 func lengthOfAStream(t *testing.T, g limitGateway) {
 	text := strings.Repeat("word ", 400)
 	for model, d := range twoDialects {
-		stream := strings.Join(d.stream(said{text: text, stop: "stop", usage: counts{prompt: 3, output: 400}}), "")
+		stream := strings.Join(d.stream(completion{text: text, stop: "stop", usage: counts{prompt: 3, output: 400}}), "")
 		g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.Header().Set("Content-Length", fmt.Sprint(len(stream)))
@@ -73,7 +73,7 @@ func lengthOfAStream(t *testing.T, g limitGateway) {
 		})
 		a := g.client.Chat(t, ask(model))
 		require.NoError(t, a.Err, model)
-		require.Equal(t, text, spoken(t, string(a.Body)), model)
+		require.Equal(t, text, streamedText(t, string(a.Body)), model)
 		require.Empty(t, a.Header.Get("Content-Length"), model)
 	}
 }
@@ -105,7 +105,7 @@ func lengthOfABody(t *testing.T, g limitGateway) {
 		for _, text := range []string{"", "short", strings.Repeat("é\n", 9000)} {
 			g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) {
 				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write([]byte(messages.whole(said{text: text, stop: "stop", usage: counts{prompt: 3, output: 2}})))
+				_, _ = w.Write([]byte(messages.unary(completion{text: text, stop: "stop", usage: counts{prompt: 3, output: 2}})))
 			})
 			a := g.client.Chat(t, body)
 			require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
@@ -156,7 +156,7 @@ func compressedAnswer(t *testing.T, g limitGateway) {
 	for model, d := range twoDialects {
 		for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusInternalServerError} {
 			for _, body := range []string{chatOf(model, 2, ""), chatOf(model, 2, `,"stream":true`)} {
-				compressed(status, d.whole(counted))
+				compressed(status, d.unary(counted))
 				a := g.client.Do(t, http.MethodPost, chatPath, body, wants...)
 				require.Empty(t, a.Header.Get("Content-Encoding"), "%s, %d", model, status)
 				a.Failure(t) // it is JSON
@@ -193,7 +193,7 @@ func compressedRequest(t *testing.T, g limitGateway) {
 func answerInPieces(t *testing.T, g limitGateway) {
 	text := strings.Repeat("é — 猫\n", 20_000)
 	for model, d := range twoDialects {
-		whole := d.whole(said{text: text, stop: "stop", usage: counts{prompt: 3, output: 2}})
+		whole := d.unary(completion{text: text, stop: "stop", usage: counts{prompt: 3, output: 2}})
 		g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) {
 			w.Header().Set("Content-Type", "application/json")
 			inPieces(w, whole, 4099) // which is within a rune soon

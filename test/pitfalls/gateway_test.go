@@ -74,8 +74,8 @@ func (v *vendor) answers(h http.HandlerFunc) {
 	v.answer, v.requests = h, nil
 }
 
-// sends has the vendor answer with a stream.
-func (v *vendor) sends(events ...string) {
+// send has the vendor answer with a stream.
+func (v *vendor) send(events ...string) {
 	v.answers(func(w http.ResponseWriter, _ *http.Request) { write(w, events...) })
 }
 
@@ -262,8 +262,8 @@ func ask(model string) string {
 	return `{"model":"` + model + `","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 }
 
-// leave asks, has leave called as soon as the vendor has done its part, and waits for the vendor's request to end.
-func leave(t *testing.T, g gateway, body string, part ...string) {
+// clientCancels asks, cancels as soon as the vendor has done its part, and waits for the vendor's request to end.
+func clientCancels(t *testing.T, g gateway, body string, part ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

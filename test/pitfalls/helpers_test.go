@@ -23,87 +23,88 @@ import (
 // known is the catalog that is built in.
 var known = catalog.New(nil)
 
-// A speaker is one model of one vendor, and the dialect it answers in.
-type speaker struct {
+// An upstream is one model of one vendor, and the dialect it answers in.
+type upstream struct {
 	name, vendor, model string
-	speaks              dialect
+	dialect             dialect
 	drops               bool // what it cannot do is dropped, as an operator may say
 }
 
-// The speakers of other dialects than OpenAI's.
+// The upstreams of other dialects than OpenAI's.
 var (
-	claude       = speaker{name: "anthropic", vendor: "anthropic", model: "claude-sonnet-4-5", speaks: messages}
-	vertexClaude = speaker{name: "vertex's Claude", vendor: "vertex", model: "claude-sonnet-4-5@20250929",
-		speaks: messages}
-	gemini        = speaker{name: "gemini", vendor: "gemini", model: "gemini-3-pro-preview", speaks: google}
-	vertexGemini  = speaker{name: "vertex's Gemini", vendor: "vertex", model: "gemini-3-pro-preview", speaks: google}
-	bedrockClaude = speaker{name: "bedrock's Claude", vendor: "bedrock",
-		model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0", speaks: converse}
-	bedrockNova  = speaker{name: "bedrock's Nova", vendor: "bedrock", model: "amazon.nova-lite-v1:0", speaks: converse}
-	bedrockLlama = speaker{name: "bedrock's Llama", vendor: "bedrock", model: "us.meta.llama3-3-70b-instruct-v1:0",
-		speaks: converse}
-	command      = speaker{name: "cohere", vendor: "cohere", model: "command-a-reasoning-08-2025", speaks: cohere}
-	mistralSmall = speaker{name: "mistral", vendor: "mistral", model: "mistral-small-latest", speaks: mistral}
+	claude       = upstream{name: "anthropic", vendor: "anthropic", model: "claude-sonnet-4-5", dialect: messages}
+	vertexClaude = upstream{name: "vertex's Claude", vendor: "vertex", model: "claude-sonnet-4-5@20250929",
+		dialect: messages}
+	gemini        = upstream{name: "gemini", vendor: "gemini", model: "gemini-3-pro-preview", dialect: google}
+	vertexGemini  = upstream{name: "vertex's Gemini", vendor: "vertex", model: "gemini-3-pro-preview", dialect: google}
+	bedrockClaude = upstream{name: "bedrock's Claude", vendor: "bedrock",
+		model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0", dialect: converse}
+	bedrockNova  = upstream{name: "bedrock's Nova", vendor: "bedrock", model: "amazon.nova-lite-v1:0", dialect: converse}
+	bedrockLlama = upstream{name: "bedrock's Llama", vendor: "bedrock", model: "us.meta.llama3-3-70b-instruct-v1:0",
+		dialect: converse}
+	command      = upstream{name: "cohere", vendor: "cohere", model: "command-a-reasoning-08-2025", dialect: cohere}
+	mistralSmall = upstream{name: "mistral", vendor: "mistral", model: "mistral-small-latest", dialect: mistral}
 )
 
-// The speakers whose requests have the form of one dialect.
+// The upstreams whose requests have the form of one dialect.
 var (
-	claudes  = []speaker{claude, vertexClaude}
-	geminis  = []speaker{gemini, vertexGemini}
-	bedrocks = []speaker{bedrockClaude, bedrockNova}
+	claudes  = []upstream{claude, vertexClaude}
+	geminis  = []upstream{gemini, vertexGemini}
+	bedrocks = []upstream{bedrockClaude, bedrockNova}
 )
 
-// others are the speakers of other dialects than OpenAI's.
-func others() []speaker {
+// foreignUpstreams are the upstreams of other dialects than OpenAI's.
+func foreignUpstreams() []upstream {
 	return append(slices.Concat(claudes, geminis, bedrocks), bedrockLlama, command, mistralSmall)
 }
 
 // compatible is the vendor of OpenAI's dialect of that name.
-func compatible(vendor string) speaker {
-	s := speaker{name: vendor, vendor: vendor, model: "some-model", speaks: openAI}
-	if s.untouched() {
-		s.speaks = openAIItself
+func compatible(vendor string) upstream {
+	s := upstream{name: vendor, vendor: vendor, model: "some-model", dialect: openAI}
+	if s.passesThrough() {
+		s.dialect = openAIItself
 	}
 	return s
 }
 
-// everyone is every vendor that there is.
-func everyone() []speaker {
-	out := append(others(), speaker{name: "vertex's Llama", vendor: "vertex", model: "meta/llama-4", speaks: openAI})
+// allUpstreams is every vendor that there is.
+func allUpstreams() []upstream {
+	out := append(foreignUpstreams(),
+		upstream{name: "vertex's Llama", vendor: "vertex", model: "meta/llama-4", dialect: openAI})
 	for name := range all.Providers() {
-		if !slices.ContainsFunc(out, func(s speaker) bool { return s.vendor == name }) {
+		if !slices.ContainsFunc(out, func(s upstream) bool { return s.vendor == name }) {
 			out = append(out, compatible(name))
 		}
 	}
-	slices.SortStableFunc(out, func(a, b speaker) int { return strings.Compare(a.vendor, b.vendor) })
+	slices.SortStableFunc(out, func(a, b upstream) int { return strings.Compare(a.vendor, b.vendor) })
 	return out
 }
 
-// callers are those whose models call tools.
-func callers() []speaker {
-	return slices.DeleteFunc(everyone(), func(s speaker) bool { return s.vendor == "perplexity" })
+// toolUpstreams are those whose models call tools.
+func toolUpstreams() []upstream {
+	return slices.DeleteFunc(allUpstreams(), func(s upstream) bool { return s.vendor == "perplexity" })
 }
 
-// named is the speaker of that name.
-func named(name string) speaker {
-	i := slices.IndexFunc(everyone(), func(s speaker) bool { return s.name == name })
-	return everyone()[i]
+// named is the upstream of that name.
+func named(name string) upstream {
+	i := slices.IndexFunc(allUpstreams(), func(s upstream) bool { return s.name == name })
+	return allUpstreams()[i]
 }
 
-// wholeCalls reports whether the vendor sends a call whole, and not in pieces.
-func (s speaker) wholeCalls() bool {
+// sendsUnsplitCalls reports whether the vendor sends a call whole, and not in pieces.
+func (s upstream) sendsUnsplitCalls() bool {
 	return s.name == gemini.name || s.name == vertexGemini.name || s.vendor == "mistral"
 }
 
-// untouched reports whether a vendor's answers pass as they come: they are what OpenAI's clients rely on.
-func (s speaker) untouched() bool {
+// passesThrough reports whether a vendor's answers pass as they come: they are what OpenAI's clients rely on.
+func (s upstream) passesThrough() bool {
 	return slices.Contains([]string{"openai", "azure", "echo"}, s.vendor)
 }
 
-// each runs a test for each of the speakers.
-func each(t *testing.T, speakers []speaker, test func(t *testing.T, s speaker)) {
+// each runs a test for each of the upstreams.
+func each(t *testing.T, upstreams []upstream, test func(t *testing.T, s upstream)) {
 	t.Helper()
-	for _, s := range speakers {
+	for _, s := range upstreams {
 		t.Run(s.name, func(t *testing.T) { test(t, s) })
 	}
 }
@@ -119,10 +120,10 @@ func both(t *testing.T, test func(t *testing.T, streamed bool)) {
 const asked = "our/model"
 
 // chat is a request with a user's message, and further members.
-func chat(members string) string { return talk(`{"role":"user","content":"hi"}`, members) }
+func chat(members string) string { return chatRequest(`{"role":"user","content":"hi"}`, members) }
 
-// talk is a request with messages, and further members.
-func talk(conversation, members string) string {
+// chatRequest is a request with messages, and further members.
+func chatRequest(conversation, members string) string {
 	if members != "" {
 		members = "," + members
 	}
@@ -135,7 +136,7 @@ const tools = `"tools":[{"type":"function","function":{"name":"weather","paramet
 // streams asks for a stream and for its usage.
 const streams = `"stream":true,"stream_options":{"include_usage":true}`
 
-func (s speaker) target() (provider.Provider, provider.Target) {
+func (s upstream) target() (provider.Provider, provider.Target) {
 	p := all.Providers()[s.vendor]
 	config := &configv1.Provider{}
 	if s.drops {
@@ -145,7 +146,7 @@ func (s speaker) target() (provider.Provider, provider.Target) {
 		Facts: known.Facts(s.vendor, s.model)}
 }
 
-func (s speaker) exchange(e translate.Endpoint, request string) (*translate.Exchange, provider.Request, error) {
+func (s upstream) exchange(e translate.Endpoint, request string) (*translate.Exchange, provider.Request, error) {
 	p, target := s.target()
 	r, err := translate.Parse(p, e, []byte(request))
 	if err != nil {
@@ -165,12 +166,12 @@ type sent struct {
 }
 
 // ask returns what the vendor is sent for a client's request, which it takes.
-func (s speaker) ask(t *testing.T, request string) sent {
+func (s upstream) ask(t *testing.T, request string) sent {
 	t.Helper()
 	return s.askFor(t, translate.Chat, request)
 }
 
-func (s speaker) askFor(t *testing.T, e translate.Endpoint, request string) sent {
+func (s upstream) askFor(t *testing.T, e translate.Endpoint, request string) sent {
 	t.Helper()
 	_, r, err := s.exchange(e, request)
 	require.NoError(t, err, request)
@@ -179,12 +180,12 @@ func (s speaker) askFor(t *testing.T, e translate.Endpoint, request string) sent
 }
 
 // refuses returns the error that a client gets for a request which the vendor cannot serve.
-func (s speaker) refuses(t *testing.T, request string) *openai.Error {
+func (s upstream) refuses(t *testing.T, request string) *openai.Error {
 	t.Helper()
 	return s.refusesFor(t, translate.Chat, request)
 }
 
-func (s speaker) refusesFor(t *testing.T, e translate.Endpoint, request string) *openai.Error {
+func (s upstream) refusesFor(t *testing.T, e translate.Endpoint, request string) *openai.Error {
 	t.Helper()
 	_, r, err := s.exchange(e, request)
 	require.Error(t, err, "the vendor would be sent %s", r.Body)
@@ -195,18 +196,18 @@ func (s speaker) refusesFor(t *testing.T, e translate.Endpoint, request string) 
 	return refusal
 }
 
-// says returns what the client gets where the vendor says so. The request is asked as a stream where it is to be
+// respond returns what the client gets if the vendor answers so. The request is asked as a stream if it is to be
 // streamed.
-func (s speaker) says(t *testing.T, what said, request string, streamed bool) answer {
+func (s upstream) respond(t *testing.T, what completion, request string, streamed bool) answer {
 	t.Helper()
 	if !streamed {
-		return s.sends(t, request, false, s.speaks.whole(what))
+		return s.send(t, request, false, s.dialect.unary(what))
 	}
-	return s.sends(t, request, true, s.speaks.stream(what)...)
+	return s.send(t, request, true, s.dialect.stream(what)...)
 }
 
-// sends returns what the client gets where the vendor sends these pieces with status 200.
-func (s speaker) sends(t *testing.T, request string, streamed bool, pieces ...string) answer {
+// send returns what the client gets if the vendor sends these pieces with status 200.
+func (s upstream) send(t *testing.T, request string, streamed bool, pieces ...string) answer {
 	t.Helper()
 	if streamed && !gjson.Get(request, "stream").Exists() {
 		request = strings.TrimSuffix(request, "}") + "," + streams + "}"
@@ -217,7 +218,7 @@ func (s speaker) sends(t *testing.T, request string, streamed bool, pieces ...st
 }
 
 // before returns what the client has once the first pieces of a stream have come, and the rest has not.
-func (s speaker) before(t *testing.T, request string, pieces []string) string {
+func (s upstream) before(t *testing.T, request string, pieces []string) string {
 	t.Helper()
 	x, _, err := s.exchange(translate.Chat, request)
 	require.NoError(t, err)
@@ -232,7 +233,7 @@ func (s speaker) before(t *testing.T, request string, pieces []string) string {
 }
 
 // fails returns what the client gets where the vendor answers with an error status.
-func (s speaker) fails(t *testing.T, status int, header http.Header, body string) answer {
+func (s upstream) fails(t *testing.T, status int, header http.Header, body string) answer {
 	t.Helper()
 	x, _, err := s.exchange(translate.Chat, chat(""))
 	require.NoError(t, err)
@@ -274,7 +275,7 @@ func read(t *testing.T, x *translate.Exchange, from translate.Response, pieces .
 	to := x.Respond(from, body...)
 	a := answer{status: to.Status, header: to.Header, body: string(to.Body), choices: map[int64]*choice{}}
 	if strings.HasPrefix(to.Header.Get("Content-Type"), "text/event-stream") {
-		a.readStream(t, x.Request.IncludeUsage, !compatible(x.Provider.Name).untouched())
+		a.readStream(t, x.Request.IncludeUsage, !compatible(x.Provider.Name).passesThrough())
 		return a
 	}
 	require.True(t, gjson.Valid(a.body), a.body)

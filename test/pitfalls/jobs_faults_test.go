@@ -91,7 +91,7 @@ func withoutID(body string) any {
 
 // inDialect is an answer of a vendor.
 func inDialect(vendor string, a asking) string {
-	what := said{text: "an answer", stop: "stop", usage: counts{prompt: 3, output: 2}}
+	what := completion{text: "an answer", stop: "stop", usage: counts{prompt: 3, output: 2}}
 	if strings.Contains(a.path, "mbed") {
 		switch vendor {
 		case "gemini":
@@ -102,7 +102,7 @@ func inDialect(vendor string, a asking) string {
 		return `{"id":"e","object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.5,0.25]},{"object":"embedding","index":1,"embedding":[0.125,1]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`
 	}
 	return map[string]dialect{"anthropic": messages, "gemini": google, "bedrock": converse, "cohere": cohere,
-		"mistral": mistral, "openai": openAI}[vendor].whole(what)
+		"mistral": mistral, "openai": openAI}[vendor].unary(what)
 }
 
 func crashedBatch(t *testing.T) {

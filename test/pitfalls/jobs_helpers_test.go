@@ -131,7 +131,7 @@ func answerLine(w http.ResponseWriter, _ *http.Request, a asking) { answerText(w
 
 func answerText(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, openAI.whole(said{text: text, stop: "stop", usage: counts{prompt: 3, output: 2}}))
+	_, _ = io.WriteString(w, openAI.unary(completion{text: text, stop: "stop", usage: counts{prompt: 3, output: 2}}))
 }
 
 func answerStatus(w http.ResponseWriter, status int, header ...string) {

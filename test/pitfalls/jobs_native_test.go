@@ -98,7 +98,7 @@ func (v *batchVendor) create(w http.ResponseWriter, r *http.Request) {
 			`{"id":"batch_req_%s","custom_id":%q,"response":{"status_code":200,"request_id":"req_1","body":%s},"error":null}`+
 				"\n",
 			vendorMark, gjson.Get(line, "custom_id").Str,
-			openAI.whole(said{text: "by batch", stop: "stop", usage: counts{prompt: 3, output: 2}}))
+			openAI.unary(completion{text: "by batch", stop: "stop", usage: counts{prompt: 3, output: 2}}))
 	}
 	v.files[input+"out"] = out.String()
 	v.mu.Unlock()

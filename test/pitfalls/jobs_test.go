@@ -88,16 +88,16 @@ func foreignIDs(t *testing.T) {
 			for kind, requests := range foreignRequests {
 				missing := otherThan(ids[kind])
 				for _, request := range requests {
-					said := func(id string) string {
+					withoutIDs := func(id string) string {
 						a := stranger.Do(t, request[0], strings.ReplaceAll(request[1], "THE-ID", id),
 							strings.ReplaceAll(request[2], "THE-ID", id))
 						a.Header.Del("X-Request-Id")
 						a.Header.Del("Date")
 						return strings.ReplaceAll(fmt.Sprint(a.Status, a.Header, string(a.Body)), id, "THE-ID")
 					}
-					require.Equal(t, said(missing), said(ids[kind]), "%v", request)
+					require.Equal(t, withoutIDs(missing), withoutIDs(ids[kind]), "%v", request)
 					if !strings.Contains(request[1], "?") {
-						require.Regexp(t, `^(404|400)`, said(ids[kind]))
+						require.Regexp(t, `^(404|400)`, withoutIDs(ids[kind]))
 					}
 				}
 			}
@@ -346,7 +346,7 @@ func allFail(t *testing.T) {
 }
 
 func brokenLine(t *testing.T) {
-	whole := openAI.whole(said{text: "x", stop: "stop", usage: counts{prompt: 3, output: 2}})
+	whole := openAI.unary(completion{text: "x", stop: "stop", usage: counts{prompt: 3, output: 2}})
 	odd := map[string]string{
 		"line-2": strings.Replace(whole, `"usage":`, `"used":`, 1),
 		"line-4": strings.Replace(whole, `"prompt_tokens":3`, `"prompt_tokens":"three"`, 1),

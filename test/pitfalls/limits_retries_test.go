@@ -21,7 +21,7 @@ func (g limitGateway) overloaded(status int, header ...string) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(messages.whole(said{text: "yes", stop: "stop", usage: counts{prompt: 3, output: 2}})))
+		_, _ = w.Write([]byte(messages.unary(completion{text: "yes", stop: "stop", usage: counts{prompt: 3, output: 2}})))
 	})
 }
 

@@ -104,7 +104,7 @@ func reservedBefore(t *testing.T, g limitGateway) {
 
 func streamTakenOnce(t *testing.T, g limitGateway) {
 	g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) {
-		write(w, openAI.stream(said{text: "yes", stop: "stop", usage: counts{prompt: 30, output: 20}})...)
+		write(w, openAI.stream(completion{text: "yes", stop: "stop", usage: counts{prompt: 30, output: 20}})...)
 	})
 	_, key := g.key(t, "--tpm", "1000")
 	for range 3 {

@@ -36,7 +36,7 @@ func operationRows(on onGateway, apart onApart) []row {
 	return []row{
 		{117, "memory stays where it is, whatever is asked", on(soak)},
 		{118, "what is too old is deleted some rows at a time, while records go on", prunedInChunks},
-		{119, "traffic goes on while stores are away, also after restarts", apart(storesAway)},
+		{119, "traffic goes on while stores are away, also after restarts", apart(storesUnavailable)},
 		{120, "no client has the gateway connect to an address of its choice", on(noForgedAddress)},
 		{121, "what is built, installed and run is pinned by its hash", pinned},
 		{122, "no name that a client makes up becomes a series of metrics", on(boundedSeries)},
@@ -50,20 +50,20 @@ func operationRows(on onGateway, apart onApart) []row {
 	}
 }
 
-// A footing is what the processes of a gateway take.
-type footing struct {
+// A memoryUse is what the processes of a gateway take.
+type memoryUse struct {
 	heap, goroutines, envoy int64
 }
 
-// footing measures what is left after a collection: the heap at which the next begins is twice that.
-func (g limitGateway) footing(t *testing.T) footing {
+// memoryUse measures what is left after a collection: the heap at which the next begins is twice that.
+func (g limitGateway) memoryUse(t *testing.T) memoryUse {
 	t.Helper()
 	metric := func(name string) int64 {
 		n, err := strconv.ParseFloat(g.metrics(t)[name], 64)
 		require.NoError(t, err, name)
 		return int64(n)
 	}
-	return footing{metric("go_memstats_next_gc_bytes") / 2, metric("go_goroutines"), envoyMemory(t, g.PID())}
+	return memoryUse{metric("go_memstats_next_gc_bytes") / 2, metric("go_goroutines"), envoyMemory(t, g.PID())}
 }
 
 // metrics are the series of the gateway.
@@ -117,7 +117,7 @@ func soak(t *testing.T, g limitGateway) {
 		}
 	})
 	var next atomic.Int64
-	until := func(n int64) footing {
+	until := func(n int64) memoryUse {
 		var all sync.WaitGroup
 		for range clients {
 			all.Go(func() {
@@ -131,20 +131,20 @@ func soak(t *testing.T, g limitGateway) {
 		all.Wait()
 		next.Store(n)
 		g.Client.CloseIdleConnections()
-		return g.footing(t)
+		return g.memoryUse(t)
 	}
 	warm := until(warmUp)
 	most := warm.heap
 	for n := int64(warmUp + 2500); n <= total; n += 2500 {
 		most = max(most, until(n).heap)
 	}
-	last := g.footing(t)
+	last := g.memoryUse(t)
 	t.Logf("%d requests: heap %d kB, then %d kB at most; %d goroutines, then %d; Envoy %d kB, then %d kB", total,
 		warm.heap>>10, most>>10, warm.goroutines, last.goroutines, warm.envoy>>10, last.envoy>>10)
 	require.Less(t, most, warm.heap+warm.heap/4+(12<<20))
 	require.Less(t, last.envoy, warm.envoy+warm.envoy/5+(16<<20))
 	harness.Eventually(t, "goroutines end", func() error {
-		if g.footing(t).goroutines > warm.goroutines+30 {
+		if g.memoryUse(t).goroutines > warm.goroutines+30 {
 			return errNotYet
 		}
 		return nil
@@ -277,7 +277,7 @@ func (g *apartGateway) recorded(t *testing.T) int64 {
 	return sum
 }
 
-func storesAway(t *testing.T, g *apartGateway) {
+func storesUnavailable(t *testing.T, g *apartGateway) {
 	recorded := func() int64 { return g.recorded(t) }
 	made, begun := int64(0), int64(-1)
 	harness.Eventually(t, "earlier requests are recorded", func() error { // which is when there are no more of them

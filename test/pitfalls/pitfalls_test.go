@@ -4,7 +4,7 @@
 // security (117 to 127). A row that fails is run alone by its number: go test ./test/pitfalls -run 'Row/56:'
 //
 // A row is about every vendor that it could happen with, not about the one of the report. What a
-// model says is written once, as a [said], and the [dialect]s turn it into what each vendor sends.
+// model says is written once, as a [completion], and the [dialect]s turn it into what each vendor sends.
 package pitfalls
 
 import (

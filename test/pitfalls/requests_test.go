@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/translate"
@@ -40,7 +41,7 @@ func betas(t *testing.T) {
 	const request = `"anthropic_beta":["context-1m-2025-08-07","files-api-2025-04-14"]`
 	require.Equal(t, "context-1m-2025-08-07,files-api-2025-04-14",
 		claude.ask(t, chat(request)).header.Get("Anthropic-Beta"))
-	for _, s := range []speaker{vertexClaude, bedrockClaude} { // they refuse a beta that they do not know
+	for _, s := range []upstream{vertexClaude, bedrockClaude} { // they refuse a beta that they do not know
 		got := s.ask(t, chat(request))
 		all := fmt.Sprint(got.header, got.body.Raw)
 		require.Contains(t, all, "context-1m-2025-08-07", s.name)
@@ -60,21 +61,21 @@ func betas(t *testing.T) {
 }
 
 func image(url string) string {
-	return talk(`{"role":"user","content":[{"type":"text","text":"what is it?"},{"type":"image_url","image_url":{"url":"`+
+	return chatRequest(`{"role":"user","content":[{"type":"text","text":"what is it?"},{"type":"image_url","image_url":{"url":"`+
 		url+`"}}]}`, "")
 }
 
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 func imagesByURL(t *testing.T) {
-	for _, s := range []speaker{bedrockClaude, bedrockNova, vertexClaude, compatible("ollama")} {
+	for _, s := range []upstream{bedrockClaude, bedrockNova, vertexClaude, compatible("ollama")} {
 		refusal := s.refuses(t, image("https://example.com/a.png"))
 		require.Contains(t, refusal.Param, "messages[0].content[1]", s.name)
 		require.NotEmpty(t, refusal.Message)
 	}
 	for _, url := range []string{"http://169.254.169.254/latest/meta-data", "file:///etc/passwd",
 		"ftp://example.com/a.png", "javascript:1"} {
-		for _, s := range []speaker{bedrockClaude, vertexClaude} {
+		for _, s := range []upstream{bedrockClaude, vertexClaude} {
 			require.Contains(t, s.refuses(t, image(url)).Param, "messages[0].content[1]", url)
 		}
 	}
@@ -90,14 +91,14 @@ func imagesByURL(t *testing.T) {
 	at := map[string]string{"messages": "messages.0.content.1.source.data",
 		"google": "contents.0.parts.1.inlineData.data", "converse": "messages.0.content.1.image.source.bytes"}
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {
-		require.Equal(t, png, s.ask(t, image("data:image/png;base64,"+png)).body.Get(at[s.speaks.name]).Str, s.name)
+		require.Equal(t, png, s.ask(t, image("data:image/png;base64,"+png)).body.Get(at[s.dialect.name]).Str, s.name)
 	}
 }
 
 func foreignTools(t *testing.T) {
 	for _, tool := range []string{`{"type":"local_shell"}`, `{"type":"code_interpreter","container":{"type":"auto"}}`,
 		`{"type":"custom","custom":{"name":"grep"}}`} {
-		for _, s := range others() {
+		for _, s := range foreignUpstreams() {
 			if s.vendor == "mistral" && strings.Contains(tool, "code_interpreter") {
 				continue // a tool of its own
 			}
@@ -153,10 +154,10 @@ func signature(path, body string) string {
 
 func modelsOfKeys(t *testing.T) {
 	g := overPlayer(t, "openai/*")
-	g.vendor.sends(openAI.stream(counted)...)
+	g.vendor.send(openAI.stream(counted)...)
 	require.Equal(t, 200, g.Chat(t, ask("openai/m")).Status)
 	for _, model := range []string{"claude/claude-sonnet-4-5", "first", "openai", "OPENAI/m", "openai /m", "nobody/m"} {
-		g.vendor.sends()
+		g.vendor.send()
 		a := g.Chat(t, ask(model))
 		require.Equal(t, 404, a.Status, model)
 		require.Equal(t, "model_not_found", a.Failure(t).Code)
@@ -167,9 +168,9 @@ func modelsOfKeys(t *testing.T) {
 }
 
 func modelOfAnswers(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		both(t, func(t *testing.T, streamed bool) { // the reader sees to it that every chunk says the same
-			a := s.says(t, counted, chat(""), streamed)
+			a := s.respond(t, counted, chat(""), streamed)
 			require.Equal(t, asked, a.model)
 			require.NotEmpty(t, a.id)
 			require.NotContains(t, a.body, `"model":"upstream"`)
@@ -186,7 +187,7 @@ func doubleMembers(t *testing.T) {
 		`{"model":"a","mo\u0064el":"b","messages":[{"role":"user","content":"hi"}]}`:                                                            "model",
 		`{"model":"a","messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true,"include_usage":false},"stream":true}`: "stream_options.include_usage",
 	} {
-		for _, s := range []speaker{compatible("openai"), claude, gemini, bedrockNova} {
+		for _, s := range []upstream{compatible("openai"), claude, gemini, bedrockNova} {
 			refusal := s.refuses(t, body)
 			require.Equal(t, param, refusal.Param, body)
 			require.EqualValues(t, "duplicate_parameter", refusal.Code)
@@ -195,7 +196,7 @@ func doubleMembers(t *testing.T) {
 	require.Equal(t, "model", claude.refuses(t, `{"Model":"a","messages":[{"role":"user","content":"hi"}]}`).Param,
 		"Model is not model")
 	g := overPlayer(t, "openai/*")
-	g.vendor.sends(openAI.stream(counted)...)
+	g.vendor.send(openAI.stream(counted)...)
 	require.Equal(t, 404, g.Chat(t, `{"MODEL":"openai/m",`+ask("claude/x")[1:]).Status)
 	require.Equal(t, 400, g.Chat(t, `{"model":"openai/m",`+ask("claude/x")[1:]).Status)
 	require.Equal(t, 200, g.Chat(t, `{"Model":"claude/x",`+ask("openai/m")[1:]).Status)
@@ -225,11 +226,11 @@ func vendorsOwn(t *testing.T) {
 		require.Contains(t, named(name).ask(t, chat(`"x_unknown":1`)).dropped, "x_unknown", name)
 	}
 	for _, vendor := range []string{"compatible", "openai", "openrouter"} {
-		own := strings.Replace(openAI.whole(counted), `"finish_reason"`, `"x_new":{"b":[1.50]},"finish_reason"`, 1)
-		require.Contains(t, compatible(vendor).sends(t, chat(""), false, own).body, `"x_new":{"b":[1.50]}`, vendor)
+		own := strings.Replace(openAI.unary(counted), `"finish_reason"`, `"x_new":{"b":[1.50]},"finish_reason"`, 1)
+		require.Contains(t, compatible(vendor).send(t, chat(""), false, own).body, `"x_new":{"b":[1.50]}`, vendor)
 		stream := append([]string{with(chunk(`{"role":"assistant","content":"a","x_delta":1}`, "null"),
 			`"x_new":{"b":[1.50]}`)}, openAI.stream(counted)[2:]...)
-		streamed := compatible(vendor).sends(t, chat(`"stream":true`), true, stream...).body
+		streamed := compatible(vendor).send(t, chat(`"stream":true`), true, stream...).body
 		require.Contains(t, streamed, `"x_new":{"b":[1.50]}`, vendor)
 		require.Contains(t, streamed, `"x_delta":1`, vendor)
 	}
@@ -247,7 +248,7 @@ func embeddingInputs(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		s         speaker
+		s         upstream
 		model, at string
 		several   bool
 	}{
@@ -281,12 +282,12 @@ func choicesNull(t *testing.T) {
 	for _, vendor := range []string{"compatible", "openrouter", "vllm", "groq"} {
 		null := strings.Replace(chunk(`{}`, "null"), gjson.Get(strings.TrimPrefix(chunk(`{}`, "null"), "data: "),
 			"choices").Raw, "null", 1)
-		a := compatible(vendor).sends(t, chat(streams), true, null, chunk(`{"role":"assistant","content":"a"}`, "null"),
+		a := compatible(vendor).send(t, chat(streams), true, null, chunk(`{"role":"assistant","content":"a"}`, "null"),
 			chunk(`{}`, `"stop"`), with(null, sevenOfTwenty), end)
 		require.Equal(t, "a", a.text, vendor)
 		requireCounts(t, a, 20, 7)
 		require.NotRegexp(t, regexp.MustCompile(`"choices":\s*null`), a.body)
-		whole := compatible(vendor).sends(t, chat(""), false,
+		whole := compatible(vendor).send(t, chat(""), false,
 			`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":null,`+sevenOfTwenty+`}`)
 		require.True(t, whole.failure.Exists() || whole.all.Get("choices").IsArray(), whole.body)
 	}
@@ -296,7 +297,7 @@ func choicesNull(t *testing.T) {
 			if streamed {
 				body = data("%s", body)
 			}
-			a := s.sends(t, chat(""), streamed, body)
+			a := s.send(t, chat(""), streamed, body)
 			require.Equal(t, "content_filter", a.stop, s.name)
 			require.NotEmpty(t, a.refusal)
 		})

@@ -96,7 +96,7 @@ func everyRoleCounts(t *testing.T, g limitGateway) {
 	}
 	require.Equal(t, len(places), g.reached(), "the others have reached nobody")
 	// Of an answer whose usage is not told, the arguments of calls count as its text does.
-	for _, what := range []said{{text: text, stop: "stop"},
+	for _, what := range []completion{{text: text, stop: "stop"},
 		{calls: []call{{id: "c", name: "clock", arguments: quote(text)}}, stop: "tool_calls"}} {
 		g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) {
 			all := openAI.stream(what)
@@ -159,7 +159,7 @@ func nothingReused(t *testing.T, g limitGateway) {
 }
 
 func formAsAsked(t *testing.T, g limitGateway) {
-	what := said{text: "yes", stop: "stop", usage: counts{prompt: 20, output: 7}}
+	what := completion{text: "yes", stop: "stop", usage: counts{prompt: 20, output: 7}}
 	g.worker.answers(func(w http.ResponseWriter, _ *http.Request, a asking) {
 		d := openAI
 		if strings.HasPrefix(a.path, "/anthropic") {
@@ -170,7 +170,7 @@ func formAsAsked(t *testing.T, g limitGateway) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, d.whole(what))
+		_, _ = io.WriteString(w, d.unary(what))
 	})
 	for model := range twoDialects {
 		for _, streamed := range []bool{false, true, true, false, true} {
@@ -185,7 +185,7 @@ func formAsAsked(t *testing.T, g limitGateway) {
 			require.EqualValues(t, 27, used)
 			if streamed {
 				require.Equal(t, "text/event-stream; charset=utf-8", r.header.Get("Content-Type"))
-				require.Equal(t, "yes", spoken(t, r.body))
+				require.Equal(t, "yes", streamedText(t, r.body))
 				require.Empty(t, r.header.Get("Content-Length"))
 			} else {
 				require.Equal(t, "application/json", r.header.Get("Content-Type"))

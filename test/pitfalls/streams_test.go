@@ -31,21 +31,21 @@ func streamRows() []row {
 		{26, "as long as nothing was said, a failure has a status, also of the fallback", fallbackFails},
 		{27, "an error keeps its class and its wait", classOfErrors},
 		{28, "JSON in answer to a request for a stream is a 502", jsonForStream},
-		{29, "a client that leaves a stream cancels the provider's, also before the first token", leavesStream},
-		{30, "a client that leaves while it waits for a whole answer cancels the provider's", leavesWhole},
-		{31, "of a stream that its client has left, the tokens so far are recorded", leavesAccount},
+		{29, "a client that leaves a stream cancels the provider's, also before the first token", clientCancelsStream},
+		{30, "a client that leaves while it waits for a whole answer cancels the provider's", clientCancelsUnary},
+		{31, "of a stream that its client has left, the tokens so far are recorded", cancelledStreamIsCounted},
 		{32, "a client that does not read holds the provider back, and nobody else", slowClient},
 	}
 }
 
 // everything has all that a stream may hold, and runes of several bytes.
-var everything = said{
+var everything = completion{
 	thinking: "Überlegen 🤔", signature: "c2lnbmF0dXJl", text: "Grüße, 世界 🌍!", calls: twoCalls.calls, stop: "tool_calls",
 	usage: counts{prompt: 20, cached: 5, output: 9, reasoning: 4},
 }
 
 // rich is everything, but for who calls no tools, and the request for it.
-func (s speaker) rich() (said, string) {
+func (s upstream) rich() (completion, string) {
 	what := everything
 	if s.vendor == "perplexity" {
 		what.calls, what.stop = nil, "stop"
@@ -55,15 +55,16 @@ func (s speaker) rich() (said, string) {
 }
 
 func cutAnywhere(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		what, request := s.rich()
 		x, _, err := s.exchange(translate.Chat, request)
 		require.NoError(t, err)
-		from := translate.Response{Status: 200, Header: http.Header{}, Body: []byte(strings.Join(s.speaks.stream(what), ""))}
+		from := translate.Response{Status: 200, Header: http.Header{},
+			Body: []byte(strings.Join(s.dialect.stream(what), ""))}
 		want := x.Respond(from, from.Body)
 		require.Contains(t, string(want.Body), "[DONE]")
 		require.NoError(t, x.Cuts(from, want))
-		a := s.says(t, what, request, true)
+		a := s.respond(t, what, request, true)
 		require.Equal(t, what.text, a.text)
 		require.Equal(t, what.thinking, a.reasoning)
 		require.Len(t, a.calls, len(what.calls))
@@ -71,24 +72,24 @@ func cutAnywhere(t *testing.T) {
 }
 
 func cutFrames(t *testing.T) {
-	each(t, bedrocks, func(t *testing.T, s speaker) {
+	each(t, bedrocks, func(t *testing.T, s upstream) {
 		what, request := s.rich()
-		frames := s.speaks.stream(what)
-		want := s.sends(t, request, true, frames...)
+		frames := s.dialect.stream(what)
+		want := s.send(t, request, true, frames...)
 		for cut := 1; cut <= 12; cut++ { // the lengths and their checksum are 12 bytes
 			var pieces []string
 			rest := ""
 			for _, f := range frames {
 				pieces, rest = append(pieces, rest+f[:cut]), f[cut:]
 			}
-			a := s.sends(t, request, true, append(pieces, rest)...)
+			a := s.send(t, request, true, append(pieces, rest)...)
 			require.Equal(t, want.text+want.reasoning, a.text+a.reasoning, "cut after %d bytes of each frame", cut)
 			require.Equal(t, bare(want.calls), bare(a.calls))
 			require.True(t, a.done)
 		}
 		for name, bad := range map[string]string{"a length that cannot be": "\xff\xff" + frames[2][2:],
 			"another payload": strings.Replace(frames[2], "delta", "Delta", 1)} {
-			a := s.sends(t, request, true, slices.Replace(slices.Clone(frames), 2, 3, bad)...)
+			a := s.send(t, request, true, slices.Replace(slices.Clone(frames), 2, 3, bad)...)
 			require.True(t, a.failure.Exists(), name)
 			require.False(t, a.done, name)
 		}
@@ -96,15 +97,15 @@ func cutFrames(t *testing.T) {
 }
 
 // overSSE are those whose streams are server-sent events.
-func overSSE() []speaker {
-	return slices.DeleteFunc(everyone(), func(s speaker) bool { return s.vendor == "bedrock" })
+func overSSE() []upstream {
+	return slices.DeleteFunc(allUpstreams(), func(s upstream) bool { return s.vendor == "bedrock" })
 }
 
 func otherWriting(t *testing.T) {
-	each(t, overSSE(), func(t *testing.T, s speaker) {
+	each(t, overSSE(), func(t *testing.T, s upstream) {
 		what, request := s.rich()
-		usual := strings.Join(s.speaks.stream(what), "")
-		want := s.sends(t, request, true, usual)
+		usual := strings.Join(s.dialect.stream(what), "")
+		want := s.send(t, request, true, usual)
 		for name, stream := range map[string]string{
 			"no space":      strings.ReplaceAll(strings.ReplaceAll(usual, "data: ", "data:"), "event: ", "event:"),
 			"CRLF":          strings.ReplaceAll(usual, "\n", "\r\n"),
@@ -114,7 +115,7 @@ func otherWriting(t *testing.T) {
 			"spaces in it":  strings.ReplaceAll(usual, "}\n\n", "}       \n\n"),
 			"a mark before": "\ufeff" + usual,
 		} {
-			a := s.sends(t, request, true, stream)
+			a := s.send(t, request, true, stream)
 			require.Equal(t, want.text, a.text, name)
 			require.Equal(t, bare(want.calls), bare(a.calls), name)
 			require.True(t, a.done, name)
@@ -123,16 +124,16 @@ func otherWriting(t *testing.T) {
 }
 
 func commentsAndPings(t *testing.T) {
-	each(t, overSSE(), func(t *testing.T, s speaker) {
+	each(t, overSSE(), func(t *testing.T, s upstream) {
 		what, request := s.rich()
-		events := s.speaks.stream(what)
-		want := s.sends(t, request, true, events...)
+		events := s.dialect.stream(what)
+		want := s.send(t, request, true, events...)
 		between := []string{": OPENROUTER PROCESSING\n\n", ":\n\n", ": keep-alive\n", "\n\n\n", "retry: 3000\n\n"}
-		if s.speaks.name == messages.name {
+		if s.dialect.name == messages.name {
 			between = append(between, "event: ping\ndata: {\"type\": \"ping\"}\n\n")
 		}
 		for _, b := range between {
-			a := s.sends(t, request, true, b+strings.Join(events, b))
+			a := s.send(t, request, true, b+strings.Join(events, b))
 			require.Equal(t, want.text, a.text, b)
 			require.Equal(t, bare(want.calls), bare(a.calls), b)
 			require.Len(t, a.chunks, len(want.chunks), b)
@@ -140,9 +141,9 @@ func commentsAndPings(t *testing.T) {
 		}
 	})
 	t.Run("blank lines before a whole answer", func(t *testing.T) {
-		for _, s := range []speaker{compatible("deepseek"), compatible("openrouter"), compatible("compatible")} {
-			require.Equal(t, "Hello", s.sends(t, chat(""), false, "\n\n  \n"+
-				s.speaks.whole(said{text: "Hello", stop: "stop"})).text)
+		for _, s := range []upstream{compatible("deepseek"), compatible("openrouter"), compatible("compatible")} {
+			require.Equal(t, "Hello", s.send(t, chat(""), false, "\n\n  \n"+
+				s.dialect.unary(completion{text: "Hello", stop: "stop"})).text)
 		}
 	})
 }
@@ -150,7 +151,7 @@ func commentsAndPings(t *testing.T) {
 func flushed(t *testing.T) {
 	overBoth(t, func(t *testing.T, g gateway) {
 		for model, d := range models {
-			events := d.stream(said{text: "Hello there", stop: "stop"})
+			events := d.stream(completion{text: "Hello there", stop: "stop"})
 			first := len(untilText(events))
 			seen := make(chan struct{})
 			g.vendor.answers(func(w http.ResponseWriter, r *http.Request) {
@@ -176,10 +177,10 @@ func flushed(t *testing.T) {
 }
 
 func brokenOff(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		what, request := s.rich()
-		events := s.speaks.stream(what)
-		mark := s.speaks.endMark
+		events := s.dialect.stream(what)
+		mark := s.dialect.endMark
 		if s.vendor == "perplexity" {
 			mark = `"finish_reason":"stop"` // there is no other
 		}
@@ -187,43 +188,43 @@ func brokenOff(t *testing.T) {
 		require.Positive(t, complete)
 		for n := 1; n <= complete; n++ {
 			for _, rest := range []string{"", events[n][:len(events[n])/2]} {
-				a := s.sends(t, request, true, strings.Join(events[:n], "")+rest)
+				a := s.send(t, request, true, strings.Join(events[:n], "")+rest)
 				require.Equal(t, "upstream_truncated", a.failure.Get("code").Str, "%d events, then %q: %s", n, rest, a.body)
 				require.Equal(t, "server_error", a.failure.Get("type").Str)
 				require.False(t, a.done)
-				if !s.untouched() && s.speaks.name != openAI.name {
+				if !s.passesThrough() && s.dialect.name != openAI.name {
 					require.Empty(t, a.stop, "%d events", n)
 				}
 			}
 		}
-		whole := s.speaks.whole(what)
-		a := s.sends(t, strings.Replace(request, ","+streams, "", 1), false, whole[:len(whole)/2])
+		whole := s.dialect.unary(what)
+		a := s.send(t, strings.Replace(request, ","+streams, "", 1), false, whole[:len(whole)/2])
 		require.Equal(t, 502, a.status)
 		require.True(t, a.failure.Exists())
 	})
 }
 
 func noEvents(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		nothing := []string{"", ": hello\n\n", "\n\n", "data: [DONE]\n\n"}
 		if s.vendor == "bedrock" {
 			nothing = []string{"", frame("event", "messageStart", `{"role":"assistant"}`)}
 		}
 		for _, stream := range nothing {
-			a := s.sends(t, chat(""), true, stream)
+			a := s.send(t, chat(""), true, stream)
 			require.True(t, a.failure.Exists(), "%q: %s", stream, a.body)
 			require.Equal(t, "server_error", a.failure.Get("type").Str)
 			require.False(t, a.done)
 		}
 		for _, body := range []string{"", "  \n", "null", "{}", "[]", `""`} {
-			a := s.sends(t, chat(""), false, body)
+			a := s.send(t, chat(""), false, body)
 			require.Equal(t, 502, a.status, "%q: %s", body, a.body)
 		}
 	})
 	t.Run("the client's request ends", func(t *testing.T) {
 		g := overPlayer(t)
 		for model := range models {
-			g.vendor.sends()
+			g.vendor.send()
 			a := g.Chat(t, ask(model))
 			require.NoError(t, a.Err)
 			require.Contains(t, string(a.Body), `"error"`, model)
@@ -233,8 +234,8 @@ func noEvents(t *testing.T) {
 }
 
 func errorFirst(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		a := s.sends(t, chat(""), true, s.speaks.failure)
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		a := s.send(t, chat(""), true, s.dialect.failure)
 		require.GreaterOrEqual(t, a.status, 500, a.body)
 		require.Equal(t, "server_error", a.failure.Get("type").Str, a.body)
 	})
@@ -252,7 +253,7 @@ func errorFirst(t *testing.T) {
 			if streamed {
 				sent = data("%s", body)
 			}
-			a := s.sends(t, chat(""), streamed, sent)
+			a := s.send(t, chat(""), streamed, sent)
 			require.Equal(t, "invalid_request_error", a.failure.Get("type").Str, "%s: %s", vendor, a.body)
 			require.Contains(t, a.failure.Get("message").Str, "no such thing", vendor)
 			require.Equal(t, 400, a.status, vendor)
@@ -267,9 +268,9 @@ func untilText(events []string) []string {
 }
 
 func errorAfterText(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		events := s.speaks.stream(said{text: "Hello there", stop: "stop"})
-		a := s.sends(t, chat(""), true, append(untilText(events), s.speaks.failure, end)...)
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		events := s.dialect.stream(completion{text: "Hello there", stop: "stop"})
+		a := s.send(t, chat(""), true, append(untilText(events), s.dialect.failure, end)...)
 		require.Equal(t, 200, a.status)
 		require.Equal(t, "Hello", a.text)
 		require.Equal(t, "server_error", a.failure.Get("type").Str, a.body)
@@ -279,7 +280,7 @@ func errorAfterText(t *testing.T) {
 	})
 	t.Run("no other provider is asked then", func(t *testing.T) {
 		g := overPlayer(t)
-		g.vendor.sends(chunk(`{"role":"assistant","content":"Hello"}`, "null"), openAI.failure)
+		g.vendor.send(chunk(`{"role":"assistant","content":"Hello"}`, "null"), openAI.failure)
 		a := g.Chat(t, ask("first"))
 		require.Equal(t, 1, strings.Count(string(a.Body), "Hello"))
 		require.Equal(t, []string{"/openai/chat/completions"}, g.vendor.asked())
@@ -287,9 +288,9 @@ func errorAfterText(t *testing.T) {
 }
 
 func fallbackFails(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) { // what announces an answer says nothing yet
-		announced := untilText(s.speaks.stream(said{text: "Hello there", stop: "stop"}))
-		a := s.sends(t, chat(""), true, append(announced[:len(announced)-1], s.speaks.failure)...)
+	each(t, allUpstreams(), func(t *testing.T, s upstream) { // what announces an answer says nothing yet
+		announced := untilText(s.dialect.stream(completion{text: "Hello there", stop: "stop"}))
+		a := s.send(t, chat(""), true, append(announced[:len(announced)-1], s.dialect.failure)...)
 		require.GreaterOrEqual(t, a.status, 500, a.body)
 	})
 	g := overPlayer(t)
@@ -308,7 +309,7 @@ func fallbackFails(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 				return
 			}
-			write(w, messages.stream(said{text: "Hello", stop: "stop"})...)
+			write(w, messages.stream(completion{text: "Hello", stop: "stop"})...)
 		})
 		events := g.Chat(t, ask("first")).Events(t)
 		require.Equal(t, "[DONE]", events[len(events)-1])
@@ -325,7 +326,7 @@ func classOfErrors(t *testing.T) {
 		"mistral":  `{"object":"error","message":"told by the vendor","type":"TYPE","param":null,"code":"1"}`,
 		"openAI":   `{"error":{"message":"told by the vendor","type":"TYPE","param":null,"code":null}}`,
 	}
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		for _, c := range []struct {
 			status       int
 			typ, google  string
@@ -342,9 +343,9 @@ func classOfErrors(t *testing.T) {
 			{401, "authentication_error", "UNAUTHENTICATED", 502, []string{"server_error"}, "upstream_auth_failed", false},
 		} {
 			a := s.fails(t, c.status, http.Header{"Retry-After": {"7"}}, strings.NewReplacer("STATUS", strconv.Itoa(c.status),
-				"TYPE", c.typ, "WORD", c.google).Replace(bodies[s.speaks.name]))
+				"TYPE", c.typ, "WORD", c.google).Replace(bodies[s.dialect.name]))
 			require.Equal(t, c.want, a.status, a.body)
-			if s.untouched() && c.status != 401 {
+			if s.passesThrough() && c.status != 401 {
 				continue // its own words are OpenAI's, and pass
 			}
 			require.Contains(t, c.wantType, a.failure.Get("type").Str, a.body)
@@ -359,7 +360,7 @@ func classOfErrors(t *testing.T) {
 		require.Equal(t, 503, s.fails(t, 529, nil, `<html>`).status)
 	})
 	for _, c := range []struct {
-		s      speaker
+		s      upstream
 		event  string
 		status int
 		code   string
@@ -380,10 +381,10 @@ func classOfErrors(t *testing.T) {
 		{compatible("openrouter"),
 			data(`{"id":"x","error":{"code":429,"message":"slow down"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), 429, "rate_limit_exceeded"},
 	} {
-		first := c.s.sends(t, chat(""), true, c.event)
+		first := c.s.send(t, chat(""), true, c.event)
 		require.Equal(t, c.status, first.status, "%s: %s", c.s.name, first.body)
-		later := c.s.sends(t, chat(""), true, append(untilText(c.s.speaks.stream(said{text: "Hello there", stop: "stop"})),
-			c.event)...)
+		later := c.s.send(t, chat(""), true,
+			append(untilText(c.s.dialect.stream(completion{text: "Hello there", stop: "stop"})), c.event)...)
 		for _, a := range []answer{first, later} {
 			require.Equal(t, c.code, a.failure.Get("code").Str, "%s: %s", c.s.name, a.body)
 		}
@@ -391,9 +392,9 @@ func classOfErrors(t *testing.T) {
 }
 
 func jsonForStream(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		for media, body := range map[string]string{"application/json": s.speaks.whole(said{text: "Hello", stop: "stop"}),
-			"text/html": "<html>", "application/json; charset=utf-8": "[]"} {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		for media, body := range map[string]string{"text/html": "<html>", "application/json; charset=utf-8": "[]",
+			"application/json": s.dialect.unary(completion{text: "Hello", stop: "stop"})} {
 			x, _, err := s.exchange(translate.Chat, chat(streams))
 			require.NoError(t, err)
 			a := read(t, x, translate.Response{Status: 200, Header: http.Header{"Content-Type": {media}}}, body)
@@ -408,27 +409,27 @@ func jsonForStream(t *testing.T) {
 	})
 }
 
-func leavesStream(t *testing.T) {
+func clientCancelsStream(t *testing.T) {
 	overBoth(t, func(t *testing.T, g gateway) {
 		for model, d := range models {
-			leave(t, g, ask(model))
-			leave(t, g, ask(model), untilText(d.stream(said{text: "Hello there", stop: "stop"}))...)
+			clientCancels(t, g, ask(model))
+			clientCancels(t, g, ask(model), untilText(d.stream(completion{text: "Hello there", stop: "stop"}))...)
 		}
 	})
 }
 
-func leavesWhole(t *testing.T) {
+func clientCancelsUnary(t *testing.T) {
 	overBoth(t, func(t *testing.T, g gateway) {
 		for model := range models {
-			leave(t, g, strings.Replace(ask(model), `"stream":true,`, "", 1))
+			clientCancels(t, g, strings.Replace(ask(model), `"stream":true,`, "", 1))
 		}
 	})
 }
 
-func leavesAccount(t *testing.T) {
+func cancelledStreamIsCounted(t *testing.T) {
 	overBoth(t, func(t *testing.T, g gateway) {
-		leave(t, g, ask("claude/claude-sonnet-4-5"),
-			untilText(messages.stream(said{text: "Hello there", stop: "stop", usage: counts{prompt: 20, cached: 5}}))...)
+		clientCancels(t, g, ask("claude/claude-sonnet-4-5"),
+			untilText(messages.stream(completion{text: "Hello there", stop: "stop", usage: counts{prompt: 20, cached: 5}}))...)
 		line := g.Logged(t, "left")
 		require.Equal(t, "cancelled", line["outcome"])
 		require.EqualValues(t, 20, line["prompt_tokens"])
@@ -456,7 +457,7 @@ func slowClient(t *testing.T) {
 	})
 	body := g.open(t.Context(), t, ask("openai/m"))
 	require.Less(t, <-wrote, most, "the gateway takes what its client does not")
-	g.vendor.sends(openAI.stream(said{text: "Hello", stop: "stop"})...)
+	g.vendor.send(openAI.stream(completion{text: "Hello", stop: "stop"})...)
 	require.Contains(t, string(g.Chat(t, ask("openai/m")).Body), "[DONE]", "another client is served")
 	require.NoError(t, body.Close())
 }

@@ -35,7 +35,7 @@ func toolRows() []row {
 }
 
 // both tools are called at once, after some text.
-var twoCalls = said{text: "Let me see.", stop: "tool_calls", calls: []call{
+var twoCalls = completion{text: "Let me see.", stop: "tool_calls", calls: []call{
 	{"callaaaa1", "weather", `{"city":"Zürich"}`}, {"callaaaa2", "clock", `{"zone":"CET","dst":true}`},
 	{"callaaaa3", "weather", `{"city":"Roma"}`},
 }}
@@ -51,9 +51,9 @@ func bare(calls []call) []call {
 }
 
 func parallelCalls(t *testing.T) {
-	each(t, callers(), func(t *testing.T, s speaker) {
+	each(t, toolUpstreams(), func(t *testing.T, s upstream) {
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, twoCalls, chat(tools), streamed)
+			a := s.respond(t, twoCalls, chat(tools), streamed)
 			require.Equal(t, twoCalls.calls, bare(a.calls), a.body)
 			require.Equal(t, "tool_calls", a.stop)
 		})
@@ -64,13 +64,13 @@ func parallelCalls(t *testing.T) {
 				return chunk(`{"role":"assistant","tool_calls":[{"index":0,"id":"`+id+
 					`","type":"function","function":{"name":"clock","arguments":"{}"}}]}`, "null")
 			}
-			a := compatible(vendor).sends(t, chat(tools), true, one("a"), one("b"), chunk(`{}`, `"tool_calls"`), end)
+			a := compatible(vendor).send(t, chat(tools), true, one("a"), one("b"), chunk(`{}`, `"tool_calls"`), end)
 			require.Equal(t, []call{{"a", "clock", "{}"}, {"b", "clock", "{}"}}, bare(a.calls), vendor)
 		}
 	})
 	t.Run("Gemini's calls in one event, without ids", func(t *testing.T) {
 		for _, s := range geminis {
-			a := s.sends(t, chat(tools), true,
+			a := s.send(t, chat(tools), true,
 				data(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"clock","args":{}}},{"functionCall":{"name":"clock","args":{"zone":"CET"}}}],"role":"model"},"finishReason":"STOP"}]}`))
 			require.Len(t, a.calls, 2)
 			require.NotEqual(t, a.calls[0].id, a.calls[1].id)
@@ -80,8 +80,8 @@ func parallelCalls(t *testing.T) {
 }
 
 func blocksAreNoChoices(t *testing.T) {
-	each(t, others(), func(t *testing.T, s speaker) {
-		a := s.says(t, twoCalls, chat(tools), true)
+	each(t, foreignUpstreams(), func(t *testing.T, s upstream) {
+		a := s.respond(t, twoCalls, chat(tools), true)
 		require.Len(t, a.choices, 1)
 		require.NotNil(t, a.choices[0])
 	})
@@ -92,7 +92,7 @@ func severalChoices(t *testing.T) {
 		return strings.Replace(chunk(delta, finish), `"index":0`, fmt.Sprintf(`"index":%d`, n), 1)
 	}
 	for _, vendor := range []string{"openai", "azure", "compatible", "mistral", "together", "fireworks", "xai", "vllm"} {
-		a := compatible(vendor).sends(t, chat(`"n":2,"stream":true`), true, two(1, `{"role":"assistant","content":"b"}`,
+		a := compatible(vendor).send(t, chat(`"n":2,"stream":true`), true, two(1, `{"role":"assistant","content":"b"}`,
 			"null"),
 			two(0, `{"role":"assistant","content":"a"}`, "null"), two(0, `{"content":"A"}`, `"stop"`),
 			two(1, `{"content":"B"}`, `"length"`), end)
@@ -104,11 +104,11 @@ func severalChoices(t *testing.T) {
 		part := func(n int, text string) string {
 			return fmt.Sprintf(`{"content":{"parts":[{"text":%q}],"role":"model"},"finishReason":"STOP","index":%d}`, text, n)
 		}
-		a := s.sends(t, chat(`"n":2`), true, data(`{"candidates":[%s]}`, part(1, "b")),
+		a := s.send(t, chat(`"n":2`), true, data(`{"candidates":[%s]}`, part(1, "b")),
 			data(`{"candidates":[%s]}`, part(0, "a")))
 		require.Equal(t, "a", a.choices[0].text)
 		require.Equal(t, "b", a.choices[1].text)
-		whole := s.sends(t, chat(`"n":2`), false, `{"candidates":[`+part(0, "a")+`,`+part(1, "b")+`]}`)
+		whole := s.send(t, chat(`"n":2`), false, `{"candidates":[`+part(0, "a")+`,`+part(1, "b")+`]}`)
 		require.Equal(t, "b", whole.all.Get("choices.1.message.content").Str)
 		require.EqualValues(t, 1, whole.all.Get("choices.1.index").Int())
 	}
@@ -118,30 +118,30 @@ func severalChoices(t *testing.T) {
 }
 
 func firstCallAfterText(t *testing.T) {
-	each(t, callers(), func(t *testing.T, s speaker) {
+	each(t, toolUpstreams(), func(t *testing.T, s upstream) {
 		what := twoCalls
 		what.calls = what.calls[:1]
-		a := s.says(t, what, chat(tools), true) // the reader takes no other number than 0
+		a := s.respond(t, what, chat(tools), true) // the reader takes no other number than 0
 		require.Equal(t, "Let me see.", a.text)
 		require.Len(t, a.calls, 1)
 	})
 }
 
 func callsWithoutArguments(t *testing.T) {
-	what := said{stop: "tool_calls", calls: []call{{"callaaaa1", "clock", ""},
+	what := completion{stop: "tool_calls", calls: []call{{"callaaaa1", "clock", ""},
 		{"callaaaa2", "weather", `{"city":"Roma"}`}}}
-	each(t, callers(), func(t *testing.T, s speaker) {
-		if s.untouched() {
+	each(t, toolUpstreams(), func(t *testing.T, s upstream) {
+		if s.passesThrough() {
 			return // OpenAI itself writes {}
 		}
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, what, chat(tools), streamed)
+			a := s.respond(t, what, chat(tools), streamed)
 			require.Equal(t, []call{{"callaaaa1", "clock", "{}"}, {"callaaaa2", "weather", `{"city":"Roma"}`}}, bare(a.calls),
 				a.body)
 		})
 	})
 	t.Run("cohere says null", func(t *testing.T) {
-		a := command.sends(t, chat(tools), false,
+		a := command.send(t, chat(tools), false,
 			`{"id":"m","message":{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"clock","arguments":"null"}}]},"finish_reason":"TOOL_CALL"}`)
 		require.Equal(t, []call{{"c", "clock", "{}"}}, bare(a.calls))
 	})
@@ -150,9 +150,9 @@ func callsWithoutArguments(t *testing.T) {
 func callsThatStop(t *testing.T) {
 	for _, s := range geminis { // the dialect says STOP
 		both(t, func(t *testing.T, streamed bool) {
-			require.Equal(t, "tool_calls", s.says(t, twoCalls, chat(tools), streamed).stop, s.name)
+			require.Equal(t, "tool_calls", s.respond(t, twoCalls, chat(tools), streamed).stop, s.name)
 		})
-		a := s.sends(t, chat(tools), true,
+		a := s.send(t, chat(tools), true,
 			data(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"clock","args":{}}}],"role":"model"}}]}`),
 			data(`{"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP"}]}`))
 		require.Equal(t, "tool_calls", a.stop, "the reason comes later than the call")
@@ -161,7 +161,7 @@ func callsThatStop(t *testing.T) {
 	what.stop = "stop"
 	for _, vendor := range []string{"compatible", "ollama", "vllm", "llamacpp", "together", "alibaba"} {
 		both(t, func(t *testing.T, streamed bool) {
-			require.Equal(t, "tool_calls", compatible(vendor).says(t, what, chat(tools), streamed).stop, vendor)
+			require.Equal(t, "tool_calls", compatible(vendor).respond(t, what, chat(tools), streamed).stop, vendor)
 		})
 	}
 }
@@ -171,27 +171,28 @@ func finishAlone(t *testing.T) {
 		for _, last := range []string{`{"finishReason":"MAX_TOKENS"}`,
 			`{"content":{"role":"model"},"finishReason":"MAX_TOKENS"}`,
 			`{"content":{},"finishReason":"MAX_TOKENS","index":0}`} {
-			a := s.sends(t, chat(""), true, data(`{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"}}]}`),
+			a := s.send(t, chat(""), true, data(`{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"}}]}`),
 				data(`{"candidates":[%s]}`, last))
 			require.Equal(t, "length", a.stop, s.name)
-			require.Equal(t, "length", s.sends(t, chat(""), false, `{"candidates":[`+last+`]}`).stop)
+			require.Equal(t, "length", s.send(t, chat(""), false, `{"candidates":[`+last+`]}`).stop)
 		}
 	}
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		require.Equal(t, "length", s.says(t, said{text: "a", stop: "length"}, chat(""), true).stop)
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		require.Equal(t, "length", s.respond(t, completion{text: "a", stop: "length"}, chat(""), true).stop)
 	})
-	for _, s := range []speaker{compatible("compatible"), compatible("xai"), mistralSmall} {
+	for _, s := range []upstream{compatible("compatible"), compatible("xai"), mistralSmall} {
 		for _, delta := range []string{`{}`, `{"content":null}`, `null`} {
-			a := s.sends(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, "null"), chunk(delta, `"length"`), end)
+			a := s.send(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, "null"), chunk(delta, `"length"`), end)
 			require.Equal(t, "length", a.stop, "%s: %s", s.name, delta)
 		}
 	}
 }
 
 func finishOnce(t *testing.T) {
-	for _, s := range []speaker{compatible("compatible"), compatible("openrouter"), compatible("alibaba"), mistralSmall} {
+	for _, s := range []upstream{compatible("compatible"), compatible("openrouter"), compatible("alibaba"),
+		mistralSmall} {
 		for name, early := range map[string]string{"repeated": `"stop"`, "empty": `""`} {
-			a := s.sends(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, early), chunk(`{"content":"b"}`, early),
+			a := s.send(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, early), chunk(`{"content":"b"}`, early),
 				chunk(`{"content":""}`, `"stop"`), chunk(`{}`, `"stop"`), end)
 			require.Equal(t, "ab", a.text, "%s, %s", s.name, name)
 			require.Equal(t, "stop", a.stop)
@@ -199,19 +200,19 @@ func finishOnce(t *testing.T) {
 	}
 	for _, s := range geminis {
 		one := data(`{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"},"finishReason":"STOP","index":0}]}`)
-		a := s.sends(t, chat(""), true, one, one, one)
+		a := s.send(t, chat(""), true, one, one, one)
 		require.Equal(t, "aaa", a.text)
 		require.Equal(t, "stop", a.stop)
 	}
 }
 
 func stopReasons(t *testing.T) {
-	compatibles := []speaker{compatible("compatible"), compatible("together"), compatible("huggingface"),
+	compatibles := []upstream{compatible("compatible"), compatible("together"), compatible("huggingface"),
 		compatible("openrouter")}
 	for _, c := range []struct {
-		speakers []speaker
-		want     string // "error": the answer has failed
-		natives  []string
+		upstreams []upstream
+		want      string // "error": the answer has failed
+		natives   []string
 	}{
 		{claudes, "stop", []string{"end_turn", "stop_sequence", "pause_turn", "something_new"}},
 		{claudes, "length", []string{"max_tokens", "model_context_window_exceeded"}},
@@ -224,26 +225,26 @@ func stopReasons(t *testing.T) {
 		{bedrocks, "length", []string{"max_tokens", "model_context_window_exceeded"}},
 		{bedrocks, "content_filter", []string{"guardrail_intervened", "content_filtered"}},
 		{bedrocks, "error", []string{"malformed_model_output", "malformed_tool_use"}},
-		{[]speaker{command}, "stop", []string{"COMPLETE", "STOP_SEQUENCE"}},
-		{[]speaker{command}, "length", []string{"MAX_TOKENS", "ERROR_LIMIT"}},
-		{[]speaker{command}, "content_filter", []string{"ERROR_TOXIC"}},
-		{[]speaker{command}, "error", []string{"ERROR", "TIMEOUT"}},
-		{[]speaker{mistralSmall}, "stop", []string{"stop", "something_new"}},
-		{[]speaker{mistralSmall}, "length", []string{"length", "model_length"}},
-		{[]speaker{mistralSmall}, "error", []string{"error"}},
+		{[]upstream{command}, "stop", []string{"COMPLETE", "STOP_SEQUENCE"}},
+		{[]upstream{command}, "length", []string{"MAX_TOKENS", "ERROR_LIMIT"}},
+		{[]upstream{command}, "content_filter", []string{"ERROR_TOXIC"}},
+		{[]upstream{command}, "error", []string{"ERROR", "TIMEOUT"}},
+		{[]upstream{mistralSmall}, "stop", []string{"stop", "something_new"}},
+		{[]upstream{mistralSmall}, "length", []string{"length", "model_length"}},
+		{[]upstream{mistralSmall}, "error", []string{"error"}},
 		{compatibles, "stop", []string{"stop", "eos", "eos_token", "stop_sequence", "something_new"}},
 		{compatibles, "length", []string{"length", "max_tokens"}},
 		{compatibles, "content_filter", []string{"content_filter"}},
 		{compatibles, "error", []string{"error"}},
-		{[]speaker{compatible("deepseek")}, "error", []string{"insufficient_system_resource"}},
-		{[]speaker{compatible("zai")}, "content_filter", []string{"sensitive"}},
-		{[]speaker{compatible("zai")}, "error", []string{"network_error"}},
-		{[]speaker{compatible("vllm")}, "error", []string{"abort"}},
+		{[]upstream{compatible("deepseek")}, "error", []string{"insufficient_system_resource"}},
+		{[]upstream{compatible("zai")}, "content_filter", []string{"sensitive"}},
+		{[]upstream{compatible("zai")}, "error", []string{"network_error"}},
+		{[]upstream{compatible("vllm")}, "error", []string{"abort"}},
 	} {
-		for _, s := range c.speakers {
+		for _, s := range c.upstreams {
 			for _, native := range c.natives {
 				for _, streamed := range []bool{false, true} {
-					a := s.says(t, said{text: "a", stop: native}, chat(""), streamed)
+					a := s.respond(t, completion{text: "a", stop: native}, chat(""), streamed)
 					require.Equal(t, c.want == "error", a.failure.Exists(), "%s: %s: %s", s.name, native, a.body)
 					if c.want != "error" {
 						require.Equal(t, c.want, a.stop, "%s: %s", s.name, native)
@@ -255,22 +256,22 @@ func stopReasons(t *testing.T) {
 	for _, s := range geminis { // with nothing said
 		for _, failed := range []string{"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"} {
 			both(t, func(t *testing.T, streamed bool) {
-				require.True(t, s.says(t, said{stop: failed}, chat(""), streamed).failure.Exists(), failed)
+				require.True(t, s.respond(t, completion{stop: failed}, chat(""), streamed).failure.Exists(), failed)
 			})
 		}
 	}
 }
 
 func roleOnce(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) { // the reader counts
-		a := s.says(t, said{text: "Hello there", stop: "stop"}, chat(""), true)
+	each(t, allUpstreams(), func(t *testing.T, s upstream) { // the reader counts
+		a := s.respond(t, completion{text: "Hello there", stop: "stop"}, chat(""), true)
 		require.Equal(t, "assistant", a.chunks[0].Get("choices.0.delta.role").Str)
 	})
-	for _, s := range []speaker{compatible("compatible"), compatible("huggingface"), compatible("openrouter"),
+	for _, s := range []upstream{compatible("compatible"), compatible("huggingface"), compatible("openrouter"),
 		mistralSmall} {
 		for name, role := range map[string]string{"never": "", "always": `"role":"assistant",`, "null": `"role":null,`,
 			"empty": `"role":"",`} {
-			a := s.sends(t, chat(""), true, chunk(`{`+role+`"content":"a"}`, "null"), chunk(`{`+role+`"content":"b"}`, "null"),
+			a := s.send(t, chat(""), true, chunk(`{`+role+`"content":"a"}`, "null"), chunk(`{`+role+`"content":"b"}`, "null"),
 				chunk(`{}`, `"stop"`), end)
 			require.Equal(t, "ab", a.text, "%s, %s", s.name, name)
 		}
@@ -278,61 +279,62 @@ func roleOnce(t *testing.T) {
 }
 
 func doneOnce(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		a := s.says(t, said{text: "Hello", stop: "stop"}, chat(""), true)
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		a := s.respond(t, completion{text: "Hello", stop: "stop"}, chat(""), true)
 		require.True(t, strings.HasSuffix(a.body, "\n\ndata: [DONE]\n\n"))
 		require.Equal(t, 1, strings.Count(a.body, "[DONE]"))
 	})
 	t.Run("a vendor that sends none", func(t *testing.T) {
-		a := compatible("perplexity").sends(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, "null"),
+		a := compatible("perplexity").send(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, "null"),
 			chunk(`{}`, `"stop"`))
 		require.True(t, a.done)
 	})
 	t.Run("a vendor that sends two", func(t *testing.T) {
-		require.True(t, command.sends(t, chat(""), true, append(cohere.stream(said{text: "a", stop: "stop"}), end)...).done)
+		require.True(t, command.send(t, chat(""), true,
+			append(cohere.stream(completion{text: "a", stop: "stop"}), end)...).done)
 	})
 }
 
 func cutCalls(t *testing.T) {
-	what := said{stop: "length", calls: []call{{"callaaaa1", "weather", `{"city":"Zür`}}}
-	each(t, callers(), func(t *testing.T, s speaker) {
-		if s.speaks.name == google.name {
+	what := completion{stop: "length", calls: []call{{"callaaaa1", "weather", `{"city":"Zür`}}}
+	each(t, toolUpstreams(), func(t *testing.T, s upstream) {
+		if s.dialect.name == google.name {
 			whole := what
 			whole.calls = []call{{"callaaaa1", "weather", `{"city":"Z"}`}} // there are no pieces of calls
 			both(t, func(t *testing.T, streamed bool) {
-				a := s.says(t, whole, chat(tools), streamed)
+				a := s.respond(t, whole, chat(tools), streamed)
 				require.Equal(t, "length", a.stop)
 				require.Len(t, a.calls, 1)
 			})
 			return
 		}
-		a := s.says(t, what, chat(tools), true)
+		a := s.respond(t, what, chat(tools), true)
 		require.Equal(t, "length", a.stop)
 		require.Equal(t, what.calls, bare(a.calls))
 	})
-	for _, s := range []speaker{claude, bedrockClaude, command, mistralSmall, compatible("compatible")} {
+	for _, s := range []upstream{claude, bedrockClaude, command, mistralSmall, compatible("compatible")} {
 		whole := what
 		whole.calls = []call{{"callaaaa1", "weather", `{"city":"Z"}`}}
-		a := s.says(t, whole, chat(tools), false)
+		a := s.respond(t, whole, chat(tools), false)
 		require.Equal(t, "length", a.stop, s.name)
 		require.Len(t, a.calls, 1, s.name)
 	}
 }
 
 func brokenArguments(t *testing.T) {
-	for _, s := range []speaker{compatible("compatible"), compatible("openai"), compatible("groq"), mistralSmall,
+	for _, s := range []upstream{compatible("compatible"), compatible("openai"), compatible("groq"), mistralSmall,
 		command} {
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, said{stop: "tool_calls", calls: []call{{"callaaaa1", "weather", `{"city": Zürich`}}}, chat(tools),
-				streamed)
+			a := s.respond(t, completion{stop: "tool_calls", calls: []call{{"callaaaa1", "weather", `{"city": Zürich`}}},
+				chat(tools), streamed)
 			require.Equal(t, `{"city": Zürich`, a.calls[0].arguments, s.name)
 		})
 	}
-	again := talk(`{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"weather","arguments":"{\"city\": Z"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":"x"}`, tools)
+	again := chatRequest(`{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"weather","arguments":"{\"city\": Z"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":"x"}`, tools)
 	at := map[string]string{"messages": "messages.1.content.0.input", "google": "contents.1.parts.0.functionCall.args",
 		"converse": "messages.1.content.0.toolUse.input"}
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {
-		got := s.ask(t, again).body.Get(at[s.speaks.name])
+		got := s.ask(t, again).body.Get(at[s.dialect.name])
 		require.True(t, got.IsObject(), s.name)
 		require.Contains(t, got.Raw, "Z", s.name)
 	}
@@ -341,13 +343,13 @@ func brokenArguments(t *testing.T) {
 }
 
 func callsAsTheyCome(t *testing.T) {
-	each(t, callers(), func(t *testing.T, s speaker) {
-		a := s.says(t, twoCalls, chat(tools), true)
-		if !s.wholeCalls() {
+	each(t, toolUpstreams(), func(t *testing.T, s upstream) {
+		a := s.respond(t, twoCalls, chat(tools), true)
+		if !s.sendsUnsplitCalls() {
 			require.Equal(t, 6, a.choices[0].deltas, "two pieces of each call: %s", a.body)
 		}
 		// What has come of a call is with the client before the rest has come.
-		events := s.speaks.stream(twoCalls)
+		events := s.dialect.stream(twoCalls)
 		for i := range events {
 			if strings.Contains(events[i], "weather") {
 				require.Contains(t, s.before(t, chat(tools+","+streams), events[:i+1]), `"name":"weather"`)
@@ -362,7 +364,7 @@ func hiddenTool(t *testing.T) {
 	claude, vertex, bedrock := claude, vertexClaude, bedrockClaude // models that take no schema
 	claude.model, vertex.model, bedrock.model = "claude-3-5-haiku-20241022", "claude-3-5-haiku@20241022",
 		"anthropic.claude-3-5-haiku-20241022-v1:0"
-	each(t, []speaker{claude, vertex, bedrock}, func(t *testing.T, s speaker) {
+	each(t, []upstream{claude, vertex, bedrock}, func(t *testing.T, s upstream) {
 		at := map[string]string{"anthropic": "tools.#.name", "vertex": "tools.#.name",
 			"bedrock": "toolConfig.tools.#.toolSpec.name"}[s.vendor]
 		for _, own := range []string{"", "," + tools} {
@@ -371,12 +373,14 @@ func hiddenTool(t *testing.T) {
 			require.NotEmpty(t, names, "the model is given a tool to answer with")
 			hidden := names[len(names)-1].Str
 			both(t, func(t *testing.T, streamed bool) {
-				a := s.says(t, said{stop: "tool_calls", calls: []call{{"t1", hidden, `{"city":"Roma"}`}}}, request, streamed)
+				a := s.respond(t, completion{stop: "tool_calls", calls: []call{{"t1", hidden, `{"city":"Roma"}`}}},
+					request, streamed)
 				require.Empty(t, a.calls)
 				require.JSONEq(t, `{"city":"Roma"}`, a.text)
 				require.Equal(t, "stop", a.stop)
 				if own != "" {
-					a = s.says(t, said{stop: "tool_calls", calls: []call{{"t2", "clock", `{"zone":"CET"}`}}}, request, streamed)
+					a = s.respond(t, completion{stop: "tool_calls", calls: []call{{"t2", "clock", `{"zone":"CET"}`}}},
+						request, streamed)
 					require.Equal(t, []call{{"t2", "clock", `{"zone":"CET"}`}}, bare(a.calls))
 					require.Equal(t, "tool_calls", a.stop)
 					require.Empty(t, a.text)
@@ -389,7 +393,7 @@ func hiddenTool(t *testing.T) {
 func responsesAreWhole(t *testing.T) {
 	g := overPlayer(t)
 	const ask = `{"model":"%s","input":"hi","stream":true,"tools":[{"type":"function","name":"clock","parameters":{"type":"object"}}]}`
-	g.vendor.sends(messages.stream(said{text: "wait", stop: "tool_calls",
+	g.vendor.send(messages.stream(completion{text: "wait", stop: "tool_calls",
 		calls: []call{{"t1", "clock", `{"zone":"CET"}`}, {"t2", "clock", `{"zone":"UTC"}`}}})...)
 	var indices []int64
 	deltas := map[int64]string{}
@@ -417,6 +421,6 @@ func responsesAreWhole(t *testing.T) {
 			`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{}"}`) +
 		event("response.completed",
 			`{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3,"output_tokens":4}}}`)
-	g.vendor.sends(events)
+	g.vendor.send(events)
 	require.Equal(t, events, string(g.Do(t, "POST", "/v1/responses", fmt.Sprintf(ask, "openai/gpt-5")).Body))
 }

@@ -30,11 +30,11 @@ func usageRows() []row {
 	}
 }
 
-var counted = said{text: "Hello", stop: "stop", usage: counts{prompt: 20, output: 7}}
+var counted = completion{text: "Hello", stop: "stop", usage: counts{prompt: 20, output: 7}}
 
 func usageIsAsked(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		if s.speaks.name != openAI.name || s.vendor == "perplexity" {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		if s.dialect.name != openAI.name || s.vendor == "perplexity" {
 			for _, options := range []string{"", `,"stream_options":{"include_usage":true}`} {
 				require.False(t, s.ask(t, chat(`"stream":true`+options)).body.Get("stream_options").Exists(),
 					"the vendor knows no such member, and always tells")
@@ -50,7 +50,7 @@ func usageIsAsked(t *testing.T) {
 	t.Run("it is recorded", func(t *testing.T) {
 		g := overPlayer(t)
 		for model, d := range models {
-			g.vendor.sends(d.stream(counted)...)
+			g.vendor.send(d.stream(counted)...)
 			g.Do(t, "POST", "/v1/chat/completions", ask(model), "X-Request-Id", idOf(model))
 			line := g.Logged(t, idOf(model))
 			require.EqualValues(t, 20, line["prompt_tokens"], model)
@@ -62,12 +62,12 @@ func usageIsAsked(t *testing.T) {
 // hidden checks that a client with these members in its request sees nothing of the usage.
 func hidden(t *testing.T, members string) {
 	t.Helper()
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		stream := s.speaks.stream
-		if s.untouched() {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		stream := s.dialect.stream
+		if s.passesThrough() {
 			stream = openAIItself.stream // which says "usage":null where usage was asked for, and the gateway has asked
 		}
-		a := s.sends(t, chat(members), true, stream(counted)...)
+		a := s.send(t, chat(members), true, stream(counted)...)
 		require.NotContains(t, a.body, "usage")
 		for _, c := range a.chunks {
 			require.NotEmpty(t, c.Get("choices").Array())
@@ -83,15 +83,15 @@ func usageUnasked(t *testing.T) {
 
 func usageRefused(t *testing.T) {
 	hidden(t, `"stream":true,"stream_options":{"include_usage":false}`)
-	each(t, everyone(), func(t *testing.T, s speaker) {
-		if s.speaks.name == openAI.name && s.vendor != "perplexity" {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
+		if s.dialect.name == openAI.name && s.vendor != "perplexity" {
 			require.True(t, s.ask(t, chat(`"stream":true,"stream_options":{"include_usage":false}`)).body.Get(
 				"stream_options.include_usage").Bool())
 		}
 	})
 	g := overPlayer(t)
 	for model, d := range models {
-		g.vendor.sends(d.stream(counted)...)
+		g.vendor.send(d.stream(counted)...)
 		request := strings.Replace(ask(model), `"stream":true`, `"stream":true,"stream_options":{"include_usage":false}`, 1)
 		require.NotContains(t, string(g.Do(t, "POST", "/v1/chat/completions", request, "X-Request-Id", idOf(model)).Body),
 			"usage")
@@ -129,12 +129,12 @@ func usageTwice(t *testing.T) { // the reader takes one chunk of usage
 		"mistral":    {begin, with(last, sevenOfTwenty), alone, end},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireCounts(t, named(name).sends(t, chat(streams), true, events...), 20, 7)
-			require.NotContains(t, named(name).sends(t, chat(`"stream":true`), true, events...).body, `"usage"`)
+			requireCounts(t, named(name).send(t, chat(streams), true, events...), 20, 7)
+			require.NotContains(t, named(name).send(t, chat(`"stream":true`), true, events...).body, `"usage"`)
 		})
 	}
 	t.Run("x_groq alone", func(t *testing.T) {
-		requireCounts(t, compatible("groq").sends(t, chat(streams), true, begin,
+		requireCounts(t, compatible("groq").send(t, chat(streams), true, begin,
 			with(last, `"x_groq":{"id":"r",`+sevenOfTwenty+`}`), end), 20, 7)
 	})
 }
@@ -143,7 +143,7 @@ func usageBesideChoice(t *testing.T) {
 	for _, vendor := range []string{"compatible", "openrouter", "deepseek", "alibaba", "together", "vllm", "mistral"} {
 		for _, last := range []string{with(chunk(`{}`, "null"), sevenOfTwenty),
 			with(chunk(`{"role":"assistant","content":""}`, `"stop"`), sevenOfTwenty)} {
-			a := named(vendor).sends(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`, "null"),
+			a := named(vendor).send(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`, "null"),
 				chunk(`{}`, `"stop"`), last, end)
 			requireCounts(t, a, 20, 7)
 			require.Equal(t, "stop", a.stop, vendor)
@@ -151,14 +151,14 @@ func usageBesideChoice(t *testing.T) {
 	}
 	t.Run("within the choice", func(t *testing.T) {
 		last := strings.Replace(chunk(`{}`, `"stop"`), `"stop"}`, `"stop",`+sevenOfTwenty+`}`, 1)
-		requireCounts(t, compatible("moonshot").sends(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`,
+		requireCounts(t, compatible("moonshot").send(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`,
 			"null"), last, end), 20, 7)
 	})
 }
 
 func usageNull(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) { // the reader looks at every chunk
-		a := s.says(t, counted, chat(streams), true)
+	each(t, allUpstreams(), func(t *testing.T, s upstream) { // the reader looks at every chunk
+		a := s.respond(t, counted, chat(streams), true)
 		require.GreaterOrEqual(t, len(a.chunks), 3)
 		require.Equal(t, "null", a.chunks[0].Get("usage").Raw)
 		requireCounts(t, a, 20, 7)
@@ -166,7 +166,7 @@ func usageNull(t *testing.T) {
 }
 
 func usageMerged(t *testing.T) {
-	text := messages.stream(said{text: "Hello", stop: "stop"})
+	text := messages.stream(completion{text: "Hello", stop: "stop"})
 	for name, c := range map[string]struct {
 		start, last                     string
 		prompt, cached, written, output int64
@@ -191,7 +191,7 @@ func usageMerged(t *testing.T) {
 			events = append(events, event("message_delta",
 				`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{%s}}`, c.last), text[len(text)-1])
 			for _, s := range claudes {
-				a := s.sends(t, chat(""), true, events...)
+				a := s.send(t, chat(""), true, events...)
 				requireCounts(t, a, c.prompt, c.output)
 				require.Equal(t, c.cached, a.usage.Get("prompt_tokens_details.cached_tokens").Int())
 				require.Equal(t, c.written, a.usage.Get("prompt_tokens_details.cache_write_tokens").Int())
@@ -201,15 +201,15 @@ func usageMerged(t *testing.T) {
 }
 
 func usageCached(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		what := counted
 		what.usage.cached = 12
-		tellsWritten := s.speaks.name == messages.name || s.speaks.name == converse.name
+		tellsWritten := s.dialect.name == messages.name || s.dialect.name == converse.name
 		if tellsWritten {
 			what.usage.written = 3
 		}
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, what, chat(""), streamed)
+			a := s.respond(t, what, chat(""), streamed)
 			requireCounts(t, a, 20, 7)
 			require.EqualValues(t, 12, a.usage.Get("prompt_tokens_details.cached_tokens").Int(), a.body)
 			require.EqualValues(t, what.usage.written, a.usage.Get("prompt_tokens_details.cache_write_tokens").Int(), a.body)
@@ -220,34 +220,34 @@ func usageCached(t *testing.T) {
 		"moonshot": `"cached_tokens":12`,
 		"mistral":  `"num_cached_tokens":12`,
 	} {
-		whole := strings.Replace(openAI.whole(counted), `"prompt_tokens_details":{"cached_tokens":0},`, "", 1)
-		a := named(vendor).sends(t, chat(""), false, strings.Replace(whole, `"total_tokens":27`, `"total_tokens":27,`+usage,
+		whole := strings.Replace(openAI.unary(counted), `"prompt_tokens_details":{"cached_tokens":0},`, "", 1)
+		a := named(vendor).send(t, chat(""), false, strings.Replace(whole, `"total_tokens":27`, `"total_tokens":27,`+usage,
 			1))
 		require.EqualValues(t, 12, a.usage.Get("prompt_tokens_details.cached_tokens").Int(), "%s: %s", vendor, a.body)
 	}
 }
 
 func usageReasoning(t *testing.T) {
-	each(t, everyone(), func(t *testing.T, s speaker) {
+	each(t, allUpstreams(), func(t *testing.T, s upstream) {
 		if s.vendor == "bedrock" {
 			return // it does not tell
 		}
-		what := said{thinking: "Hm", text: "Hello", stop: "stop", usage: counts{prompt: 20, output: 7, reasoning: 4}}
+		what := completion{thinking: "Hm", text: "Hello", stop: "stop", usage: counts{prompt: 20, output: 7, reasoning: 4}}
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, what, chat(""), streamed)
+			a := s.respond(t, what, chat(""), streamed)
 			requireCounts(t, a, 20, 7)
 			require.EqualValues(t, 4, a.usage.Get("completion_tokens_details.reasoning_tokens").Int(), a.body)
 		})
 	})
 	t.Run("xAI's output is without it", func(t *testing.T) {
-		apart := strings.Replace(openAI.whole(said{text: "Hello", stop: "stop",
+		apart := strings.Replace(openAI.unary(completion{text: "Hello", stop: "stop",
 			usage: counts{prompt: 20, output: 3, reasoning: 4}}), `"total_tokens":23`, `"total_tokens":27`, 1)
-		requireCounts(t, compatible("xai").sends(t, chat(""), false, apart), 20, 7)
+		requireCounts(t, compatible("xai").send(t, chat(""), false, apart), 20, 7)
 	})
 	t.Run("Gemini's tools count as prompt", func(t *testing.T) {
-		whole := strings.Replace(google.whole(counted), `"promptTokenCount":20`,
+		whole := strings.Replace(google.unary(counted), `"promptTokenCount":20`,
 			`"promptTokenCount":15,"toolUsePromptTokenCount":5`, 1)
-		requireCounts(t, gemini.sends(t, chat(""), false, whole), 20, 7)
+		requireCounts(t, gemini.send(t, chat(""), false, whole), 20, 7)
 	})
 }
 
@@ -255,9 +255,9 @@ func usageNullDetails(t *testing.T) {
 	for _, vendor := range []string{"compatible", "together", "openrouter", "huggingface", "nvidia", "mistral", "xai"} {
 		for _, details := range []string{`"prompt_tokens_details":null,"completion_tokens_details":null`,
 			`"prompt_tokens_details":{"cached_tokens":null},"completion_tokens_details":{"reasoning_tokens":null}`} {
-			whole := openAI.whole(counted)
+			whole := openAI.unary(counted)
 			at := strings.Index(whole, `"prompt_tokens_details"`)
-			a := named(vendor).sends(t, chat(""), false, whole[:at]+details+"}}")
+			a := named(vendor).send(t, chat(""), false, whole[:at]+details+"}}")
 			requireCounts(t, a, 20, 7)
 			for _, member := range []string{"prompt_tokens_details", "completion_tokens_details",
 				"prompt_tokens_details.cached_tokens", "completion_tokens_details.reasoning_tokens"} {
@@ -272,11 +272,11 @@ func usageCost(t *testing.T) {
 		"openrouter": `"cost":0.0025,"is_byok":false,"cost_details":{"upstream_inference_cost":null}`,
 		"perplexity": `"cost":{"total_cost":0.006}`} {
 		for _, streamed := range []bool{false, true} {
-			what := compatible(vendor).speaks.whole(counted)
+			what := compatible(vendor).dialect.unary(counted)
 			if streamed {
-				what = strings.Join(compatible(vendor).speaks.stream(counted), "")
+				what = strings.Join(compatible(vendor).dialect.stream(counted), "")
 			}
-			a := compatible(vendor).sends(t, chat(""), streamed, strings.Replace(what, `"total_tokens":27`,
+			a := compatible(vendor).send(t, chat(""), streamed, strings.Replace(what, `"total_tokens":27`,
 				`"total_tokens":27,`+cost, 1))
 			requireCounts(t, a, 20, 7)
 			require.Contains(t, a.usage.Raw, cost, vendor)
