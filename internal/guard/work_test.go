@@ -33,12 +33,14 @@ func wordList(n int) (words []string) {
 	return words
 }
 
-// little is work of which there is not much.
-func little() *Work { return &Work{strict: *scan.NewWork(1 << 22), observed: *scan.NewWork(1 << 20)} }
+// smallWork is a small allowance of work.
+func smallWork() *Work {
+	return &Work{strict: *scan.NewWork(1 << 22), observed: *scan.NewWork(1 << 20)}
+}
 
 func TestWorkThatIsUsedUp(t *testing.T) {
 	long := strings.Repeat("a", 300_000)
-	_, err := set(t, square(mask)).Request(t.Context(), little(), message(long))
+	_, err := set(t, square(mask)).Request(t.Context(), smallWork(), message(long))
 	u, ok := errors.AsType[*Unjudged](err)
 	require.True(t, ok)
 	require.Equal(t, openai.CodeGuardrailWorkExceeded, u.Refusal().Code)
@@ -46,10 +48,10 @@ func TestWorkThatIsUsedUp(t *testing.T) {
 
 	blocks := &configv1.GuardRule{Name: "secret", Mode: block, Words: []string{"secret"}}
 	s := set(t, square(observe), blocks)
-	r, err := s.Request(t.Context(), little(), message(long))
+	r, err := s.Request(t.Context(), smallWork(), message(long))
 	require.NoError(t, err, "a rule that observes refuses nothing")
 	require.Equal(t, 1, r.Findings[Finding{"g/square", ModeFailed, SideRequest}])
-	r, err = s.Request(t.Context(), little(), message(long+" secret"))
+	r, err = s.Request(t.Context(), smallWork(), message(long+" secret"))
 	require.NoError(t, err)
 	require.Equal(t, "g/secret", r.Blocked, "and takes no work from others")
 }
@@ -57,7 +59,7 @@ func TestWorkThatIsUsedUp(t *testing.T) {
 func TestAnAnswerThatTakesTooMuchWork(t *testing.T) {
 	s := set(t, square(mask))
 	a := NewAnswer(s, &Masks{}, false, nil)
-	a.Work = little()
+	a.Work = smallWork()
 	var err error
 	for i := 0; i < 10 && err == nil; i++ {
 		err = a.Put(t.Context(), chat.Text(i, strings.Repeat("a", 100_000)), sink{})
@@ -151,7 +153,7 @@ func TestNamesOfToolsAreCountedToo(t *testing.T) {
 		r.AllowedTools = append(r.AllowedTools, fmt.Sprintf("*a*a*%d", i))
 	}
 	tools := slices.Repeat([]offered.Tool{{Kind: offered.Function, Name: strings.Repeat("a", 60) + "999"}}, 200)
-	_, err := set(t, r).Tools(t.Context(), little(), tools, Findings{})
+	_, err := set(t, r).Tools(t.Context(), smallWork(), tools, Findings{})
 	require.ErrorAs(t, err, new(*Unjudged))
 	ctx, leave := context.WithCancel(t.Context())
 	leave()

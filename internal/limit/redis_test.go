@@ -17,17 +17,17 @@ import (
 	"github.com/modelgate/modelgate/internal/redistest"
 )
 
-// A deaf proxy passes on what it is told to a server, and after it was made deaf none of the answers.
-type deaf struct {
-	URL  string
-	is   atomic.Bool
-	open sync.Map // of net.Conn
+// A droppingProxy passes what it receives on to a server. While drops is set, it passes no answer back.
+type droppingProxy struct {
+	URL   string
+	drops atomic.Bool
+	open  sync.Map // of net.Conn
 }
 
-func newDeaf(t testing.TB, server *redistest.Server) *deaf {
+func newDroppingProxy(t testing.TB, server *redistest.Server) *droppingProxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	d := &deaf{URL: "redis://" + l.Addr().String()}
+	d := &droppingProxy{URL: "redis://" + l.Addr().String()}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -53,15 +53,15 @@ func newDeaf(t testing.TB, server *redistest.Server) *deaf {
 	return d
 }
 
-// Write fails while the proxy is deaf, which ends the connection before the client has the answer.
-func (d *deaf) Write(p []byte) (int, error) {
-	if d.is.Load() {
+// Write fails while the proxy drops answers, which ends the connection before the client has the answer.
+func (d *droppingProxy) Write(p []byte) (int, error) {
+	if d.drops.Load() {
 		return 0, io.ErrClosedPipe
 	}
 	return len(p), nil
 }
 
-func (d *deaf) hangUp() {
+func (d *droppingProxy) hangUp() {
 	d.open.Range(func(near, far any) bool {
 		_ = near.(net.Conn).Close()
 		_ = far.(net.Conn).Close()
@@ -73,7 +73,7 @@ func (d *deaf) hangUp() {
 func TestASettlementCountsOnceThoughTheRepliesAreLost(t *testing.T) { // pitfall 93
 	t.Parallel()
 	server := redistest.Start(t)
-	proxy := newDeaf(t, server)
+	proxy := newDroppingProxy(t, server)
 	l := newRedis(t, &redistest.Server{URL: proxy.URL}, RedisOptions{})
 	direct := newRedis(t, server, RedisOptions{})
 	rules := []Rule{
@@ -86,13 +86,13 @@ func TestASettlementCountsOnceThoughTheRepliesAreLost(t *testing.T) { // pitfall
 	flushed(t, l) // the server knows the scripts
 	first := reserve(t, l, Amounts{Tokens: 100, Cost: 100, Concurrency: 1}, rules...)
 	second := reserve(t, l, Amounts{Tokens: 100, Cost: 100, Concurrency: 1}, rules...)
-	proxy.is.Store(true)
+	proxy.drops.Store(true)
 	first.Reservation.Settle(Amounts{Tokens: 40, Cost: 140})
 	require.Eventually(t, l.away.Load, 5*time.Second, time.Millisecond)
 	second.Reservation.Settle(Amounts{Tokens: 150, Cost: 60})
 	require.Equal(t, []int64{860, 860, 760, 9}, remaining(t, direct, rules...),
 		"it has been counted, and its sender does not know")
-	proxy.is.Store(false)
+	proxy.drops.Store(false)
 	flushed(t, l)
 	require.Equal(t, []int64{810, 810, 800, 10}, remaining(t, direct, rules...))
 	sound(t, direct)
@@ -101,7 +101,7 @@ func TestASettlementCountsOnceThoughTheRepliesAreLost(t *testing.T) { // pitfall
 func TestAReservationOfWhichTheReplyIsLostHoldsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	proxy := newDeaf(t, server)
+	proxy := newDroppingProxy(t, server)
 	l := newRedis(t, &redistest.Server{URL: proxy.URL}, RedisOptions{})
 	direct := newRedis(t, server, RedisOptions{})
 	rules := []Rule{
@@ -110,11 +110,11 @@ func TestAReservationOfWhichTheReplyIsLostHoldsNothing(t *testing.T) {
 	}
 	want := Amounts{Cost: 100, Concurrency: 1}
 	running := reserve(t, l, want, rules...)
-	proxy.is.Store(true)
+	proxy.drops.Store(true)
 	_, err := l.Reserve(t.Context(), Demand{Rules: rules, Amounts: want})
 	require.ErrorIs(t, err, ErrStore)
 	require.Equal(t, []int64{800, 8}, remaining(t, direct, rules...))
-	proxy.is.Store(false)
+	proxy.drops.Store(false)
 	flushed(t, l)
 	require.Equal(t, []int64{900, 9}, remaining(t, direct, rules...))
 	require.Eventually(t, func() bool { return !l.away.Load() }, 5*time.Second, time.Millisecond)

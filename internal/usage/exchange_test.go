@@ -25,11 +25,11 @@ func TestARecordMayEndUnderAnotherID(t *testing.T) {
 	flush(s, k)
 	end("x-4", 60)
 	flush(s, k)
-	require.Len(t, k.kept, 3)
-	require.EqualValues(t, 50, k.kept["batch/7"].GetOutputTokens(), "the line is charged once")
+	require.Len(t, k.records, 3)
+	require.EqualValues(t, 50, k.records["batch/7"].GetOutputTokens(), "the line is charged once")
 	require.Equal(t, 1, k.twice)
 	for _, id := range []string{"x-2", "x-3"} {
-		require.Equal(t, "interrupted", k.kept[id].GetOutcome())
+		require.Equal(t, "interrupted", k.records[id].GetOutcome())
 	}
-	require.NotContains(t, k.kept, "x-1")
+	require.NotContains(t, k.records, "x-1")
 }

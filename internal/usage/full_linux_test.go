@@ -32,8 +32,8 @@ func TestADiskThatReservesNothing(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.FileExists(t, path)
 		flush(open(t, o), k)
-		require.Equal(t, "interrupted", k.kept["a"].GetOutcome())
-		require.Equal(t, "finished", k.kept["b"].GetOutcome())
+		require.Equal(t, "interrupted", k.records["a"].GetOutcome())
+		require.Equal(t, "finished", k.records["b"].GetOutcome())
 	})
 }
 
@@ -69,7 +69,7 @@ func fillDisk(t *testing.T, dir string) {
 	o.Registerer = nil
 	flush(open(t, o), k)
 	require.Equal(t, n, k.ids())
-	for id, r := range k.kept {
+	for id, r := range k.records {
 		require.Equal(t, "finished", r.GetOutcome(), id)
 	}
 }

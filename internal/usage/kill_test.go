@@ -68,7 +68,7 @@ func TestAProcessThatIsKilled(t *testing.T) {
 	require.NotEmpty(t, noted)
 	interrupted := 0
 	for id, last := range noted {
-		r := k.kept[id]
+		r := k.records[id]
 		require.NotNil(t, r, "%s %s is lost", last, id)
 		if last == "end" {
 			require.Equal(t, "finished", r.GetOutcome(), id)
@@ -79,7 +79,7 @@ func TestAProcessThatIsKilled(t *testing.T) {
 		}
 	}
 	t.Logf("%d exchanges, %d interrupted, %d shipped twice", len(noted), interrupted, k.twice)
-	require.LessOrEqual(t, len(k.kept), len(noted)+8*10, "beyond those, only what each process had in hand can be there")
+	require.LessOrEqual(t, len(k.records), len(noted)+8*10, "beyond those, only what each process had in hand can be there")
 }
 
 // runVictim runs the process for some time, and notes what it says.

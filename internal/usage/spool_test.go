@@ -33,12 +33,12 @@ type keeper struct {
 	away    bool
 	calls   int
 	largest int
-	kept    map[string]*ledgerv1.Record
+	records map[string]*ledgerv1.Record
 	twice   int
 	reports []*ledgerv1.SpoolReport
 }
 
-func newKeeper() *keeper { return &keeper{kept: map[string]*ledgerv1.Record{}} }
+func newKeeper() *keeper { return &keeper{records: map[string]*ledgerv1.Record{}} }
 
 func (k *keeper) keep(request *ledgerv1.RecordRequest) (*ledgerv1.RecordAnswer, error) {
 	k.mu.Lock()
@@ -52,11 +52,11 @@ func (k *keeper) keep(request *ledgerv1.RecordRequest) (*ledgerv1.RecordAnswer, 
 	}
 	k.largest = max(k.largest, len(request.GetRecords()))
 	for _, r := range request.GetRecords() {
-		if k.kept[r.GetId()] != nil {
+		if k.records[r.GetId()] != nil {
 			k.twice++
 			continue
 		}
-		k.kept[r.GetId()] = r
+		k.records[r.GetId()] = r
 	}
 	return &ledgerv1.RecordAnswer{}, nil
 }
@@ -75,7 +75,7 @@ func (k *keeper) set(away bool) {
 func (k *keeper) ids() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.kept)
+	return len(k.records)
 }
 
 // told returns how often the ledger was asked, and the first and the last report.
@@ -121,7 +121,7 @@ func TestWhatEndedIsShippedOnceAndInOrder(t *testing.T) {
 	flush(s, k)
 	require.Equal(t, 2500, k.ids())
 	require.Equal(t, 1000, k.largest)
-	require.Equal(t, int64(2), k.kept["r7"].GetOutputTokens())
+	require.Equal(t, int64(2), k.records["r7"].GetOutputTokens())
 	calls := k.calls
 	flush(s, k)
 	require.Equal(t, calls, k.calls, "there is nothing more")
@@ -151,10 +151,10 @@ func TestWhatOnlyBeganIsInterrupted(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 	flush(open(t, options(dir)), k)
-	require.Equal(t, "interrupted", k.kept["a"].GetOutcome())
-	require.Equal(t, int64(5), k.kept["a"].GetOutputTokens())
-	require.Equal(t, "finished", k.kept["b"].GetOutcome())
-	require.Equal(t, int64(7), k.kept["b"].GetOutputTokens())
+	require.Equal(t, "interrupted", k.records["a"].GetOutcome())
+	require.Equal(t, int64(5), k.records["a"].GetOutputTokens())
+	require.Equal(t, "finished", k.records["b"].GetOutcome())
+	require.Equal(t, int64(7), k.records["b"].GetOutputTokens())
 	require.Zero(t, k.twice)
 }
 
@@ -185,7 +185,7 @@ func TestSegmentsAreRemovedThoughOneExchangeGoesOn(t *testing.T) {
 	require.NoError(t, s.Close())
 	s = open(t, o)
 	flush(s, k)
-	require.Equal(t, "interrupted", k.kept["long"].GetOutcome())
+	require.Equal(t, "interrupted", k.records["long"].GetOutcome())
 	require.Equal(t, 3001, k.ids())
 	require.Zero(t, k.twice)
 }
@@ -201,7 +201,7 @@ func TestAnEndMayBeNoted(t *testing.T) {
 			s.End(r)
 			require.True(t, proto.Equal(before, r), "it is the caller's")
 			flush(s, k)
-			require.NotNil(t, k.kept["a"])
+			require.NotNil(t, k.records["a"])
 		})
 	}
 }
@@ -362,7 +362,7 @@ func TestAFileThatIsCutAnywhere(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.GreaterOrEqual(t, k.ids(), before, "cut at %d", cut)
 		before = k.ids()
-		for id, r := range k.kept {
+		for id, r := range k.records {
 			require.Contains(t, []string{"finished", "interrupted"}, r.GetOutcome(), id)
 			require.Equal(t, r.GetOutcome() == "finished", r.GetOutputTokens() == 2, id)
 		}
@@ -390,7 +390,7 @@ func TestAByteThatChangesCostsOneRecordAtMost(t *testing.T) {
 		flush(s, k)
 		require.NoError(t, s.Close())
 		require.Equal(t, 4, k.ids(), "changed at %d", at)
-		for id, r := range k.kept {
+		for id, r := range k.records {
 			require.True(t, proto.Equal(rec(id, 2), r))
 		}
 	}
@@ -493,7 +493,7 @@ func TestASegmentOfZerosHoldsNothing(t *testing.T) {
 	s.End(rec("a", 1))
 	flush(s, k)
 	require.Equal(t, 1, k.ids())
-	kept, err := filepath.Glob(filepath.Join(o.Dir, "*.unreadable"))
+	unreadable, err := filepath.Glob(filepath.Join(o.Dir, "*.unreadable"))
 	require.NoError(t, err)
-	require.Empty(t, kept)
+	require.Empty(t, unreadable)
 }

@@ -24,12 +24,12 @@ import (
 type ledger struct {
 	ledgerv1.LedgerClient
 
-	mu     sync.Mutex
-	away   bool
-	unsaid int // records that are kept while the answer does not come
-	kept   map[string]*ledgerv1.Record
-	calls  int
-	differ bool // of two records with an id
+	mu      sync.Mutex
+	away    bool
+	unsaid  int // records that are kept while the answer does not come
+	records map[string]*ledgerv1.Record
+	calls   int
+	differ  bool // of two records with an id
 }
 
 func (l *ledger) Record(_ context.Context, r *ledgerv1.RecordRequest, _ ...grpc.CallOption) (*ledgerv1.RecordAnswer,
@@ -41,9 +41,9 @@ func (l *ledger) Record(_ context.Context, r *ledgerv1.RecordRequest, _ ...grpc.
 		return nil, errReset
 	}
 	for _, one := range r.GetRecords() {
-		before := l.kept[one.GetId()]
+		before := l.records[one.GetId()]
 		l.differ = l.differ || before != nil && !proto.Equal(before, one)
-		l.kept[one.GetId()] = one
+		l.records[one.GetId()] = one
 	}
 	if l.unsaid > 0 {
 		l.unsaid--
@@ -63,9 +63,9 @@ func (l *ledger) only(t *testing.T) *ledgerv1.Record {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	require.Len(t, l.kept, 1)
+	require.Len(t, l.records, 1)
 	require.False(t, l.differ, "a record that is sent again says the same")
-	for _, r := range l.kept {
+	for _, r := range l.records {
 		return r
 	}
 	return nil
@@ -110,7 +110,7 @@ func TestWhatAProviderRanIsCharged(t *testing.T) {
 	b := w.until(id, func(b wire) bool { return b.status() == "completed" })
 	require.Len(t, w.file(b, "output_file_id"), 11, "results do not wait for the ledger")
 	w.eventually(func() bool { w.ledger.mu.Lock(); defer w.ledger.mu.Unlock(); return w.ledger.calls > 1 })
-	require.Empty(t, w.ledger.kept)
+	require.Empty(t, w.ledger.records)
 	w.ledger.set(func(l *ledger) { l.away, l.unsaid = false, 1 })
 	w.over(id)
 
@@ -210,7 +210,7 @@ func TestOnlyWhatAProviderRanIsCharged(t *testing.T) {
 		w.asked.answer = fine
 		w.run(nil)
 		w.over(w.create(requests(5)))
-		require.Empty(t, w.ledger.kept)
+		require.Empty(t, w.ledger.records)
 	})
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// whole checks that each of so many lines is in the output, and that nothing was asked twice.
-func (w *world) whole(b wire, lines int) {
+// requireEachLineOnce checks that each of so many lines is in the output, and that nothing was asked twice.
+func (w *world) requireEachLineOnce(b wire, lines int) {
 	w.t.Helper()
 	require.Equal(w.t, "completed", b.status(), b.Raw)
 	require.Len(w.t, w.file(b, "output_file_id"), lines)
@@ -48,7 +48,7 @@ func TestAnswersAreKeptWhileTheBlobStoreIsAway(t *testing.T) {
 		return int64(asked)-w.get(id).Get("request_counts.completed").Int() == int64(w.limits.Open)
 	})
 	restore()
-	w.whole(w.over(id), lines)
+	w.requireEachLineOnce(w.over(id), lines)
 }
 
 func TestABatchGoesOnAfterEtcdWasAway(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAWriteWhoseAnswerDoesNotComeIsMadeOnce(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() }) // it reports the end of its own context
 	w.run(client)
 	const lines = 200
-	w.whole(w.over(w.create(requests(lines))), lines)
+	w.requireEachLineOnce(w.over(w.create(requests(lines))), lines)
 	require.Len(t, w.announced(), 1)
 }
 
@@ -186,7 +186,7 @@ func TestSegmentsStayFewWhereAnswersComeSlowly(t *testing.T) {
 		return fine(ctx, a, n)
 	}
 	w.run(nil)
-	w.whole(w.over(w.create(requests(200))), 200)
+	w.requireEachLineOnce(w.over(w.create(requests(200))), 200)
 	require.LessOrEqual(t, most.Load(), int64(3), "a small segment is taken over by the next")
 }
 

@@ -72,7 +72,7 @@ func newWorld(t testing.TB) *world {
 	w.etcd = w.server.Client(t)
 	w.store = store.New(w.etcd)
 	w.objects = configstore.New(w.etcd, func(configv1.Object) error { return nil }, zap.NewNop())
-	w.ledger = &ledger{kept: map[string]*ledgerv1.Record{}}
+	w.ledger = &ledger{records: map[string]*ledgerv1.Record{}}
 	bucket, err := blobstore.Open(t.Context(), "file://"+w.folder)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, bucket.Close()) })

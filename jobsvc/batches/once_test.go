@@ -67,7 +67,7 @@ func TestMetadataIsWrittenOnceHoweverOftenABatchIs(t *testing.T) {
 	const lines = 200
 	id := w.createWith(metadata(), requests(lines))
 	w.run(nil)
-	w.whole(w.over(id), lines)
+	w.requireEachLineOnce(w.over(id), lines)
 	require.JSONEq(t, metadata(), w.get(id).Get("metadata").Raw)
 
 	writes, bytes, with := w.written(began.Header.Revision+1, strings.Repeat("v", 512))
@@ -89,14 +89,14 @@ func TestABatchOfTheVersionBeforeGoesOn(t *testing.T) {
 		return r
 	}
 	record, once := of("batches/").Kvs[0], of("once/").Kvs[0]
-	whole := strings.Replace(string(record.Value), `"endpoint"`, `"metadata":{"a":"b"},"endpoint"`, 1)
+	changed := strings.Replace(string(record.Value), `"endpoint"`, `"metadata":{"a":"b"},"endpoint"`, 1)
 	_, err := w.etcd.Txn(t.Context()).Then(clientv3.OpDelete(string(once.Key)),
-		clientv3.OpPut(string(record.Key), whole)).Commit()
+		clientv3.OpPut(string(record.Key), changed)).Commit()
 	require.NoError(t, err)
 
 	require.JSONEq(t, `{"a":"b"}`, w.get(id).Get("metadata").Raw)
 	w.run(nil)
-	w.whole(w.over(id), 30)
+	w.requireEachLineOnce(w.over(id), 30)
 	require.JSONEq(t, `{"a":"b"}`, w.get(id).Get("metadata").Raw)
 	require.NotContains(t, string(of("batches/").Kvs[0].Value), "metadata")
 }

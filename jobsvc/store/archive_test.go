@@ -105,8 +105,8 @@ func (w *archiveWorld) listed(limit int) (seen []work, err error) {
 	}
 }
 
-// whole checks that lists and single reads see all works, each once and in order, however they are paged.
-func (w *archiveWorld) whole() {
+// requireAllListed checks that lists and single reads see all works, each once and in order, however they are paged.
+func (w *archiveWorld) requireAllListed() {
 	w.Helper()
 	var want []work
 	for _, r := range w.all {
@@ -147,7 +147,7 @@ func TestWhatIsArchivedReadsAsBefore(t *testing.T) {
 	before := w.keysOf("works/")
 	for _, until := range []int64{1100, 1101, 1600, 1550, 3000} { // in steps, some of which have nothing to do
 		w.archive(until)
-		w.whole()
+		w.requireAllListed()
 	}
 	require.Equal(t, 1000, before)
 	require.Equal(t, 143, w.keysOf("works/"), "what is open stays")
@@ -160,7 +160,7 @@ func TestWhatIsArchivedReadsAsBefore(t *testing.T) {
 		require.NoError(t, w.commit(func(t *store.Txn) { works.Update(t, r) }))
 		w.archive(4000)
 	}
-	w.whole()
+	w.requireAllListed()
 	_, err := works.Get(t.Context(), w.store, store.Tenant{}, w.all[5].ID)
 	require.ErrorIs(t, err, store.ErrNotFound, "another tenant does not see it")
 	_, err = works.Get(t.Context(), w.store, acme, works.NewID())
@@ -189,7 +189,7 @@ func TestWhatIsStillNeededIsNotArchived(t *testing.T) {
 		store.Move{Before: 5000, Busy: idle, Held: []clientv3.Cmp{clientv3.Compare(clientv3.Version("claim"), ">", 0)}})
 	require.ErrorIs(t, err, store.ErrConflict, "who has lost the claim moves nothing")
 	require.Zero(t, done.Moved)
-	w.whole()
+	w.requireAllListed()
 }
 
 // TestListsAreWholeWhileTheirRecordsMove pages while two replicas move, one of which has lost its claim without
@@ -231,7 +231,7 @@ func TestListsAreWholeWhileTheirRecordsMove(t *testing.T) {
 	}
 	stop()
 	w.archive(5000)
-	w.whole()
+	w.requireAllListed()
 	require.Equal(t, 300, w.keysOf("works/"))
 	t.Logf("%d rounds of pages while records moved", rounds)
 }
@@ -262,7 +262,7 @@ func TestAMoveThatIsCutOffAnywhereLosesNothing(t *testing.T) {
 		before := w.keysOf("works/")
 		left, after = n/2, n%2 == 1
 		_, err := works.Archive(t.Context(), w.open(dying), acme, store.Move{Before: int64(1005 + 10*n), Busy: idle})
-		w.whole()
+		w.requireAllListed()
 		if err == nil && w.keysOf("works/") == 0 {
 			break
 		}
@@ -274,7 +274,7 @@ func TestAMoveThatIsCutOffAnywhereLosesNothing(t *testing.T) {
 		require.Less(t, n, 200)
 	}
 	require.Greater(t, cuts, 5)
-	w.whole()
+	w.requireAllListed()
 	segments := w.keysOf("archive/")
 	require.Greater(t, len(w.blobs()), segments, "what was replaced, or never named, is left over")
 	require.NoError(t, works.CollectArchive(t.Context(), w.store, time.Now()))
@@ -282,7 +282,7 @@ func TestAMoveThatIsCutOffAnywhereLosesNothing(t *testing.T) {
 	require.NoError(t, works.CollectArchive(t.Context(), w.store, time.Now().Add(25*time.Hour)))
 	require.Len(t, w.blobs(), segments)
 	w.store = w.open(w.etcd)
-	w.whole()
+	w.requireAllListed()
 }
 
 func TestADamagedSegmentIsNamedAndHoldsUpNothingElse(t *testing.T) {
@@ -346,7 +346,7 @@ func TestABlobStoreThatIsAwayLosesAndBlocksNothing(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(w.folder, "archive")))
 	require.NoError(t, os.Rename(away, filepath.Join(w.folder, "archive")))
 	w.archive(5000)
-	w.whole()
+	w.requireAllListed()
 }
 
 func TestOldSegmentsAreRemovedWhole(t *testing.T) {
@@ -367,7 +367,7 @@ func TestOldSegmentsAreRemovedWhole(t *testing.T) {
 	require.Equal(t, oldest.Records, gone)
 	require.Equal(t, gone, released)
 	w.all = w.all[:len(w.all)-gone]
-	w.whole()
+	w.requireAllListed()
 	require.NoFileExists(t, filepath.Join(w.folder, filepath.FromSlash(oldest.Blob)))
 }
 

@@ -56,9 +56,9 @@ func (w *archiveWorld) notesOf(of *store.Record[work], limit int) (seen []string
 	}
 }
 
-// wholeNotes checks that all works have their notes, newest first, both as they are now and as they were when they
-// were made.
-func (w *archiveWorld) wholeNotes(counts map[int]int) {
+// requireAllNotes checks that all works have their notes, newest first, both as they are now and as they were when
+// they were made.
+func (w *archiveWorld) requireAllNotes(counts map[int]int) {
 	w.Helper()
 	for _, made := range w.all {
 		var want []string
@@ -95,11 +95,11 @@ func TestPartsGoToTheArchiveWithTheirObject(t *testing.T) {
 	for _, of := range w.all {
 		w.note(of, counts[of.Value.N])
 	}
-	w.wholeNotes(counts)
+	w.requireAllNotes(counts)
 	for _, until := range []int64{1001, 1003, 1007} {
 		_, err := noted.Archive(t.Context(), w.store, acme, store.Move{Before: until, Busy: idle})
 		require.NoError(t, err)
-		w.wholeNotes(counts)
+		w.requireAllNotes(counts)
 	}
 	require.Equal(t, 20, w.keysOf("notes/"), "those of what is open stay")
 	require.Equal(t, 1, w.keysOf("archive/"), "parts have no key of their own")
@@ -120,7 +120,7 @@ func TestBlobsOfPartsStayAsLongAsTheirObject(t *testing.T) {
 	_, err := noted.Archive(t.Context(), w.store, acme,
 		store.Move{Before: 5000, Busy: idle, Held: []clientv3.Cmp{clientv3.Compare(clientv3.Version("claim"), ">", 0)}})
 	require.ErrorIs(t, err, store.ErrConflict)
-	w.wholeNotes(counts)
+	w.requireAllNotes(counts)
 	require.Equal(t, 4, w.noteBlobs())
 	require.NoError(t, noted.CollectArchive(t.Context(), w.store, time.Now()))
 	require.Equal(t, 4, w.noteBlobs(), "they may yet be named")
@@ -131,7 +131,7 @@ func TestBlobsOfPartsStayAsLongAsTheirObject(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, noted.CollectArchive(t.Context(), w.store, time.Now().Add(25*time.Hour)))
 	require.Equal(t, 4, w.noteBlobs())
-	w.wholeNotes(counts)
+	w.requireAllNotes(counts)
 	now, err := noted.Get(t.Context(), w.store, acme, w.all[0].ID)
 	require.NoError(t, err)
 

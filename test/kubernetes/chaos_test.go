@@ -51,7 +51,7 @@ func survivesOthers(t *testing.T, r *release) {
 	}{
 		{"delete a control plane", func() {
 			kubectl(t, "-n", space, "delete", "pod", pods(t, "controlplane")[0].Metadata.Name)
-			whole(t, "controlplane", 2)
+			awaitPods(t, "controlplane", 2)
 		}},
 		{"kill a control plane", func() { kill(t, pods(t, "controlplane")[1], "controlplane") }},
 		{"kill both control planes", func() {
@@ -71,11 +71,11 @@ func survivesOthers(t *testing.T, r *release) {
 		{"kill PostgreSQL", func() { kill(t, pods(t, "postgresql")[0], "postgresql") }},
 		{"delete Redis", func() {
 			kubectl(t, "-n", space, "delete", "pod", pods(t, "redis")[0].Metadata.Name)
-			whole(t, "redis", 1)
+			awaitPods(t, "redis", 1)
 		}},
 		{"delete the job service", func() {
 			kubectl(t, "-n", space, "delete", "pod", pods(t, "jobsvc")[0].Metadata.Name)
-			whole(t, "jobsvc", 1)
+			awaitPods(t, "jobsvc", 1)
 		}},
 	}
 	rand.Shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
@@ -93,7 +93,7 @@ func survivesDeletion(t *testing.T, r *release) {
 	l.flowing(t, r)
 	gone := pods(t, "dataplane")[0]
 	kubectl(t, "-n", space, "delete", "pod", gone.Metadata.Name, "--wait=false")
-	whole(t, "dataplane", 2)
+	awaitPods(t, "dataplane", 2)
 	l.unharmed(t)
 }
 
@@ -107,7 +107,7 @@ const noticed = 10 * time.Second
 func survivesKills(t *testing.T, r *release) {
 	for _, victim := range []string{"extproc", "envoy", "the Envoy of envoy", "all"} {
 		t.Run(victim, func(t *testing.T) {
-			both := whole(t, "dataplane", 2)
+			both := awaitPods(t, "dataplane", 2)
 			p, other := both[0], both[1]
 			spared := r.underLoad(t, other.Status.PodIP+":8443")
 			spared.flowing(t, r)
@@ -132,7 +132,7 @@ func survivesKills(t *testing.T, r *release) {
 			default:
 				kill(t, p, victim)
 			}
-			whole(t, "dataplane", 2)
+			awaitPods(t, "dataplane", 2)
 			recovered := time.Now()
 			require.NoError(t, r.serves(50), "after it came back, nothing fails")
 			spared.unharmed(t)

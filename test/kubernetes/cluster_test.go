@@ -119,8 +119,8 @@ func (p pod) containers() []container {
 	return append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...)
 }
 
-// whole waits until a component has so many pods, all of them ready, and none that is still ending.
-func whole(t *testing.T, component string, n int) []pod {
+// awaitPods waits until a component has so many pods, all of them ready, and none that is still ending.
+func awaitPods(t *testing.T, component string, n int) []pod {
 	t.Helper()
 	var found []pod
 	eventually(t, 2*time.Minute, fmt.Sprintf("%d pods of %s", n, component), func() error {

@@ -17,7 +17,7 @@ func scales(t *testing.T, r *release) {
 		`dataplane.autoscaling={"enabled":true,"minReplicas":2,"maxReplicas":3,"targetCPUUtilizationPercentage":60,
 		"behavior":{"scaleDown":{"stabilizationWindowSeconds":0,"policies":[{"type":"Pods","value":1,"periodSeconds":5}]}}}`)
 	require.NoError(t, err, out)
-	whole(t, "dataplane", 3)
+	awaitPods(t, "dataplane", 3)
 	require.NoError(t, r.serves(30))
 	l.unharmed(t)
 
@@ -26,7 +26,7 @@ func scales(t *testing.T, r *release) {
 		few.worker(ctx, fmt.Sprintf("stream %d of 8 s", i), http2, few.streamOf(80))
 	}
 	eventually(t, 2*time.Minute, "one goes", func() error { return equal(2, len(pods(t, "dataplane"))) })
-	whole(t, "dataplane", 2)
+	awaitPods(t, "dataplane", 2)
 	few.end()
 	few.workers.Wait()
 	require.Empty(t, few.failures)

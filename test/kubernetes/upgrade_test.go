@@ -14,7 +14,7 @@ import (
 func rolled(t *testing.T, revision string) {
 	t.Helper()
 	for component, n := range map[string]int{"controlplane": 2, "dataplane": 2, "jobsvc": 1} {
-		for _, p := range whole(t, component, n) {
+		for _, p := range awaitPods(t, component, n) {
 			require.Equal(t, revision, p.Metadata.Labels["revision"], p.Metadata.Name)
 		}
 	}
@@ -87,7 +87,7 @@ func refusesConfiguration(t *testing.T, r *release) {
 	out, err := r.upgrade("--timeout", "20s", "--rollback-on-failure", "--set-json",
 		`config=[{"kind":"Provider","name":"bad","vendor":"nobody"}]`)
 	require.Error(t, err, out)
-	whole(t, "controlplane", 2)
+	awaitPods(t, "controlplane", 2)
 	require.Equal(t, planes, uids(t, "controlplane"))
 	_, state := status(t)
 	require.Equal(t, "deployed", state)
@@ -113,7 +113,7 @@ func refusesImage(t *testing.T, r *release) {
 	eventually(t, time.Minute, "the pods of before are all there is", func() error {
 		return equal(fmt.Sprint(data), fmt.Sprint(uids(t, "dataplane")))
 	})
-	whole(t, "jobsvc", 1)
-	whole(t, "echo", 1)
+	awaitPods(t, "jobsvc", 1)
+	awaitPods(t, "echo", 1)
 	l.unharmed(t)
 }
