@@ -236,8 +236,8 @@ type AuditVerification struct {
 	// Intact is true if the chain has no break, no entry is outside it that should be in it, and a head that was asked
 	// for is in it.
 	Intact bool `json:"intact"`
-	// Entries are all that were read; Chained are those in the chain. Vouched were written while etcd was full, and an
-	// entry of the chain has their hash.
+	// Entries counts all entries that were read, and Chained those in the chain. Vouched entries were written while
+	// etcd was full, and an entry of the chain has their hash.
 	Entries int64 `json:"entries"`
 	Chained int64 `json:"chained"`
 	Vouched int64 `json:"vouched"`

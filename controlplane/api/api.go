@@ -43,7 +43,7 @@ func New(c Config) http.Handler {
 		streams: turns.New(maxStreams, 0)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
-		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))
+		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.authorized(r)))
 	}
 	for pattern, allowed := range refused(s.routes()) {
 		mux.Handle(pattern, notAllowed(allowed))
@@ -60,8 +60,8 @@ func Facts(c Config) func(context.Context) (attention.Facts, error) {
 	return c.queries(config.New(c.service())).Facts
 }
 
-// guarded checks the scope of a route, bounds the time of a request, and turns the store's errors into the client's.
-func (s *server) guarded(r route) httpapi.HandlerFunc {
+// authorized checks the scope of a route, bounds the time of a request, and turns the store's errors into the client's.
+func (s *server) authorized(r route) httpapi.HandlerFunc {
 	if r.timeout == 0 {
 		r.timeout = requestTimeout
 	}

@@ -18,7 +18,7 @@ func (h keyHandlers) routes() []route {
 		{pattern: "POST /admin/v1/keys", scope: authz.KeysWrite, handler: h.createKey, writes: true, tenants: checked},
 		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: authz.KeysWrite, handler: h.rotateKey, writes: true,
 			tenants: checked},
-		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: authz.KeysRead, handler: h.asked(h.keyConsumption),
+		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: authz.KeysRead, handler: h.requireLedger(h.keyConsumption),
 			tenants: checked},
 		{pattern: "POST /admin/v1/admintokens", scope: authz.AdminsWrite, handler: h.createToken},
 	}

@@ -86,8 +86,8 @@ func (t tenantRule) within(r *http.Request, p authz.Principal) (*http.Request, e
 	return restricted, nil
 }
 
-// asked has a handler that asks the ledger answer only if there is one.
-func (s *server) asked(f httpapi.HandlerFunc) httpapi.HandlerFunc {
+// requireLedger has a handler that asks the ledger answer only if there is one.
+func (s *server) requireLedger(f httpapi.HandlerFunc) httpapi.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.config.Ledger == nil {
 			return ledger.Unavailable(ledger.ErrNone)

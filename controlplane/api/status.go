@@ -19,7 +19,7 @@ type statusHandlers struct{ *server }
 func (h statusHandlers) routes() []route {
 	return []route{
 		{pattern: "GET /admin/v1/attention", scope: authz.StatusRead, handler: h.attention},
-		{pattern: "GET /admin/v1/health", scope: authz.StatusRead, handler: h.asked(h.health)},
+		{pattern: "GET /admin/v1/health", scope: authz.StatusRead, handler: h.requireLedger(h.health)},
 		{pattern: "GET /admin/v1/dataplane", scope: authz.StatusRead, handler: h.dataPlane},
 		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: authz.AdminsWrite, handler: h.testIdentity,
 			timeout: 20 * time.Second},

@@ -22,17 +22,17 @@ type usageHandlers struct{ *server }
 
 func (h usageHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/usage/{resource}", scope: authz.UsageRead, handler: h.asked(h.usage),
+		{pattern: "GET /admin/v1/usage/{resource}", scope: authz.UsageRead, handler: h.requireLedger(h.usage),
 			timeout: exportTimeout, tenants: checked},
-		{pattern: "GET /v1/organization/usage/{resource}", scope: authz.UsageRead, handler: h.asked(h.usage),
+		{pattern: "GET /v1/organization/usage/{resource}", scope: authz.UsageRead, handler: h.requireLedger(h.usage),
 			timeout: exportTimeout, tenants: checked},
-		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: h.asked(h.costs), timeout: exportTimeout,
+		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: h.requireLedger(h.costs), timeout: exportTimeout,
 			tenants: checked},
-		{pattern: "GET /admin/v1/summary", scope: authz.UsageRead, handler: h.asked(h.summary), timeout: exportTimeout,
+		{pattern: "GET /admin/v1/summary", scope: authz.UsageRead, handler: h.requireLedger(h.summary), timeout: exportTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/series", scope: authz.UsageRead, handler: h.asked(h.series), timeout: exportTimeout,
+		{pattern: "GET /admin/v1/series", scope: authz.UsageRead, handler: h.requireLedger(h.series), timeout: exportTimeout,
 			tenants: queried},
-		{pattern: "GET /admin/v1/budgets", scope: authz.UsageRead, handler: h.asked(h.budgets), tenants: checked},
+		{pattern: "GET /admin/v1/budgets", scope: authz.UsageRead, handler: h.requireLedger(h.budgets), tenants: checked},
 	}
 }
 

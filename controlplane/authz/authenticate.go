@@ -66,15 +66,15 @@ type Authenticator struct {
 	Terminals func(ctx context.Context, token string) (*configv1.Account, error)
 	Log       *zap.Logger
 
-	root    [sha256.Size]byte // hash of the token that may do everything
-	hasRoot bool
-	guesses *tokenThrottle
+	root     [sha256.Size]byte // hash of the token that may do everything
+	hasRoot  bool
+	throttle *tokenThrottle
 }
 
 // NewAuthenticator returns one that has counted no wrong tokens. The bearer of root may do everything.
 func NewAuthenticator(root secret.Value, a Authenticator) *Authenticator {
 	a.root, a.hasRoot = sha256.Sum256([]byte(root.Reveal())), !root.IsZero()
-	a.guesses = newTokenThrottle(time.Now)
+	a.throttle = newTokenThrottle(time.Now)
 	return &a
 }
 
@@ -82,7 +82,7 @@ func NewAuthenticator(root secret.Value, a Authenticator) *Authenticator {
 // wait, whatever it sends.
 func (a *Authenticator) Principal(r *http.Request) (Principal, error) {
 	address := addressOf(r)
-	if wait := a.guesses.wait(address); wait > 0 {
+	if wait := a.throttle.wait(address); wait > 0 {
 		return Principal{}, openai.CodeTooManyFailedAttempts.New("Your address sent too many wrong tokens. Wait before you try again.").After(wait)
 	}
 	token, given := auth.FromHeader(r.Header.Get("Authorization"))
@@ -97,7 +97,7 @@ func (a *Authenticator) Principal(r *http.Request) (Principal, error) {
 			p.Address = address
 			return p, err
 		}
-		if a.guesses.failed(address) {
+		if a.throttle.failed(address) {
 			a.Log.Warn("too many wrong tokens from one address, which now has to wait", zap.String("address", address))
 		}
 		if strings.HasPrefix(token, adminapi.SessionPrefix) {

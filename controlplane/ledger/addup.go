@@ -123,7 +123,7 @@ func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) erro
 	return err
 }
 
-// Fields of the sums of what there is much of. A page that compares keys or users reads a row for each of them and
+// Fields with many values, which have sums of their own. A page that compares keys or users reads a row for each of them and
 // each hour or day, instead of one for each of their models and providers, too.
 const (
 	sumsOfKeys  = 1

@@ -79,8 +79,8 @@ func (l *Ledger) Gathered() (records int, writing bool) {
 	}
 	l.gathering.Lock()
 	defer l.gathering.Unlock()
-	if l.crowd != nil {
-		records = len(l.crowd.records)
+	if l.batch != nil {
+		records = len(l.batch.records)
 	}
 	return records, writing
 }

@@ -26,8 +26,8 @@ const (
 	maxAhead = 5 * time.Minute
 	// rowsAtOnce is how many rows one INSERT has. SQLite takes 32766 arguments.
 	rowsAtOnce = 500
-	// maxCrowd is how many records of several calls are kept in one transaction.
-	maxCrowd = 5000
+	// maxBatch is how many records of several calls are kept in one transaction.
+	maxBatch = 5000
 )
 
 var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
@@ -43,7 +43,7 @@ func (l *writer) Record(ctx context.Context, records []*ledgerv1.Record) error {
 	if l.db.Postgres {
 		return l.keep(ctx, records)
 	}
-	c, first := l.join(records)
+	c, first := l.enqueue(records)
 	if first {
 		l.keepAll(context.WithoutCancel(ctx), c) // the others wait for it
 		return c.err
@@ -60,37 +60,37 @@ func (l *writer) Record(ctx context.Context, records []*ledgerv1.Record) error {
 type writer struct {
 	db        *sqldb.DB
 	turn      sync.Mutex // of SQLite: who writes records
-	gathering sync.Mutex // guards crowd
-	crowd     *crowd     // of SQLite: it waits for its turn, and more may join; or nil
+	gathering sync.Mutex // guards batch
+	batch     *batch     // of SQLite: it waits for its turn, and more may join; or nil
 }
 
-// A crowd is of calls that share a transaction of SQLite, which has one at a time: while it is written, the next crowd
-// gathers. The more records a transaction has, the less each costs.
-type crowd struct {
+// A batch has the records of calls that share a transaction of SQLite, which has one at a time: while it is written,
+// the next batch gathers. The more records a transaction has, the less each costs.
+type batch struct {
 	records []*ledgerv1.Record
 	done    chan struct{}
 	err     error // once it is done
 }
 
-// join adds records to the crowd that gathers, and reports whether they are its first.
-func (l *writer) join(records []*ledgerv1.Record) (c *crowd, first bool) {
+// enqueue adds records to the batch that gathers, and reports whether they are its first.
+func (l *writer) enqueue(records []*ledgerv1.Record) (c *batch, first bool) {
 	l.gathering.Lock()
 	defer l.gathering.Unlock()
-	if first = l.crowd == nil || len(l.crowd.records)+len(records) > maxCrowd; first {
-		l.crowd = &crowd{done: make(chan struct{})}
+	if first = l.batch == nil || len(l.batch.records)+len(records) > maxBatch; first {
+		l.batch = &batch{done: make(chan struct{})}
 	}
-	l.crowd.records = append(l.crowd.records, records...)
-	return l.crowd, first
+	l.batch.records = append(l.batch.records, records...)
+	return l.batch, first
 }
 
-// keepAll keeps what a crowd has gathered when its turn comes.
-func (l *writer) keepAll(ctx context.Context, c *crowd) {
+// keepAll keeps a batch's records when its turn comes.
+func (l *writer) keepAll(ctx context.Context, c *batch) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	defer close(c.done)
 	l.gathering.Lock()
-	if l.crowd == c {
-		l.crowd = nil
+	if l.batch == c {
+		l.batch = nil
 	}
 	l.gathering.Unlock()
 	c.err = l.keep(ctx, c.records)

@@ -20,8 +20,8 @@ type client struct {
 	node string
 	subs map[string]*subscription // by type URL
 
-	standing standing
-	taken    int64 // the revision up to which it has answered everything
+	state clientState
+	taken int64 // the revision up to which it has answered everything
 }
 
 // A subscription is the state of one type at a client.

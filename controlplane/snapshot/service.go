@@ -107,7 +107,7 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 		return nil
 	}
 	delete(sub.sent, r.GetResponseNonce())
-	from.standing.answered(k.typ, r.GetErrorDetail().GetMessage(), c.p.published)
+	from.state.answered(k.typ, r.GetErrorDetail().GetMessage(), c.p.published)
 	if e := r.GetErrorDetail(); e != nil {
 		if c.p.refuse(from, k, response, e.GetMessage()) {
 			sub.unsettle(response)
@@ -127,7 +127,7 @@ func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDisco
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
 	to := c.p.clients[stream]
-	to.standing.sent(c.p.published)
+	to.state.sent(c.p.published)
 	response := sent{revision: revisionOf(r.GetSystemVersionInfo())}
 	if !isKeys(to.role, r.GetTypeUrl()) { // the cache of keys records its own
 		response.versions, response.removed = make(map[string]string, len(r.GetResources())), r.GetRemovedResources()
@@ -150,7 +150,7 @@ func (p *Publisher) answeredKeys(from *client, k kind, r *discoveryv3.DeltaDisco
 		sub.settle(response)
 	}
 	refused := r.GetErrorDetail().GetMessage()
-	from.standing.answered(k.typ, refused, p.published)
+	from.state.answered(k.typ, refused, p.published)
 	if r.GetErrorDetail() != nil {
 		p.refuse(from, k, sent{}, refused)
 	}
@@ -173,7 +173,7 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 			return status.Errorf(codes.PermissionDenied, "the certificate is not for %s, as that of a %s must be",
 				p.names[role], role)
 		}
-		c.role, c.node, c.standing = role, node.GetId(), newStanding(node, time.Now())
+		c.role, c.node, c.state = role, node.GetId(), newClientState(node, time.Now())
 		p.state.connect(role)
 		p.metrics.clients.WithLabelValues(role).Inc()
 		return nil

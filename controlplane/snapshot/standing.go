@@ -22,8 +22,8 @@ type Client struct {
 	Refused string
 }
 
-// standing tracks a client's version and answers.
-type standing struct {
+// clientState tracks a client's version and answers.
+type clientState struct {
 	since    time.Time
 	version  string
 	open     int                // responses without an answer
@@ -37,8 +37,8 @@ type refused struct {
 	revision int64
 }
 
-func newStanding(node *corev3.Node, now time.Time) standing {
-	s := standing{since: now, version: node.GetUserAgentVersion(), refused: map[string]refused{}}
+func newClientState(node *corev3.Node, now time.Time) clientState {
+	s := clientState{since: now, version: node.GetUserAgentVersion(), refused: map[string]refused{}}
 	if v := node.GetUserAgentBuildVersion().GetVersion(); v != nil {
 		s.version = fmt.Sprintf("%d.%d.%d", v.GetMajorNumber(), v.GetMinorNumber(), v.GetPatch())
 	}
@@ -46,7 +46,7 @@ func newStanding(node *corev3.Node, now time.Time) standing {
 }
 
 // sent records a response to the client; published is the revision until then.
-func (s *standing) sent(published int64) {
+func (s *clientState) sent(published int64) {
 	if s.open == 0 {
 		s.revision = published
 	}
@@ -55,7 +55,7 @@ func (s *standing) sent(published int64) {
 
 // answered records an answer, with the error of a refusal or "". A refusal remains until the client takes a newer
 // resource.
-func (s *standing) answered(typeURL, message string, published int64) {
+func (s *clientState) answered(typeURL, message string, published int64) {
 	s.open--
 	switch {
 	case message != "":
@@ -74,13 +74,13 @@ func (p *Publisher) Clients() []Client {
 		if c.role == "" {
 			continue
 		}
-		at := Client{Node: c.node, Role: c.role, Version: c.standing.version, ConnectedAt: c.standing.since,
+		at := Client{Node: c.node, Role: c.role, Version: c.state.version, ConnectedAt: c.state.since,
 			Revision: p.published}
-		if at.Behind = c.standing.open > 0; at.Behind {
-			at.Revision = c.standing.revision
+		if at.Behind = c.state.open > 0; at.Behind {
+			at.Revision = c.state.revision
 		}
-		for _, typeURL := range slices.Sorted(maps.Keys(c.standing.refused)) {
-			at.Refused = c.standing.refused[typeURL].message
+		for _, typeURL := range slices.Sorted(maps.Keys(c.state.refused)) {
+			at.Refused = c.state.refused[typeURL].message
 		}
 		all = append(all, at)
 	}

@@ -49,8 +49,8 @@ func NoKeySince(revision int64) Also {
 	return Also{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keyVersionKey), "<", revision+1)}}
 }
 
-// together returns several as one.
-func together(also []Also) (all Also) {
+// merge joins several into one.
+func merge(also []Also) (all Also) {
 	for _, a := range also {
 		all.If, all.Now = append(all.If, a.If...), append(all.Now, a.Now...)
 		all.With = append(all.With, a.With...)
@@ -96,7 +96,7 @@ func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, exp
 // also does not hold, the error is ErrConflict. Every object must be changed at most once. The error may be
 // ErrUnfinished.
 func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ...Also) (int64, error) {
-	more := together(also)
+	more := merge(also)
 	var ops []clientv3.Op
 	total := 0
 	for _, c := range changes {
@@ -142,7 +142,7 @@ func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...Also
 	if err != nil {
 		return 0, err
 	}
-	more := together(also)
+	more := merge(also)
 	return s.commit(ctx, "change "+c.Kind.Name+" "+c.Name, append(unchanged(keyOf(c.Kind, c.Name), expected), more.If...),
 		slices.Concat([]clientv3.Op{op}, more.Now, more.With, versions(c))...)
 }
@@ -150,7 +150,7 @@ func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...Also
 // Beside does what changes nothing of the configuration, while no staged changes are being made. The error is
 // ErrConflict if what also demands is not so.
 func (s *Store) Beside(ctx context.Context, also ...Also) (int64, error) {
-	more := together(also)
+	more := merge(also)
 	return s.commit(ctx, "write beside the configuration", more.If, slices.Concat(more.Now, more.With)...)
 }
 

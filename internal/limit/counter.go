@@ -49,9 +49,9 @@ func (c *counter) advance(t instant) {
 // idle reports whether the counter can be removed without effect.
 func (c *counter) idle() bool { return c.sum == 0 && c.held == 0 }
 
-// look returns the standing of the counter; nil is an empty counter.
-func (c *counter) look(r *Rule, amount int64, t instant) standing {
-	var s standing
+// look returns the state of the counter; nil is an empty counter.
+func (c *counter) look(r *Rule, amount int64, t instant) windowState {
+	var s windowState
 	if c != nil {
 		s.used = c.sum + c.held
 		s.reset = c.reset(t)

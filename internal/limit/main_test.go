@@ -52,11 +52,11 @@ func flushed(t testing.TB, l Limiter) {
 	if !ok {
 		return
 	}
-	require.Eventually(t, r.owed.nothing, 10*time.Second, time.Millisecond)
+	require.Eventually(t, r.unsettled.nothing, 10*time.Second, time.Millisecond)
 }
 
 // nothing says whether nothing is owed.
-func (o *owed) nothing() bool {
+func (o *unsettled) nothing() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	stale := slices.ContainsFunc(o.retired, func(l *lease) bool { return len(l.stale) > 0 })

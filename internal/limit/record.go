@@ -11,7 +11,7 @@ const recordParts = 64
 
 // A record has the amounts that the store has admitted to this process, by key. It restores the counts of a store that
 // has lost its data, as far as the processes with these amounts still run. Slots are on the store's clock. The lock of
-// owed guards it.
+// unsettled guards it.
 type record struct {
 	seed  maphash.Seed
 	parts [recordParts]map[string]*counter

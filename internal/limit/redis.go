@@ -57,10 +57,10 @@ type RedisOptions struct {
 // A store that has lost only its last moments, or a part of its keys, is not detected: it should persist its data, or
 // have replicas, and not evict keys.
 type Redis struct {
-	client redis.UniversalClient
-	o      RedisOptions
-	local  Limiter
-	owed   *owed
+	client    redis.UniversalClient
+	o         RedisOptions
+	local     Limiter
+	unsettled *unsettled
 	// offset is the server's clock minus ours, in nanoseconds.
 	offset atomic.Int64
 	away   atomic.Bool
@@ -149,7 +149,7 @@ func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Redis{
-		client: client, o: o, local: Part(NewMemory(Options{}), o.Share), owed: newOwed(),
+		client: client, o: o, local: Part(NewMemory(Options{}), o.Share), unsettled: newUnsettled(),
 		scripts: newScripts(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 	}
 	go r.run(ctx)
@@ -164,7 +164,7 @@ func (r *Redis) Close(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return fmt.Errorf("tell the store of limits what is owed: %w", err)
 	}
-	leases, ended, _ := r.owed.leases()
+	leases, ended, _ := r.unsettled.leases()
 	if _, err := r.renewal(ctx, nil, append(leases, ended...)); err != nil {
 		return fmt.Errorf("tell the store of limits that this process ends: %w", err)
 	}
@@ -179,7 +179,7 @@ func (r *Redis) leasesKey() string { return "{" + r.o.Prefix + "}:leases" }
 
 func (r *Redis) storeKey() string { return "{" + r.o.Prefix + "}:store" }
 
-func (r *Redis) batchKey() string { return "{" + r.o.Prefix + "}:batch:" + r.owed.process }
+func (r *Redis) batchKey() string { return "{" + r.o.Prefix + "}:batch:" + r.unsettled.process }
 
 // kindOf returns the name of a window's kind in the scripts.
 func kindOf(w Window) string {

@@ -89,7 +89,7 @@ func (s *redisReservation) Settle(used Amounts) {
 	for i, rule := range s.rules {
 		s.uses[s.of[i]].used = used[rule.Measure]
 	}
-	s.redis.owed.settle(s.lease, s.uses, s.redis.now())
+	s.redis.unsettled.settle(s.lease, s.uses, s.redis.now())
 	s.redis.poke()
 }
 
@@ -129,10 +129,10 @@ func (r *Redis) ask(ctx context.Context, s *redisReservation) ([]int64, error) {
 	}
 	name := ""
 	if holds(s.uses) {
-		s.lease = r.owed.enter()
+		s.lease = r.unsettled.enter()
 		name = s.lease.name
 		if err := r.register(ctx, s.lease); err != nil {
-			r.owed.leave(s.lease, s.uses, refused)
+			r.unsettled.leave(s.lease, s.uses, refused)
 			return nil, err
 		}
 	}
@@ -141,10 +141,10 @@ func (r *Redis) ask(ctx context.Context, s *redisReservation) ([]int64, error) {
 		return answer, err
 	}
 	if err != nil {
-		r.owed.lose(s.lease, s.uses)
+		r.unsettled.lose(s.lease, s.uses)
 		return nil, err
 	}
-	if r.owed.leave(s.lease, s.uses, answer[0]) {
+	if r.unsettled.leave(s.lease, s.uses, answer[0]) {
 		r.poke()
 	}
 	return answer, nil
@@ -202,12 +202,12 @@ func (s *redisReservation) decide(d Demand, answer []int64) Decision {
 	for i, rule := range d.Rules {
 		u := &s.uses[s.of[i]]
 		at := answer[2+3*s.of[i]:][:3]
-		standing := stored(&rule, d.Amounts[rule.Measure], now, at, answer[0] == refused)
-		decision.add(i, &rule, standing)
+		state := stored(&rule, d.Amounts[rule.Measure], now, at, answer[0] == refused)
+		decision.add(i, &rule, state)
 		u.slot = at[2]
 	}
 	if answer[0] == admitted {
-		s.redis.owed.admit(s.uses, now)
+		s.redis.unsettled.admit(s.uses, now)
 		decision.Reservation = s
 	}
 	return decision
@@ -215,8 +215,8 @@ func (s *redisReservation) decide(d Demand, answer []int64) Decision {
 
 // stored converts the script's answer about a counter: the used amount, the last slot or the spent amount, and the
 // slot that must end.
-func stored(rule *Rule, amount int64, now time.Time, at []int64, wasRefused bool) standing {
-	s := standing{used: at[0], refuses: wasRefused && rule.exceeds(at[0], amount)}
+func stored(rule *Rule, amount int64, now time.Time, at []int64, wasRefused bool) windowState {
+	s := windowState{used: at[0], refuses: wasRefused && rule.exceeds(at[0], amount)}
 	w := rule.Window
 	ends := func(slot int64) time.Duration {
 		return time.Duration((slot+countedSlots)*int64(w.slot()) - now.UnixNano())

@@ -53,11 +53,11 @@ func (r *Redis) run(ctx context.Context) {
 			}
 		}
 		if due {
-			r.owed.sweep(r.now())
+			r.unsettled.sweep(r.now())
 		}
 		if err := r.step(ctx, due); err != nil && ctx.Err() == nil {
 			r.lost(err)
-			r.owed.forget(r.now())
+			r.unsettled.forget(r.now())
 			probe = min(2*probe, probeLast)
 			continue
 		}
@@ -69,7 +69,7 @@ func (r *Redis) run(ctx context.Context) {
 func (r *Redis) step(ctx context.Context, due bool) error {
 	wasAway := r.away.Load()
 	cold := false
-	if leases, ended, urgent := r.owed.leases(); wasAway || due || urgent {
+	if leases, ended, urgent := r.unsettled.leases(); wasAway || due || urgent {
 		var err error
 		if cold, err = r.renew(ctx, leases, ended); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (r *Redis) step(ctx context.Context, due bool) error {
 	}
 	if wasAway {
 		r.away.Store(false)
-		r.o.Log.Info("the store of limits is back", zap.Int64("amounts_dropped", r.owed.lost()))
+		r.o.Log.Info("the store of limits is back", zap.Int64("amounts_dropped", r.unsettled.lost()))
 	}
 	return nil
 }
@@ -139,16 +139,16 @@ func (r *Redis) renew(ctx context.Context, renewed, ended []string) (cold bool, 
 	if err != nil {
 		return false, err
 	}
-	r.owed.end(ended)
+	r.unsettled.end(ended)
 	if known := r.born.Load(); known != is.born {
 		if known != 0 {
-			r.owed.retell(r.now())
+			r.unsettled.retell(r.now())
 		}
 		r.born.Store(is.born)
 	}
 	for i, alive := range is.alive {
 		if alive == 0 {
-			r.owed.lapse(renewed[i])
+			r.unsettled.lapse(renewed[i])
 		}
 	}
 	return is.cold, nil
@@ -181,7 +181,7 @@ func (r *Redis) renewal(ctx context.Context, leases, ended []string) (renewed, e
 // until the store confirms it.
 func (r *Redis) flush(ctx context.Context) error {
 	for {
-		number, batch := r.owed.next()
+		number, batch := r.unsettled.next()
 		if len(batch) == 0 {
 			return nil
 		}
@@ -193,7 +193,7 @@ func (r *Redis) flush(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
-		r.owed.sent()
+		r.unsettled.sent()
 	}
 }
 

@@ -123,7 +123,7 @@ func TestAReservationOfWhichTheReplyIsLostHoldsNothing(t *testing.T) {
 	flushed(t, l)
 	require.Equal(t, []int64{1000, 10}, remaining(t, direct, rules...))
 	require.Eventually(t, func() bool {
-		renewed, ended, _ := l.owed.leases()
+		renewed, ended, _ := l.unsettled.leases()
 		return len(renewed) == 1 && len(ended) == 0
 	}, 5*time.Second, time.Millisecond, "the old lease ends with its requests")
 }

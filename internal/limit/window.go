@@ -62,8 +62,8 @@ func (w Window) heldRetry(amount, spent, limit int64, t time.Time) time.Duration
 	return busyRetry
 }
 
-// A standing is the state of a rule's counter, and its decision about an amount.
-type standing struct {
+// A windowState is the state of a rule's counter, and its decision about an amount.
+type windowState struct {
 	used  int64 // including held amounts
 	reset time.Duration
 	// retry is the time until a refused amount is admitted; 0 is never.
@@ -71,12 +71,12 @@ type standing struct {
 	refuses bool
 }
 
-func (s standing) state(r *Rule) State {
+func (s windowState) state(r *Rule) State {
 	return State{Remaining: max(0, r.Limit-s.used), Reset: s.reset}
 }
 
-// add adds the standing of the next rule. Of several refusals, the longest one is reported.
-func (d *Decision) add(i int, r *Rule, s standing) {
+// add adds the state of the next rule. Of several refusals, the longest one is reported.
+func (d *Decision) add(i int, r *Rule, s windowState) {
 	d.States = append(d.States, s.state(r))
 	longer := s.retry == 0 || d.RetryAfter != 0 && s.retry > d.RetryAfter
 	if s.refuses && (d.Refused < 0 || longer) {

@@ -36,8 +36,8 @@ type lease struct {
 	stale map[string]bool
 }
 
-// owed has everything that must be sent to the store.
-type owed struct {
+// unsettled has everything that must be sent to the store.
+type unsettled struct {
 	process string
 
 	mu      sync.Mutex // guards the fields below, and leases
@@ -74,14 +74,14 @@ type entry struct {
 	amount int64
 }
 
-func newOwed() *owed {
-	o := &owed{process: rand.Text(), rates: map[rateSlot]int64{}, spent: map[period]int64{}, mine: newRecord()}
+func newUnsettled() *unsettled {
+	o := &unsettled{process: rand.Text(), rates: map[rateSlot]int64{}, spent: map[period]int64{}, mine: newRecord()}
 	o.renewLease()
 	return o
 }
 
 // renewLease makes a new current lease.
-func (o *owed) renewLease() {
+func (o *unsettled) renewLease() {
 	o.made++
 	o.current = &lease{
 		name: fmt.Sprintf("%s.%d", o.process, o.made),
@@ -90,7 +90,7 @@ func (o *owed) renewLease() {
 }
 
 // enter returns the lease for a demand. The demand then calls leave or lose.
-func (o *owed) enter() *lease {
+func (o *unsettled) enter() *lease {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.current.asking++
@@ -98,7 +98,7 @@ func (o *owed) enter() *lease {
 }
 
 // leave records the answer to a demand. It reports whether there is something to send.
-func (o *owed) leave(l *lease, uses []use, answer int64) bool {
+func (o *unsettled) leave(l *lease, uses []use, answer int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l.asking--
@@ -120,7 +120,7 @@ func (o *owed) leave(l *lease, uses []use, answer int64) bool {
 }
 
 // lose records that the answer to a demand will not be known.
-func (o *owed) lose(l *lease, uses []use) {
+func (o *unsettled) lose(l *lease, uses []use) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l.asking--
@@ -133,7 +133,7 @@ func (o *owed) lose(l *lease, uses []use) {
 }
 
 // retire replaces a lease as the current one, and marks its amounts to be sent again.
-func (o *owed) retire(l *lease) {
+func (o *unsettled) retire(l *lease) {
 	for key := range l.held {
 		l.stale[key] = true
 	}
@@ -150,7 +150,7 @@ func (o *owed) retire(l *lease) {
 }
 
 // settle adds the amounts of a settled reservation. Without a lease nothing is held.
-func (o *owed) settle(l *lease, uses []use, now time.Time) {
+func (o *unsettled) settle(l *lease, uses []use, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l != nil {
@@ -171,7 +171,7 @@ func (o *owed) settle(l *lease, uses []use, now time.Time) {
 	}
 }
 
-func (o *owed) rate(u use, now time.Time) {
+func (o *unsettled) rate(u use, now time.Time) {
 	at, amount := u.slot, u.used-u.reserved
 	if amount > 0 {
 		at = now.UnixNano() / int64(u.window.slot())
@@ -185,7 +185,7 @@ func (o *owed) rate(u use, now time.Time) {
 }
 
 // sweep removes a part of the amounts that do not count any more.
-func (o *owed) sweep(now time.Time) {
+func (o *unsettled) sweep(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for range sweptParts {
@@ -194,7 +194,7 @@ func (o *owed) sweep(now time.Time) {
 }
 
 // forget drops waiting amounts that do not count any more.
-func (o *owed) forget(now time.Time) {
+func (o *unsettled) forget(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for k := range o.rates {
@@ -205,7 +205,7 @@ func (o *owed) forget(now time.Time) {
 }
 
 // lost returns the number of amounts dropped since its last call.
-func (o *owed) lost() int64 {
+func (o *unsettled) lost() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := o.dropped
@@ -214,14 +214,14 @@ func (o *owed) lost() int64 {
 }
 
 // admit records the amounts that the store has admitted.
-func (o *owed) admit(uses []use, now time.Time) {
+func (o *unsettled) admit(uses []use, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mine.admit(uses, now)
 }
 
 // retell marks all amounts that still count to be sent again, because the store has lost them.
-func (o *owed) retell(now time.Time) {
+func (o *unsettled) retell(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sending = nil
@@ -245,7 +245,7 @@ func (l *lease) release(u use) {
 
 // next returns the batch to send, and its number. It returns the same batch until sent is called. An empty batch means
 // that there is none.
-func (o *owed) next() (number int64, batch []entry) {
+func (o *unsettled) next() (number int64, batch []entry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.sending) == 0 {
@@ -256,14 +256,14 @@ func (o *owed) next() (number int64, batch []entry) {
 }
 
 // sent records that the store has applied the batch.
-func (o *owed) sent() {
+func (o *unsettled) sent() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sending = nil
 }
 
 // gather moves waiting amounts to a batch, up to its bound.
-func (o *owed) gather() {
+func (o *unsettled) gather() {
 	add := func(e entry) bool {
 		if len(o.sending) == maxBatch {
 			return false
@@ -293,7 +293,7 @@ func take[K comparable, V any](m map[K]V, move func(K, V) bool) {
 
 // leases returns the names of the leases to renew, and of the leases that hold nothing any more. The result is
 // urgent if one has ended, or if the store may not know it.
-func (o *owed) leases() (renewed, ended []string, urgent bool) {
+func (o *unsettled) leases() (renewed, ended []string, urgent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.current.registered.Load() {
@@ -311,14 +311,14 @@ func (o *owed) leases() (renewed, ended []string, urgent bool) {
 }
 
 // end removes leases that have ended.
-func (o *owed) end(names []string) {
+func (o *unsettled) end(names []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.retired = slices.DeleteFunc(o.retired, func(l *lease) bool { return slices.Contains(names, l.name) })
 }
 
 // lapse records that the store does not count the amounts of a lease.
-func (o *owed) lapse(name string) {
+func (o *unsettled) lapse(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range slices.Concat(o.retired, []*lease{o.current}) {
