@@ -94,7 +94,7 @@ func New(o Options) (*Service, error) {
 
 // Run evaluates and delivers until ctx ends, whenever this control plane holds the lock.
 func (s *Service) Run(ctx context.Context) error {
-	return leader.Turn{Etcd: s.options.Etcd, Key: configstore.AlertsLeader, What: "alerts",
+	return leader.Task{Etcd: s.options.Etcd, Key: configstore.AlertsLeader, What: "alerts",
 		Log: s.options.Log, Do: s.lead}.Run(ctx)
 }
 

@@ -265,6 +265,6 @@ func (p people) giveToken(t *configv1.AdminToken, owner string) error {
 }
 
 // ofHolders reports whether a change was asked for by the earlier holder of an account that has a new one.
-func (p *Plan) ofHolders(w *waiting) bool {
+func (p *Plan) ofHolders(w *approvalRequest) bool {
 	return slices.Contains(p.holders, w.AskedBy) || w.Person != "" && slices.Contains(p.holders, w.Person)
 }

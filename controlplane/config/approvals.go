@@ -19,12 +19,12 @@ import (
 
 // shows reports whether somebody may see a change that waits: their own, and others' if they may read the
 // administrators of its object.
-func (w *waiting) shows(p authz.Principal) bool {
+func (w *approvalRequest) shows(p authz.Principal) bool {
 	return w.of(p) || p.May(authz.AdminsRead) && p.Sees(w.object)
 }
 
 // refuses returns the error of a principal who may not approve or reject a change, as far as the change says.
-func (w *waiting) refuses(p authz.Principal) error {
+func (w *approvalRequest) refuses(p authz.Principal) error {
 	var message string
 	switch {
 	case w.of(p):
@@ -49,7 +49,7 @@ func (a Approvals) List(ctx context.Context) ([]adminapi.Approval, error) {
 		return nil, err
 	}
 	p, _ := authz.PrincipalOf(ctx)
-	all = slices.DeleteFunc(all, func(w *waiting) bool { return !w.shows(p) })
+	all = slices.DeleteFunc(all, func(w *approvalRequest) bool { return !w.shows(p) })
 	return a.shownWaiting(ctx, all)
 }
 
@@ -63,7 +63,7 @@ func (a Approvals) Since(ctx context.Context) (since []time.Time, err error) {
 }
 
 // shownWaiting returns changes as the caller is shown them, with the difference from the objects as they are now.
-func (a Approvals) shownWaiting(ctx context.Context, all []*waiting) ([]adminapi.Approval, error) {
+func (a Approvals) shownWaiting(ctx context.Context, all []*approvalRequest) ([]adminapi.Approval, error) {
 	p, _ := authz.PrincipalOf(ctx)
 	stored := map[configstore.Ref]configstore.Entry{}
 	for _, name := range kindsThatWait() {
@@ -102,7 +102,7 @@ func (a Approvals) ByID(ctx context.Context, id string) (adminapi.Approval, erro
 	if err != nil {
 		return adminapi.Approval{}, err
 	}
-	items, err := a.shownWaiting(ctx, []*waiting{found})
+	items, err := a.shownWaiting(ctx, []*approvalRequest{found})
 	if err != nil {
 		return adminapi.Approval{}, err
 	}
@@ -110,7 +110,7 @@ func (a Approvals) ByID(ctx context.Context, id string) (adminapi.Approval, erro
 }
 
 // visibleWaiting returns a change that waits, if the caller may see it.
-func (a Approvals) visibleWaiting(ctx context.Context, id string) (*waiting, error) {
+func (a Approvals) visibleWaiting(ctx context.Context, id string) (*approvalRequest, error) {
 	found, err := a.one(ctx, id)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (a Approvals) visibleWaiting(ctx context.Context, id string) (*waiting, err
 }
 
 // decided returns a change that waits, if the caller may approve or reject it.
-func (a Approvals) decided(ctx context.Context, id string) (*waiting, error) {
+func (a Approvals) decided(ctx context.Context, id string) (*approvalRequest, error) {
 	found, err := a.visibleWaiting(ctx, id)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (a Approvals) mayApproveStill(ctx context.Context, c change, p *Plan) error
 }
 
 // askerOf returns the account or the token that asked, if it is an object.
-func askerOf(w *waiting) []Ref {
+func askerOf(w *approvalRequest) []Ref {
 	if w.AskedBy == authz.NameRoot {
 		return nil
 	}
@@ -202,7 +202,7 @@ func askerOf(w *waiting) []Ref {
 }
 
 // fits returns why a change cannot be approved any more.
-func (p *Plan) fits(w *waiting, asker []Ref) error {
+func (p *Plan) fits(w *approvalRequest, asker []Ref) error {
 	var base int64
 	if e := p.before.Find(w.kind(), w.Name); e != nil {
 		base = e.Revision

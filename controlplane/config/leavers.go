@@ -268,7 +268,7 @@ func (p people) checkKeyOwners() error {
 }
 
 // mayAsk reports whether somebody still has the right to make a change that they asked for.
-func mayAsk(a *configv1.Account, w *waiting) bool {
+func mayAsk(a *configv1.Account, w *approvalRequest) bool {
 	tenants := []string{""}
 	for _, m := range a.GetMemberships() {
 		tenants = append(tenants, authz.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String())

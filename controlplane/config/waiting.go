@@ -52,8 +52,8 @@ type Approvals struct{ service *Service }
 // Approvals returns the changes that wait for a second person.
 func (s *Service) Approvals() Approvals { return Approvals{s} }
 
-// A waiting change is a change of one object as etcd keeps it until a second person has decided.
-type waiting struct {
+// An approvalRequest is a change of one object as etcd keeps it until a second person has decided.
+type approvalRequest struct {
 	adminapi.Approval
 	// Person is the account that asked, or that made the token which asked; empty: not known.
 	Person string `json:"person,omitempty"`
@@ -72,31 +72,31 @@ type waiting struct {
 	revision int64 // of the key in etcd
 }
 
-func (w *waiting) key() string { return configstore.Approvals + w.ID }
+func (w *approvalRequest) key() string { return configstore.Approvals + w.ID }
 
 // kind returns the kind of the object. Only some kinds wait.
-func (w *waiting) kind() configv1.Kind { return configv1.KindOf(w.object) }
+func (w *approvalRequest) kind() configv1.Kind { return configv1.KindOf(w.object) }
 
 // of reports whether somebody has asked for the change, also with a token that they made.
-func (w *waiting) of(p authz.Principal) bool {
+func (w *approvalRequest) of(p authz.Principal) bool {
 	return p.Name == w.AskedBy || p.Person() != "" && p.Person() == w.Person
 }
 
 // taken is done in the transaction that ends the wait, which only one of several makes.
-func (w *waiting) taken() configstore.Also {
+func (w *approvalRequest) taken() configstore.Also {
 	return configstore.Also{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.key()), "=", w.revision)},
 		Now: []clientv3.Op{clientv3.OpDelete(w.key())}}
 }
 
 // entry returns what the audit log says of the change.
-func (w *waiting) entry(ctx context.Context, action, what string) adminapi.AuditEntry {
+func (w *approvalRequest) entry(ctx context.Context, action, what string) adminapi.AuditEntry {
 	p, _ := authz.PrincipalOf(ctx)
 	return adminapi.AuditEntry{Actor: p.Name, Role: p.Role, Address: p.Address, Action: action, Kind: w.Kind,
 		Name: w.Name, Diff: what, RequestID: authz.RequestIDOf(ctx)}
 }
 
 // sign makes the entries of a plan those of an approval. People of a tenant do not see who asked.
-func (w *waiting) sign(entries []adminapi.AuditEntry) {
+func (w *approvalRequest) sign(entries []adminapi.AuditEntry) {
 	for i := range entries {
 		for k := range entries[i].Tenants {
 			if t := &entries[i].Tenants[k]; !t.Partial {
@@ -108,11 +108,11 @@ func (w *waiting) sign(entries []adminapi.AuditEntry) {
 	}
 }
 
-func (w *waiting) says() string { return fmt.Sprintf("%s, asked by %s", w.ID, w.AskedBy) }
+func (w *approvalRequest) says() string { return fmt.Sprintf("%s, asked by %s", w.ID, w.AskedBy) }
 
 // all returns all changes that wait, the oldest first, and the revision at which there was the last new one. What
 // something else has written is left out.
-func (a Approvals) all(ctx context.Context) (all []*waiting, version int64, err error) {
+func (a Approvals) all(ctx context.Context) (all []*approvalRequest, version int64, err error) {
 	r, err := a.service.options.Store.ReadBeside(ctx, configstore.Approvals, clientv3.WithPrefix())
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the changes that wait: %w", err)
@@ -122,7 +122,7 @@ func (a Approvals) all(ctx context.Context) (all []*waiting, version int64, err 
 			version = kv.ModRevision
 			continue
 		}
-		w, err := waitingOf(kv)
+		w, err := readApprovalRequest(kv)
 		if err != nil {
 			a.service.options.Log.Error("a change that waits for approval cannot be read", zap.ByteString("key", kv.Key),
 				zap.Error(err))
@@ -130,12 +130,12 @@ func (a Approvals) all(ctx context.Context) (all []*waiting, version int64, err 
 		}
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b *waiting) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b *approvalRequest) int { return strings.Compare(a.ID, b.ID) })
 	return all, version, nil
 }
 
-func waitingOf(kv *mvccpb.KeyValue) (*waiting, error) {
-	w := &waiting{revision: kv.ModRevision}
+func readApprovalRequest(kv *mvccpb.KeyValue) (*approvalRequest, error) {
+	w := &approvalRequest{revision: kv.ModRevision}
 	if err := json.Unmarshal(kv.Value, w); err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func waitingOf(kv *mvccpb.KeyValue) (*waiting, error) {
 }
 
 // one returns a change that waits.
-func (a Approvals) one(ctx context.Context, id string) (*waiting, error) {
+func (a Approvals) one(ctx context.Context, id string) (*approvalRequest, error) {
 	gone := fmt.Errorf("the change %q does not wait: it was decided or withdrawn, it has expired, or there was none: %w",
 		id, configstore.ErrNotFound)
 	r, err := a.service.options.Store.ReadBeside(ctx, configstore.Approvals+id)
@@ -163,7 +163,7 @@ func (a Approvals) one(ctx context.Context, id string) (*waiting, error) {
 	if len(r.Kvs) == 0 || configstore.Approvals+id == configstore.ApprovalsVersion {
 		return nil, gone
 	}
-	return waitingOf(r.Kvs[0])
+	return readApprovalRequest(r.Kvs[0])
 }
 
 // beside returns the writes beside a plan, with their audit entries: the plan's change begins to wait, or the
@@ -180,7 +180,7 @@ func (a Approvals) beside(ctx context.Context, c change, p *Plan) (also configst
 	if err != nil {
 		return also, nil, err
 	}
-	all = slices.DeleteFunc(all, func(w *waiting) bool {
+	all = slices.DeleteFunc(all, func(w *approvalRequest) bool {
 		if !p.ofHolders(w) {
 			return false
 		}
@@ -224,7 +224,7 @@ func (a Approvals) beside(ctx context.Context, c change, p *Plan) (also configst
 }
 
 // asked returns what begins to wait.
-func (p *Plan) asked(h held) (*waiting, error) {
+func (p *Plan) asked(h held) (*approvalRequest, error) {
 	document, err := configv1.Marshal(h.Object)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (p *Plan) asked(h held) (*waiting, error) {
 			strings.Join(h.rules(), ", "), maxWaitingBytes, len(document))
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	w := &waiting{Person: p.caller.Person(), ByToken: p.caller.Role == authz.RoleToken,
+	w := &approvalRequest{Person: p.caller.Person(), ByToken: p.caller.Role == authz.RoleToken,
 		Within: p.caller.Tenant.Organization, Tenants: true, Base: h.base, Object: document, object: h.Object}
 	expires := now.Add(h.reasons[0].Rule.Wait())
 	for _, r := range h.reasons {
@@ -250,8 +250,8 @@ func (p *Plan) asked(h held) (*waiting, error) {
 }
 
 // earlier returns the change of the same object that the same asker has asked for before.
-func earlier(all []*waiting, w *waiting) *waiting {
-	i := slices.IndexFunc(all, func(o *waiting) bool {
+func earlier(all []*approvalRequest, w *approvalRequest) *approvalRequest {
+	i := slices.IndexFunc(all, func(o *approvalRequest) bool {
 		return o.AskedBy == w.AskedBy && o.Kind == w.Kind && o.Name == w.Name
 	})
 	if i < 0 {
@@ -261,7 +261,7 @@ func earlier(all []*waiting, w *waiting) *waiting {
 }
 
 // asks reports whether a change is the same as another, apart from the time.
-func (w *waiting) asks(o *waiting) bool {
+func (w *approvalRequest) asks(o *approvalRequest) bool {
 	if w.Base != o.Base || !slices.Equal(w.Rules, o.Rules) || !w.ExpiresAt.After(time.Now()) {
 		return false
 	}
@@ -280,7 +280,7 @@ func (w *waiting) asks(o *waiting) bool {
 // room is how many more changes an asker may have waiting.
 type room struct{ all, own, within int }
 
-func newRoom(all []*waiting, p authz.Principal) *room {
+func newRoom(all []*approvalRequest, p authz.Principal) *room {
 	r := &room{maxWaiting - len(all), maxAsked, maxAsked}
 	for _, w := range all {
 		if w.AskedBy == p.Name {
@@ -341,7 +341,7 @@ func (a Approvals) expire(ctx context.Context, now time.Time) error {
 }
 
 // end has a change wait no more, without making it. The error is ErrConflict if somebody else was faster.
-func (a Approvals) end(ctx context.Context, w *waiting, e adminapi.AuditEntry) error {
+func (a Approvals) end(ctx context.Context, w *approvalRequest, e adminapi.AuditEntry) error {
 	log, store := a.service.options.Audit, a.service.options.Store
 	return log.Enter(ctx, []adminapi.AuditEntry{e}, func(ctx context.Context, also configstore.Also) error {
 		_, err := store.Beside(ctx, also, w.taken())

@@ -40,7 +40,7 @@ type change struct {
 	many   bool   // it may take manyTimeout, and not changeTimeout
 	reads  []Ref  // what else has to be known of a change of one key alone
 	// approves is the change that waits and is approved; nil: the change is the caller's own.
-	approves *waiting
+	approves *approvalRequest
 	// full means that etcd takes nothing but deletions: what follows from them in keys is left out.
 	full bool
 }

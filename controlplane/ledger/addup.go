@@ -123,8 +123,8 @@ func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) erro
 	return err
 }
 
-// Fields with many values, which have sums of their own. A page that compares keys or users reads a row for each of them and
-// each hour or day, instead of one for each of their models and providers, too.
+// Fields with many values, which have sums of their own. A page that compares keys or users reads a row for each of
+// them and each hour or day, instead of one for each of their models and providers, too.
 const (
 	sumsOfKeys  = 1
 	sumsOfUsers = 2

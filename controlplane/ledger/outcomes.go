@@ -93,7 +93,7 @@ type count struct {
 	*search
 	width    int64 // of a bucket, in seconds
 	bare     bool  // all exchanges of the time are counted
-	from, to int64 // start and end, extended to whole buckets
+	from, to int64 // start and end as asked, before they are extended to buckets
 }
 
 // countOf reads the options of a count, which follows the index of first if that is given. It returns an error of

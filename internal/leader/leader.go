@@ -21,8 +21,8 @@ const (
 	letGo = 10 * time.Second
 )
 
-// A Turn is something that one process does at a time.
-type Turn struct {
+// A Task is something that one process does at a time.
+type Task struct {
 	Etcd *clientv3.Client
 	Key  string // of the lock
 	What string // for logs: "alerts"
@@ -32,8 +32,8 @@ type Turn struct {
 	Do func(ctx context.Context, held clientv3.Cmp, resign func())
 }
 
-// Run does it whenever this process holds the lock, until ctx ends.
-func (t Turn) Run(ctx context.Context) error {
+// Run runs the task whenever this process holds the lock, until ctx ends.
+func (t Task) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := t.lead(ctx); err != nil && ctx.Err() == nil {
 			t.Log.Warn(t.What+" pause", zap.Error(err))
@@ -47,7 +47,7 @@ func (t Turn) Run(ctx context.Context) error {
 }
 
 // lead waits for the lock and works while it is held.
-func (t Turn) lead(ctx context.Context) error {
+func (t Task) lead(ctx context.Context) error {
 	session, err := concurrency.NewSession(t.Etcd, concurrency.WithTTL(TTL), concurrency.WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("asking for the lock of %s: %w", t.What, err)

@@ -112,7 +112,7 @@ func (s *Service) Register(r prometheus.Registerer) error {
 
 // Run delivers until ctx ends, whenever this control plane holds the lock.
 func (s *Service) Run(ctx context.Context) error {
-	return leader.Turn{Etcd: s.options.Etcd, Key: turn, What: "audit sinks", Log: s.options.Log, Do: s.deliver}.Run(ctx)
+	return leader.Task{Etcd: s.options.Etcd, Key: turn, What: "audit sinks", Log: s.options.Log, Do: s.deliver}.Run(ctx)
 }
 
 // deliver has a follower for each sink until ctx ends. One that finds that lead does not hold any more calls resign.

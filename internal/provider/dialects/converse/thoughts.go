@@ -50,7 +50,7 @@ func appendRedacted(dst []byte, text string) []byte {
 func (e *encoder) thought(dst []block, thoughts []messages.Thought) []block {
 	for _, t := range thoughts {
 		if t.Marked {
-			e.Drop(turns.UnsaidCache)
+			e.Drop(turns.UnsupportedCache)
 		}
 		r := &reasoningContent{RedactedContent: []byte(t.Redacted)}
 		if t.Redacted == "" {

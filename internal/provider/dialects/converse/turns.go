@@ -28,8 +28,8 @@ func (e *encoder) conversation() error {
 	if err != nil {
 		return err
 	}
-	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidCache && (member != turns.UnsaidThought || !e.remembers()) {
+	for _, member := range turns.Unsupported(e.chat) {
+		if member != turns.UnsupportedCache && (member != turns.UnsupportedThought || !e.remembers()) {
 			e.Drop(member)
 		}
 	}
@@ -155,7 +155,7 @@ func (e *encoder) assistantTurn(t *turns.Turn, thoughts *messages.ThoughtReader)
 			if p.Thought != nil {
 				of, signed := thoughts.Part(p)
 				if content = e.thought(content, of); !signed {
-					e.Drop(turns.UnsaidThought)
+					e.Drop(turns.UnsupportedThought)
 				}
 				continue
 			}

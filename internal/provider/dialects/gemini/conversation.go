@@ -37,8 +37,8 @@ func (e *encoder) conversation() error {
 	if err != nil {
 		return err
 	}
-	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidDetail {
+	for _, member := range turns.Unsupported(e.chat) {
+		if member != turns.UnsupportedDetail {
 			e.Drop(member) // the vendor caches by itself
 		}
 	}
@@ -81,7 +81,7 @@ func (e *encoder) resolution() {
 	if name := resolutions[e.details[0]]; name != "" && !slices.ContainsFunc(e.details, differs) {
 		e.setString("mediaResolution", name)
 	} else if slices.ContainsFunc(e.details, func(d string) bool { return resolutions[d] != "" }) {
-		e.Drop(turns.UnsaidDetail)
+		e.Drop(turns.UnsupportedDetail)
 	}
 }
 

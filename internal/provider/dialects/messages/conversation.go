@@ -11,8 +11,8 @@ import (
 
 // conversation builds the turns and the system blocks.
 func (e *encoder) conversation() error {
-	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidCache && (member != turns.UnsaidThought || !e.remembers()) {
+	for _, member := range turns.Unsupported(e.chat) {
+		if member != turns.UnsupportedCache && (member != turns.UnsupportedThought || !e.remembers()) {
 			e.Drop(member)
 		}
 	}
@@ -66,7 +66,7 @@ func (e *encoder) said(dst []block, s *turns.Said, thoughts *ThoughtReader) []bl
 		}
 		of, signed := thoughts.Part(p)
 		if dst = e.thought(dst, of); !signed {
-			e.Drop(turns.UnsaidThought)
+			e.Drop(turns.UnsupportedThought)
 		}
 	}
 	for i, c := range s.Calls {
@@ -86,7 +86,7 @@ func (e *encoder) thought(dst []block, thoughts []Thought) []block {
 	for i := range thoughts {
 		dst = append(dst, block{signed: thoughts[i].AppendJSON(nil)})
 		if thoughts[i].Marked {
-			e.Drop(turns.UnsaidCache)
+			e.Drop(turns.UnsupportedCache)
 		}
 	}
 	return dst
@@ -154,7 +154,7 @@ func (e *encoder) limitMarks() {
 	if len(marks) <= left {
 		return
 	}
-	e.Drop(turns.UnsaidCache)
+	e.Drop(turns.UnsupportedCache)
 	for _, mark := range marks[1 : len(marks)-left+1] {
 		*mark = nil
 	}

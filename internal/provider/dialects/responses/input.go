@@ -43,8 +43,8 @@ type sound struct {
 
 // input translates the conversation.
 func (e *encoder) input() error {
-	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidDetail && member != turns.UnsaidCache {
+	for _, member := range turns.Unsupported(e.chat) {
+		if member != turns.UnsupportedDetail && member != turns.UnsupportedCache {
 			e.Drop(member)
 		}
 	}

@@ -23,8 +23,8 @@ func (e *encoder) messages() error {
 		e.out.Documents = append(e.out.Documents, []byte(d.Raw))
 		return true
 	})
-	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidDetail && member != turns.UnsaidReason {
+	for _, member := range turns.Unsupported(e.chat) {
+		if member != turns.UnsupportedDetail && member != turns.UnsupportedReason {
 			e.Drop(member)
 		}
 	}

@@ -28,8 +28,8 @@ const (
 // first, results in the turn after their calls and one for each, the user not directly after results, and the
 // assistant not last.
 func (e *encoder) messages() error {
-	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidDetail && (member != turns.UnsaidReason || !e.remembers()) {
+	for _, member := range turns.Unsupported(e.chat) {
+		if member != turns.UnsupportedDetail && (member != turns.UnsupportedReason || !e.remembers()) {
 			e.Drop(member)
 		}
 	}

@@ -8,16 +8,16 @@ import (
 
 // Members of messages that are not in turns, with the names that a codec reports if it does not support them.
 const (
-	UnsaidName    = "messages.name"                     // of a participant
-	UnsaidAudio   = "messages.audio"                    // audio of the assistant
-	UnsaidDetail  = "messages.content.image_url.detail" // the detail of an image
-	UnsaidCache   = "cache_control"                     // of a message, a part or a tool
-	UnsaidReason  = "messages.reasoning_content"        // without a signature
-	UnsaidThought = "messages.content.thinking"         // Claude's, as a part
+	UnsupportedName    = "messages.name"                     // of a participant
+	UnsupportedAudio   = "messages.audio"                    // audio of the assistant
+	UnsupportedDetail  = "messages.content.image_url.detail" // the detail of an image
+	UnsupportedCache   = "cache_control"                     // of a message, a part or a tool
+	UnsupportedReason  = "messages.reasoning_content"        // without a signature
+	UnsupportedThought = "messages.content.thinking"         // Claude's, as a part
 )
 
-// Unsaid returns which of these members a request has, each once.
-func Unsaid(c *openai.Chat) []string {
+// Unsupported returns which of these members a request has, each once.
+func Unsupported(c *openai.Chat) []string {
 	var name, audio, detail, cache, reason, thought bool
 	for i := range c.Messages {
 		m := &c.Messages[i]
@@ -39,8 +39,8 @@ func Unsaid(c *openai.Chat) []string {
 	for _, u := range []struct {
 		has  bool
 		name string
-	}{{name, UnsaidName}, {audio, UnsaidAudio}, {detail, UnsaidDetail}, {cache, UnsaidCache}, {reason, UnsaidReason},
-		{thought, UnsaidThought}} {
+	}{{name, UnsupportedName}, {audio, UnsupportedAudio}, {detail, UnsupportedDetail}, {cache, UnsupportedCache}, {reason, UnsupportedReason},
+		{thought, UnsupportedThought}} {
 		if u.has {
 			found = append(found, u.name)
 		}
