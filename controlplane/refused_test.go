@@ -40,7 +40,14 @@ func TestWhatIsRefusedAtAnotherControlPlaneIsAnErrorOfTheObject(t *testing.T) {
 		_, h.err = p.store.Put(t.Context(), openai("last", nil), configstore.AnyRevision)
 		hears <- h
 	}()
-	far.await(func() bool { return far.has["last/first"] != nil })
+	far.await(func() bool {
+		for name := range far.has {
+			if strings.HasPrefix(name, "last/first/") {
+				return true
+			}
+		}
+		return false
+	})
 	h := <-hears
 	require.NoError(t, h.err)
 	require.Empty(t, h.missing)

@@ -92,7 +92,7 @@ groups. What follows is part of the same transaction.
 
 A person has the right to a key with a role that may change keys, or with a membership in its organization or project as
 MEMBER or ADMIN. A token never has more rights than the account that made it has when it is used. Links for the first
-sign-in and the root token are nobody's: whoever has had the data folder has had both.
+sign-in and the root token have no person: whoever has had the data folder has had both.
 
 An organization says what becomes of its keys:
 

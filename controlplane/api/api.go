@@ -60,7 +60,8 @@ func Facts(c Config) func(context.Context) (attention.Facts, error) {
 	return c.queries(config.New(c.service())).Facts
 }
 
-// authorized checks the scope of a route, bounds the time of a request, and turns the store's errors into the client's.
+// authorized checks the scope of a route, bounds the time of a request, and turns the store's errors into the
+// client's.
 func (s *server) authorized(r route) httpapi.HandlerFunc {
 	if r.timeout == 0 {
 		r.timeout = requestTimeout

@@ -30,7 +30,8 @@ func (h bodyHandlers) routes() []route {
 		{pattern: "GET /admin/v1/requests/{id}/bodies", scope: authz.BodiesRead, handler: h.readBodies},
 		{pattern: "DELETE /admin/v1/requests/{id}/bodies", scope: authz.BodiesDelete, handler: h.deleteBodiesOf},
 		{pattern: "DELETE /admin/v1/bodies", scope: authz.BodiesDelete, handler: h.deleteBodies, timeout: applyTimeout},
-		{pattern: "POST /admin/v1/erasures", scope: authz.Everything, handler: h.requireLedger(h.eraseUser), timeout: applyTimeout},
+		{pattern: "POST /admin/v1/erasures", scope: authz.Everything, handler: h.requireLedger(h.eraseUser),
+			timeout: applyTimeout},
 	}
 }
 

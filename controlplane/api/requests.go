@@ -37,13 +37,14 @@ func (h requestHandlers) routes() []route {
 	return []route{
 		{pattern: "POST /admin/v1/policies/test", scope: authz.UsageRead, handler: h.requireLedger(h.testPolicies),
 			timeout: exportTimeout},
-		{pattern: "GET /admin/v1/requests", scope: authz.UsageRead, handler: h.requireLedger(h.requests), timeout: streamTimeout,
-			tenants: queried},
-		{pattern: "GET /admin/v1/requests/{id}", scope: authz.UsageRead, handler: h.requireLedger(h.request), tenants: checked},
-		{pattern: "GET /admin/v1/outcomes", scope: authz.UsageRead, handler: h.requireLedger(h.outcomes), timeout: exportTimeout,
-			tenants: queried},
-		{pattern: "GET /admin/v1/findings", scope: authz.UsageRead, handler: h.requireLedger(h.findings), timeout: exportTimeout,
-			tenants: queried},
+		{pattern: "GET /admin/v1/requests", scope: authz.UsageRead, handler: h.requireLedger(h.requests),
+			timeout: streamTimeout, tenants: queried},
+		{pattern: "GET /admin/v1/requests/{id}", scope: authz.UsageRead, handler: h.requireLedger(h.request),
+			tenants: checked},
+		{pattern: "GET /admin/v1/outcomes", scope: authz.UsageRead, handler: h.requireLedger(h.outcomes),
+			timeout: exportTimeout, tenants: queried},
+		{pattern: "GET /admin/v1/findings", scope: authz.UsageRead, handler: h.requireLedger(h.findings),
+			timeout: exportTimeout, tenants: queried},
 	}
 }
 

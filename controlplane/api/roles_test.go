@@ -57,7 +57,7 @@ const aboutRoles = `<!-- Written by go test ./controlplane/api -run TestTheTable
 # Who may use which endpoint
 
 The gateway decides by this table, and a test tries every endpoint with every role. [admin.md](admin.md) says what the
-scopes are. Roles of a tenant are those of a membership in an organization or in a project
+scopes are. Roles of a tenant come from a membership in an organization or in a project
 ([sign-in.md](sign-in.md#people-of-an-organization)). They reach only what is the tenant's: lists, sums and exports have
 nothing else, and another tenant's object looks as if it were not there. A member changes only their own keys. Only an
 organization's admin changes projects. [accounts.md](accounts.md) says who may set what of an account.

@@ -26,12 +26,12 @@ func (h usageHandlers) routes() []route {
 			timeout: exportTimeout, tenants: checked},
 		{pattern: "GET /v1/organization/usage/{resource}", scope: authz.UsageRead, handler: h.requireLedger(h.usage),
 			timeout: exportTimeout, tenants: checked},
-		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: h.requireLedger(h.costs), timeout: exportTimeout,
-			tenants: checked},
-		{pattern: "GET /admin/v1/summary", scope: authz.UsageRead, handler: h.requireLedger(h.summary), timeout: exportTimeout,
-			tenants: queried},
-		{pattern: "GET /admin/v1/series", scope: authz.UsageRead, handler: h.requireLedger(h.series), timeout: exportTimeout,
-			tenants: queried},
+		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: h.requireLedger(h.costs),
+			timeout: exportTimeout, tenants: checked},
+		{pattern: "GET /admin/v1/summary", scope: authz.UsageRead, handler: h.requireLedger(h.summary),
+			timeout: exportTimeout, tenants: queried},
+		{pattern: "GET /admin/v1/series", scope: authz.UsageRead, handler: h.requireLedger(h.series),
+			timeout: exportTimeout, tenants: queried},
 		{pattern: "GET /admin/v1/budgets", scope: authz.UsageRead, handler: h.requireLedger(h.budgets), tenants: checked},
 	}
 }

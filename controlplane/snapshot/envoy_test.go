@@ -171,7 +171,7 @@ func TestEnvoyTakesEverythingThatIsBuilt(t *testing.T) {
 	defer cancel()
 	at, err := e.process.AwaitListener(ctx, "gateway/default")
 	require.NoError(t, err)
-	e.awaitActive(t, 3+4*int64(len(in.Providers)))
+	e.awaitActive(t, 3+2*int64(len(in.Providers)))
 	require.Zero(t, e.nacks(t))
 	require.Empty(t, e.Status().Errors)
 
@@ -223,7 +223,7 @@ func TestWhatEnvoyRefusesIsHeldBackAndTheRestGoesOn(t *testing.T) {
 			defer cancel()
 			at, err := e.process.AwaitListener(ctx, "gateway/default")
 			require.NoError(t, err)
-			e.awaitActive(t, 23)
+			e.awaitActive(t, 13)
 
 			in.Providers = append(in.Providers, &configv1.ResolvedProvider{
 				Name: "new", Provider: &configv1.Provider{Name: "new", Vendor: "openai", Endpoint: "http://127.0.0.1:1"},
@@ -231,7 +231,7 @@ func TestWhatEnvoyRefusesIsHeldBackAndTheRestGoesOn(t *testing.T) {
 			owner := xds.Object{Kind: xds.KindProvider, Name: "bad"}
 			e.publish(t, 2, in, xds.Resource{Role: envoy.RoleEnvoy, Type: clusters, Name: bad.GetName(), Owner: owner,
 				Message: bad})
-			e.awaitActive(t, 27) // the valid sibling got through
+			e.awaitActive(t, 15) // the valid sibling got through
 			require.Eventually(t, func() bool { return e.ObjectError("Provider", "bad") != "" }, 10*time.Second,
 				20*time.Millisecond)
 			require.Empty(t, e.ObjectError("Provider", "new"))
@@ -244,7 +244,7 @@ func TestWhatEnvoyRefusesIsHeldBackAndTheRestGoesOn(t *testing.T) {
 				Message: &clusterv3.Cluster{
 					Name: "bad/first", ConnectTimeout: durationpb.New(time.Second),
 				}})
-			e.awaitActive(t, 28)
+			e.awaitActive(t, 16)
 			require.Empty(t, e.ObjectError("Provider", "bad"))
 		})
 	}

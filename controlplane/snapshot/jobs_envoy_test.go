@@ -78,7 +78,7 @@ func startSite(t *testing.T) *site {
 		JobServices: []*configv1.JobService{{Name: "default", Address: "unix://" + address,
 			Listen: "unix://" + s.internal}},
 	}
-	s.start(t, 8)
+	s.start(t, 6)
 	return s
 }
 
@@ -239,7 +239,7 @@ func TestAJobServiceThatIsAwayIsSaidToBe(t *testing.T) {
 	}, 10*time.Second, 20*time.Millisecond)
 	// Its cluster lingers for as long as a provider's would. One that was never there is told apart.
 	fresh := &site{in: s.in}
-	fresh.start(t, 7)
+	fresh.start(t, 5)
 	status, text, header = send(t, fresh.edge, http.MethodGet, "https://gateway.test/v1/files", nil)
 	require.Equal(t, 503, status)
 	require.Contains(t, text, "jobs_not_configured")
@@ -379,7 +379,7 @@ func TestAcrossMachinesBothEndsShowCertificates(t *testing.T) {
 	}
 	chain, key := ours.issue(t, "envoy.internal")
 	s.in.Certificates = append(s.in.Certificates, certificateOf("envoy", chain, key))
-	s.start(t, 8)
+	s.start(t, 6)
 	status, text, _ := send(t, s.edge, http.MethodGet, "https://gateway.test/v1/files", nil)
 	require.Equal(t, 200, status, "%s", text)
 	require.Equal(t, "envoy.internal", text)

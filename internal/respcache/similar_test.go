@@ -372,7 +372,7 @@ func TestAServiceThatIsNotThere(t *testing.T) {
 		require.Equal(t, respcache.ComparedFailed, ask(t.Context()), name)
 		require.Equal(t, before+1, e.count(), "nobody asks again at once")
 	}
-	require.Equal(t, 1, logs.FilterMessageSnippet("away").Len(), "it is logged once")
+	require.Equal(t, 1, logs.FilterMessageSnippet("unavailable").Len(), "it is logged once")
 	require.Contains(t, caches.Trouble(), "of the ResponseCache "+c.Name()+".")
 	for _, entry := range logs.All() {
 		require.NotContains(t, fmt.Sprint(entry.ContextMap()), "password", "no text is logged")

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -174,38 +175,43 @@ func leans(files map[string]source) map[string]map[string]bool {
 				uses[name][f] = true
 			}
 		}
-		ast.Inspect(s.file, func(n ast.Node) bool {
+		imported := importsOf(s)
+		var visit func(ast.Node) bool
+		visit = func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
-				use("." + n.Sel.Name)
-				ast.Inspect(n.X, func(x ast.Node) bool { return visit(x, use) })
+				if x, ok := n.X.(*ast.Ident); !ok || !imported[x.Name] {
+					use("." + n.Sel.Name)
+					ast.Inspect(n.X, visit)
+				}
 				return false
 			case *ast.FuncDecl: // its own name and that of its receiver's type are no use
+				ast.Inspect(n.Type, visit)
 				if n.Body != nil {
-					ast.Inspect(n.Type, func(x ast.Node) bool { return visit(x, use) })
-					ast.Inspect(n.Body, func(x ast.Node) bool { return visit(x, use) })
+					ast.Inspect(n.Body, visit)
 				}
 				return false
 			case *ast.Ident:
 				use(n.Name)
 			}
 			return true
-		})
+		}
+		ast.Inspect(s.file, visit)
 	}
 	return uses
 }
 
-// visit reports the names that a node uses: selectors with a dot before them, since they may be methods.
-func visit(n ast.Node, use func(string)) bool {
-	switch n := n.(type) {
-	case *ast.SelectorExpr:
-		use("." + n.Sel.Name)
-		ast.Inspect(n.X, func(x ast.Node) bool { return visit(x, use) })
-		return false
-	case *ast.Ident:
-		use(n.Name)
+// importsOf returns the names by which a file knows other packages.
+func importsOf(s source) map[string]bool {
+	names := map[string]bool{}
+	for _, i := range s.file.Imports {
+		name := path.Base(strings.Trim(i.Path.Value, `"`))
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		names[name] = true
 	}
-	return true
+	return names
 }
 
 // order returns the place of each file.

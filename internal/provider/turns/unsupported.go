@@ -39,7 +39,8 @@ func Unsupported(c *openai.Chat) []string {
 	for _, u := range []struct {
 		has  bool
 		name string
-	}{{name, UnsupportedName}, {audio, UnsupportedAudio}, {detail, UnsupportedDetail}, {cache, UnsupportedCache}, {reason, UnsupportedReason},
+	}{{name, UnsupportedName}, {audio, UnsupportedAudio}, {detail, UnsupportedDetail}, {cache, UnsupportedCache},
+		{reason, UnsupportedReason},
 		{thought, UnsupportedThought}} {
 		if u.has {
 			found = append(found, u.name)
