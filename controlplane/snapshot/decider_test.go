@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy"
 )
 
@@ -23,14 +24,20 @@ import (
 type decider struct {
 	mu    sync.Mutex // guards roles
 	roles map[string]bool
+	first map[string]string // clusters of first attempts, by provider
 }
 
 // decide serves a decider where Envoy looks for the ext_proc service.
-func (e *realEnvoy) decide(t *testing.T) *decider {
+func (e *realEnvoy) decide(t *testing.T, in xds.Input) *decider {
 	t.Helper()
 	l, err := net.Listen("unix", e.extProc)
 	require.NoError(t, err)
-	d := &decider{roles: map[string]bool{}}
+	d := &decider{roles: map[string]bool{}, first: map[string]string{}}
+	for _, r := range built(t, in) {
+		if provider := envoy.ProviderOf(r.Name); strings.HasPrefix(r.Name, provider+"/first/") {
+			d.first[provider] = r.Name
+		}
+	}
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(64 << 20))
 	extprocv3.RegisterExternalProcessorServer(s, d)
 	var served sync.WaitGroup
@@ -62,9 +69,9 @@ func (d *decider) Process(stream extprocv3.ExternalProcessor_ProcessServer) erro
 		var out *extprocv3.ProcessingResponse
 		switch {
 		case in.GetRequestHeaders() != nil:
-			out = onHeaders(in.GetRequestHeaders())
+			out = d.onHeaders(in.GetRequestHeaders())
 		case in.GetRequestBody() != nil:
-			out = onward("plain", "/chat")
+			out = d.onward("plain", "/chat")
 			out.Response = &extprocv3.ProcessingResponse_RequestBody{
 				RequestBody: &extprocv3.BodyResponse{Response: out.GetRequestHeaders().GetResponse()}}
 		case in.GetResponseHeaders() != nil:
@@ -77,7 +84,7 @@ func (d *decider) Process(stream extprocv3.ExternalProcessor_ProcessServer) erro
 	}
 }
 
-func onHeaders(h *extprocv3.HttpHeaders) *extprocv3.ProcessingResponse {
+func (d *decider) onHeaders(h *extprocv3.HttpHeaders) *extprocv3.ProcessingResponse {
 	value := func(name string) string {
 		for _, v := range h.GetHeaders().GetHeaders() {
 			if v.GetKey() == name {
@@ -91,10 +98,10 @@ func onHeaders(h *extprocv3.HttpHeaders) *extprocv3.ProcessingResponse {
 		RequestHeaders: &extprocv3.HeadersResponse{}}}
 	switch to := value(envoy.HeaderProvider); {
 	case to != "":
-		out = onward(to, path)
+		out = d.onward(to, path)
 		out.GetRequestHeaders().GetResponse().HeaderMutation.RemoveHeaders = []string{envoy.HeaderProvider}
 	case strings.HasPrefix(path, "/v1/files"), strings.HasPrefix(path, "/v1/batches"):
-		out = onward("", "")
+		out = d.onward("", "")
 		out.GetRequestHeaders().GetResponse().HeaderMutation = &extprocv3.HeaderMutation{
 			RemoveHeaders: []string{"authorization", envoy.HeaderOrganization},
 			SetHeaders:    []*corev3.HeaderValueOption{setTo(envoy.HeaderKey, "key_ours")},
@@ -109,13 +116,13 @@ func onHeaders(h *extprocv3.HttpHeaders) *extprocv3.ProcessingResponse {
 }
 
 // onward plans a request to a provider, or to the job service if there is none.
-func onward(to, path string) *extprocv3.ProcessingResponse {
+func (d *decider) onward(to, path string) *extprocv3.ProcessingResponse {
 	kind, plan := envoy.KindJobs, map[string]any{}
 	common := &extprocv3.CommonResponse{ClearRouteCache: true, HeaderMutation: &extprocv3.HeaderMutation{}}
 	if to != "" {
 		kind = envoy.KindPassed
 		plan[envoy.MetadataPlan] = map[string]any{"priority_groups": []any{map[string]any{"name": "1",
-			"clusters": []any{map[string]any{"cluster_name": envoy.FirstCluster(to), "weight": 100}}}}}
+			"clusters": []any{map[string]any{"cluster_name": d.first[to], "weight": 100}}}}}
 		common.HeaderMutation.SetHeaders = []*corev3.HeaderValueOption{setTo(":path", path)}
 	}
 	plan[envoy.Metadata] = map[string]any{envoy.MetadataKind: kind, envoy.MetadataRequest: strconv.Itoa(1)}

@@ -86,7 +86,7 @@ func startSite(t *testing.T) *site {
 func (s *site) start(t *testing.T, clusters int64) {
 	t.Helper()
 	s.realEnvoy = startEnvoy(t, &s.in)
-	s.decider = s.decide(t)
+	s.decider = s.decide(t, s.in)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	at, err := s.process.AwaitListener(ctx, "gateway/default")
