@@ -94,7 +94,7 @@ func (w *work) step(ctx context.Context) error {
 	case b.Closing != nil:
 		return w.finish(ctx)
 	case b.Native.active():
-		return w.native(ctx)
+		return delegate{w}.advance(ctx)
 	case b.Status == job.BatchCancelling:
 		return w.close(ctx, cancelled)
 	case over:

@@ -346,7 +346,7 @@ func TestWhatAProviderRefusesFails(t *testing.T) {
 			require.Equal(t, "failed", j.Status)
 			require.Nil(t, j.FineTunedModel)
 			require.NotNil(t, j.Error)
-			require.Equal(t, tc.code, string(j.Error.Code))
+			require.Equal(t, tc.code, j.Error.Code)
 			require.Equal(t, tc.param, j.Error.Param)
 			reason := strings.NewReplacer(id, "JOB", file, "FILE").Replace(j.Error.Message)
 			require.True(t, strings.HasPrefix(reason, tc.reason), reason)
@@ -367,7 +367,7 @@ func TestAJobWhoseFileIsGoneFails(t *testing.T) {
 	require.NoError(t, w.bucket.Delete(t.Context(), files.BlobOf(file)))
 	w.run()
 	w.await(id, over)
-	require.Equal(t, "invalid_training_file", string(w.get(id).Error.Code))
+	require.Equal(t, "invalid_training_file", w.get(id).Error.Code)
 	require.Empty(t, w.trainer.uploads)
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,8 +20,6 @@ const (
 	atOnce = 100
 	// keysAtOnce is how many it moves of keys without an organization: each may have an account of its own.
 	keysAtOnce = 20
-	// orphaned is the age from which a blob that no segment names counts as abandoned, and not as new.
-	orphaned = 24 * time.Hour
 )
 
 // A Move says what is moved to the archive.
@@ -36,10 +33,18 @@ type Move struct {
 // A Moved says what Archive has seen and done. Kept are objects that are in etcd as before.
 type Moved struct{ Kept, Moved int }
 
+// A mover moves a tenant's objects to the archive.
+type mover[T any] struct {
+	Kind[T]
+	s *Store
+	t Tenant
+}
+
 // Archive moves a tenant's objects that are over from etcd to the archive: first a segment is written, which nothing
 // names yet, and then one transaction adds it and removes the records. It can be repeated from anywhere. What cannot
 // be moved, because a segment that it belongs to is damaged, stays; the error says so once all else is moved.
 func (k Kind[T]) Archive(ctx context.Context, s *Store, t Tenant, m Move) (done Moved, failed error) {
+	mover := mover[T]{k, s, t}
 	from := k.folder(t)
 	end := clientv3.GetPrefixRangeEnd(from)
 	for more := true; more && (m.Most == 0 || done.Moved < m.Most); {
@@ -55,13 +60,13 @@ func (k Kind[T]) Archive(ctx context.Context, s *Store, t Tenant, m Move) (done 
 			if err != nil {
 				return done, err
 			}
-			if ended := k.ended(&one.Value); ended > 0 && ended <= m.Before && !m.Busy(one.ID) {
+			if ended := mover.ended(&one.Value); ended > 0 && ended <= m.Before && !m.Busy(one.ID) {
 				due = append(due, kv)
 			}
 		}
 		done.Kept += len(r.Kvs)
 		for len(due) > 0 {
-			n, err := k.move(ctx, s, t, due, m)
+			n, err := mover.move(ctx, due, m.Held)
 			switch {
 			case errors.Is(err, ErrArchiveDamaged):
 				failed = err
@@ -77,67 +82,66 @@ func (k Kind[T]) Archive(ctx context.Context, s *Store, t Tenant, m Move) (done 
 }
 
 // move moves the first of some records, those that belong into one segment, and returns how many these are.
-func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.KeyValue, m Move) (int, error) {
-	into, err := k.segmentFor(ctx, s, t, string(due[0].Key))
+func (m mover[T]) move(ctx context.Context, due []*mvccpb.KeyValue, held []clientv3.Cmp) (int, error) {
+	into, err := m.segmentFor(ctx, string(due[0].Key))
 	if err != nil {
 		return 0, err
 	}
 	due = due[:min(len(due), atOnce)]
-	if t.Organization == "" {
+	if m.t.Organization == "" {
 		due = due[:min(len(due), keysAtOnce)]
 	}
-	if into != nil && string(due[0].Key) <= k.folder(t)+into.Last {
-		n, _ := slices.BinarySearchFunc(due, k.folder(t)+into.Last,
+	if into != nil && string(due[0].Key) <= m.folder(m.t)+into.Last {
+		n, _ := slices.BinarySearchFunc(due, m.folder(m.t)+into.Last,
 			func(kv *mvccpb.KeyValue, last string) int { return cmp.Compare(string(kv.Key), last) })
 		due = due[:max(n, 1)]
 	}
-	n, err := k.portion(ctx, s, t, due)
+	n, err := m.portion(ctx, due)
 	if err != nil {
 		return 0, err
 	}
 	due = due[:n]
-	lines, err := k.lines(ctx, s, t, due)
+	lines, err := m.lines(ctx, due)
 	if err != nil {
 		return 0, err
 	}
-	into, old, err := k.beside(ctx, s, t, into, lines)
+	into, old, err := m.beside(ctx, into, lines)
 	if errors.Is(err, ErrArchiveDamaged) {
 		return len(due), err
 	} else if err != nil {
 		return 0, err
 	}
-	txn := s.Begin()
+	txn := m.s.Begin()
 	for _, l := range lines {
-		r, err := k.recordOf(t, l)
+		r, err := m.recordOf(m.t, l)
 		if err != nil {
 			return 0, err
 		}
-		txn.recount(t, r.counted, counted{})
+		txn.recount(m.t, r.counted, counted{})
 	}
-	if err := k.moveParts(ctx, s, txn, t, lines); err != nil {
+	if err := m.moveParts(ctx, txn, lines); err != nil {
 		return 0, err
 	}
 	lines = append(lines, old...)
 	slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.Key, b.Key) })
-	txn.Require(m.Held...)
-	if err := k.putSegments(ctx, s, txn, t, lines, into); err != nil {
+	txn.Require(held...)
+	if err := m.putSegments(ctx, txn, lines, into); err != nil {
 		return 0, err
 	}
 	for _, kv := range due {
 		txn.Require(clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision))
-		k.delete(txn, string(kv.Key))
+		m.delete(txn, string(kv.Key))
 	}
 	return len(due), txn.Commit(ctx)
 }
 
 // beside returns the segment that lines are to join, and its lines. It returns nil if the segment is damaged and
 // they can have one of their own.
-func (k Kind[T]) beside(ctx context.Context, s *Store, t Tenant, into *Segment, lines []line) (*Segment, []line,
-	error) {
+func (m mover[T]) beside(ctx context.Context, into *Segment, lines []line) (*Segment, []line, error) {
 	if into == nil {
 		return nil, nil, nil
 	}
-	old, err := s.archive.read(ctx, into, k.header(t))
+	old, err := m.s.archive.read(ctx, into, m.header(m.t))
 	outside := lines[0].Key > into.Last || lines[len(lines)-1].Key < into.First
 	if errors.Is(err, ErrArchiveDamaged) && outside {
 		return nil, nil, nil
@@ -146,10 +150,10 @@ func (k Kind[T]) beside(ctx context.Context, s *Store, t Tenant, into *Segment, 
 }
 
 // putSegments writes segments of lines, and has a transaction put them in the place of one, if that is not nil.
-func (k Kind[T]) putSegments(ctx context.Context, s *Store, txn *Txn, t Tenant, lines []line, into *Segment) error {
+func (m mover[T]) putSegments(ctx context.Context, txn *Txn, lines []line, into *Segment) error {
 	replaced := map[string]bool{}
 	for _, some := range full(lines) {
-		segment, err := k.writeSegment(ctx, s, t, some, k.Name)
+		segment, err := m.writeSegment(ctx, some, m.Name)
 		if err != nil {
 			return err
 		}
@@ -158,12 +162,12 @@ func (k Kind[T]) putSegments(ctx context.Context, s *Store, txn *Txn, t Tenant, 
 			return err
 		}
 		replaced[segment.key] = true
-		txn.Count(Owner{Tenant: t}, segment.Counts)
+		txn.Count(Owner{Tenant: m.t}, segment.Counts)
 		txn.Do(clientv3.OpPut(segment.key, string(value)))
 	}
 	if into != nil {
 		txn.Require(clientv3.Compare(clientv3.ModRevision(into.key), "=", into.revision))
-		txn.Count(Owner{Tenant: t}, Amounts{}.minus(into.Counts))
+		txn.Count(Owner{Tenant: m.t}, Amounts{}.minus(into.Counts))
 		if !replaced[into.key] {
 			txn.Do(clientv3.OpDelete(into.key))
 		}
@@ -172,16 +176,16 @@ func (k Kind[T]) putSegments(ctx context.Context, s *Store, txn *Txn, t Tenant, 
 }
 
 // segmentFor returns the segment that a record belongs into: the first that ends after it, or else the last; or nil.
-func (k Kind[T]) segmentFor(ctx context.Context, s *Store, t Tenant, key string) (*Segment, error) {
-	folder := k.segmentAt(k.folder(t))
+func (m mover[T]) segmentFor(ctx context.Context, key string) (*Segment, error) {
+	folder := m.segmentAt(m.folder(m.t))
 	end := clientv3.GetPrefixRangeEnd(folder)
-	r, err := s.snapshot(ctx,
-		clientv3.OpGet(k.segmentAt(key), clientv3.WithRange(end), clientv3.WithLimit(1)),
+	r, err := m.s.snapshot(ctx,
+		clientv3.OpGet(m.segmentAt(key), clientv3.WithRange(end), clientv3.WithLimit(1)),
 		clientv3.OpGet(folder, clientv3.WithRange(end), clientv3.WithLimit(1),
 			clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("archive %s: %w", k.Name, err)
+		return nil, fmt.Errorf("archive %s: %w", m.Name, err)
 	}
 	for _, found := range r.Responses {
 		if kvs := found.GetResponseRange().GetKvs(); len(kvs) > 0 {
@@ -192,16 +196,16 @@ func (k Kind[T]) segmentFor(ctx context.Context, s *Store, t Tenant, key string)
 }
 
 // lines returns records as a segment has them.
-func (k Kind[T]) lines(ctx context.Context, s *Store, t Tenant, due []*mvccpb.KeyValue) ([]line, error) {
+func (m mover[T]) lines(ctx context.Context, due []*mvccpb.KeyValue) ([]line, error) {
 	once := map[string][]byte{}
-	if k.Once != nil {
+	if m.Once != nil {
 		ops := make([]clientv3.Op, 0, len(due))
 		for _, kv := range due {
 			ops = append(ops, clientv3.OpGet(onceKey(string(kv.Key))))
 		}
-		r, err := s.snapshot(ctx, ops...)
+		r, err := m.s.snapshot(ctx, ops...)
 		if err != nil {
-			return nil, fmt.Errorf("archive %s: %w", k.Name, err)
+			return nil, fmt.Errorf("archive %s: %w", m.Name, err)
 		}
 		for _, found := range r.Responses {
 			for _, kv := range found.GetResponseRange().GetKvs() {
@@ -211,13 +215,13 @@ func (k Kind[T]) lines(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Ke
 	}
 	lines := make([]line, 0, len(due))
 	for _, kv := range due {
-		one, err := k.decode(kv, nil)
+		one, err := m.decode(kv, nil)
 		if err != nil {
 			return nil, err
 		}
 		key := string(kv.Key)
-		lines = append(lines, line{Key: key[len(k.folder(t)):], Record: kv.Value, Once: once[onceKey(key)],
-			Ended: k.ended(&one.Value)})
+		lines = append(lines, line{Key: key[len(m.folder(m.t)):], Record: kv.Value, Once: once[onceKey(key)],
+			Ended: m.ended(&one.Value)})
 	}
 	return lines, nil
 }
@@ -236,20 +240,20 @@ func full(lines []line) (parts [][]line) {
 }
 
 // writeSegment writes lines into a folder of the archive.
-func (k Kind[T]) writeSegment(ctx context.Context, s *Store, t Tenant, lines []line, folder string) (*Segment, error) {
-	segment := &Segment{Blob: archiveBlobs + folder + "/" + id.Bare(), Tenant: t, Records: len(lines),
+func (m mover[T]) writeSegment(ctx context.Context, lines []line, folder string) (*Segment, error) {
+	segment := &Segment{Blob: archiveBlobs + folder + "/" + id.Bare(), Tenant: m.t, Records: len(lines),
 		First: lines[0].Key, Last: lines[len(lines)-1].Key}
-	segment.key = k.segmentAt(k.folder(t) + segment.Last)
+	segment.key = m.segmentAt(m.folder(m.t) + segment.Last)
 	for _, l := range lines {
 		segment.Ended = max(segment.Ended, l.Ended)
 		segment.Bytes += l.size()
-		r, err := k.recordOf(t, l)
+		r, err := m.recordOf(m.t, l)
 		if err != nil {
 			return nil, err
 		}
-		segment.Counts = segment.Counts.plus(archivedCounts(t, r.counted.amounts))
+		segment.Counts = segment.Counts.plus(archivedCounts(m.t, r.counted.amounts))
 	}
-	return segment, s.archive.write(ctx, segment.Blob, k.header(t), lines)
+	return segment, m.s.archive.write(ctx, segment.Blob, m.header(m.t), lines)
 }
 
 // recordOf returns the record of a line of the tenant's.
@@ -263,11 +267,11 @@ func (k Kind[T]) recordOf(t Tenant, l line) (*Record[T], error) {
 }
 
 // ended returns since when an object is over, or 0.
-func (k Kind[T]) ended(v *T) int64 {
-	if k.Ended == nil {
+func (m mover[T]) ended(v *T) int64 {
+	if m.Ended == nil {
 		return 0
 	}
-	return k.Ended(v)
+	return m.Ended(v)
 }
 
 // archivedCounts is what an object counts for in the archive: it takes no room in etcd. Of keys without an
@@ -278,53 +282,4 @@ func archivedCounts(t Tenant, a Amounts) Amounts {
 	}
 	a[RecordBytes] = 0
 	return a
-}
-
-// Retire removes the segments all of whose objects were over by a time, as Unix time in seconds, and returns how
-// many objects that were. Each transaction requires the comparisons in held, and includes the additions of release,
-// which may be nil.
-func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clientv3.Cmp,
-	release func(*Txn, *Segment)) (objects int, err error) {
-	err = k.Segments(ctx, s, Account{}, func(of *Segment) error {
-		if of.Ended > before {
-			return nil
-		}
-		txn := s.Begin()
-		txn.Require(held...)
-		txn.Require(clientv3.Compare(clientv3.ModRevision(of.key), "=", of.revision))
-		txn.Do(clientv3.OpDelete(of.key))
-		txn.Count(Owner{Tenant: of.Tenant}, Amounts{}.minus(of.Counts))
-		if release != nil {
-			release(txn, of)
-		}
-		if err := txn.Commit(ctx); err != nil {
-			return err
-		}
-		objects += of.Records
-		_ = s.archive.bucket.Delete(ctx, of.Blob) // or else it is collected
-		return nil
-	})
-	return objects, err
-}
-
-// CollectArchive removes the blobs of the kind's segments that nothing names: replaced ones, those of retired
-// objects' parts, and those whose writer was killed before it could name them.
-func (k Kind[T]) CollectArchive(ctx context.Context, s *Store, now time.Time) error {
-	old, err := s.archive.old(ctx, archiveBlobs+k.Name+"/", now)
-	if err != nil {
-		return err
-	}
-	named := map[string]bool{} // read after the list: what is old and not named then will not be
-	if err := k.Segments(ctx, s, Account{}, func(of *Segment) error { named[of.Blob] = true; return nil }); err != nil {
-		return err
-	}
-	for _, name := range old {
-		if named[name] {
-			continue
-		}
-		if err := s.archive.remove(ctx, name); err != nil {
-			return err
-		}
-	}
-	return k.collectParts(ctx, s, now)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -81,7 +80,7 @@ func (k Kind[T]) count(ctx context.Context, s *Store, t Tenant, of string) (int6
 // from etcd, which requires that the object is as it was before.
 func (k Kind[T]) moveAll(ctx context.Context, s *Store, txn *Txn, t Tenant, of, folder string) (segments []*Segment,
 	err error) {
-	under := k.Under(of)
+	under := mover[T]{k.Under(of), s, t}
 	from := under.folder(t)
 	end := clientv3.GetPrefixRangeEnd(from)
 	for more := true; more; {
@@ -93,12 +92,12 @@ func (k Kind[T]) moveAll(ctx context.Context, s *Store, txn *Txn, t Tenant, of, 
 			break
 		}
 		from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
-		lines, err := under.lines(ctx, s, t, r.Kvs)
+		lines, err := under.lines(ctx, r.Kvs)
 		if err != nil {
 			return nil, err
 		}
 		for _, some := range full(lines) {
-			segment, err := under.writeSegment(ctx, s, t, some, k.Name+"/"+folder)
+			segment, err := under.writeSegment(ctx, some, k.Name+"/"+folder)
 			if err != nil {
 				return nil, err
 			}
@@ -113,15 +112,15 @@ func (k Kind[T]) moveAll(ctx context.Context, s *Store, txn *Txn, t Tenant, of, 
 }
 
 // portion returns how many of some records can be moved at once because of their parts.
-func (k Kind[T]) portion(ctx context.Context, s *Store, t Tenant, due []*mvccpb.KeyValue) (int, error) {
+func (m mover[T]) portion(ctx context.Context, due []*mvccpb.KeyValue) (int, error) {
 	sum := int64(0)
 	for i, kv := range due {
-		one, err := k.decode(kv, nil)
+		one, err := m.decode(kv, nil)
 		if err != nil {
 			return 0, err
 		}
-		for _, parts := range k.Parts {
-			n, err := parts.count(ctx, s, t, one.ID)
+		for _, parts := range m.Parts {
+			n, err := parts.count(ctx, m.s, m.t, one.ID)
 			if err != nil {
 				return 0, err
 			}
@@ -135,14 +134,14 @@ func (k Kind[T]) portion(ctx context.Context, s *Store, t Tenant, due []*mvccpb.
 }
 
 // moveParts moves what belongs to the objects of some lines, and has these name it.
-func (k Kind[T]) moveParts(ctx context.Context, s *Store, txn *Txn, t Tenant, lines []line) error {
+func (m mover[T]) moveParts(ctx context.Context, txn *Txn, lines []line) error {
 	for i := range lines {
-		for _, parts := range k.Parts {
-			r, err := k.recordOf(t, lines[i])
+		for _, parts := range m.Parts {
+			r, err := m.recordOf(m.t, lines[i])
 			if err != nil {
 				return err
 			}
-			segments, err := parts.moveAll(ctx, s, txn, t, r.ID, tag(t)+"/"+lines[i].Key)
+			segments, err := parts.moveAll(ctx, m.s, txn, m.t, r.ID, tag(m.t)+"/"+lines[i].Key)
 			if err != nil {
 				return err
 			}
@@ -161,48 +160,4 @@ func (k Kind[T]) moveParts(ctx context.Context, s *Store, txn *Txn, t Tenant, li
 func tag(t Tenant) string {
 	sum := sha256.Sum256([]byte(t.path()))
 	return hex.EncodeToString(sum[:16])
-}
-
-// collectParts removes the blobs of parts whose object is in no segment: it was retired, or they were written by a
-// process that was killed before it could name them.
-func (k Kind[T]) collectParts(ctx context.Context, s *Store, now time.Time) error {
-	for _, parts := range k.Parts {
-		root := archiveBlobs + parts.name() + "/"
-		old, err := s.archive.old(ctx, root, now)
-		if err != nil {
-			return err
-		}
-		segments, err := k.segmentsNow(ctx, s) // read after the list: what is old and in none of them then will not be
-		if err != nil {
-			return err
-		}
-		for _, name := range old {
-			of, rest, _ := strings.Cut(strings.TrimPrefix(name, root), "/")
-			key, _, ok := strings.Cut(rest, "/")
-			in := func(of *Segment) bool { return of.First <= key && key <= of.Last }
-			if !ok || slices.ContainsFunc(segments[of], in) {
-				continue
-			}
-			if err := s.archive.remove(ctx, name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// segmentsNow returns all segments of the kind as they are at one revision, by the tags of their tenants.
-func (k Kind[T]) segmentsNow(ctx context.Context, s *Store) (map[string][]*Segment, error) {
-	now, err := s.etcd.Get(ctx, segmentsRoot, clientv3.WithCountOnly())
-	if err != nil {
-		return nil, fmt.Errorf("list the archive of %s: %w", k.Name, err)
-	}
-	all := map[string][]*Segment{}
-	return all, s.scan(ctx, segmentsRoot+k.Name+"/", now.Header.Revision, func(kv *mvccpb.KeyValue) error {
-		of, err := parseSegment(kv)
-		if err == nil {
-			all[tag(of.Tenant)] = append(all[tag(of.Tenant)], of)
-		}
-		return err
-	})
 }

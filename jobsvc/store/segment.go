@@ -180,6 +180,9 @@ func unpack(packed []byte, header string) ([]line, error) {
 	return lines, nil
 }
 
+// orphaned is the age from which a blob that no segment names counts as abandoned, and not as new.
+const orphaned = 24 * time.Hour
+
 // old returns the blobs below a prefix that something names by now, or nothing ever will.
 func (a *archive) old(ctx context.Context, prefix string, now time.Time) (names []string, err error) {
 	for all := a.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {

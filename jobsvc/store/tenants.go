@@ -13,11 +13,11 @@ import (
 func (k Kind[T]) Tenants(ctx context.Context, s *Store) ([]Tenant, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
-	tenants, err := k.tenantsBelow(ctx, s, Root+k.Name+"/")
+	tenants, err := tenantsBelow(ctx, s, Root, k.Name)
 	if err != nil || k.Ended == nil || s.archive == nil {
 		return tenants, err
 	}
-	archived, err := k.tenantsBelow(ctx, s, segmentsRoot+k.Name+"/")
+	archived, err := tenantsBelow(ctx, s, segmentsRoot, k.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -33,14 +33,15 @@ func (k Kind[T]) Tenants(ctx context.Context, s *Store) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// tenantsBelow returns the tenants with keys in a folder.
-func (k Kind[T]) tenantsBelow(ctx context.Context, s *Store, root string) (tenants []Tenant, err error) {
+// tenantsBelow returns the tenants with keys in the folder of a kind.
+func tenantsBelow(ctx context.Context, s *Store, root, kind string) (tenants []Tenant, err error) {
+	root += kind + "/"
 	from := root
 	end := clientv3.GetPrefixRangeEnd(root)
 	for {
 		r, err := s.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1))
 		if err != nil {
-			return nil, fmt.Errorf("list who has %s: %w", k.Name, err)
+			return nil, fmt.Errorf("list who has %s: %w", kind, err)
 		}
 		if len(r.Kvs) == 0 {
 			return tenants, nil

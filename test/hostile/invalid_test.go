@@ -62,7 +62,7 @@ func TestInvalidObjectsAreNotOutOfForce(t *testing.T) {
 		harness.Eventually(t, "it needs attention", func() error {
 			var list any
 			if err := b.admin("/admin/v1/attention", nil, &list); err != nil || !strings.Contains(fmt.Sprint(list), name) {
-				return fmt.Errorf("%v %v", list, err)
+				return fmt.Errorf("%v %w", list, err)
 			}
 			return nil
 		})
