@@ -2,6 +2,7 @@ package metering
 
 import (
 	"context"
+	"time"
 
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -11,7 +12,14 @@ import (
 type Hold struct {
 	parts  []limit.Reservation
 	covers limit.Amounts
+	room   []int64 // what is left under each rule once the store knows what the hold before gave back
 }
+
+// A store that settles in the background has settled after a few steps.
+const (
+	settleStep  = 20 * time.Millisecond
+	settleSteps = 15
+)
 
 // Raise reserves what a demand has more than the hold. If a limit has no room for it, the hold takes what is left of
 // the limit. The decision has a refusal if nothing is left, or if the hold must be whole and does not fit.
@@ -25,6 +33,7 @@ func (h *Hold) Raise(ctx context.Context, l limit.Limiter, d limit.Demand, whole
 		return limit.Decision{Refused: -1}, nil
 	}
 	const tries = 3 // others take from the same limit
+	steps := settleSteps
 	for try := 1; ; try++ {
 		decided, err := l.Reserve(ctx, d)
 		switch {
@@ -39,6 +48,15 @@ func (h *Hold) Raise(ctx context.Context, l limit.Limiter, d limit.Demand, whole
 		case try == tries, whole && decided.RetryAfter > 0: // without a wait, this process has a part of the limit only
 			return decided, nil
 		}
+		if steps > 0 && h.isUnsettled(&decided) {
+			steps--
+			try--
+			select {
+			case <-time.After(settleStep):
+				continue
+			case <-ctx.Done():
+			}
+		}
 		if used := Exhausted(d.Rules, &decided, limit.Amounts{}); used >= 0 {
 			decided.Refused = used
 			return decided, nil
@@ -48,6 +66,21 @@ func (h *Hold) Raise(ctx context.Context, l limit.Limiter, d limit.Demand, whole
 			d.Amounts[m] = min(d.Amounts[m], decided.States[i].Remaining)
 		}
 	}
+}
+
+// Follows notes what is left under the rules after a part, before the hold of that part gives back.
+func (h *Hold) Follows(rules []limit.Rule, decided *limit.Decision, back limit.Amounts) {
+	h.room = nil
+	for i := range decided.States {
+		h.room = append(h.room, decided.States[i].Remaining+back[rules[i].Measure])
+	}
+}
+
+// isUnsettled reports whether the rule that refuses may not have got back what the hold before gave back: some stores
+// settle in the background.
+func (h *Hold) isUnsettled(decided *limit.Decision) bool {
+	i := decided.Refused
+	return i < len(h.room) && decided.States[i].Remaining < h.room[i]
 }
 
 // IsEmpty reports whether nothing is reserved.

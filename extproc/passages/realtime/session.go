@@ -280,6 +280,9 @@ func (s *Session) useUp(ctx context.Context, r *metering.Record, held *metering.
 		} else {
 			decided.Reservation.Settle(limit.Amounts{})
 		}
+		if !held.IsEmpty() {
+			s.hold.Follows(s.rules.Rules, &decided, back)
+		}
 		if decided.Refused = metering.Exhausted(s.rules.Rules, &decided, back); decided.Refused >= 0 {
 			s.ending = cmp.Or(s.ending, s.account.RefusedBy(s.rules, r.Settled, decided))
 		}
