@@ -85,7 +85,8 @@ const (
 	RoleInternal = "jobs"
 )
 
-// PlacesHeader is gRPC metadata on an ext_proc stream of an Envoy whose providers have clusters by place.
+// PlacesHeader is gRPC metadata on an ext_proc stream of an Envoy whose providers have clusters by place. An ext_proc
+// service that was built when there were others reads it. Once test/ha compares with no such build, it can go.
 const PlacesHeader = "x-places"
 
 // CertificatesHeader is gRPC metadata on an ext_proc stream of a gateway, by name, whose clients may present
@@ -164,8 +165,7 @@ const PathRealtime = "/v1/realtime"
 
 // AtPlace returns the cluster of a provider that leads to a place. A request that was signed for one place never goes
 // to another, whatever the configuration has become meanwhile: its plan names the cluster of that place, which may be
-// gone. Without a place it is the cluster that leads wherever the provider is, for ext_proc services of the version
-// before.
+// gone.
 func AtPlace(cluster, place string) string {
 	if place == "" {
 		return cluster

@@ -35,8 +35,7 @@ type handler interface {
 
 // traits are the properties of a stream that Envoy sends as metadata.
 type traits struct {
-	role   string
-	places bool // Envoy has clusters of providers by place
+	role string
 	// certificates is the gateway whose clients may present them; empty: they may not.
 	certificates string
 	drains       bool // the listener can hold a request back while its body drains
@@ -44,8 +43,8 @@ type traits struct {
 
 // traitsOf reads the traits. The function get returns the value of a header, or "".
 func traitsOf(get func(name string) string) traits {
-	return traits{role: get(envoy.RoleHeader), places: get(envoy.PlacesHeader) != "",
-		drains: get(envoy.DrainsHeader) != "", certificates: get(envoy.CertificatesHeader)}
+	return traits{role: get(envoy.RoleHeader), drains: get(envoy.DrainsHeader) != "",
+		certificates: get(envoy.CertificatesHeader)}
 }
 
 // A leanHandler passes messages of extproc/transport to a handler.

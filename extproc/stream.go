@@ -30,9 +30,6 @@ func (s *Server) open(l link, t traits) (handler, error) {
 	}
 	s.drain.exchanges.Add(1)
 	c := &carrier{server: s, link: l, drains: t.drains, exchange: exchanges(&s.env, s.configuration())}
-	if t.places {
-		c.exchange.SetPlaces()
-	}
 	if t.certificates != "" && t.role == envoy.RoleDownstream {
 		c.exchange.SetGateway(t.certificates)
 	}

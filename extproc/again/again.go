@@ -54,7 +54,7 @@ func Beside(l net.Listener) *Client {
 	}}
 }
 
-// Listens reports whether Envoy takes attempts. One of an earlier version does not.
+// Listens reports whether Envoy takes attempts. An Envoy that others run may not.
 func (c *Client) Listens() bool {
 	_, err := os.Stat(c.socket)
 	return err == nil

@@ -15,12 +15,11 @@ import (
 
 // A Call is one request and its answer. One goroutine uses it at a time.
 type Call struct {
-	Env       *Env
-	Config    *Config
-	Internal  bool // the request comes from the job service
-	HasPlaces bool // Envoy has clusters of providers by place
-	Ended     bool
-	Record    metering.Record
+	Env      *Env
+	Config   *Config
+	Internal bool // the request comes from the job service
+	Ended    bool
+	Record   metering.Record
 
 	Dialect      *inbound.Dialect // the client's
 	Key          *access.Client

@@ -110,10 +110,6 @@ func NewInternal(env *Env, config *Config) *Exchange {
 	return x
 }
 
-// SetPlaces tells the exchange that Envoy has clusters of providers by place. Only an old control plane does not
-// configure them.
-func (x *Exchange) SetPlaces() { x.c.HasPlaces = true }
-
 // SetGateway tells the exchange which gateway the request came by. It is one whose clients may present certificates.
 func (x *Exchange) SetGateway(name string) { x.gateway = name }
 

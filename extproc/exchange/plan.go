@@ -18,7 +18,7 @@ func (x *Exchange) plan(ctx context.Context) (a routing.Attempt, free bool, err 
 		j = judge.New(&x.c, &x.account, x.guarded.set)
 	}
 	o := &routing.PlanRequest{ID: x.c.Record.ID, Model: r.Model, Request: r.Encoder,
-		ByPlace: x.c.HasPlaces, Session: x.c.Operation == realtime.Operation, Guarded: x.guarded.looksAtAnswer(),
+		Session: x.c.Operation == realtime.Operation, Guarded: x.guarded.looksAtAnswer(),
 		Now: x.c.Env.Now, Random: x.c.Env.Random, Gates: &x.c.Env.Gates, Cooldown: &x.c.Env.Cooldown, Trace: &x.c}
 	if j != nil {
 		o.Judge = j

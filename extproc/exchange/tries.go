@@ -96,7 +96,7 @@ func tryAgain(x *Exchange, err error) (Reply, bool) {
 		}
 		giveUp(x, err, n)
 		x.account.Text.Request(attempt.Body)
-		return Reply{Wait: true, Again: &again.Request{Cluster: x.c.Active.Targets[n-1].Provider.Cluster(1, x.c.HasPlaces),
+		return Reply{Wait: true, Again: &again.Request{Cluster: x.c.Active.Targets[n-1].Provider.Cluster(1),
 			Header: attempt.Header, Body: attempt.Body, Timeout: x.c.Active.Timeout}}, true
 	}
 	return Reply{}, false

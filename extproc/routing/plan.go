@@ -111,7 +111,6 @@ type PlanRequest struct {
 	ID      string // of the exchange
 	Model   string // resolved
 	Request inbound.Encoder
-	ByPlace bool // Envoy has clusters by place
 	Session bool // the request opens a session of the Realtime API
 	Guarded bool // a guardrail looks at the answer
 	// Judge decides on the request of each attempt before it is sent. Nil: nothing has to.
@@ -159,7 +158,7 @@ func (t *Table) Plan(ctx context.Context, o *PlanRequest) (p *Plan, a Attempt, f
 		return p, a, false, err
 	}
 	p.Timeout = attemptTimeout(m, p.Targets)
-	p.spread(m, o.ByPlace)
+	p.spread(m)
 	a, err = p.begin(1, &p.first)
 	p.first = encoded{}
 	return p, a, free, err
@@ -230,17 +229,17 @@ func attemptTimeout(m *configv1.Model, targets []Target) time.Duration {
 }
 
 // spread turns the targets into attempts: each target once, and then again from the first, as many as the model
-// allows. For an unlisted model, m is nil. The flag byPlace tells whether Envoy has clusters by place.
-func (p *Plan) spread(m *configv1.Model, byPlace bool) {
+// allows. For an unlisted model, m is nil.
+func (p *Plan) spread(m *configv1.Model) {
 	attempts := m.Attempts()
 	for i := 0; len(p.Targets) < attempts; i++ {
 		p.Targets = append(p.Targets, p.Targets[i])
 	}
 	p.Targets = p.Targets[:attempts]
 	for i := range p.Targets {
-		p.Targets[i].Cluster = p.Targets[i].Provider.Cluster(i+1, byPlace)
-		if p.Kind == envoy.KindSession { // it exists only by place
-			p.Targets[i].Cluster = p.Targets[i].Provider.placed.session
+		p.Targets[i].Cluster = p.Targets[i].Provider.Cluster(i + 1)
+		if p.Kind == envoy.KindSession {
+			p.Targets[i].Cluster = p.Targets[i].Provider.clusters.session
 		}
 	}
 	if p.answers = p.room[:]; attempts > len(p.answers) {

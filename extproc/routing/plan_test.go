@@ -74,7 +74,7 @@ func TestSpread(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &Plan{Targets: test.targets}
-			p.spread(test.model, false)
+			p.spread(test.model)
 			var clusters []string
 			for _, target := range p.Targets {
 				clusters = append(clusters, target.Cluster)
@@ -131,11 +131,7 @@ func TestUnlistedModels(t *testing.T) {
 func TestAPlanNamesTheClustersOfThePlaceThatItIsSignedFor(t *testing.T) {
 	p := &Provider{Config: &configv1.Provider{Name: "a"}}
 	p.nameClusters("0a1b")
-	require.Equal(t, "a/first a/retry", p.Cluster(1, false)+" "+p.Cluster(2, false),
-		"an Envoy that an older control plane configures has no others")
-	require.Equal(t, "a/first/0a1b a/retry/0a1b", p.Cluster(1, true)+" "+p.Cluster(2, true))
-	p.nameClusters("") // an older control plane said nothing of it
-	require.Equal(t, "a/first", p.Cluster(1, true))
+	require.Equal(t, "a/first/0a1b a/retry/0a1b", p.Cluster(1)+" "+p.Cluster(2))
 }
 
 // A builder says which requests it builds.
@@ -197,7 +193,7 @@ func TestARequestIsBuiltForTheTargetThatGetsIt(t *testing.T) {
 				_, had := gates.place(config.Providers[c.cannot])
 				require.Equal(t, !slices.Contains(c.full, c.cannot), had, "a place is given back")
 			}
-			p.spread(&configv1.Model{Retry: &configv1.Retry{MaxAttempts: 2}}, false)
+			p.spread(&configv1.Model{Retry: &configv1.Retry{MaxAttempts: 2}})
 			_, err = p.Encode(2)
 			require.NoError(t, err)
 			require.Equal(t, strings.Join(strings.Fields(c.order)[:2], " "), strings.Join(built, " "),

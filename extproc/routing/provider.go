@@ -17,8 +17,7 @@ type Provider struct {
 	Vendor provider.Provider
 
 	endpoint   provider.Endpoint
-	current    clusters // that lead to the provider's current place
-	placed     clusters // that lead to the place in this configuration; without a place the same
+	clusters   clusters // that lead to the place in this configuration
 	credential secret.Value
 	secrets    []secret.Value // the credential, and the parts of it that are secret by themselves
 	quota      quota
@@ -45,22 +44,17 @@ type clusters struct{ first, retry, session string }
 // nameClusters sets the names of the clusters of a place.
 func (p *Provider) nameClusters(place string) {
 	name := p.Config.GetName()
-	p.current = clusters{envoy.FirstCluster(name), envoy.RetryCluster(name), envoy.SessionCluster(name)}
-	p.placed = clusters{envoy.AtPlace(p.current.first, place), envoy.AtPlace(p.current.retry, place),
-		envoy.AtPlace(p.current.session, place)}
+	p.clusters = clusters{envoy.AtPlace(envoy.FirstCluster(name), place),
+		envoy.AtPlace(envoy.RetryCluster(name), place), envoy.AtPlace(envoy.SessionCluster(name), place)}
 }
 
-// Cluster returns the cluster of the n-th attempt. If Envoy has clusters by place, it returns one that leads to the
-// place in this configuration, because the credential must not go to another place.
-func (p *Provider) Cluster(n int, byPlace bool) string {
-	c := &p.current
-	if byPlace {
-		c = &p.placed
-	}
+// Cluster returns the cluster of the n-th attempt. It leads to the place in this configuration, because the credential
+// must not go to another place.
+func (p *Provider) Cluster(n int) string {
 	if n == 1 {
-		return c.first
+		return p.clusters.first
 	}
-	return c.retry
+	return p.clusters.retry
 }
 
 // minPart is the minimum length in bytes of a secret part of a credential, so that common words are not secrets.

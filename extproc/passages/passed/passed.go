@@ -98,7 +98,7 @@ func (p *Passage) Plan() (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	target := routing.Target{Provider: p.provider, Model: p.modelIn(p.provider.Vendor.Name, p.request.Path),
-		Cluster: p.provider.Cluster(1, p.c.HasPlaces)}
+		Cluster: p.provider.Cluster(1)}
 	p.c.Active = routing.NewPassed(p.c.Record.ID, target, p.c)
 	p.c.Active.SetTrace(target, &attempt)
 	return call.Reply{Set: attempt.Header, Plan: p.c.Active}, nil
