@@ -1,9 +1,6 @@
 package openai
 
-import (
-	"strings"
-	"sync"
-)
+import "sync"
 
 // A Code says what went wrong. The catalogue has the status and the type of the gateway's own codes, so that a place
 // that returns an error names only its code. Codes of providers pass through and are in no list.
@@ -175,8 +172,13 @@ func (c Code) New(format string, args ...any) *Error { return c.On("", format, a
 func (c Code) On(param, format string, args ...any) *Error {
 	e := BadRequest(param, format, args...)
 	e.Code = c
-	if listed := entries()[c]; len(listed.Status) > 0 {
-		e.Status, e.Type = listed.Status[0], strings.Join(listed.Types[:min(1, len(listed.Types))], "")
+	listed := entries()[c]
+	if len(listed.Status) == 0 {
+		return e
+	}
+	e.Status, e.Type = listed.Status[0], ""
+	if len(listed.Types) > 0 {
+		e.Type = listed.Types[0]
 	}
 	return e
 }
