@@ -69,7 +69,7 @@ func (c *carrier) recover() {
 func (c *carrier) attempt(ctx context.Context, r *again.Request) (next *again.Request) {
 	answer, err := c.server.again.Do(ctx, r)
 	if err != nil {
-		next, _ = c.instruct(wire.ResponseBody, func() exchange.Reply { return exchange.Broken(c.exchange, err) })
+		next, _ = c.instruct(wire.ResponseBody, func() exchange.Reply { return c.exchange.Broken(err) })
 		return next
 	}
 	defer func() { _ = answer.Body.Close() }()
@@ -86,7 +86,7 @@ func (c *carrier) attempt(ctx context.Context, r *again.Request) (next *again.Re
 			})
 		}
 		if more && err != nil && !end {
-			next, _ = c.instruct(wire.ResponseBody, func() exchange.Reply { return exchange.Broken(c.exchange, err) })
+			next, _ = c.instruct(wire.ResponseBody, func() exchange.Reply { return c.exchange.Broken(err) })
 		}
 		more = more && err == nil
 	}

@@ -161,9 +161,6 @@ func (c *carrier) turn() error {
 		return err
 	}
 	reply := c.exchange.Turn(ctx)
-	for reply.Queue {
-		reply = c.exchange.Turn(ctx)
-	}
 	return c.reply(wire.RequestBody, &reply)
 }
 

@@ -12,8 +12,8 @@ import (
 // An Account is the expected and the actual usage of an exchange. Its zero value after Open is for an exchange without
 // limits.
 type Account struct {
-	c  *call.Call
-	in *call.Derived // since the reservation
+	Call *call.Call
+	in   *call.Derived // since the reservation
 
 	// The reservation.
 	Demand  metering.Demand
@@ -22,6 +22,7 @@ type Account struct {
 	entered *access.Rules     // rules under which the door admitted the request; nil: not inside
 	waiting bool              // the door counts the request under limits of requests
 	counted int64             // requests to charge if no provider has seen the request
+	hit     *hit              // nil: a provider is asked
 
 	// What is known of the request and of its answer.
 	WantsCost  bool // the client wants to know the cost
@@ -38,29 +39,30 @@ type Account struct {
 	Received   int64          // shown bytes of the answer
 	Text       metering.Text
 	owed       []int64 // what a session has used above its limits, by measure
+	Salvaged   bool    // the usage was read from an answer that is not complete
 }
 
 // Open prepares the account of a call.
-func (a *Account) Open(c *call.Call) { a.c = c }
+func (a *Account) Open(c *call.Call) { a.Call = c }
 
 // Meters reports whether the usage of a Route's answer is needed. A request that only reads repeats usage that was
 // charged before.
 func (a *Account) Meters() bool {
-	return a.Rules != nil && a.Rules.Metered && !call.IsRead(a.c.Record.Method)
+	return a.Rules != nil && a.Rules.Metered && !call.IsRead(a.Call.Record.Method)
 }
 
 // WillMeter is Meters for a request to a provider before anything is reserved, under all limits that may be for it.
 func (a *Account) WillMeter(provider string) bool {
-	return a.c.Key != nil && !call.IsRead(a.c.Record.Method) &&
-		a.c.Derived().Rules.Rules(a.c.Key, "", "", provider).Metered
+	return a.Call.Key != nil && !call.IsRead(a.Call.Record.Method) &&
+		a.Call.Derived().Rules.Rules(a.Call.Key, "", "", provider).Metered
 }
 
 // Watched takes what an answer that passes has reported, when the exchange ends.
 func (a *Account) Watched(said metering.Report) {
 	a.passes = true
-	a.c.Record.Usage, a.c.Record.Upstream = said.Used, cmp.Or(a.c.Record.Upstream, said.Model)
+	a.Call.Record.Usage, a.Call.Record.Upstream = said.Used, cmp.Or(a.Call.Record.Upstream, said.Model)
 	a.Tier, a.tally, a.said = said.Tier, said.Tally, said.Said
-	a.tally.Complete = a.c.Record.Outcome == metering.OutcomeFinished
+	a.tally.Complete = a.Call.Record.Outcome == metering.OutcomeFinished
 }
 
 // Owe has what a session has used above its limits settled with its own reservation.

@@ -78,13 +78,23 @@ func mostOutput(in *call.Derived, targets []routing.Target) int64 {
 	return longest
 }
 
-// Unpriced refuses a request of a client with a budget if it uses a surcharge without a price. A model without a price
+// Unmetered returns the error of a request whose usage would not be counted under limits that count it, and the
+// details for Envoy's log.
+func (a *Account) Unmetered() (*openai.Error, string) {
+	if a.Demand.Background && a.Meters() { // its usage would be reported only to later requests
+		return openai.CodeUnsupportedParameter.On("background",
+			"This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background"
+	}
+	return a.unpriced(a.Demand.Surcharges), "mg_unpriced"
+}
+
+// unpriced refuses a request of a client with a budget if it uses a surcharge without a price. A model without a price
 // is not bounded by a budget, and neither are its surcharges.
-func (a *Account) Unpriced(s *metering.Surcharges) *openai.Error {
+func (a *Account) unpriced(s *metering.Surcharges) *openai.Error {
 	if s == nil || a.Rules == nil || !a.Rules.Budget {
 		return nil
 	}
-	for _, t := range a.c.Active.Targets {
+	for _, t := range a.Call.Active.Targets {
 		rates := a.in.Prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
 			continue

@@ -6,29 +6,30 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
 // PreBodyRules returns the rules that do not depend on the request's body.
-func (a *Account) PreBodyRules() *access.Rules { return a.c.RulesOfKey().Always() }
+func (a *Account) PreBodyRules() *access.Rules { return a.Call.RulesOfKey().Always() }
 
 // Enter admits a request under rules that are known before its body, or returns the refusal.
 func (a *Account) Enter(ctx context.Context, set *access.Rules) *openai.Error {
-	if a.c.Env.Limits == nil || len(set.Rules) == 0 {
+	if a.Call.Env.Limits == nil || len(set.Rules) == 0 {
 		return nil
 	}
-	by, kept := a.c.Env.Door.Enter(set, a.c.Record.Start)
+	by, kept := a.Call.Env.Door.Enter(set, a.Call.Record.Start)
 	if by < 0 {
 		a.entered, a.waiting = set, true
 		return nil
 	}
-	if states, err := a.c.Env.Limits.Peek(ctx, set.Rules); err == nil {
+	if states, err := a.Call.Env.Limits.Peek(ctx, set.Rules); err == nil {
 		a.tellLimits(set, limit.Decision{States: states, Refused: by})
 	}
 	a.Rules = set
 	decided := limit.Decision{Refused: by, States: make([]limit.State, len(set.Rules))}
 	if set.Rules[by].Limit > 0 {
-		decided.RetryAfter = kept.Until.Sub(a.c.Record.Start)
+		decided.RetryAfter = kept.Until.Sub(a.Call.Record.Start)
 		decided.States[by].Reset = decided.RetryAfter
 	}
 	wanted := limit.Amounts{}
@@ -41,7 +42,7 @@ func (a *Account) Enter(ctx context.Context, set *access.Rules) *openai.Error {
 func (a *Account) leaveRequests() {
 	if a.waiting {
 		a.waiting = false
-		a.c.Env.Door.Leave(a.entered, limit.Requests)
+		a.Call.Env.Door.Leave(a.entered, limit.Requests)
 	}
 }
 
@@ -49,7 +50,7 @@ func (a *Account) leaveRequests() {
 func (a *Account) Leave() {
 	a.leaveRequests()
 	if a.entered != nil {
-		a.c.Env.Door.Leave(a.entered, limit.Concurrency)
+		a.Call.Env.Door.Leave(a.entered, limit.Concurrency)
 		a.entered = nil
 	}
 }
@@ -65,4 +66,11 @@ func (a *Account) CountRefused(ctx context.Context, e *openai.Error) {
 		a.Rules = set
 		_, _ = a.take(ctx, limit.Amounts{limit.Requests: a.counted}) // the client gets the error of the body in any case
 	}
+}
+
+// RejectBody refuses a request because of its body. It counts towards the limits of requests.
+func (a *Account) RejectBody(ctx context.Context, e *openai.Error, details string) *call.Reply {
+	a.CountRefused(ctx, e)
+	reply := a.Call.Reject(e, details)
+	return &reply
 }

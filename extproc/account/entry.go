@@ -8,24 +8,24 @@ import (
 // Send notes that the first attempt goes to its provider. Before that it writes a record of the charge for the case
 // that the process dies.
 func (a *Account) Send() {
-	r := &a.c.Record
-	a.sent, r.Dispatched, r.SentAt = true, true, a.c.Env.Now()
-	first := &a.c.Active.Targets[0]
+	r := &a.Call.Record
+	a.sent, r.Dispatched, r.SentAt = true, true, a.Call.Env.Now()
+	first := &a.Call.Active.Targets[0]
 	r.Provider, r.Vendor, r.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name, first.Model
-	r.Plan = a.c.Active.Names()
-	if a.c.Env.Spool == nil {
+	r.Plan = a.Call.Active.Names()
+	if a.Call.Env.Spool == nil {
 		return
 	}
 	begun := *r
 	begun.Usage, begun.Estimated = openai.Usage{PromptTokens: a.Demand.Input}, true
 	a.Demand.AddHourCache(&begun.Usage, true)
 	begun.SetCost(a.in.Prices.Of(first.Provider.Vendor.Name, first.Model), a.Demand.Surcharges, "", &metering.Tally{})
-	a.c.Env.Spool.Begin(begun.Entry())
+	a.Call.Env.Spool.Begin(begun.Entry())
 }
 
 // Note sends the record to the ledger. If only Envoy knows how the exchange ended, the journal sends it instead.
 func (a *Account) Note() {
-	if a.c.Env.Spool != nil && !a.c.Record.EndsInJournal() {
-		a.c.Env.Spool.End(a.c.Record.Entry())
+	if a.Call.Env.Spool != nil && !a.Call.Record.EndsInJournal() {
+		a.Call.Env.Spool.End(a.Call.Record.Entry())
 	}
 }

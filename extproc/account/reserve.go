@@ -11,24 +11,47 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// Expect stores what a request to the targets of its plan may use, and returns the rules that may be for it.
-func (a *Account) Expect(d metering.Demand) *access.Rules {
-	d.User = cmp.Or(a.c.Record.User, d.User) // a verified one goes before what the request says
-	a.Demand, a.in = d, a.c.Derived()
-	a.c.Record.User = d.User
-	return a.in.Rules.Rules(a.c.Key, d.User, a.c.Record.Model, a.c.Active.Targets[0].Provider.Config.GetName())
+// Expect stores what a request to the targets of its plan may use, and the rules that are for it.
+func (a *Account) Expect(d metering.Demand) {
+	d.User = cmp.Or(a.Call.Record.User, d.User) // a verified one goes before what the request says
+	a.Demand, a.in = d, a.Call.Derived()
+	a.Call.Record.User = d.User
+	a.Rules = a.in.Rules.Rules(a.Call.Key, d.User, a.Call.Record.Model,
+		a.Call.Active.Targets[0].Provider.Config.GetName()).For(a.Call.Fits)
+}
+
+// ExpectHit stores what a request uses that is answered from a cache, and the rules that are for it. It counts as a
+// request, and uses no tokens and no money.
+func (a *Account) ExpectHit(user string, takesTime bool) {
+	r := &a.Call.Record
+	r.User = cmp.Or(r.User, user)
+	a.in = a.Call.Derived()
+	a.Rules = a.in.Rules.Rules(a.Call.Key, r.User, r.Model, "").For(a.Call.Fits)
+	a.hit = &hit{measures: []limit.Measure{limit.Requests}, wanted: limit.Amounts{limit.Requests: 1}}
+	if takesTime {
+		a.hit.measures, a.hit.wanted[limit.Concurrency] = append(a.hit.measures, limit.Concurrency), 1
+	}
+}
+
+// A hit is what a request uses that is answered from a cache.
+type hit struct {
+	measures []limit.Measure
+	wanted   limit.Amounts
 }
 
 // Wanted returns what a demand takes of the limits of a set, at the targets of the plan.
 func (a *Account) Wanted(d *metering.Demand, set *access.Rules) limit.Amounts {
-	return Amounts(d, a.in, set, a.c.Active.Targets)
+	return Amounts(d, a.in, set, a.Call.Active.Targets)
 }
 
 // Reserve reserves the expected usage of a request under the rules that are for it, or returns the refusal.
-func (a *Account) Reserve(ctx context.Context, set *access.Rules) *openai.Error {
-	a.Rules = set
-	if len(set.Rules) == 0 || a.c.Env.Limits == nil {
+func (a *Account) Reserve(ctx context.Context) *openai.Error {
+	set := a.Rules
+	switch {
+	case len(set.Rules) == 0 || a.Call.Env.Limits == nil:
 		return nil
+	case a.hit != nil:
+		return a.reserveHit(ctx)
 	}
 	wanted := a.Wanted(&a.Demand, set)
 	decided, err := a.take(ctx, wanted)
@@ -38,13 +61,13 @@ func (a *Account) Reserve(ctx context.Context, set *access.Rules) *openai.Error 
 		wanted[limit.OutputTokens] = 0
 		decided, err = a.take(ctx, wanted)
 	}
-	a.c.Record.Rules, a.c.Record.Reserved = set.Names, wanted
+	a.Call.Record.Rules, a.Call.Record.Reserved = set.Names, wanted
 	return a.Refusal(wanted, decided, err)
 }
 
 // ReserveKnown reserves what a request uses that asks no provider. The door has admitted it if its body was read.
 func (a *Account) ReserveKnown(ctx context.Context, set *access.Rules, wanted limit.Amounts) *openai.Error {
-	if a.c.Env.Limits == nil || len(set.Rules) == 0 {
+	if a.Call.Env.Limits == nil || len(set.Rules) == 0 {
 		return nil
 	}
 	if a.entered == nil {
@@ -55,19 +78,19 @@ func (a *Account) ReserveKnown(ctx context.Context, set *access.Rules, wanted li
 	return a.reserveOnly(ctx, set, wanted)
 }
 
-// ReserveHit reserves what a request uses that is answered from a cache, of all the rules that are for it.
-func (a *Account) ReserveHit(ctx context.Context, all *access.Rules, measures []limit.Measure,
-	wanted limit.Amounts) *openai.Error {
-	a.in = a.c.Derived()
-	if set := all.Only(measures...); a.c.Env.Limits != nil && len(set.Rules) > 0 {
-		e := a.reserveOnly(ctx, set, wanted)
-		a.c.Record.Rules, a.c.Record.Reserved = set.Names, wanted
-		if e != nil {
-			return e
-		}
+// reserveHit reserves what a request uses that is answered from a cache, of all the rules that are for it.
+func (a *Account) reserveHit(ctx context.Context) *openai.Error {
+	all := a.Rules
+	set := all.Only(a.hit.measures...)
+	if len(set.Rules) == 0 {
+		return nil
 	}
-	a.Rules = all
-	return nil
+	e := a.reserveOnly(ctx, set, a.hit.wanted)
+	a.Call.Record.Rules, a.Call.Record.Reserved = set.Names, a.hit.wanted
+	if e == nil {
+		a.Rules = all
+	}
+	return e
 }
 
 func (a *Account) reserveOnly(ctx context.Context, set *access.Rules, wanted limit.Amounts) *openai.Error {
@@ -92,13 +115,14 @@ func (a *Account) Fits(ctx context.Context, set *access.Rules, wanted limit.Amou
 
 // take reserves amounts under the rules of the exchange until it ends.
 func (a *Account) take(ctx context.Context, wanted limit.Amounts) (limit.Decision, error) {
-	decided, err := a.c.Env.Limits.Reserve(ctx, limit.Demand{ID: a.c.Record.ID, Rules: a.Rules.Rules, Amounts: wanted})
+	decided, err := a.Call.Env.Limits.Reserve(ctx,
+		limit.Demand{ID: a.Call.Record.ID, Rules: a.Rules.Rules, Amounts: wanted})
 	a.leaveRequests()
 	if err != nil {
 		return decided, err
 	}
 	if a.entered != nil {
-		a.c.Env.Door.Learn(a.entered, a.Rules, wanted, decided, a.c.Env.Now())
+		a.Call.Env.Door.Learn(a.entered, a.Rules, wanted, decided, a.Call.Env.Now())
 	}
 	a.held = decided.Reservation
 	a.tellLimits(a.Rules, decided)
@@ -108,13 +132,13 @@ func (a *Account) take(ctx context.Context, wanted limit.Amounts) (limit.Decisio
 // tellLimits sets the headers that report limits to the client.
 func (a *Account) tellLimits(set *access.Rules, decided limit.Decision) {
 	told := set.Headers(decided)
-	if form := a.c.Dialect.LimitHeader; form != nil {
-		now := a.c.Env.Now()
+	if form := a.Call.Dialect.LimitHeader; form != nil {
+		now := a.Call.Env.Now()
 		for i := range told {
 			told[i].Name, told[i].Value = form(told[i].Name, told[i].Value, now)
 		}
 	}
-	a.c.LimitHeaders = told
+	a.Call.LimitHeaders = told
 }
 
 // Refusal returns the error of a decision for the client, or nil if the request was admitted.
@@ -122,8 +146,8 @@ func (a *Account) Refusal(wanted limit.Amounts, decided limit.Decision, err erro
 	switch {
 	case err != nil:
 		return openai.CodeLimitsUnavailable.New("The gateway cannot check the limits of your key at the moment. Please retry.").After(time.Second)
-	case decided.Degraded && a.c.Env.Observer != nil:
-		a.c.Env.Observer.Degraded()
+	case decided.Degraded && a.Call.Env.Observer != nil:
+		a.Call.Env.Observer.Degraded()
 	}
 	if decided.Refused >= 0 {
 		return a.RefusedBy(a.Rules, wanted, decided)
@@ -134,12 +158,12 @@ func (a *Account) Refusal(wanted limit.Amounts, decided limit.Decision, err erro
 // RefusedBy returns the client's error for a request that one of rules refuses.
 func (a *Account) RefusedBy(set *access.Rules, wanted limit.Amounts, d limit.Decision) *openai.Error {
 	rule, of := &set.Rules[d.Refused], &set.Scopes[d.Refused]
-	if a.c.Env.Observer != nil {
-		a.c.Env.Observer.Refused(rule.Measure.String(), of.Kind)
+	if a.Call.Env.Observer != nil {
+		a.Call.Env.Observer.Refused(rule.Measure.String(), of.Kind)
 	}
-	r := access.Refusal{Rule: rule, Of: of, Model: a.c.Record.Model, Organization: a.c.Key.Organization,
-		Wanted: wanted[rule.Measure], Left: d.States[d.Refused].Remaining, Now: a.c.Record.Start}
-	a.c.Record.RefusedBy = r.By()
+	r := access.Refusal{Rule: rule, Of: of, Model: a.Call.Record.Model, Organization: a.Call.Key.Organization,
+		Wanted: wanted[rule.Measure], Left: d.States[d.Refused].Remaining, Now: a.Call.Record.Start}
+	a.Call.Record.RefusedBy = r.By()
 	if rule.Measure == limit.Cost {
 		return r.BudgetError(d.States[d.Refused].Reset, d.RetryAfter)
 	}

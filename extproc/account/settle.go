@@ -17,27 +17,27 @@ import (
 func (a *Account) Settle() {
 	if !a.sent {
 		if a.held != nil {
-			a.c.Record.Settled = limit.Amounts{limit.Requests: a.counted} // no provider has seen it: its tokens cost nothing
-			a.held.Settle(a.c.Record.Settled)
+			a.Call.Record.Settled = limit.Amounts{limit.Requests: a.counted} // no provider has seen it: its tokens cost nothing
+			a.held.Settle(a.Call.Record.Settled)
 		}
 		return
 	}
 	a.count()
-	a.Doubt(&a.c.Record)
-	if a.c.Operation == nil && a.c.Record.Upstream == "" && a.Meters() {
-		a.c.Record.Upstream = a.c.Active.Targets[0].Model
+	a.Doubt(&a.Call.Record)
+	if a.Call.Operation == nil && a.Call.Record.Upstream == "" && a.Meters() {
+		a.Call.Record.Upstream = a.Call.Active.Targets[0].Model
 	}
-	a.c.Record.SetCost(a.in.Prices.Of(a.vendor(), a.c.Record.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
+	a.Call.Record.SetCost(a.in.Prices.Of(a.vendor(), a.Call.Record.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
 	a.countTries()
-	if u := &a.c.Record.Usage; a.held != nil {
-		a.c.Record.Settled = limit.Amounts{
+	if u := &a.Call.Record.Usage; a.held != nil {
+		a.Call.Record.Settled = limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
-			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(a.c.Record.Cost),
+			limit.Tokens: max(u.TotalTokens, u.PromptTokens+u.CompletionTokens), limit.Cost: int64(a.Call.Record.Cost),
 		}
 		for m, owed := range a.owed {
-			a.c.Record.Settled[m] += owed
+			a.Call.Record.Settled[m] += owed
 		}
-		a.held.Settle(a.c.Record.Settled)
+		a.held.Settle(a.Call.Record.Settled)
 	}
 	a.Note()
 }
@@ -45,8 +45,9 @@ func (a *Account) Settle() {
 // Doubt bounds the usage of a record by what the model can do.
 func (a *Account) Doubt(r *metering.Record) {
 	var can *configv1.Capabilities
-	if a.c.Operation != nil && a.c.Operation.TextAnswer && a.c.Config.Catalog != nil { // others take many inputs at once
-		can = a.c.Config.Catalog.Facts(r.Vendor, r.Upstream).GetCapabilities()
+	op := a.Call.Operation
+	if op != nil && op.TextAnswer && a.Call.Config.Catalog != nil { // others take many inputs at once
+		can = a.Call.Config.Catalog.Facts(r.Vendor, r.Upstream).GetCapabilities()
 	}
 	r.Doubtful = usage.Bound(&r.Usage, can, a.Demand.Answers)
 	r.Estimated = r.Estimated || r.Doubtful // the ledger tells it so
@@ -54,25 +55,25 @@ func (a *Account) Doubt(r *metering.Record) {
 
 // vendor returns the kind of the charged provider.
 func (a *Account) vendor() string {
-	if a.c.Provider != nil {
-		return a.c.Provider.Vendor.Name
+	if a.Call.Provider != nil {
+		return a.Call.Provider.Vendor.Name
 	}
-	return a.c.Active.Targets[0].Provider.Vendor.Name
+	return a.Call.Active.Targets[0].Provider.Vendor.Name
 }
 
 // count estimates the usage that was not reported. Whatever was sent to a provider is charged, at least with its
 // prompt, and with as much of its answer as has come, however the exchange ends. The only exceptions are operations
 // that are free, and requests that the provider has refused or has never got.
 func (a *Account) count() {
-	r := &a.c.Record
+	r := &a.Call.Record
 	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
 	failed := r.Outcome == metering.OutcomeFailed || r.Outcome == metering.OutcomeRejected
 	switch {
-	case a.c.Operation != nil && a.c.Operation.Free:
+	case a.Call.Operation != nil && a.Call.Operation.Free:
 		r.Usage = openai.Usage{}
 		return
 	case failed && r.Usage.IsZero() && !a.hasContent(): // an error with status 200 is a refusal too
-	case !a.c.Operation.IsCounted():
+	case !a.Call.Operation.IsCounted():
 		a.countPassed()
 	case a.Begun || a.Unanswered || r.Outcome == metering.OutcomeCut && !a.Refused:
 		r.Usage, r.Estimated = a.Text.Usage(a.vendor(), r.Upstream, r.Usage, complete)
@@ -88,7 +89,7 @@ func (a *Account) count() {
 // it counts the estimated prompt and what has passed. A Route's document that reports none costs nothing. For an
 // answer of a Route that cannot be read, it counts the prompt only.
 func (a *Account) countPassed() {
-	r, route, told := &a.c.Record, a.c.Operation == nil, !a.c.Record.Usage.IsZero()
+	r, route, told := &a.Call.Record, a.Call.Operation == nil, !a.Call.Record.Usage.IsZero()
 	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||
 		r.Outcome == metering.OutcomeFailed || a.Unanswered
 	switch {
@@ -103,7 +104,7 @@ func (a *Account) countPassed() {
 	if r.Usage.PromptTokens == 0 {
 		r.Usage.PromptTokens = a.Demand.Input
 	}
-	switch op := a.c.Operation; {
+	switch op := a.Call.Operation; {
 	case route && !r.Unseen: // usage at the beginning of a stream does not include the later text
 		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, a.passedTokens())
 	case !route && a.Begun && (cut || !op.ImageAnswer): // whole images are charged as such
@@ -115,12 +116,12 @@ func (a *Account) countPassed() {
 
 // countDocument estimates the answer of a document that passes and was cut, as if all of it were text.
 func (a *Account) countDocument(complete bool) {
-	u := &a.c.Record.Usage
-	if complete || !a.passes || a.c.Record.Stream || !a.c.Operation.TextAnswer || u.CompletionTokens > 0 {
+	u := &a.Call.Record.Usage
+	if complete || !a.passes || a.Call.Record.Stream || !a.Call.Operation.TextAnswer || u.CompletionTokens > 0 {
 		return
 	}
 	u.CompletionTokens = tokens.Estimate(int(a.Received))
-	if most := mostOutput(a.in, a.c.Active.Targets); most > 0 {
+	if most := mostOutput(a.in, a.Call.Active.Targets); most > 0 {
 		u.CompletionTokens = min(u.CompletionTokens, most)
 	}
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
@@ -129,7 +130,7 @@ func (a *Account) countDocument(complete bool) {
 // EndTry charges an attempt that has failed under a status of success, and prepares the account for the answer to the
 // n-th attempt. It says why the attempt failed, and how long its provider is left alone.
 func (a *Account) EndTry(n int, why string, cool time.Duration, now time.Time) {
-	r := &a.c.Record
+	r := &a.Call.Record
 	a.count()
 	r.SetCost(a.in.Prices.Of(a.vendor(), r.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
 	r.Tries[r.Attempts-1].End(r, why, cool, now)
@@ -138,17 +139,18 @@ func (a *Account) EndTry(n int, why string, cool time.Duration, now time.Time) {
 	}
 	r.Reopen(n)
 	a.Begun, a.Refused, a.Billed, a.Unanswered, a.passes, a.said, a.Received = false, false, false, false, false, false, 0
+	a.Salvaged = false
 	a.Text, a.Tier, a.tally = metering.Text{}, "", metering.Tally{}
 }
 
 // countTries adds the prompts of the attempts before the last that a provider bills.
 func (a *Account) countTries() {
-	r := &a.c.Record
-	if len(r.Tries) < 2 || a.c.Operation != nil && a.c.Operation.Free {
+	r := &a.Call.Record
+	if len(r.Tries) < 2 || a.Call.Operation != nil && a.Call.Operation.Free {
 		return
 	}
 	prompt := r.Usage.PromptTokens
-	if prompt == 0 && a.c.Operation.IsCounted() {
+	if prompt == 0 && a.Call.Operation.IsCounted() {
 		u, _ := a.Text.Usage(a.vendor(), r.Upstream, openai.Usage{}, false)
 		prompt = u.PromptTokens
 	}
@@ -158,7 +160,7 @@ func (a *Account) countTries() {
 			continue
 		}
 		t.Prompt = cmp.Or(prompt, a.Demand.Input)
-		price := a.in.Prices.Of(a.c.Active.Targets[i].Provider.Vendor.Name, t.Upstream)
+		price := a.in.Prices.Of(a.Call.Active.Targets[i].Provider.Vendor.Name, t.Upstream)
 		t.Cost, _ = price.Rates.Cost(usage.Used{Usage: openai.Usage{PromptTokens: t.Prompt}})
 	}
 	r.ChargeTries()
@@ -168,7 +170,7 @@ func (a *Account) countTries() {
 // text.
 func (a *Account) passedTokens() int64 {
 	const envelope = 10
-	if !a.c.Record.Stream {
+	if !a.Call.Record.Stream {
 		return 0
 	}
 	return tokens.Estimate(int(a.Received / envelope))
@@ -180,14 +182,15 @@ func (a *Account) hasContent() bool {
 	if a.passes { // that it is announced, and its error, may have been sent
 		return a.Billed || a.said
 	}
-	return a.Billed || a.c.Record.Sent > 0 || a.Text.HasOutput()
+	return a.Billed || a.Call.Record.Sent > 0 || a.Text.HasOutput()
 }
 
 // Salvage reads the usage of an unusable complete answer, in any known dialect, or else its text.
 func (a *Account) Salvage(body []byte) {
+	a.Salvaged = true
 	w := metering.DocumentWatch{}
 	w.Feed(body)
-	if a.c.Record.Usage = w.Report().Used; a.c.Record.Usage.CompletionTokens == 0 {
+	if a.Call.Record.Usage = w.Report().Used; a.Call.Record.Usage.CompletionTokens == 0 {
 		a.Text.Salvage(body)
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 )
 
 // Envoys passes an answer of Envoy itself.
-func Envoys(c *call.Call, a *account.Account, status int, details string) call.Reply {
+func (a *Answer) Envoys(status int, details string) call.Reply {
+	c := a.Call
 	c.Record.Outcome = metering.OutcomeGateway
-	a.Unanswered = metering.Reached(details, c.Env.Now().Sub(c.Record.SentAt))
+	a.Account.Unanswered = metering.Reached(details, c.Env.Now().Sub(c.Record.SentAt))
 	if c.Active != nil { // else the job service's
 		c.Record.Error = envoysError(status, details)
 	}

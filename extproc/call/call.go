@@ -3,14 +3,17 @@ package call
 import (
 	"time"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/policy"
 	"github.com/modelgate/modelgate/internal/request"
+	"github.com/modelgate/modelgate/internal/respcache"
 )
 
 // A Call is one request and its answer. One goroutine uses it at a time.
@@ -32,6 +35,24 @@ type Call struct {
 	LimitHeaders Headers
 	Active       *routing.Plan     // nil: no provider is asked
 	Provider     *routing.Provider // that answers
+	Full         bool              // the provider of the first attempt takes no further request now
+	// MayWait means that filters may wait: the client waits for the answer, and its leaving ends their context.
+	MayWait bool
+
+	// Of the request's headers, while filters decide on them.
+	Headers      Headers
+	Endpoint     string        // by which a key's endpoints are judged
+	Gateway      string        // whose clients may present certificates; empty: it is another
+	Unserved     *openai.Error // of a path that nothing serves
+	CacheControl string        // the header, if there are caches
+
+	Guarded   Guarded
+	followers []Follower
+	few       [2]Follower       // room for most calls' followers
+	Kept      *respcache.Answer // to an equal or similar request; nil: a provider is asked
+	Pace      int               // how many chunks of a kept stream are sent a second; 0: all at once
+	Hold      inflight.Hold     // room for the bodies
+	NoRoom    bool              // there is none for the answer
 
 	facts  *policy.Facts // for expressions; nil: none has asked
 	offers offers        // what the request has the vendor do
@@ -40,9 +61,11 @@ type Call struct {
 	Guard     *guard.Answer // judges it; nil: nothing does
 	GuardAway bool          // it ends because its checker is away
 	Duplex    bool          // its pieces do not wait for replies, and its headers may wait for pieces
+	HeadWaits bool          // its headers wait for a reply: the client has got nothing
 	Whole     bool          // it is needed as a whole, which takes room
 	Unseen    bool          // it passes without being shown
 	Media     string        // its content-type, if it may be kept in a cache
+	Held      []byte        // what is received of it and held
 
 	Removed [16]string // room of most replies for headers of the request, and then of the answer
 
@@ -56,8 +79,6 @@ type Driver interface {
 	Finish()
 	// Again goes on with the next attempt of the plan after one has failed, if the client has got nothing of it.
 	Again(err error) (Reply, bool)
-	// Sent is called with each piece of the answer's body that the client gets.
-	Sent(piece []byte)
 }
 
 // Begin prepares the call for an exchange.
@@ -68,9 +89,6 @@ func (c *Call) Begin(env *Env, config *Config, d Driver) {
 
 // Finish ends the exchange.
 func (c *Call) Finish() { c.driver.Finish() }
-
-// Sent notes a piece of the answer's body that the client gets.
-func (c *Call) Sent(piece []byte) { c.driver.Sent(piece) }
 
 // PassUnseen passes the rest of an answer without showing it.
 func (c *Call) PassUnseen(reply *Reply) {

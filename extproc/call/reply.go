@@ -52,6 +52,8 @@ type Reply struct {
 	// not 0, bounds the wait of the headers, or of an answer for a body that drains. After that time Release is called.
 	Wait     bool
 	Patience time.Duration
+	// Hold, in the reply of a passage to the headers of a Duplex answer, has them wait for its content.
+	Hold bool
 	// Piece sends Body, if it is not empty, as the next piece of a Duplex body to the client. End marks the last piece.
 	// If the reply to the headers waited, it is sent first.
 	Piece bool

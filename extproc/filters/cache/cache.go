@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/inbound"
@@ -19,8 +21,8 @@ import (
 // maxFollow bounds the wait for the answer to an equal request, before the request is sent itself.
 const maxFollow = 30 * time.Second
 
-// A Cache is what a response cache has to do with an exchange. Nil, which does nothing, is for one without any cache.
-type Cache struct {
+// A filter is what a response cache has to do with an exchange.
+type filter struct {
 	c     *call.Call
 	wants cacheControl // of the client
 	// The fields below are set if the answer may be kept.
@@ -28,26 +30,25 @@ type Cache struct {
 	key    respcache.Key
 	flight *respcache.Flight // that the exchange leads, or waits for; nil: others do not wait for it
 	leads  bool
+	waits  bool // for the answer in Redis, or to an equal request
 	// What the request is compared by, with requests that are similar; nil: it is not.
 	comparison *respcache.Comparison
-	media      string // content-type of the answer; empty: it is not kept
 	answer     []byte // so far
+	over       bool   // nothing more is kept
 }
 
-// New returns the cache of an exchange whose request has a header cache-control.
-func New(c *call.Call, header string) *Cache { return &Cache{c: c, wants: parseCacheControl(header)} }
-
-// A Verdict is what becomes of a request.
-type Verdict uint8
-
-// The values of Verdict.
-const (
-	Miss    Verdict = iota // it is sent
-	Waits                  // Wait says
-	Hit                    // it has the answer
-	Refused                // it wants no other answer than a kept one, and there is none
-	Left                   // its client has left
-)
+// New returns the filter of a request; nil if no cache may have its answer.
+func New(a *account.Account) call.Filter {
+	c := a.Call
+	if len(c.Config.Caches) == 0 || c.Request.Body == nil || !MayBeKept(c.Operation) || c.NamesOthers() {
+		return nil
+	}
+	cache := c.Config.Caches.For(&c.Record.Subject, c.Request.Model)
+	if cache == nil {
+		return nil
+	}
+	return &filter{c: c, cache: cache, wants: parseCacheControl(c.CacheControl)}
+}
 
 // cacheControl is the header of a request, as RFC 9111 defines it.
 type cacheControl struct {
@@ -78,51 +79,51 @@ func parseCacheControl(header string) cacheControl {
 // MayBeKept reports whether the answers of an operation can be kept: texts, vectors and rankings, but no media.
 func MayBeKept(op *inbound.Operation) bool { return !op.AcceptsForms && !op.Free }
 
-// Request returns the answer that was kept for an equal request, or whether to wait for it. Requests are compared as
-// clients sent them. Guards are the rules of guardrails that apply. If they have masked some of the request, similar
-// requests are of no use: the client's own texts are restored in its answer, and what is compared would be what the
-// provider gets to see.
-func (x *Cache) Request(guards string, masked bool) (*respcache.Answer, Verdict) {
-	if x == nil || !MayBeKept(x.c.Operation) || x.c.NamesOthers() {
-		return nil, Miss
+// Request implements call.Filter. Requests are compared as clients sent them. If guardrails have masked some of the
+// request, similar requests are of no use: the client's own texts are restored in its answer, and what is compared
+// would be what the provider gets to see.
+func (x *filter) Request(ctx context.Context) *call.Reply {
+	if x.waits {
+		return x.wait(ctx)
 	}
-	c, r := x.c, &x.c.Request
-	cache := c.Config.Caches.For(&c.Record.Subject, r.Model)
-	if cache == nil {
-		return nil, Miss
-	}
+	c, r, cache := x.c, &x.c.Request, x.cache
 	tells := &metering.Cache{Name: cache.Name(), Result: metering.CacheBypass}
 	c.Record.Model, c.Record.Label, c.Record.Cache = r.Model, c.Config.Label(r.Model), tells
 	if !x.wants.noStore {
 		tells.Reason = cache.Refuses(r.Given, c.Offers(), c.Operation.TextAnswer)
 	}
 	if x.wants.noStore || tells.Reason != "" {
-		return nil, x.missed()
+		return x.missed()
 	}
-	tells.Result, x.cache = metering.CacheMiss, cache
+	tells.Result = metering.CacheMiss
 	question := &respcache.Question{Subject: c.Record.Subject, Operation: c.Dialect.Name + " " + c.Operation.Name,
 		Path: c.Head.Path, Betas: c.Head.Betas, Stream: c.WantsStream, Model: r.Model,
-		Served: c.Derived().ServedBy(r.Model), Guards: guards, Sent: r.Given}
+		Served: c.Derived().ServedBy(r.Model), Guards: c.Guarded.Set.Chosen(), Sent: r.Given}
 	x.key = cache.Key(question)
+	c.Follow(x)
 	if x.wants.noCache {
-		return nil, x.missed()
+		return x.missed()
 	}
 	var answer *respcache.Answer
 	answer, x.flight, x.leads = cache.Ask(x.key, c.Env.Now(), x.wants.maxAge)
-	if answer == nil && c.Operation.TextAnswer && !masked {
+	if answer == nil && c.Operation.TextAnswer && !c.Guarded.Masked() {
 		x.comparison = cache.Comparison(question)
 	}
 	switch {
 	case answer != nil:
 		return x.found(answer, metering.CacheHit)
 	case x.leads && !cache.IsRemote() && x.comparison == nil:
-		return nil, x.missed()
+		return x.missed()
 	}
-	return nil, Waits
+	x.waits = true
+	if wait := c.Queue(); wait != nil {
+		return wait
+	}
+	return x.wait(ctx)
 }
 
-// Wait waits for the answer in Redis, or to an equal request.
-func (x *Cache) Wait(ctx context.Context) (*respcache.Answer, Verdict) {
+// wait waits for the answer in Redis, or to an equal request.
+func (x *filter) wait(ctx context.Context) *call.Reply {
 	patient, cancel := context.WithTimeout(ctx, maxFollow)
 	defer cancel()
 	answer, how := x.await(patient)
@@ -133,13 +134,13 @@ func (x *Cache) Wait(ctx context.Context) (*respcache.Answer, Verdict) {
 	case answer != nil:
 		return x.found(answer, how)
 	case ctx.Err() != nil:
-		return nil, Left
+		return call.Left()
 	}
-	return nil, x.missed()
+	return x.missed()
 }
 
 // await returns the answer that the flight has, or nil.
-func (x *Cache) await(ctx context.Context) (*respcache.Answer, metering.CacheResult) {
+func (x *filter) await(ctx context.Context) (*respcache.Answer, metering.CacheResult) {
 	for {
 		if x.leads {
 			answer, shared := x.flight.Fetch(ctx, x.c.Env.Now(), x.wants.maxAge)
@@ -162,7 +163,7 @@ func (x *Cache) await(ctx context.Context) (*respcache.Answer, metering.CacheRes
 }
 
 // similar returns the answer that was kept for a similar request, or nil.
-func (x *Cache) similar(ctx context.Context) *respcache.Answer {
+func (x *filter) similar(ctx context.Context) *respcache.Answer {
 	if x.comparison == nil {
 		return nil
 	}
@@ -173,69 +174,66 @@ func (x *Cache) similar(ctx context.Context) *respcache.Answer {
 
 // youngEnough returns an answer that another request got, unless it is older than the client wants: one to a similar
 // request is not new.
-func (x *Cache) youngEnough(a *respcache.Answer) *respcache.Answer {
+func (x *filter) youngEnough(a *respcache.Answer) *respcache.Answer {
 	if a != nil && a.Similarity > 0 && x.c.Env.Now().Sub(a.At) > x.wants.maxAge {
 		return nil
 	}
 	return a
 }
 
-// missed returns what becomes of a request for which there is no answer.
-func (x *Cache) missed() Verdict {
-	if x.wants.onlyIfCached {
-		return Refused
+// missed decides on a request for which there is no answer.
+func (x *filter) missed() *call.Reply {
+	if !x.wants.onlyIfCached {
+		return nil
 	}
-	return Miss
+	e := openai.CodeNotCached.New("The request has 'cache-control: only-if-cached', and no answer to it is kept.").Final()
+	reply := x.c.Reject(e, "mg_not_cached")
+	return &reply
 }
 
-// found notes an answer in the record.
-func (x *Cache) found(a *respcache.Answer, how metering.CacheResult) (*respcache.Answer, Verdict) {
+// found has a kept answer sent, and notes it in the record.
+func (x *filter) found(a *respcache.Answer, how metering.CacheResult) *call.Reply {
 	x.endFlight(a, false)
-	if a.Similarity > 0 { // also where it is shared
+	if a.Similarity > 0 { // also if it is shared
 		how = metering.CacheSimilar
 	}
 	of := x.c.Record.Cache
 	of.Result, of.Saved, of.Similarity = how, usage.Nano(a.Cost), a.Similarity
 	of.Age = max(x.c.Env.Now().Sub(a.At), 0)
-	return a, Hit
+	x.c.Kept, x.c.Pace = a, x.cache.Pace()
+	return nil
 }
 
-// Pace returns how many chunks of a kept stream are sent a second; 0: all at once.
-func (x *Cache) Pace() int { return x.cache.Pace() }
-
-// Collect has an answer of a media type kept that begins, if it may be.
-func (x *Cache) Collect(media string) {
-	if x != nil && x.cache != nil && x.c.Record.Answered == http.StatusOK {
-		x.media = media
-	}
-}
-
-// Retried ends the collecting of an answer that another attempt replaces.
-func (x *Cache) Retried() {
-	if x != nil {
-		x.media = ""
-	}
-}
-
-// Answer adds a piece to the answer that is to be kept. The last piece comes after the exchange has ended.
-func (x *Cache) Answer(piece []byte) {
-	if x == nil || x.media == "" {
+// Answer implements call.Follower. It adds a piece to the answer that is to be kept.
+func (x *filter) Answer(piece []byte) {
+	c := x.c
+	finished := c.Record.Outcome == metering.OutcomeFinished
+	switch {
+	case x.over:
 		return
-	}
-	if len(x.answer)+len(piece) > respcache.MaxAnswer || !x.cache.Hold(len(piece)) {
+	case c.Ended && !finished:
+		x.endFlight(nil, true) // one of those that wait asks in its place
+		x.drop()
+		return
+	case c.Media == "" || c.Record.Answered != http.StatusOK || c.HasBlocked():
+		if c.Ended {
+			x.drop()
+		}
+		return
+	case len(x.answer)+len(piece) > respcache.MaxAnswer || !x.cache.Hold(len(piece)):
 		x.drop()
 		return
 	}
 	x.answer = append(x.answer, piece...)
-	if x.c.Ended && x.c.Record.Outcome == metering.OutcomeFinished {
+	if c.Ended {
 		x.keep()
 	}
 }
 
 // keep keeps the complete answer.
-func (x *Cache) keep() {
+func (x *filter) keep() {
 	r := &x.c.Record
-	a := &respcache.Answer{At: r.End, Model: r.Upstream, Provider: r.Provider, ContentType: x.media, Dropped: r.Dropped,
+	a := &respcache.Answer{At: r.End, Model: r.Upstream, Provider: r.Provider, ContentType: x.c.Media, Dropped: r.Dropped,
 		Adjusted: r.Adjusted, Cost: int64(r.Cost), Body: bytes.Clone(x.answer)}
 	x.cache.Keep(x.key, a)
 	x.cache.Learn(x.comparison, x.key, a.At)
@@ -244,38 +242,22 @@ func (x *Cache) keep() {
 }
 
 // drop ends the collecting of an answer. Who waits for it asks for themselves.
-func (x *Cache) drop() {
-	if x.cache != nil {
-		x.cache.Hold(-len(x.answer))
-	}
-	x.answer, x.media = nil, ""
+func (x *filter) drop() {
+	x.cache.Hold(-len(x.answer))
+	x.answer, x.over = nil, true
 	x.endFlight(nil, false)
 }
 
 // endFlight ends the flight that the exchange leads.
-func (x *Cache) endFlight(a *respcache.Answer, again bool) {
+func (x *filter) endFlight(a *respcache.Answer, again bool) {
 	if x.leads {
 		x.flight.End(a, again)
 		x.flight, x.leads = nil, false
 	}
 }
 
-// End is called when the exchange ends. An answer that is complete, and that no guardrail has blocked, is kept with
-// its last piece.
-func (x *Cache) End(blocked bool) {
-	switch {
-	case x == nil || x.cache == nil:
-	case x.c.Record.Outcome != metering.OutcomeFinished:
-		x.endFlight(nil, true) // one of those that wait asks in its place
-		x.drop()
-	case x.media == "" || blocked:
-		x.drop()
-	}
-}
-
-// Close is called after the last piece. An answer that is not kept by then never will be.
-func (x *Cache) Close() {
-	if x != nil {
-		x.drop()
-	}
+// End implements call.Follower. An answer that is not kept by then never will be.
+func (x *filter) End() {
+	x.endFlight(nil, x.c.Record.Outcome != metering.OutcomeFinished)
+	x.drop()
 }

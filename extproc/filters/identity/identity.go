@@ -2,6 +2,7 @@
 package identity
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,17 +11,39 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/auth"
 )
 
-// Admit finds the client of a request by its key or certificate, and checks that the key may be used for the request.
-// Gateway is the one that it came by, if that is one whose clients may present certificates.
-func Admit(c *call.Call, h call.Headers, gateway, path string) *openai.Error {
-	caller := access.Caller{Internal: c.Internal, Key: h.Get(envoy.HeaderKey), Authorization: Authorization(c, h),
-		Address: h.Get(envoy.HeaderAddress), Path: path}
-	if gateway != "" {
-		caller.Gateway, caller.Certificate = gateway, h.Get(envoy.HeaderCertificate)
+type filter struct{ *call.Call }
+
+// New returns the filter of a request. It finds its client by the key or certificate, and checks that the key may be
+// used for the request.
+func New(a *account.Account) call.Filter { return filter{a.Call} }
+
+// Request implements call.Filter.
+func (f filter) Request(context.Context) *call.Reply {
+	e, details := admit(f.Call), "mg_unauthorized"
+	if f.Unserved != nil { // a client with a valid key is not a stranger
+		e, details = f.Unserved, "mg_unknown_url"
+	}
+	if e == nil {
+		return nil
+	}
+	if f.Key == nil && !f.Internal && !f.Env.Strangers.Allow(f.Headers.Get(envoy.HeaderAddress), f.Record.Start) {
+		e, details = tooManyRefusals(), "mg_strangers_limited"
+	}
+	reply := f.Reject(e, details)
+	return &reply
+}
+
+func admit(c *call.Call) *openai.Error {
+	h := c.Headers
+	caller := access.Caller{Internal: c.Internal, Key: h.Get(envoy.HeaderKey), Authorization: Authorization(c),
+		Address: h.Get(envoy.HeaderAddress), Path: c.Endpoint}
+	if c.Gateway != "" {
+		caller.Gateway, caller.Certificate = c.Gateway, h.Get(envoy.HeaderCertificate)
 	}
 	c.Record.Address = caller.Address
 	d := c.Config.Directory
@@ -41,7 +64,8 @@ func Admit(c *call.Call, h call.Headers, gateway, path string) *openai.Error {
 }
 
 // Authorization returns the key of a request as a bearer token.
-func Authorization(c *call.Call, h call.Headers) string {
+func Authorization(c *call.Call) string {
+	h := c.Headers
 	if name := c.Dialect.KeyHeader; name != "" {
 		if key := strings.TrimSpace(h.Get(name)); key != "" {
 			return "Bearer " + key
@@ -70,14 +94,6 @@ func parameter(path, name string) string {
 		return ""
 	}
 	return values.Get(name)
-}
-
-// Refuse rejects a request without a valid key.
-func Refuse(c *call.Call, h call.Headers, e *openai.Error, details string) call.Reply {
-	if c.Key == nil && !c.Internal && !c.Env.Strangers.Allow(h.Get(envoy.HeaderAddress), c.Record.Start) {
-		e, details = tooManyRefusals(), "mg_strangers_limited"
-	}
-	return c.Reject(e, details)
 }
 
 func tooManyRefusals() *openai.Error {

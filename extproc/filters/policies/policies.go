@@ -3,18 +3,34 @@
 package policies
 
 import (
+	"context"
+
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/policy"
 )
 
-// Decide has policies decide on a request, and choose its model. It returns the error of a request that a policy
-// refuses.
-func Decide(c *call.Call) *openai.Error {
-	if len(c.Config.Policies) == 0 {
+type filter struct{ account *account.Account }
+
+// New returns the filter of a request; nil if there are no policies, or the job service asks for itself.
+func New(a *account.Account) call.Filter {
+	if len(a.Call.Config.Policies) == 0 || a.Call.Key == nil {
 		return nil
 	}
+	return filter{a}
+}
+
+// Request implements call.Filter. It may choose the model of the request.
+func (f filter) Request(ctx context.Context) *call.Reply {
+	if e := decide(f.account.Call); e != nil {
+		return f.account.RejectBody(ctx, e, "mg_guarded")
+	}
+	return nil
+}
+
+func decide(c *call.Call) *openai.Error {
 	d := c.Config.Policies.Decide(c.Facts())
 	for _, name := range d.Observed {
 		c.Found(guard.Finding{Rule: "policy " + name, Mode: guard.ModeObserve, Side: guard.SideRequest}, 1)

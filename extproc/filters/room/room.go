@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/internal/inflight"
 )
@@ -36,36 +37,47 @@ const (
 	shedKey    = "key_bytes"
 )
 
-// Memory refuses a request if the process lacks memory.
-func Memory(c *call.Call) *openai.Error {
-	if c.Env.Shedding == nil || !c.Env.Shedding() {
+type memory struct{ *call.Call }
+
+// Memory returns the filter that refuses requests if the process lacks memory.
+func Memory(a *account.Account) call.Filter { return memory{a.Call} }
+
+// Request implements call.Filter.
+func (f memory) Request(context.Context) *call.Reply {
+	if f.Env.Shedding == nil || !f.Env.Shedding() {
 		return nil
 	}
-	c.Shed(shedMemory)
-	return call.OverCapacity("The gateway has no memory left for another request at the moment. Please try again later.")
+	f.Shed(shedMemory)
+	reply := f.Reject(call.OverCapacity("The gateway has no memory left for another request at the moment. Please try again later."), "mg_no_memory")
+	return &reply
 }
 
-// A Room is the room of one exchange: for the request's body, and then for the answer's. The zero value holds nothing.
-type Room struct {
-	hold inflight.Hold
-	// IsMissing means that there is no room for the answer.
-	IsMissing bool
-}
+type announced struct{ *call.Call }
 
-// Release gives the room back.
-func (r *Room) Release() { r.hold.Release() }
+// Announced returns the filter that takes room for a body of the announced length. Otherwise it is taken when the body
+// is complete.
+func Announced(a *account.Account) call.Filter { return announced{a.Call} }
 
-// Announced takes room for a body of the announced length.
-func (r *Room) Announced(c *call.Call, h call.Headers) *openai.Error {
-	if n, ok := call.LengthOf(h); ok {
-		return r.Request(c, n)
+// Request implements call.Filter.
+func (f announced) Request(context.Context) *call.Reply {
+	if n, ok := call.LengthOf(f.Headers); ok {
+		return Request(f.Call, n)
 	}
-	return nil // it is taken when the body is complete
+	return nil
 }
 
 // Request takes room for the request's body up to a total of bytes, or returns the refusal.
-func (r *Room) Request(c *call.Call, bytes int64) *openai.Error {
-	switch err := r.hold.Grow(c.Env.Bytes, c.Record.Key, copies*bytes); {
+func Request(c *call.Call, bytes int64) *call.Reply {
+	e := grow(c, bytes)
+	if e == nil {
+		return nil
+	}
+	reply := c.Reject(e, "mg_no_room")
+	return &reply
+}
+
+func grow(c *call.Call, bytes int64) *openai.Error {
+	switch err := c.Hold.Grow(c.Env.Bytes, c.Record.Key, copies*bytes); {
 	case errors.Is(err, inflight.ErrKey):
 		c.Shed(shedKey)
 		return openai.CodeRateLimitExceeded.New("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", c.Record.Key).After(time.Second)
@@ -77,7 +89,7 @@ func (r *Room) Request(c *call.Call, bytes int64) *openai.Error {
 }
 
 // Gunzip decompresses a body, and takes room as it grows.
-func (r *Room) Gunzip(c *call.Call, body []byte) ([]byte, *openai.Error) {
+func Gunzip(c *call.Call, body []byte) ([]byte, *openai.Error) {
 	bad := openai.CodeInvalidEncoding.New(
 		"The body is not the gzip data that its content-encoding says.")
 	z, err := gzip.NewReader(bytes.NewReader(body))
@@ -87,7 +99,7 @@ func (r *Room) Gunzip(c *call.Call, body []byte) ([]byte, *openai.Error) {
 	most := min(maxPlain, max(freePlain, maxRatio*len(body)))
 	plain := make([]byte, 0, min(most+1, 8*len(body)+512))
 	for {
-		if e := r.Request(c, int64(len(body)+cap(plain))); e != nil {
+		if e := grow(c, int64(len(body)+cap(plain))); e != nil {
 			return nil, e
 		}
 		for err = nil; err == nil && len(plain) < cap(plain); {
@@ -109,7 +121,7 @@ func (r *Room) Gunzip(c *call.Call, body []byte) ([]byte, *openai.Error) {
 
 // Answer takes room for an answer up to a total of bytes, of which so many are announced; 0: none are. It returns what
 // Await must wait for, or 0.
-func (r *Room) Answer(c *call.Call, bytes, announced int64) (wanting int64) {
+func Answer(c *call.Call, bytes, announced int64) (wanting int64) {
 	need := copies * bytes
 	if need <= inflight.Small || c.Env.Bytes == nil {
 		return 0
@@ -117,18 +129,18 @@ func (r *Room) Answer(c *call.Call, bytes, announced int64) (wanting int64) {
 	if announced == 0 { // few steps, because each may have to wait
 		need = (need + leastGrowth - 1) / leastGrowth * leastGrowth
 	}
-	if r.hold.Grow(c.Env.Bytes, c.Record.Key, need) == nil {
+	if c.Hold.Grow(c.Env.Bytes, c.Record.Key, need) == nil {
 		return 0
 	}
 	return need
 }
 
 // Await waits until there is room for so many bytes.
-func (r *Room) Await(ctx context.Context, c *call.Call, need int64) {
+func Await(ctx context.Context, c *call.Call, need int64) {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
-	if r.hold.Wait(ctx, c.Env.Bytes, c.Record.Key, need) != nil && ctx.Err() != nil {
+	if c.Hold.Wait(ctx, c.Env.Bytes, c.Record.Key, need) != nil && ctx.Err() != nil {
 		c.Shed(shedTotal)
-		r.IsMissing = true
+		c.NoRoom = true
 	}
 }

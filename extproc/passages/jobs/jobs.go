@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -61,17 +62,28 @@ var forwarded = map[string]bool{"range": true, "if-range": true, "idempotency-ke
 
 // A Passage is a request for the job service.
 type Passage struct {
-	c *call.Call
-	a *account.Account
+	c      *call.Call
+	a      *account.Account
+	answer *answer.Answer
 }
 
 // New returns the passage of a call.
-func New(c *call.Call, a *account.Account) *Passage { return &Passage{c, a} }
+func New(c *call.Call, a *answer.Answer) *Passage { return &Passage{c, a.Account, a} }
 
-// Plan sends a request on its headers, with headers that identify the client.
-func (p *Passage) Plan(h call.Headers) call.Reply {
-	p.c.Active = &routing.Plan{ID: p.c.Record.ID, Kind: envoy.KindJobs}
-	reply := p.c.Begun(call.Reply{Plan: p.c.Active, PassRequest: true, ResponseBody: call.None, Set: p.identity()})
+// Send sends a request on its headers, with headers that identify the client.
+func (p *Passage) Send(ctx context.Context) call.Reply {
+	c := p.c
+	if routing.HasParentSegment(c.Record.Path) {
+		return c.Reject(routing.ParentSegmentError(), "mg_bad_path")
+	}
+	c.Record.ID = c.Env.NewID()
+	counted, wanted := uses(c.Record.Method, c.Record.Path)
+	if e := p.a.ReserveKnown(ctx, c.RulesOfKey().For(c.Fits).Only(counted...), wanted); e != nil {
+		return c.Reject(e, "mg_limited")
+	}
+	h := c.Headers
+	c.Active = &routing.Plan{ID: c.Record.ID, Kind: envoy.KindJobs}
+	reply := c.Begun(call.Reply{Plan: c.Active, PassRequest: true, ResponseBody: call.None, Set: p.identity()})
 	// The job service must not answer before Envoy has seen the end of the request, which may come after its last
 	// byte.
 	if length := h.Get("content-length"); length != "" && length != "0" {
@@ -98,24 +110,32 @@ func (p *Passage) identity() call.Headers {
 	return append(set, p.c.TraceContext()...)
 }
 
-// PlanRead sends a request whose body has been read. The job service sends another one to a provider, which is limited
+// SendRead sends a request whose body has been read. The job service sends another one to a provider, which is limited
 // and charged.
-func (p *Passage) PlanRead(unpacked bool) call.Reply {
-	p.c.Active = &routing.Plan{ID: p.c.Record.ID, Kind: envoy.KindJobs}
-	reply := call.Reply{Plan: p.c.Active, Set: p.identity()}
+func (p *Passage) SendRead(ctx context.Context, s inbound.State, unpacked bool) call.Reply {
+	c := p.c
+	c.Record.Operation = StoredResponses
+	p.a.Leave()
+	if s == inbound.Background {
+		if e := p.fits(ctx); e != nil {
+			return c.Reject(e, "mg_limited")
+		}
+	}
+	c.Active = &routing.Plan{ID: c.Record.ID, Kind: envoy.KindJobs}
+	reply := call.Reply{Plan: c.Active, Set: p.identity()}
 	if p.a.WantsCost {
 		reply.Set = append(reply.Set, call.Header{Name: answer.HeaderTellCost, Value: "true"})
 	}
 	if unpacked {
-		reply.ReplaceBody, reply.Body = true, p.c.Request.Body
-		reply.Set = append(reply.Set, call.Header{Name: "content-length", Value: strconv.Itoa(p.c.Request.Size)})
+		reply.ReplaceBody, reply.Body = true, c.Request.Body
+		reply.Set = append(reply.Set, call.Header{Name: "content-length", Value: strconv.Itoa(c.Request.Size)})
 	}
 	return reply
 }
 
-// Fits checks that a request for a response that is made later fits in what is left of every budget, and reserves
+// fits checks that a request for a response that is made later fits in what is left of every budget, and reserves
 // nothing. Its client could not be told later.
-func (p *Passage) Fits(ctx context.Context) *openai.Error {
+func (p *Passage) fits(ctx context.Context) *openai.Error {
 	set := p.a.PreBodyRules().Only(limit.Cost)
 	if len(set.Rules) == 0 || p.c.Env.Limits == nil {
 		return nil
@@ -129,10 +149,10 @@ func (p *Passage) Fits(ctx context.Context) *openai.Error {
 	return p.a.Fits(ctx, set, wanted)
 }
 
-// Uses returns what a request to the job service uses. A request that changes something counts like any other. A
+// uses returns what a request to the job service uses. A request that changes something counts like any other. A
 // request that creates something is refused if a budget is spent, because nothing could be done for it. A request that
 // only reads counts only while it runs.
-func Uses(method, path string) ([]limit.Measure, limit.Amounts) {
+func uses(method, path string) ([]limit.Measure, limit.Amounts) {
 	wanted := limit.Amounts{limit.Concurrency: 1}
 	counted := []limit.Measure{limit.Concurrency}
 	if !call.IsRead(method) {
@@ -145,7 +165,11 @@ func Uses(method, path string) ([]limit.Measure, limit.Amounts) {
 }
 
 // Headers passes the headers of the job service's answer. Its body is not shown.
-func (p *Passage) Headers(_ call.Headers, status int, end bool) call.Reply {
+func (p *Passage) Headers(h call.Headers, f call.Facts, end bool) call.Reply {
+	status, own := p.answer.Begin(h, f)
+	if own != nil {
+		return *own
+	}
 	id := call.Header{Name: "x-request-id", Value: p.c.Record.RequestID}
 	reply := call.Reply{Set: append(call.Headers{id}, p.c.LimitHeaders...)}
 	p.c.PassUnseen(&reply)

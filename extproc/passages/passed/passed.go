@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
@@ -32,6 +34,8 @@ type Passage struct {
 	media    string // of the body
 	packed   bool   // the body is compressed
 	unread   bool   // the body passes without being shown
+	waited   bool   // the request waited for its body
+	attempt  routing.Attempt
 
 	scrubber *scrubber // of an error; nil: the answer is none
 }
@@ -39,9 +43,25 @@ type Passage struct {
 // maxPassed bounds the body of a Route's request that is counted as text.
 const maxPassed = 256 << 10
 
+// Unserved returns the error of a request to a provider, by its name, that is not enabled or not for the key.
+func Unserved(c *call.Call, p *routing.Provider, name string) *openai.Error {
+	switch {
+	case p.IsWaiting():
+		return routing.WaitingError()
+	case p == nil || p.Config.GetDisabled():
+		return openai.CodeNoProvider.New("The provider of this path is not enabled.")
+	case !routing.Allows(c.Key, name+"/*"): // a path may be for any model
+		c.Record.RefusedBy = "key/" + c.Key.Name + " models"
+		return openai.CodeRouteNotAllowed.New("This key is bound to models and may not use paths that are passed to the provider '%s' as they are.",
+			name)
+	}
+	return nil
+}
+
 // New returns the passage of a request under a path relative to the provider's endpoint. Named are headers that go on
 // although they change what the provider's server does.
-func New(c *call.Call, a *answer.Answer, p *routing.Provider, path string, h call.Headers, named []string) *Passage {
+func New(c *call.Call, a *answer.Answer, p *routing.Provider, path string, named []string) *Passage {
+	h := c.Headers
 	next := &Passage{c: c, account: a.Account, answer: a, provider: p,
 		request: provider.Request{Path: path, Header: http.Header{}}}
 	if t := h.Get("content-type"); t != "" {
@@ -65,18 +85,11 @@ func (p *Passage) NeedsBody() bool {
 }
 
 // SetBody adds the body of a request that waited for it.
-func (p *Passage) SetBody(body []byte) { p.request.Body, p.size = body, len(body) }
+func (p *Passage) SetBody(body []byte) { p.request.Body, p.size, p.waited = body, len(body), true }
 
-// Pass lets the body pass without being shown.
-func (p *Passage) Pass(reply call.Reply) call.Reply {
-	reply.PassRequest, reply.ResponseBody = true, call.None
-	p.unread = true
-	return p.c.Begun(reply)
-}
-
-// Demand returns the expected usage of the request. A body that is compressed or not text may have as many tokens as a
+// demand returns the expected usage of the request. A body that is compressed or not text may have as many tokens as a
 // text of its length, but is not charged for them.
-func (p *Passage) Demand() metering.Demand {
+func (p *Passage) demand() metering.Demand {
 	d := metering.Demand{Output: -1, Answers: 1, HourCache: metering.AsksHourCache(p.request.Body),
 		Passed: p.request.Body == nil && p.size > 0}
 	kind, _, _ := strings.Cut(p.media, "/")
@@ -91,31 +104,58 @@ func (p *Passage) Demand() metering.Demand {
 	return d
 }
 
-// Plan makes the plan with the one attempt of the request.
-func (p *Passage) Plan() (call.Reply, error) {
-	attempt, err := p.provider.Attempt(p.c.Record.Method, &p.request, p.c.Record.Start)
+// Plan makes the plan with the one attempt of the request. It is refused if the provider has no free place: it cannot
+// wait, because its body is on its way.
+func (p *Passage) Plan(context.Context) *call.Reply {
+	c := p.c
+	attempt, err := p.provider.Attempt(c.Record.Method, &p.request, c.Record.Start)
 	if err != nil {
-		return call.Reply{}, err
+		return reject(c, pipeline.ClientError(err), "mg_no_plan")
 	}
 	target := routing.Target{Provider: p.provider, Model: p.modelIn(p.provider.Vendor.Name, p.request.Path),
 		Cluster: p.provider.Cluster(1)}
-	p.c.Active = routing.NewPassed(p.c.Record.ID, target, p.c)
-	p.c.Active.SetTrace(target, &attempt)
-	return call.Reply{Set: attempt.Header, Plan: p.c.Active}, nil
+	c.Active = routing.NewPassed(c.Record.ID, target, c)
+	c.Active.SetTrace(target, &attempt)
+	p.attempt = attempt
+	if c.Key == nil {
+		return nil
+	}
+	if !c.Active.Acquire(&c.Env.Gates) {
+		return reject(c, call.Overloaded(), "mg_overloaded")
+	}
+	p.account.Expect(p.demand())
+	return nil
 }
 
-// Withhold removes the headers that the provider must not get, in the reply with the plan.
-func (p *Passage) Withhold(reply call.Reply) call.Reply {
+func reject(c *call.Call, e *openai.Error, details string) *call.Reply {
+	reply := c.Reject(e, details)
+	return &reply
+}
+
+// Send sends the request, without the headers that the provider must not get.
+func (p *Passage) Send(context.Context) call.Reply {
+	reply := call.Reply{Set: p.attempt.Header, Plan: p.c.Active}
+	if p.c.Key != nil {
+		p.account.Send()
+	}
 	for _, name := range p.remove {
 		if reply.Set.Get(name) == "" {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
-	return reply
+	if p.waited {
+		return reply
+	}
+	reply.PassRequest, reply.ResponseBody, p.unread = true, call.None, true
+	return p.c.Begun(reply)
 }
 
 // Headers passes the headers of an answer, with any status.
-func (p *Passage) Headers(h call.Headers, status int, end bool) call.Reply {
+func (p *Passage) Headers(h call.Headers, f call.Facts, end bool) call.Reply {
+	status, own := p.answer.Begin(h, f)
+	if own != nil {
+		return *own
+	}
 	var reply call.Reply
 	if !p.c.Internal { // the job service reads the provider's own answer
 		reply = p.clientHeaders(h)

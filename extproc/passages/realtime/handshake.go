@@ -3,6 +3,7 @@
 package realtime
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,9 +12,12 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/headers"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -30,8 +34,7 @@ const (
 	protocolBeta    = "openai-beta.realtime-v1"
 	headerUpgrade   = "upgrade"
 	upgradedTo      = "websocket"
-	StatusUpgraded  = http.StatusSwitchingProtocols
-	NotUpgraded     = "websocket_handshake_unsuccessful" // Envoy's code details
+	notUpgraded     = "websocket_handshake_unsuccessful" // Envoy's code details
 	parameterModel  = "model"
 	headerSafety    = "openai-safety-identifier"
 	headerBeta      = "openai-beta"
@@ -56,32 +59,77 @@ func Opens(path string, h call.Headers, routed bool) bool {
 
 func isWebSocket(h call.Headers) bool { return strings.EqualFold(h.Get(headerUpgrade), upgradedTo) }
 
-// Refuse returns the error of a request that opens no session, and the details for Envoy's log.
-func Refuse(c *call.Call, h call.Headers, end bool) (e *openai.Error, details string) {
+// New returns the session that a request opens, or the refusal of one that opens none.
+func New(c *call.Call, a *answer.Answer, end bool) (*Session, *call.Reply) {
+	h := c.Headers
+	c.Operation, c.Record.Operation, c.Record.Stream = Operation, Operation.Name, true
 	switch {
 	case c.Record.Method != http.MethodGet:
-		return call.WrongMethod(c.Record.Method, c.Record.Path, http.MethodGet), "mg_method"
+		return nil, refused(c, call.WrongMethod(c.Record.Method, c.Record.Path, http.MethodGet), "mg_method")
 	case end || !isWebSocket(h):
-		return openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade"
+		return nil, refused(c, openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade")
 	}
-	return nil, ""
+	s := &Session{c: c, account: a.Account, answer: a, from: h.Get(envoy.HeaderAddress), since: c.Record.Start}
+	for _, p := range call.Protocols(h) {
+		if p == protocol || p == protocolBeta { // the others have the key, or select an account
+			s.offered = append(s.offered, p)
+		}
+	}
+	return s, nil
 }
 
-// Handshake returns the reply that lets a handshake go to the providers. Their upstream filter sets the path and the
-// credential.
-func (s *Session) Handshake(h call.Headers) call.Reply {
-	reply := s.c.Begun(call.Reply{Plan: s.c.Active, PassRequest: true, ResponseBody: call.Duplex,
-		Remove: s.c.Removed[:0]})
-	for i := range h {
-		if name := h[i].Name; name[0] != ':' && !headers.ToProvider(name) && !forwardedToSession[name] {
+func refused(c *call.Call, e *openai.Error, details string) *call.Reply {
+	reply := c.Reject(e, details)
+	return &reply
+}
+
+// SetKey sets the client's key, as a header has it. It is checked as long as the session is open.
+func (s *Session) SetKey(key string) { s.key = secret.New(key) }
+
+// Plan plans the attempts to open the session. It is refused if the provider has no free place: a client that waits
+// for its handshake has nothing to say so with.
+func (s *Session) Plan(ctx context.Context) *call.Reply {
+	c := s.c
+	c.Record.Model, c.Record.Label = c.Request.Model, c.Config.Label(c.Request.Model)
+	var free bool
+	var err error
+	c.Active, _, free, err = c.Config.Plan(ctx, &routing.PlanRequest{ID: c.Record.ID, Model: c.Request.Model,
+		Request: c.Request.Encoder, Session: true, Now: c.Env.Now, Random: c.Env.Random, Gates: &c.Env.Gates,
+		Cooldown: &c.Env.Cooldown, Trace: c})
+	switch {
+	case err != nil:
+		return s.account.RejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
+	case !free:
+		return refused(c, call.Overloaded(), "mg_overloaded")
+	}
+	// This is refused if a limit is used up, and counts the request. What responses use has reservations of its own.
+	s.account.Expect(metering.Demand{Input: 1, Output: 1, Answers: 1})
+	return nil
+}
+
+// Send lets the handshake go to the providers. Their upstream filter sets the path and the credential.
+func (s *Session) Send(ctx context.Context) call.Reply {
+	c := s.c
+	s.account.Demand.Input = 0 // nothing is charged for it
+	if set := s.account.Rules; c.Env.Limits != nil && set.Metered {
+		s.rules = set.Only(metered...)
+	}
+	if e := s.reserve(ctx); e != nil {
+		return c.Reject(e, "mg_limited")
+	}
+	c.Duplex = true
+	s.account.Send()
+	reply := c.Begun(call.Reply{Plan: c.Active, PassRequest: true, ResponseBody: call.Duplex, Remove: c.Removed[:0]})
+	for i := range c.Headers {
+		name := c.Headers[i].Name
+		if name[0] != ':' && !headers.ToProvider(name) && !forwardedToSession[name] {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
-	offered := s.offered
 	switch {
-	case len(offered) > 0:
-		reply.Set = append(reply.Set, call.Header{Name: call.HeaderProtocol, Value: strings.Join(offered, ", ")})
-	case h.Get(call.HeaderProtocol) != "":
+	case len(s.offered) > 0:
+		reply.Set = append(reply.Set, call.Header{Name: call.HeaderProtocol, Value: strings.Join(s.offered, ", ")})
+	case c.Headers.Get(call.HeaderProtocol) != "":
 		reply.Remove = append(reply.Remove, call.HeaderProtocol)
 	}
 	return reply
@@ -118,19 +166,4 @@ func (Encoder) Encode(v *provider.Provider, t provider.Target) (provider.Request
 	}
 	path, err := v.Realtime(t)
 	return provider.Request{Path: path, Header: http.Header{}}, nil, err
-}
-
-// New returns a session that is to be opened with a key, as a header has it.
-func New(c *call.Call, a *answer.Answer, h call.Headers, key string) *Session {
-	s := &Session{c: c, account: a.Account, answer: a, from: h.Get(envoy.HeaderAddress), key: secret.New(key),
-		since: c.Record.Start}
-	for _, p := range call.Protocols(h) {
-		if p == protocol || p == protocolBeta { // the others have the key, or select an account
-			s.offered = append(s.offered, p)
-		}
-	}
-	if set := a.Account.Rules; c.Env.Limits != nil && set != nil && set.Metered {
-		s.rules = set.Only(metered...)
-	}
-	return s
 }

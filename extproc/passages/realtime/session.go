@@ -51,12 +51,38 @@ type Session struct {
 	hold  metering.Hold // for it, or for the next one
 	held  openai.Usage  // that the hold is for
 
+	failed bool          // the answer is an error
 	ending *openai.Error // why the gateway ends the session; it waits for the end of a frame
 	late   bool          // it has waited for a tick
 }
 
-// Headers handles the answer of a provider that has upgraded the connection.
-func (s *Session) Headers(h call.Headers, _ int, _ bool) call.Reply {
+// Headers handles the answer to the handshake.
+func (s *Session) Headers(h call.Headers, f call.Facts, end bool) call.Reply {
+	if f.CodeDetails == notUpgraded {
+		s.answer.Note(h, f)
+		return s.answer.FailUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
+	}
+	status, own := s.answer.Begin(h, f)
+	if own != nil {
+		return *own
+	}
+	err := s.answer.Take(h, f)
+	s.c.Active.Release()
+	switch {
+	case err != nil:
+		return s.answer.FailUpstream(err, "mg_unplanned_answer")
+	case status == http.StatusSwitchingProtocols:
+		s.c.Env.Cooldown.Served(s.c.Provider, s.c.Record.Start)
+		return s.opened(h)
+	case status < 200 || status > 299:
+		s.failed = true
+		return s.answer.ErrorHeaders(h, status, end)
+	}
+	return s.answer.FailUpstream(provider.ErrNotAnAnswer, "mg_not_upgraded")
+}
+
+// opened handles the answer of a provider that has upgraded the connection.
+func (s *Session) opened(h call.Headers) call.Reply {
 	s.account.Begun, s.account.Refused = true, false
 	s.since = s.c.Env.Now()
 	reply := call.Reply{Set: s.answer.Own, Remove: s.c.Removed[:0], Patience: sessionTick, Log: true}
@@ -77,8 +103,11 @@ func (s *Session) Headers(h call.Headers, _ int, _ bool) call.Reply {
 	return reply
 }
 
-// Body passes a piece of the provider's frames, and charges what they report.
+// Body passes a piece of the provider's frames, and charges what they report. An error comes whole.
 func (s *Session) Body(ctx context.Context, piece []byte, end bool) call.Reply {
+	if s.failed {
+		return s.answer.ReplaceByError(s.answer.Error(piece))
+	}
 	charges, err := s.watch.Feed(piece)
 	for i := range charges {
 		s.chargePart(ctx, &charges[i])
@@ -184,9 +213,9 @@ func (s *Session) beginPart(prompt int64) {
 	}
 }
 
-// Hold reserves a usual response before the session opens. It has to fit, so sessions that open at once do not
-// pass a limit together.
-func (s *Session) Hold(ctx context.Context) *openai.Error {
+// reserve reserves a usual response before the session opens. It has to fit, so sessions that open at once do not pass
+// a limit together.
+func (s *Session) reserve(ctx context.Context) *openai.Error {
 	if s.rules == nil || len(s.rules.Rules) == 0 {
 		return nil
 	}

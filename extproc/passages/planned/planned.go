@@ -1,0 +1,121 @@
+// Package planned has the requests that are translated for providers: their plan, its attempts, and their answers.
+package planned
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/modelgate/modelgate/extproc/account"
+	"github.com/modelgate/modelgate/extproc/answer"
+	"github.com/modelgate/modelgate/extproc/call"
+	"github.com/modelgate/modelgate/extproc/judge"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/internal/pipeline"
+)
+
+// A Passage is a request with a plan of providers.
+type Passage struct {
+	c       *call.Call
+	account *account.Account
+	answer  *answer.Answer
+
+	first   routing.Attempt
+	further *further // nil: Envoy makes all attempts
+	form    form
+	pipe    pipeline.Pipeline // of an answer that is translated
+	removed []string          // headers of the answer that the client does not get, while they wait
+
+	sized [2]call.Header // of a whole body
+}
+
+// A form is how an answer reaches the client.
+type form uint8
+
+// The forms of answers.
+const (
+	none   form = iota // it has not begun
+	stream             // it is translated piece by piece
+	passed             // it passes unchanged, piece by piece
+	whole              // it is translated as a whole
+	judged             // it passes as a whole if rules allow it
+	failed             // it is a complete error
+)
+
+// patience is how long the headers of a stream wait for content. An error comes quickly, but a model may think for
+// minutes. Proxies between gateway and client give up on an answer without headers after about one minute.
+const patience = 15 * time.Second
+
+// Open prepares the passage of a call.
+func (p *Passage) Open(c *call.Call, a *answer.Answer) { p.c, p.account, p.answer = c, a.Account, a }
+
+// Plan plans the attempts of a request, and says what it is expected to use. If the first provider has a free place,
+// Plan takes it.
+func (p *Passage) Plan(ctx context.Context) *call.Reply {
+	c := p.c
+	c.Offers()
+	r := &c.Request
+	c.Record.Model, c.Record.Label = r.Model, c.Config.Label(r.Model)
+	j := judge.New(c, p.account, c.Guarded.Set)
+	o := &routing.PlanRequest{ID: c.Record.ID, Model: r.Model, Request: r.Encoder, Guarded: c.Guarded.LooksAtAnswer(),
+		Now: c.Env.Now, Random: c.Env.Random, Gates: &c.Env.Gates, Cooldown: &c.Env.Cooldown, Trace: c}
+	if j != nil {
+		o.Judge = j
+	}
+	var free bool
+	var err error
+	c.Active, p.first, free, err = c.Config.Plan(ctx, o)
+	j.Planned()
+	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
+		reply := p.count(ctx, here)
+		return &reply
+	}
+	if err != nil {
+		e := dialects.Misdirected(c.Operation, r.Body, pipeline.ClientError(err))
+		return p.account.RejectBody(ctx, e, "mg_no_plan")
+	}
+	c.Record.RefusedBy = "" // also if a rule has refused it for another target
+	c.Full = !free
+	p.account.Expect(p.demand())
+	p.account.Text.Request(p.first.Body)
+	return nil
+}
+
+// demand returns what a request may use.
+func (p *Passage) demand() metering.Demand {
+	c := p.c
+	d := metering.DemandOf(c.Operation, &c.Request.Request, c.Request.Body, c.Priced())
+	if c.Operation.Free {
+		return metering.Demand{User: d.User, Answers: 1}
+	}
+	return d
+}
+
+// Send sends the first attempt.
+func (p *Passage) Send(context.Context) call.Reply {
+	first := p.first
+	p.first = routing.Attempt{}
+	p.account.Send()
+	if p.relays(&first) {
+		return call.Reply{Plan: p.elsewhere()}
+	}
+	return call.Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: p.c.Active}
+}
+
+// End is called once, when the exchange has ended.
+func (p *Passage) End() {
+	if p.form == whole && p.c.Record.Outcome == metering.OutcomeCut && len(p.c.Held) > 0 {
+		p.account.Salvage(p.c.Held)
+	}
+	p.readUsage()
+}
+
+// readUsage takes over what the answer has reported.
+func (p *Passage) readUsage() {
+	if !p.pipe.IsIdle() && !p.account.Salvaged {
+		p.c.Record.Usage, p.account.Tier = p.pipe.Usage(), p.pipe.Tier()
+	}
+}
