@@ -165,8 +165,8 @@ func (x *Chain) openSession(ctx context.Context, query string, end bool) call.Re
 	return x.decide(ctx)
 }
 
-// passRoute sends a request unchanged to the provider of a route. Its body is not shown, unless the provider requires a
-// signature of it.
+// passRoute sends a request unchanged to the provider of a route. Its body is not shown, unless the provider requires
+// a signature of it.
 func (x *Chain) passRoute(ctx context.Context, r *routing.Route, query string, end bool) call.Reply {
 	c := x.c
 	p := c.Config.Providers[r.Provider]
