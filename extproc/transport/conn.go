@@ -67,7 +67,7 @@ type conn struct {
 	shrunk   bool       // the next header block must say so
 	streams  map[uint32]*Stream
 	newest   uint32    // the client's highest id
-	starved  []*Stream // streams with more bytes than the peer's windows allow
+	starved  []*Stream // streams with more bytes than the peer's windows allow: those with pending ones
 	drained  []*Stream // streams whose handlers can continue
 	held     int       // bytes of messages, bounded by MaxHeld
 	draining int
@@ -407,6 +407,7 @@ func (c *conn) resume() {
 			ready = append(ready, s)
 		}
 	}
+	clear(c.drained)
 	c.drained = c.drained[:0]
 	c.mu.Unlock()
 	for _, s := range ready {

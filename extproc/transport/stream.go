@@ -371,6 +371,9 @@ func (s *Stream) lose(err error) {
 		c.mu.Unlock()
 		return
 	}
+	if len(s.pending) > 0 {
+		c.starved = without(c.starved, s)
+	}
 	s.gone, s.pending, s.queue = true, nil, nil
 	s.leave(err)
 	owner := !s.busy && !s.closed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -120,11 +121,9 @@ func (c *conn) pump() {
 				continue
 			}
 			s.pending = nil
-			switch {
-			case s.gone:
-			case s.closed:
+			if s.closed {
 				c.end(s)
-			default:
+			} else {
 				c.drained = append(c.drained, s)
 			}
 		}
@@ -158,9 +157,18 @@ func (c *conn) forget(s *Stream) {
 		return
 	}
 	delete(c.streams, s.id)
+	c.drained = without(c.drained, s)
 	c.held -= s.holds
 	s.holds = 0
 	s.leave(context.Canceled)
+}
+
+// without removes a stream from a list. A list that kept it would keep its handler, and with it a request's body.
+func without(list []*Stream, s *Stream) []*Stream {
+	if i := slices.Index(list, s); i >= 0 {
+		return slices.Delete(list, i, i+1)
+	}
+	return list
 }
 
 // flush writes the queued bytes. If another goroutine is writing, or the reader will write soon, that one writes them.
