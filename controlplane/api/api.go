@@ -22,6 +22,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/config"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/id"
@@ -85,7 +86,7 @@ func (s *server) authorized(r route) httpapi.HandlerFunc {
 				return err
 			}
 		}
-		ctx, cancel := context.WithTimeout(req.Context(), r.timeout)
+		ctx, cancel := context.WithTimeout(ledger.For(req.Context(), p.Queue()), r.timeout)
 		defer cancel()
 		return clientError(r.handler(w, req.WithContext(ctx)))
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// queue returns with whom the principal takes turns: the others of an organization, of a directory, of those who sign
+// Queue returns with whom the principal takes turns: the others of an organization, of a directory, of those who sign
 // in, or else the operators. Nobody waits behind more than one piece of work of each other queue.
-func (p Principal) queue() string {
+func (p Principal) Queue() string {
 	switch {
 	case p.As == accounts.SignIn:
 		return "sign-in"
@@ -26,7 +26,7 @@ func (p Principal) queue() string {
 func TakeTurn(ctx context.Context, of *turns.Turns, what string) (leave func(), err error) {
 	p, _ := PrincipalOf(ctx)
 	var turn turns.Turn
-	err = turn.Take(ctx, of, p.queue())
+	err = turn.Take(ctx, of, p.Queue())
 	if errors.Is(err, turns.ErrMany) || errors.Is(err, context.DeadlineExceeded) {
 		err = openai.CodeRateLimitExceeded.New("Too many %s at the same time. Try again when they are complete.",
 			what).After(10 * time.Second)

@@ -68,8 +68,8 @@ func TestWhoTakesTurnsWithWhom(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range []Principal{{}, {Tenant: Tenant{"acme", ""}}, {Tenant: Tenant{"beta", "web"}}, {Provider: "corp"},
 		{Provider: "other"}, {As: accounts.SignIn}} {
-		require.False(t, seen[p.queue()], p.queue())
-		seen[p.queue()] = true
+		require.False(t, seen[p.Queue()], p.Queue())
+		seen[p.Queue()] = true
 	}
-	require.Equal(t, Principal{Tenant: Tenant{"acme", ""}}.queue(), Principal{Tenant: Tenant{"acme", "web"}}.queue())
+	require.Equal(t, Principal{Tenant: Tenant{"acme", ""}}.Queue(), Principal{Tenant: Tenant{"acme", "web"}}.Queue())
 }

@@ -11,6 +11,20 @@ import (
 // SetNow sets the clock.
 func (l *Ledger) SetNow(now func() time.Time) { l.db.Now = now }
 
+// Query makes a query that ends when f returns.
+func (l *Ledger) Query(ctx context.Context, f func()) error {
+	return l.db.Statement("SELECT 1").Each(ctx, l.db.Read, func(*sql.Rows) error {
+		f()
+		return nil
+	})
+}
+
+// Connections returns how many connections for reading are in use, and how many there are.
+func (l *Ledger) Connections() (used, all int) {
+	s := l.db.Read.Stats()
+	return s.InUse, s.MaxOpenConnections
+}
+
 // Sums returns those of all measures but latencies, from the exchanges and from the aggregates of each level.
 func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates [levels][latency]int64, err error) {
 	names := columns()[:latency]

@@ -78,5 +78,9 @@ func Unavailable(err error) error {
 	return httpapi.WithCause(openai.CodeLedgerUnavailable.New("The ledger is unreachable. Traffic continues, and usage is not lost."), err)
 }
 
+// For returns a context in which the ledger answers on behalf of an owner. Owners take turns, so that the queries of
+// one neither keep those of another waiting, nor records and budgets.
+func For(ctx context.Context, owner string) context.Context { return sqldb.For(ctx, owner) }
+
 // ErrNone is the error of a control plane that has no ledger.
 var ErrNone = errors.New("this control plane has no ledger")

@@ -18,6 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/modelgate/modelgate/internal/turns"
 )
 
 // A DB is a database: SQLite, or PostgreSQL.
@@ -28,6 +30,8 @@ type DB struct {
 	prepared    sync.Map    // of SQLite: *insert to *sql.Stmt
 	ready       atomic.Bool // of SQLite: all inserts are prepared
 	Now         func() time.Time
+
+	turns *turns.Turns // of the owners of queries
 }
 
 // OpenPostgres opens the PostgreSQL that a URL names. It does not connect.
@@ -37,10 +41,10 @@ func (d *DB) OpenPostgres(dsn string) error {
 		return errors.New("the PostgreSQL URL cannot be read") // the driver's error may hold the password
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(tunePlans))
-	db.SetMaxOpenConns(16)
+	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(Idle)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	d.Read, d.Write, d.Postgres = db, db, true
+	d.Read, d.Write, d.Postgres, d.turns = db, db, true, turns.New(connections/2, maxWaiting)
 	return nil
 }
 
@@ -82,7 +86,8 @@ func (d *DB) OpenSQLite(path string) error {
 	if d.Read, err = sql.Open("sqlite", uri+"?"+common.Encode()); err != nil {
 		return errors.Join(err, d.Write.Close())
 	}
-	d.Read.SetMaxOpenConns(4)
+	d.Read.SetMaxOpenConns(readers)
+	d.turns = turns.New(readers-1, maxWaiting)
 	return nil
 }
 
@@ -132,6 +137,9 @@ const (
 	pruneAtOnce = 2000
 	// Idle connections are kept for what comes next.
 	Idle = 4
+	// connections are those to PostgreSQL at most, and readers those to SQLite that only read.
+	connections = 16
+	readers     = 4
 )
 
 // Transact calls f in a transaction, which it commits if f returns no error.

@@ -6,19 +6,21 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/modelgate/modelgate/internal/turns"
 )
 
 // A Statement is SQL under construction, with its arguments. Text that comes from elsewhere is only ever an argument.
 type Statement struct {
-	text     strings.Builder
-	args     []any
-	postgres bool
-	where    bool // a condition was added
+	of    *DB
+	text  strings.Builder
+	args  []any
+	where bool // a condition was added
 }
 
 // Statement returns a statement that begins with some parts.
 func (d *DB) Statement(parts ...string) *Statement {
-	s := &Statement{postgres: d.Postgres}
+	s := &Statement{of: d}
 	s.Add(parts...)
 	return s
 }
@@ -33,7 +35,7 @@ func (s *Statement) Add(parts ...string) {
 // Arg adds an argument and returns what stands for it.
 func (s *Statement) Arg(v any) string {
 	s.args = append(s.args, v)
-	if s.postgres {
+	if s.of.Postgres {
 		return "$" + strconv.Itoa(len(s.args))
 	}
 	return "?"
@@ -62,7 +64,7 @@ func (s *Statement) Begins(column, text string) string {
 // Contains is the condition that a column has a text somewhere.
 func (s *Statement) Contains(column, text string) string {
 	find := "instr("
-	if s.postgres {
+	if s.of.Postgres {
 		find = "strpos("
 	}
 	return find + column + ", " + s.Arg(text) + ") > 0"
@@ -121,8 +123,13 @@ func (s *Statement) Exec(ctx context.Context, db Conn) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Each calls f for every row.
+// Each calls f for every row. A query on behalf of an owner waits for its turn, as [For] says.
 func (s *Statement) Each(ctx context.Context, db Conn, f func(*sql.Rows) error) error {
+	var turn turns.Turn
+	if err := s.of.take(ctx, &turn, db); err != nil {
+		return err
+	}
+	defer turn.Release()
 	rows, err := db.QueryContext(ctx, s.text.String(), s.args...)
 	if err != nil {
 		return err
