@@ -57,3 +57,58 @@ func TestATenantMakesABoundedNumberOfObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestATenantMakesABoundedNumberOfObjectsInOneChange: what a change makes counts before it is stored.
+func TestATenantMakesABoundedNumberOfObjectsInOneChange(t *testing.T) {
+	may := tenantsPlan(authz.Principal{Tenant: authz.Tenant{Organization: "acme"}})
+	project := func(n int) error {
+		o := &configv1.Project{Name: fmt.Sprint("acme/p", n)}
+		return may.mayTouch(configv1.KindOf(o), o.GetName(), o, nil)
+	}
+	for n := range maxTenantProjects {
+		require.NoError(t, project(n))
+	}
+	require.ErrorContains(t, project(maxTenantProjects), "as many projects")
+
+	member := tenantsPlan(authz.Principal{Name: "ann", OwnKeys: true, Tenant: authz.Tenant{Organization: "acme"}})
+	key := func(n int) error {
+		o := &configv1.Key{Name: fmt.Sprint("key_", n), Organization: "acme", Owner: "ann"}
+		return member.mayTouch(configv1.KindOf(o), o.GetName(), o, nil)
+	}
+	for n := range maxOwnKeys {
+		require.NoError(t, key(n))
+	}
+	require.ErrorContains(t, key(maxOwnKeys), "as many keys")
+}
+
+// TestObjectsOfATenantHaveABoundedSize: 10,000 keys of the largest size were 2 GB, in etcd and in each process.
+func TestObjectsOfATenantHaveABoundedSize(t *testing.T) {
+	may := tenantsPlan(authz.Principal{Tenant: authz.Tenant{Organization: "acme"}})
+	large := func(name string, models int) *configv1.Key {
+		k := &configv1.Key{Name: name, Organization: "acme"}
+		for n := range models {
+			k.Models = append(k.Models, fmt.Sprintf("%0250d", n))
+		}
+		return k
+	}
+	put := func(k, stored *configv1.Key) error {
+		if stored == nil {
+			return may.mayTouch(configv1.KeyKind(), k.GetName(), k, nil)
+		}
+		return may.mayTouch(configv1.KeyKind(), k.GetName(), k, stored)
+	}
+	n := 0
+	for ; put(large(fmt.Sprint("key_", n), 256), nil) == nil; n++ {
+		require.Less(t, n, 1000)
+	}
+	require.Greater(t, n, 400)
+	require.ErrorContains(t, put(large("key_more", 256), nil), "larger than 32 MiB together")
+	require.ErrorContains(t, put(large("key_0", 256), large("key_0", 1)), "larger than 32 MiB together", "one that grows")
+	require.NoError(t, put(large("key_0", 1), large("key_0", 256)), "one that shrinks")
+}
+
+func tenantsPlan(who authz.Principal) permission {
+	none := func() (int64, map[string]configv1.Object) { return 1, nil }
+	p := &Plan{caller: who, before: &configstore.Snapshot{}, service: &Service{options: Options{Keys: none}}}
+	return p.permission()
+}

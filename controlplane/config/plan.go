@@ -32,7 +32,8 @@ type Plan struct {
 	holders []string                 // accounts that are deleted or have a new holder
 	// followed are what nobody has changed, and what changes for a change of an account.
 	followed map[configstore.Ref]bool
-	full     bool // as in change
+	full     bool      // as in change
+	has      *holdings // of the caller's organization; nil: not read yet
 	// tokens are the stored tokens by the account that made them. Nil: not read yet.
 	tokens map[string][]*configv1.AdminToken
 	// following means that the roles of provisioned accounts follow from their groups, whoever has changed these.

@@ -13,16 +13,6 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-const (
-	// maxTenantKeys is how many keys an organization can have if its people make them, in all its projects: who may make
-	// projects and their admins has no more room by that. A member alone can make maxOwnKeys.
-	maxTenantKeys = 10_000
-	maxOwnKeys    = 50
-	// maxTenantProjects and maxTenantAccounts are the same for projects and accounts.
-	maxTenantProjects = 1000
-	maxTenantAccounts = 10_000
-)
-
 // visible returns an object as it is stored; nil if there is none, or the caller may not see it.
 func (p *Plan) visible(of Ref) *configstore.Entry {
 	if e := p.before.Find(of.Kind, of.Name); e != nil && p.caller.Sees(e.Object) {
@@ -47,15 +37,19 @@ func (p permission) mayTouch(kind configv1.Kind, name string, object, stored con
 	if object != nil && !c.Sees(object) {
 		return authz.NotForTenant(c.Tenant)
 	}
+	err := authz.NotForTenant(c.Tenant)
 	switch kind.New().(type) {
 	case *configv1.Key:
-		return p.mayTouchKey(asKey(object), asKey(stored))
+		err = p.mayTouchKey(asKey(object), asKey(stored))
 	case *configv1.Project:
-		return p.mayTouchProject(object, stored)
+		err = p.mayTouchProject(object, stored)
 	case *configv1.Account:
-		return p.mayTouchAccount(object, stored)
+		err = p.mayTouchAccount(object, stored)
 	}
-	return authz.NotForTenant(c.Tenant)
+	if err != nil || object == nil {
+		return err
+	}
+	return p.mayHave(object, stored)
 }
 
 func asKey(o configv1.Object) *configv1.Key {
@@ -75,24 +69,6 @@ func (p permission) mayTouchKey(object, stored *configv1.Key) error {
 	if !proto.Equal(object.GetBodies(), stored.GetBodies()) {
 		return operatorsOnly("bodies", c.Tenant)
 	}
-	if stored != nil {
-		return nil
-	}
-	_, keys := p.service.options.Keys()
-	all, own := 0, 0
-	for _, o := range keys {
-		k, ok := o.(*configv1.Key)
-		if !ok || k.GetOrganization() != c.Tenant.Organization {
-			continue
-		}
-		all++
-		if c.Sees(k) && k.GetOwner() == c.Name {
-			own++
-		}
-	}
-	if all >= maxTenantKeys || c.OwnKeys && own >= maxOwnKeys {
-		return tooMany("keys")
-	}
 	return nil
 }
 
@@ -110,24 +86,8 @@ func (p permission) mayTouchProject(object, stored configv1.Object) error {
 		return operatorsOnly("bodies", p.caller.Tenant)
 	case !proto.Equal(now.GetQuotas(), was.GetQuotas()):
 		return operatorsOnly("quotas", p.caller.Tenant)
-	case was != nil:
-		return nil
-	}
-	if p.inOrganization(configv1.KindOf(now)) >= maxTenantProjects {
-		return tooMany("projects")
 	}
 	return nil
-}
-
-// inOrganization counts the objects of a kind that belong to the caller's organization or its projects.
-func (p permission) inOrganization(kind configv1.Kind) (n int) {
-	all := authz.Principal{Tenant: authz.Tenant{Organization: p.caller.Tenant.Organization}}
-	for _, e := range p.before.Entries {
-		if e.Kind.Name == kind.Name && e.Object != nil && all.Sees(e.Object) {
-			n++
-		}
-	}
-	return n
 }
 
 // mayTouchAccount decides on an account, which must have no rights outside the tenant.
@@ -149,18 +109,10 @@ func (p permission) mayTouchAccount(object, stored configv1.Object) error {
 	if was := asAccount(stored); object == nil && was.GetDisabled() && was.GetIdentity() != nil {
 		return operatorsOnly("disabled", p.caller.Tenant) // the next sign-in would make an account that is not
 	}
-	if object != nil && stored == nil && p.inOrganization(configv1.KindOf(object)) >= maxTenantAccounts {
-		return tooMany("accounts")
-	}
 	return nil
 }
 
 func operatorsOnly(field string, t authz.Tenant) error {
 	return openai.CodeInsufficientPermissions.On(field, "You have insufficient permissions for this operation: only an operator of the gateway changes %s; your rights are within %s.",
 		field, t)
-}
-
-func tooMany(what string) error {
-	return openai.CodeInsufficientPermissions.New("You have as many %s as you may make. Delete one, or ask an operator of the gateway.",
-		what)
 }
