@@ -49,6 +49,7 @@ func standIn(ref configstore.Ref, object configv1.Object) *configv1.Policy {
 		if limit, ok := object.(*configv1.RateLimit); ok {
 			p.Organization = organizationOf(limit)
 		}
+	case "Catalog": // without its prices, budgets would hold for others
 	default:
 		return nil
 	}

@@ -35,6 +35,8 @@ func TestAnInvalidObjectRefusesItsRequests(t *testing.T) {
 		"a limit of an organization":  {"RateLimit", "l", limit("organization", "acme"), true, false},
 		"a limit of several":          {"RateLimit", "l", limit("organization", "ac*"), true, true},
 		"a limit of models":           {"RateLimit", "l", limit("model", "m"), true, true},
+		"prices":                      {"Catalog", "default", &configv1.Catalog{}, true, true},
+		"prices of no form":           {"Catalog", "default", nil, true, true},
 		"what gives something":        {"Model", "m", nil, false, false},
 		"a key, which is refused":     {"Key", "k", nil, false, false},
 		"an account, which signs in ": {"Account", "a", nil, false, false},
