@@ -79,7 +79,7 @@ func DemandOf(op *inbound.Operation, r *inbound.Request, body []byte, offers *of
 	}
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens",
 		"n_predict"} {
-		if v := get(name); op.TextAnswer && v.Type == gjson.Number && v.Num >= 0 { // a negative value is not a limit
+		if v := get(name); op.TextAnswer && v.Type == gjson.Number && v.Num >= 1 { // other values are no limit
 			d.Output = max(d.Output, count(v)*d.Answers)
 		}
 	}
