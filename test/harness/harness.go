@@ -54,14 +54,14 @@ func MainWith(m *testing.M, run func(*testing.M) int) {
 // folder is where the binary is.
 var folder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "modelgate-test-") })
 
-// binary builds the gateway once.
+// binary builds the gateway once, without what only a debugger reads, as it is shipped.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := folder()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "modelgate")
-	if out, err := exec.Command("go", "build", "-o", path,
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path,
 		"github.com/modelgate/modelgate/cmd/modelgate").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w:\n%s", err, out)
 	}

@@ -174,6 +174,7 @@ func (v *visitor) terminal() string {
 }
 
 func TestAccountsHaveOneAuthority(t *testing.T) {
+	t.Parallel()
 	c := newCompany(t)
 	identity := `"identity":{"issuer":"` + c.issuer.URL + `"},`
 

@@ -69,6 +69,7 @@ var goingOn = map[string]string{
 // What a client writes into the id of a call is an id, in every dialect and to every vendor. What the gateway wrote
 // there comes back for the key that it was for, also after a rotation, and for nobody else.
 func TestIDsOfCallsCarryOnlyWhatTheGatewayWrote(t *testing.T) {
+	t.Parallel()
 	url, got := callingVendor(t)
 	g := harness.Run(t, t.TempDir(), "--concurrency", "1")
 	name, key := g.CreateKey(t, "acme", "")

@@ -95,6 +95,7 @@ const (
 // Whatever an authority signs, and whatever a header says, a client acts as the key that a field of its certificate is
 // bound to, or as none.
 func TestACertificateHasTheNamesOfItsFields(t *testing.T) {
+	t.Parallel()
 	g := harness.Run(t, t.TempDir(), "--concurrency", "1")
 	team, _ := g.CreateKey(t, "", "")
 	admin, _ := g.CreateKey(t, "", "")

@@ -33,6 +33,7 @@ var asksOf = map[string][2]string{
 // Errors that Envoy makes have the form of the client's dialect, whatever the provider's is, and one id: that of the
 // log.
 func TestErrorsOfEnvoyAreTheClients(t *testing.T) {
+	t.Parallel()
 	broken := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		panic(http.ErrAbortHandler)

@@ -25,7 +25,8 @@ const (
 	hidden     = "pay " + hiddenCard + " to " + hiddenMail + " SESAME now"
 )
 
-// A guardedVendor notes what it gets, and answers as it is told.
+// A guardedVendor notes what clients send, which is posted, and answers as it is told. The control plane gets its list
+// of models at any time.
 type guardedVendor struct {
 	*httptest.Server
 	mu     sync.Mutex // guards what follows
@@ -40,7 +41,9 @@ func newGuardedVendor(t *testing.T) *guardedVendor {
 		body, _ := io.ReadAll(r.Body)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.got = append(v.got, string(body))
+		if r.Method == http.MethodPost {
+			v.got = append(v.got, string(body))
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasPrefix(v.answer, "data:") || strings.HasPrefix(v.answer, "event:") {
 			w.Header().Set("Content-Type", "text/event-stream")

@@ -16,6 +16,7 @@ import (
 // Through a Route a client cannot have the vendor's server do something else than Envoy and the gateway have seen, and
 // a vendor cannot send the client to another place.
 func TestHeadersThatLeadElsewhereDoNotPassARoute(t *testing.T) {
+	t.Parallel()
 	overrides := []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL",
 		"X-Rewrite-URL", "X-Amz-Target", "X-Forwarded-Host", "X-Host"}
 	leading := []string{"Location", "Content-Location", "Refresh", "Link", "Set-Cookie", "Alt-Svc", "Operation-Location",

@@ -71,6 +71,7 @@ func (c *company) member(name, role string) {
 }
 
 func TestKeysEndWithWhoMadeThem(t *testing.T) {
+	t.Parallel()
 	c := newCompany(t)
 	newMember := func(name string) *person {
 		c.member(name, "MEMBER")

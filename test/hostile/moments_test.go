@@ -22,6 +22,7 @@ const stopsWithin = 10 * time.Second
 
 // SIGTERM ends a start at any moment, soon and without an error, and what it leaves starts again.
 func TestPoint6SIGTERMIsObeyedAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	dir := shortFolder(t)
 	var slowest time.Duration
 	stop := func(p *harness.Process, when string) {
@@ -54,6 +55,7 @@ func TestPoint6SIGTERMIsObeyedAtAnyMoment(t *testing.T) {
 
 // An address that another process has, and an Envoy that is missing, are found before anything else runs.
 func TestPoint6WhatAnotherHasIsNamedAtOnce(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = taken.Close() }) // nothing was accepted

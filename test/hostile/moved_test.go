@@ -15,6 +15,7 @@ import (
 // A request that is under way has its credentials since it began. An operator who moves a provider meanwhile, with a
 // credential of their own, or deletes it and makes it anew, gets none of those.
 func TestPoint2ARequestUnderWayDoesNotFollowAMovedProvider(t *testing.T) {
+	t.Parallel()
 	const ownSecret = "the-operators-own-credential"
 	team, _ := listener(t)
 	evil, evilTold := listener(t)

@@ -17,13 +17,16 @@ import (
 // Claude Code's billing line is another one in each request. A vendor that is not Anthropic gets the same prompt each
 // time, whatever dialect it or the client speaks, so that its cache finds it.
 func TestABillingLineDoesNotDefeatCachesOfOthers(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var got []string
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		mu.Lock()
-		got = append(got, string(body))
-		mu.Unlock()
+		if r.Method == http.MethodPost { // the control plane gets the list of models
+			mu.Lock()
+			got = append(got, string(body))
+			mu.Unlock()
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/messages") {
 			_, _ = fmt.Fprint(w, `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}`)

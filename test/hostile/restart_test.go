@@ -169,6 +169,7 @@ var notApplied = []string{"Key", "AdminToken", "Listing", "IdentityGroup"}
 
 // What an operator has set is what it was after a restart, for every kind, also in the objects that a start makes.
 func TestAStartChangesNothingThatAnOperatorSet(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g := harness.Run(t, dir, "--concurrency", "1")
 	key, _ := g.CreateKey(t, "", "")

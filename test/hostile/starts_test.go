@@ -102,6 +102,7 @@ func survivals() map[string]survival {
 // Every file of the data folder, damaged in every way: the start heals it, or ends within seconds and names the file
 // and what helps, or comes up without the part that needs it, which never is chat.
 func TestPoint6StartsOnADamagedDataFolder(t *testing.T) {
+	t.Parallel()
 	whole, other := madeFolder(t), madeFolder(t)
 	began, starts := time.Now(), 0
 	places := make(chan struct{}, 3) // as many at once

@@ -149,6 +149,7 @@ func (s *fullStore) batches() (refused harness.Client, body string, made int) {
 }
 
 func TestPoint1AStoreThatFillsIsAdministeredAndServesAndIsRepaired(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "mg-") // short, so that etcd's socket is in it
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

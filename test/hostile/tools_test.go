@@ -214,6 +214,7 @@ func others() []toolProbe {
 // TestNoSecondReadingOfARequest: tools, prices and models are what the vendor gets, in whatever shape a client writes
 // them. A toolProbe either does not reach the vendor, or without what it hides.
 func TestNoSecondReadingOfARequest(t *testing.T) {
+	t.Parallel()
 	vendor, g := startSeeing(t), harness.Run(t, t.TempDir())
 	provider := func(name, kind, path string) *configv1.Provider {
 		return &configv1.Provider{Name: name, Vendor: kind, Endpoint: vendor.url + path,

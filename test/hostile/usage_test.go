@@ -17,6 +17,7 @@ import (
 // A vendor that says that it has used more than its model can do empties no budget: what the model can do is charged,
 // and the record says that the figures are doubtful.
 func TestAVendorsUsageIsBounded(t *testing.T) {
+	t.Parallel()
 	const context, output = 100_000, 1_000
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
