@@ -63,17 +63,6 @@ type waitingEntry struct {
 	since time.Time
 }
 
-// envoyFacts are the facts about a request that only Envoy knows.
-type envoyFacts struct {
-	details  string
-	cut      string // who ended it: "client", "provider", or ""
-	reason   string // why the provider gave no complete answer, or ""
-	status   int
-	sent     int64
-	received int64 // of the request's body, or of a session
-	attempts int
-}
-
 func newJournal(log *zap.Logger, m *metrics, s *sampler, spool usage.Spool, process string) *journal {
 	return &journal{log: log, metrics: m, sampler: s, spool: spool, process: process, records: make(map[string]waiting),
 		entries: make(map[string]waitingEntry)}

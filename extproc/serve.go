@@ -16,6 +16,9 @@ import (
 	"github.com/modelgate/modelgate/extproc/wire"
 )
 
+// maxMessage bounds one message from Envoy: a buffered body of 48 MiB, the limit after translation, and its framing.
+const maxMessage = 64 << 20
+
 // lean returns a server of extproc/transport, with a goroutine per connection.
 func (s *Server) lean() *transport.Server {
 	return transport.New(transport.Options{

@@ -35,9 +35,6 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// maxMessage bounds one message from Envoy: a buffered body of 48 MiB, the limit after translation, and its framing.
-const maxMessage = 64 << 20
-
 // Options are the dependencies of a Server.
 type Options struct {
 	// XDS is a connection to the control plane.

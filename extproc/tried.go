@@ -13,6 +13,17 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
+// envoyFacts are the facts about a request that only Envoy knows.
+type envoyFacts struct {
+	details  string
+	cut      string // who ended it: "client", "provider", or ""
+	reason   string // why the provider gave no complete answer, or ""
+	status   int
+	sent     int64
+	received int64 // of the request's body, or of a session
+	attempts int
+}
+
 const (
 	// maxTried is how many failed attempts are remembered until their exchanges ask for them.
 	maxTried = 4096

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"maps"
 	"net/http"
 	"slices"
@@ -30,17 +29,6 @@ type Cooldown struct {
 
 // A period has the begin and the end of a cooldown.
 type period struct{ since, until time.Time }
-
-// A quota identifies providers with the same credential at the same place.
-type quota [sha256.Size]byte
-
-func quotaOf(p *Provider) quota {
-	text := p.Vendor.Name + "\x00" + p.endpoint.Authority() + p.endpoint.Path + "\x00" + p.credential.Reveal()
-	if p.credential.Reveal() == "" {
-		text = p.Config.GetName()
-	}
-	return sha256.Sum256([]byte(text))
-}
 
 // Until returns the end of a provider's cooldown, or the zero time.
 func (c *Cooldown) Until(p *Provider, now time.Time) time.Time {

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -104,3 +105,14 @@ func (p *Provider) AtRoot() *Provider {
 
 // Join appends a path to that of the provider's endpoint.
 func (p *Provider) Join(path string) string { return p.endpoint.Join(path) }
+
+// A quota identifies providers with the same credential at the same place.
+type quota [sha256.Size]byte
+
+func quotaOf(p *Provider) quota {
+	text := p.Vendor.Name + "\x00" + p.endpoint.Authority() + p.endpoint.Path + "\x00" + p.credential.Reveal()
+	if p.credential.Reveal() == "" {
+		text = p.Config.GetName()
+	}
+	return sha256.Sum256([]byte(text))
+}

@@ -175,7 +175,7 @@ func leans(files map[string]source) map[string]map[string]bool {
 				uses[name][f] = true
 			}
 		}
-		imported := importsOf(s)
+		imported, foreign := importsOf(s), foreignOf(s)
 		var visit func(ast.Node) bool
 		visit = func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -192,13 +192,43 @@ func leans(files map[string]source) map[string]map[string]bool {
 				}
 				return false
 			case *ast.Ident:
-				use(n.Name)
+				if foreign[n] {
+					use(n.Name)
+				}
 			}
 			return true
 		}
 		ast.Inspect(s.file, visit)
 	}
 	return uses
+}
+
+// foreignOf returns the identifiers of a file that it does not declare itself. A variable, a parameter, and a member
+// that a literal sets may have the name of what another file declares.
+func foreignOf(s source) map[*ast.Ident]bool {
+	foreign := map[*ast.Ident]bool{}
+	for _, id := range s.file.Unresolved {
+		foreign[id] = true
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		switch lit.Type.(type) {
+		case *ast.MapType, *ast.ArrayType: // the keys are values
+			return true
+		}
+		for _, e := range lit.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				if key, ok := kv.Key.(*ast.Ident); ok {
+					delete(foreign, key)
+				}
+			}
+		}
+		return true
+	})
+	return foreign
 }
 
 // importsOf returns the names by which a file knows other packages.
@@ -291,4 +321,8 @@ func TestArrowsRunBackOnlyInCircles(t *testing.T) {
 	all, back = arrows(straight)
 	require.Equal(t, 5, all)
 	require.Equal(t, 2, back)
+
+	straight["c.go"] = read("c.go", "type s struct{ T int }\nfunc last() { T := 1; _ = s{T: T} }")
+	_, back = arrows(straight)
+	require.Zero(t, back, "a variable and a member of the same name are no use")
 }

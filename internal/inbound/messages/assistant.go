@@ -2,7 +2,6 @@ package messages
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/modelgate/modelgate/internal/inbound/compose"
@@ -56,12 +55,6 @@ func (b *builder) assistant(place string, blocks content) error {
 	b.calls(calls)
 	b.End("}")
 	return nil
-}
-
-func (b *builder) drop(param string) {
-	if !slices.Contains(b.dropped, param) {
-		b.dropped = append(b.dropped, param)
-	}
 }
 
 func (b *builder) thinkingBlocks(thoughts content) {

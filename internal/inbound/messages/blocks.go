@@ -56,13 +56,6 @@ func (b *builder) texts(place string, blocks content) error {
 	return nil
 }
 
-func (b *builder) textPart(k *block) {
-	b.Begin(`{"type":"text"`)
-	b.String("text", k.Text)
-	b.cache(k.CacheControl)
-	b.End("}")
-}
-
 // turn appends the messages of one turn.
 func (b *builder) turn(i int, m *message) error {
 	place := fmt.Sprintf("messages.%d", i)

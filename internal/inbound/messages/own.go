@@ -133,3 +133,29 @@ func (b *builder) orEmpty() {
 		b.textPart(&block{})
 	}
 }
+
+// unknownTag is the error for a type that is not known at a place.
+func unknownTag(at, got string, expected ...string) error {
+	list := ""
+	for i, e := range expected {
+		if i > 0 {
+			list += ", "
+		}
+		list += "'" + e + "'"
+	}
+	return openai.CodeInvalidValue.On(at,
+		"%s: Input tag '%s' found using 'type' does not match any of the expected tags: %s.", at, got, list)
+}
+
+func (b *builder) textPart(k *block) {
+	b.Begin(`{"type":"text"`)
+	b.String("text", k.Text)
+	b.cache(k.CacheControl)
+	b.End("}")
+}
+
+func (b *builder) drop(param string) {
+	if !slices.Contains(b.dropped, param) {
+		b.dropped = append(b.dropped, param)
+	}
+}

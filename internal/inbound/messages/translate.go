@@ -209,16 +209,3 @@ func (b *builder) tool(i int, raw jsontext.Value) error {
 	b.End("}")
 	return nil
 }
-
-// unknownTag is the error for a type that is not known at a place.
-func unknownTag(at, got string, expected ...string) error {
-	list := ""
-	for i, e := range expected {
-		if i > 0 {
-			list += ", "
-		}
-		list += "'" + e + "'"
-	}
-	return openai.CodeInvalidValue.On(at,
-		"%s: Input tag '%s' found using 'type' does not match any of the expected tags: %s.", at, got, list)
-}

@@ -107,15 +107,6 @@ type openCall struct {
 	pieces              []leaf
 }
 
-// A partialArg is a piece of streamed arguments: a value within them, or a part of a string.
-type partialArg struct {
-	Path         string         `json:"jsonPath"`
-	String       *string        `json:"stringValue"`
-	Number       jsontext.Value `json:"numberValue"`
-	Bool         jsontext.Value `json:"boolValue"`
-	WillContinue bool           `json:"willContinue"`
-}
-
 // add takes in pieces of the arguments.
 func (o *openCall) add(args []partialArg) {
 	for i := range args {
@@ -153,3 +144,7 @@ func (o *openCall) arguments() jsontext.Value {
 	}
 	return o.whole
 }
+
+// unsigned stands for the signature of a call that has none, made by another model or kept by a client without what
+// came with it (https://ai.google.dev/gemini-api/docs/thought-signatures).
+const unsigned = "skip_thought_signature_validator"

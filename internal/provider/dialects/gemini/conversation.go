@@ -18,10 +18,6 @@ const (
 	roleModel = "model"
 )
 
-// unsigned stands for the signature of a call that has none, made by another model or kept by a client without what
-// came with it (https://ai.google.dev/gemini-api/docs/thought-signatures).
-const unsigned = "skip_thought_signature_validator"
-
 // filler is said by a user who says nothing: no content may be without parts, and the first one is the user's.
 const filler = "."
 

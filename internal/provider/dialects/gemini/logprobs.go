@@ -9,14 +9,6 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// logprobs are the vendor's log probabilities: of the chosen tokens, and of the likeliest at each place.
-type logprobs struct {
-	Chosen []tokenProb `json:"chosenCandidates"`
-	Top    []struct {
-		Candidates []tokenProb `json:"candidates"`
-	} `json:"topCandidates"`
-}
-
 type tokenProb struct {
 	Token   string         `json:"token"`
 	LogProb jsontext.Value `json:"logProbability"`

@@ -88,3 +88,20 @@ func (e *enum) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	}
 	return nil
 }
+
+// A partialArg is a piece of streamed arguments: a value within them, or a part of a string.
+type partialArg struct {
+	Path         string         `json:"jsonPath"`
+	String       *string        `json:"stringValue"`
+	Number       jsontext.Value `json:"numberValue"`
+	Bool         jsontext.Value `json:"boolValue"`
+	WillContinue bool           `json:"willContinue"`
+}
+
+// logprobs are the vendor's log probabilities: of the chosen tokens, and of the likeliest at each place.
+type logprobs struct {
+	Chosen []tokenProb `json:"chosenCandidates"`
+	Top    []struct {
+		Candidates []tokenProb `json:"candidates"`
+	} `json:"topCandidates"`
+}
