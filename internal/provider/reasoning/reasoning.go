@@ -36,6 +36,19 @@ type Wish struct {
 	Ignored []string
 }
 
+// Report records the members that the setting leaves out, but for one that passes. Hiding the thinking is left out if
+// the vendor cannot hide it.
+func (w *Wish) Report(o *turns.Omitted, passes string, canHide bool) {
+	for _, param := range w.Ignored {
+		if param != passes {
+			o.Drop(param)
+		}
+	}
+	if w.Hidden != "" && !canHide {
+		o.Drop(w.Hidden)
+	}
+}
+
 // Off reports whether the model should not think.
 func (w *Wish) Off() bool { return w.Effort == None }
 

@@ -52,29 +52,9 @@ func (e *encoder) parameters() error {
 			*own.to = v
 		}
 	}
-	for _, p := range []struct {
-		name    string
-		refused bool
-	}{
-		{"n", c.N != nil && *c.N != 1},
-		{"logprobs", c.Logprobs != nil && *c.Logprobs},
-		{"frequency_penalty", c.FrequencyPenalty != nil && *c.FrequencyPenalty != 0},
-		{"presence_penalty", c.PresencePenalty != nil && *c.PresencePenalty != 0},
-		{"logit_bias", turns.Asked(c.LogitBias)},
-		{"modalities", slices.ContainsFunc(c.Modalities, func(s string) bool { return s != "text" })},
-		{"audio", turns.Asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
-		{"prediction", turns.Asked(c.Prediction)},
-		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
-		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
-			string(c.FunctionCall) != `"auto"`},
-		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
-	} {
-		if p.refused {
-			if err := e.Unsupported(p.name); err != nil {
-				return err
-			}
-		}
+	if err := e.Lacking(c, "n", "logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio",
+		"prediction", "web_search_options", "functions", "function_call", "verbosity"); err != nil {
+		return err
 	}
 	e.metadata()
 	return e.serviceTier()
@@ -151,37 +131,9 @@ func (f *family) known() []string {
 	return known
 }
 
-// sampling keeps of temperature and top_p what the model takes. What it refuses is left out, and noted unless it is
-// the default anyway: a client that sets a temperature out of habit still gets its answer.
+// sampling sets temperature and top_p.
 func (e *encoder) sampling() error {
-	temperature, topP := e.temperature, e.topP
-	if temperature != nil && *temperature > 1 {
-		temperature = new(1.0) // OpenAI's range ends at 2
-		e.Adjust("temperature")
-	}
-	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
-	neither := e.can.GetSampling() == configv1.Sampling_NEITHER || e.thinks()
-	if neither && !isDefault(temperature) {
-		e.Drop("temperature")
-	}
-	if neither && !isDefault(topP) {
-		e.Drop("top_p")
-	}
-	if neither {
-		temperature, topP = nil, nil
-	}
-	if e.can.GetSampling() == configv1.Sampling_ONE && temperature != nil && topP != nil {
-		switch {
-		case isDefault(topP):
-		case isDefault(e.chat.Temperature):
-			temperature = nil
-		default:
-			e.Drop("top_p")
-		}
-		if temperature != nil {
-			topP = nil
-		}
-	}
+	temperature, topP := messages.Sampling(&e.Omitted, e.can.GetSampling(), e.thinks(), e.temperature, e.topP)
 	if temperature != nil || topP != nil {
 		e.inference().Temperature, e.inference().TopP = temperature, topP
 	}

@@ -43,18 +43,11 @@ func (e thinker) readWish() error {
 // thinking says how much the model is to think.
 func (e thinker) thinking() error {
 	w := &e.wish
-	isClaude := e.family.effort == effortThinking
-	for _, param := range w.Ignored {
-		if param != "output_config" || !isClaude { // the rest of it passes
-			e.Drop(param)
-		}
-	}
-	if w.Hidden != "" && (!isClaude || !e.can.GetShowThinking()) {
-		e.Drop(w.Hidden)
-	}
-	if isClaude {
+	if e.family.effort == effortThinking {
+		w.Report(&e.Omitted, "output_config", e.can.GetShowThinking()) // the rest of output_config passes
 		return e.claude()
 	}
+	w.Report(&e.Omitted, "", false)
 	thinks, level := e.can.GetThinking(), e.level(w.Level())
 	always := thinks == configv1.Thinking_ALWAYS
 	switch {

@@ -21,12 +21,9 @@ func (e *encoder) tools() error {
 	for i := range e.chat.Tools {
 		t := &e.chat.Tools[i]
 		if t.Type != "function" {
-			param := fmt.Sprintf("tools[%d]", i)
-			if !e.Drops {
-				return openai.BadValue(param+".type",
-					"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+			if err := e.OtherTool(t.Type, i); err != nil {
+				return err
 			}
-			e.Drop(param)
 			continue
 		}
 		if err := e.tool(t, i, &strict); err != nil {
@@ -51,13 +48,8 @@ func (e *encoder) tools() error {
 func (e *encoder) tool(t *openai.Tool, i int, strict *int) error {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
-	if f.Name == "" {
-		return openai.CodeMissingRequiredParameter.On(param+".name",
-			"Missing required parameter: '%s.name'.", param)
-	}
-	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return openai.CodeInvalidType.On(param+".parameters",
-			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+	if err := turns.CheckFunction(f, i); err != nil {
+		return err
 	}
 	object, also := schema.Object(f.Parameters)
 	spec := toolSpec{Name: e.names.Sent(f.Name), Description: f.Description, InputSchema: inputSchema{object}}

@@ -8,38 +8,17 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/schema"
-	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // refused refuses what the dialect cannot express, and what the model does not take, unless it asks for nothing.
 func (e *encoder) refused() error {
-	c := e.chat
-	for _, p := range []struct {
-		name  string
-		asked bool
-		never bool // whatever the model
-	}{
-		{"logit_bias", turns.Asked(c.LogitBias), true},
-		{"prediction", turns.Asked(c.Prediction), true},
-		{"functions", turns.Asked(c.Functions), true},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
-			string(c.FunctionCall) != `"auto"`, true},
-		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium", true},
-		{"n", c.N != nil && *c.N != 1, false},
-		{"logprobs", c.Logprobs != nil && *c.Logprobs, false},
-		{"seed", c.Seed != nil, false},
-		{"temperature", c.Temperature != nil, false},
-		{"top_p", c.TopP != nil, false},
-		{"frequency_penalty", c.FrequencyPenalty != nil && *c.FrequencyPenalty != 0, false},
-		{"presence_penalty", c.PresencePenalty != nil && *c.PresencePenalty != 0, false},
-	} {
-		if p.asked && (p.never || e.lacks(p.name)) {
-			if err := e.Unsupported(p.name); err != nil {
-				return err
-			}
+	lacking := []string{"logit_bias", "prediction", "functions", "function_call", "verbosity"}
+	for _, p := range []string{"n", "logprobs", "seed", "temperature", "top_p", "frequency_penalty", "presence_penalty"} {
+		if e.lacks(p) {
+			lacking = append(lacking, p)
 		}
 	}
-	return nil
+	return e.Lacking(e.chat, lacking...)
 }
 
 // lacks reports whether the catalog says that the model does not take a parameter.

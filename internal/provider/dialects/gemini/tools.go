@@ -51,7 +51,7 @@ func (e *encoder) tools() error {
 			}
 			continue
 		}
-		if err := e.toolType(t.Type, i); err != nil {
+		if err := e.OtherTool(t.Type, i); err != nil {
 			return err
 		}
 	}
@@ -116,31 +116,15 @@ func (e *encoder) search(own []jsontext.Value, options jsontext.Value, param str
 // googleSearch is the vendor's search.
 const googleSearch = `{"googleSearch":{}}`
 
-// toolType refuses a tool that is not a function, or notes that it was dropped.
-func (e *encoder) toolType(typ string, i int) error {
-	param := fmt.Sprintf("tools[%d]", i)
-	if e.Drops {
-		e.Drop(param)
-		return nil
-	}
-	return openai.BadValue(param+".type",
-		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.Vendor)
-}
-
 func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
-	if f.Name == "" {
-		return declaration{}, openai.CodeMissingRequiredParameter.On(param+".name",
-			"Missing required parameter: '%s.name'.", param)
+	if err := turns.CheckFunction(f, i); err != nil {
+		return declaration{}, err
 	}
 	out := declaration{Name: e.names.Sent(f.Name), Description: f.Description}
 	if !turns.Asked(f.Parameters) {
 		return out, nil
-	}
-	if f.Parameters.Kind() != '{' {
-		return declaration{}, openai.CodeInvalidType.On(param+".parameters",
-			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	var err error
 	if out.Parameters, err = e.cleanSchema(f.Parameters, param+".parameters"); err != nil {

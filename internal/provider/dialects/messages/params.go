@@ -43,30 +43,13 @@ func (e *encoder) parameters() error {
 	}
 	e.user()
 	e.betas()
-	for _, p := range []struct {
-		name    string
-		refused bool
-	}{
-		{"n", c.N != nil && *c.N != 1},
-		{"logprobs", c.Logprobs != nil && *c.Logprobs},
-		{"frequency_penalty", c.FrequencyPenalty != nil && *c.FrequencyPenalty != 0},
-		{"presence_penalty", c.PresencePenalty != nil && *c.PresencePenalty != 0},
-		{"logit_bias", turns.Asked(c.LogitBias)},
-		{"modalities", slices.ContainsFunc(c.Modalities, func(s string) bool { return s != "text" })},
-		{"audio", turns.Asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
-		{"prediction", turns.Asked(c.Prediction)},
-		{"web_search_options", e.searches() && !e.can.GetWebSearch()},
-		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
-			string(c.FunctionCall) != `"auto"`},
-		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
-	} {
-		if !p.refused {
-			continue
-		}
-		if err := e.Unsupported(p.name); err != nil {
-			return err
-		}
+	lacking := []string{"n", "logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio",
+		"prediction", "functions", "function_call", "verbosity", "web_search_options"}
+	if e.can.GetWebSearch() {
+		lacking = lacking[:len(lacking)-1]
+	}
+	if err := e.Lacking(c, lacking...); err != nil {
+		return err
 	}
 	return e.serviceTier()
 }
@@ -125,43 +108,43 @@ func (e *encoder) others() {
 	})
 }
 
-// sampling keeps of temperature, top_p and top_k what the model takes. What it refuses is left out, and noted unless
-// it is the default anyway: a client that sets a temperature out of habit still gets its answer.
+// sampling sets temperature, top_p and top_k.
 func (e *encoder) sampling() error {
-	temperature, topP := e.chat.Temperature, e.chat.TopP
-	if temperature != nil && *temperature > 1 {
-		temperature = ptr(1.0) // OpenAI's range ends at 2
-		e.Adjust("temperature")
-	}
-	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
-	if e.can.GetSampling() == configv1.Sampling_NEITHER || e.thinks() {
-		// Thinking takes no temperature but 1, and a top_p from 0.95 on.
-		if !isDefault(temperature) {
-			e.Drop("temperature")
-		}
-		if !isDefault(topP) {
-			e.Drop("top_p")
-		}
-		if e.out.TopK != nil {
-			e.Drop("top_k")
-		}
+	takes, thinks := e.can.GetSampling(), e.thinks()
+	e.out.Temperature, e.out.TopP = Sampling(&e.Omitted, takes, thinks, e.chat.Temperature, e.chat.TopP)
+	if (takes == configv1.Sampling_NEITHER || thinks) && e.out.TopK != nil {
+		e.Drop("top_k")
 		e.out.TopK = nil
-		return nil
 	}
-	if e.can.GetSampling() == configv1.Sampling_ONE && temperature != nil && topP != nil {
-		switch {
-		case isDefault(topP):
-		case isDefault(e.chat.Temperature):
-			temperature = nil
-		default:
-			e.Drop("top_p")
-		}
-		if temperature != nil {
-			topP = nil
-		}
-	}
-	e.out.Temperature, e.out.TopP = temperature, topP
 	return nil
 }
 
-func ptr[T any](v T) *T { return &v }
+// Sampling returns what a model takes of temperature and top_p. What it refuses is left out, and noted unless it is
+// the default anyway: a client that sets a temperature out of habit still gets its answer. Thinking takes no
+// temperature but 1, and a top_p from 0.95 on.
+func Sampling(o *turns.Omitted, takes configv1.Sampling, thinks bool, temperature, topP *float64) (_, _ *float64) {
+	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
+	habit := isDefault(temperature)
+	if temperature != nil && *temperature > 1 {
+		temperature = new(1.0) // OpenAI's range ends at 2
+		o.Adjust("temperature")
+	}
+	switch {
+	case takes == configv1.Sampling_NEITHER || thinks:
+		if !isDefault(temperature) {
+			o.Drop("temperature")
+		}
+		if !isDefault(topP) {
+			o.Drop("top_p")
+		}
+		return nil, nil
+	case takes != configv1.Sampling_ONE || temperature == nil || topP == nil:
+		return temperature, topP
+	case isDefault(topP):
+		return temperature, nil
+	case habit:
+		return nil, topP
+	}
+	o.Drop("top_p")
+	return temperature, nil
+}

@@ -103,14 +103,7 @@ func (e thinker) effort() error {
 	if e.wish, err = reasoning.Of(e.body, e.chat); err != nil {
 		return err
 	}
-	for _, param := range e.wish.Ignored {
-		if param != "output_config" { // the rest of it passes
-			e.Drop(param)
-		}
-	}
-	if hidden := e.wish.Hidden; hidden != "" && !e.can.GetShowThinking() {
-		e.Drop(hidden)
-	}
+	e.wish.Report(&e.Omitted, "output_config", e.can.GetShowThinking()) // the rest of output_config passes
 	switch {
 	case e.wish.Param == "":
 		return nil

@@ -71,17 +71,11 @@ func (e *encoder) tools() error {
 // otherTool passes a tool of the vendor's own, whose types have a date in them, and refuses any other that is not a
 // function, or notes that it was dropped.
 func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
-	param := fmt.Sprintf("tools[%d]", i)
-	switch {
-	case typ == "mcp_toolset", isDated(typ):
+	if typ == "mcp_toolset" || isDated(typ) {
 		e.out.Tools = append(e.out.Tools, tool{name: gjson.GetBytes(raw, "name").Str, own: raw})
 		return nil
-	case e.Drops:
-		e.Drop(param)
-		return nil
 	}
-	return openai.BadValue(param+".type",
-		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.Vendor)
+	return e.OtherTool(typ, i)
 }
 
 // isDated reports whether a type of tools is one of the vendor's.
@@ -134,13 +128,8 @@ func searchTool(options jsontext.Value, own []schema.Member) jsontext.Value {
 func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
-	if f.Name == "" {
-		return tool{}, openai.CodeMissingRequiredParameter.On(param+".name",
-			"Missing required parameter: '%s.name'.", param)
-	}
-	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return tool{}, openai.CodeInvalidType.On(param+".parameters",
-			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+	if err := turns.CheckFunction(f, i); err != nil {
+		return tool{}, err
 	}
 	out := tool{name: e.names.Sent(f.Name), description: f.Description, cacheControl: t.CacheControl}
 	input, also := schema.Object(f.Parameters)

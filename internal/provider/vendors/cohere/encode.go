@@ -87,31 +87,8 @@ func (e *encoder) parameters() error {
 		return true
 	})
 	e.out.StopSequences = slices.DeleteFunc(slices.Clone(stop), func(s string) bool { return s == "" })
-	for _, p := range []struct {
-		name    string
-		refused bool
-	}{
-		{"n", c.N != nil && *c.N != 1},
-		{"top_logprobs", c.TopLogprobs != nil && *c.TopLogprobs > 0},
-		{"logit_bias", turns.Asked(c.LogitBias)},
-		{"modalities", slices.ContainsFunc(c.Modalities, func(s string) bool { return s != "text" })},
-		{"audio", turns.Asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
-		{"prediction", turns.Asked(c.Prediction)},
-		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
-		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
-			string(c.FunctionCall) != `"auto"`},
-		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
-		{"service_tier", c.ServiceTier != "" && c.ServiceTier != "auto" && c.ServiceTier != "default"},
-		{"parallel_tool_calls", c.ParallelToolCalls != nil && !*c.ParallelToolCalls && len(c.Tools) > 0},
-	} {
-		if p.refused {
-			if err := e.Unsupported(p.name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return e.Lacking(c, "n", "top_logprobs", "logit_bias", "modalities", "audio", "prediction", "web_search_options",
+		"functions", "function_call", "verbosity", "service_tier", "parallel_tool_calls")
 }
 
 // native returns a member of the vendor's own, or nil if the client does not send it.

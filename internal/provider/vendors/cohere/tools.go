@@ -1,7 +1,6 @@
 package cohere
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,21 +18,15 @@ func (e *encoder) tools() error {
 	e.out.Tools = make([]tool, 0, len(e.chat.Tools))
 	for i := range e.chat.Tools {
 		t := &e.chat.Tools[i]
-		param := fmt.Sprintf("tools[%d]", i)
-		f := &t.Function
-		switch {
-		case t.Type != "function" && e.target.Drops():
-			e.Drop(param)
+		if t.Type != "function" {
+			if err := e.OtherTool(t.Type, i); err != nil {
+				return err
+			}
 			continue
-		case t.Type != "function":
-			return openai.BadValue(param+".type",
-				"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
-		case f.Name == "":
-			return openai.CodeMissingRequiredParameter.On(param+".function.name",
-				"Missing required parameter: '%s.function.name'.", param)
-		case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
-			return openai.CodeInvalidType.On(param+".function.parameters",
-				"Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
+		}
+		f := &t.Function
+		if err := turns.CheckFunction(f, i); err != nil {
+			return err
 		}
 		out := tool{Type: "function", Function: function{Name: e.names.Sent(f.Name), Description: f.Description,
 			Parameters: f.Parameters}}
@@ -141,12 +134,7 @@ func (e *encoder) thinking() error {
 		return err
 	}
 	e.Read = w.Read
-	for _, param := range w.Ignored {
-		e.Drop(param)
-	}
-	if w.Hidden != "" {
-		e.Drop(w.Hidden)
-	}
+	w.Report(&e.Omitted, "", false)
 	never := e.target.Can().GetThinking() == configv1.Thinking_NEVER
 	switch {
 	case w.Param == "", w.Off() && never:

@@ -2,7 +2,6 @@ package mistral
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -82,29 +81,8 @@ var knownInChat = append([]string{
 
 // refuse refuses what the vendor cannot express unless it asks for nothing.
 func (e *encoder) refuse() error {
-	c := e.chat
-	for _, p := range []struct {
-		name    string
-		refused bool
-	}{
-		{"logprobs", c.Logprobs != nil && *c.Logprobs},
-		{"logit_bias", turns.Asked(c.LogitBias)},
-		{"modalities", slices.ContainsFunc(c.Modalities, func(s string) bool { return s != "text" })},
-		{"audio", turns.Asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
-		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
-		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
-			string(c.FunctionCall) != `"auto"`},
-		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
-		{"service_tier", c.ServiceTier != "" && c.ServiceTier != "auto" && c.ServiceTier != "default"},
-	} {
-		if p.refused {
-			if err := e.Unsupported(p.name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return e.Lacking(e.chat, "logprobs", "logit_bias", "modalities", "audio", "web_search_options", "functions",
+		"function_call", "verbosity", "service_tier")
 }
 
 // maxTemperature is the highest that the vendor takes.

@@ -2,7 +2,6 @@ package mistral
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -69,23 +68,15 @@ func (e *encoder) tools() error {
 // tool returns the i-th of the tools, which are raw as the client sent them, as the vendor wants it, or nil if it
 // is left out.
 func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, error) {
-	param := fmt.Sprintf("tools[%d]", i)
 	f := &t.Function
 	switch {
 	case slices.Contains(connectors, t.Type):
 		return raw[i], nil
-	case t.Type != "function" && e.target.Drops():
-		e.Drop(param)
-		return nil, nil
 	case t.Type != "function":
-		return nil, openai.BadValue(param+".type",
-			"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
-	case f.Name == "":
-		return nil, openai.CodeMissingRequiredParameter.On(param+".function.name",
-			"Missing required parameter: '%s.function.name'.", param)
-	case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
-		return nil, openai.CodeInvalidType.On(param+".function.parameters",
-			"Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
+		return nil, e.OtherTool(t.Type, i)
+	}
+	if err := turns.CheckFunction(f, i); err != nil {
+		return nil, err
 	}
 	out := openai.AppendString([]byte(`{"type":"function","function":{"name":`), e.names.Sent(f.Name))
 	if f.Description != "" {
@@ -141,12 +132,7 @@ func (e *encoder) reasoning() error {
 		return err
 	}
 	e.Read = w.Read
-	for _, param := range w.Ignored {
-		e.Drop(param)
-	}
-	if w.Hidden != "" {
-		e.Drop(w.Hidden)
-	}
+	w.Report(&e.Omitted, "", false)
 	switch can := e.target.Can(); {
 	case w.Param == "":
 	case can.GetThinking() == configv1.Thinking_ALWAYS:
