@@ -11,39 +11,12 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
-// A document writes a complete answer. It implements chat.Writer.
-type document struct {
-	asked  chat.Asked
-	native bool // the vendor's own answer is passed
-	answer chat.Answer
-	body   []byte
-}
-
-// Put implements chat.Sink.
-func (d *document) Put(e chat.Event) {
-	if e.Kind == chat.KindNative {
-		d.native, d.body = true, e.JSON
-	}
-	if d.native || e.IsRaw() {
-		return
-	}
-	d.answer.Put(e)
-	if e.Kind == chat.KindEnd {
-		d.body = d.append(nil)
-	}
-}
-
-// Take implements chat.Writer.
-func (d *document) Take() []byte { return d.body }
-
-// Len implements chat.Writer.
-func (d *document) Len() int { return len(d.body) }
-
-func (d *document) append(dst []byte) []byte {
-	thoughts := wantsThoughts(d.asked.Echo)
+// appendAnswer appends a complete answer.
+func appendAnswer(dst []byte, asked chat.Asked, a *chat.Answer) []byte {
+	thoughts := wantsThoughts(asked.Echo)
 	dst = append(dst, `{"candidates":[`...)
-	for i := range d.answer.Choices {
-		c := &d.answer.Choices[i]
+	for i := range a.Choices {
+		c := &a.Choices[i]
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -68,7 +41,7 @@ func (d *document) append(dst []byte) []byte {
 		dst = append(strconv.AppendInt(append(dst, `,"index":`...), int64(i), 10), '}')
 	}
 	dst = append(dst, `],"usageMetadata":`...)
-	return appendTail(appendUsage(dst, &d.answer.Usage), d.asked.Model, d.answer.ID)
+	return appendTail(appendUsage(dst, &a.Usage), asked.Model, a.ID)
 }
 
 // next appends the comma before a further element of a list.

@@ -63,7 +63,7 @@ func (b *builder) system(parts []part) error {
 func (b *builder) message(role, place string) {
 	b.Begin("{")
 	b.Text("role", role)
-	b.places = append(b.places, place)
+	b.Places = append(b.Places, place)
 }
 
 // user appends the results of calls, each a message of its own, and then everything else as one message. OpenAI takes
@@ -299,8 +299,8 @@ func (p *part) isGoogles() bool {
 }
 
 func (b *builder) drop(param string) {
-	if !slices.Contains(b.dropped, param) {
-		b.dropped = append(b.dropped, param)
+	if !slices.Contains(b.Dropped, param) {
+		b.Dropped = append(b.Dropped, param)
 	}
 }
 
@@ -315,7 +315,7 @@ func (b *builder) calls(calls []*functionCall) {
 	for i, f := range calls {
 		id, args := f.ID, f.Args
 		if id == "" {
-			id = fmt.Sprintf("call_%d_%d", len(b.places), i)
+			id = fmt.Sprintf("call_%d_%d", len(b.Places), i)
 		}
 		if args.Kind() != '{' {
 			args = jsontext.Value("{}")

@@ -36,7 +36,7 @@ var Dialect = &inbound.Dialect{
 var (
 	unary = &inbound.Operation{Name: "generateContent", Required: "'contents'",
 		Subject: "contents", Parse: parseUnary, TextAnswer: true,
-		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }}
+		Document: chat.Documents(appendAnswer)}
 	streamed = &inbound.Operation{Name: "streamGenerateContent", Required: "'contents'",
 		Subject: "contents", Parse: parseStreamed,
 		TextAnswer: true, Streams: true, Stream: func(a chat.Asked) chat.Writer { return newStream(a, events) }}
@@ -47,7 +47,7 @@ var (
 		Stream: func(a chat.Asked) chat.Writer { return newStream(a, array) }}
 	count = &inbound.Operation{Name: "countTokens", Required: "'contents'",
 		Subject: "contents", Parse: parseCount, Free: true,
-		AppendCount: appendCount, Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }}
+		AppendCount: appendCount, Document: chat.Documents(appendAnswer)}
 	embed = &inbound.Operation{Name: "embedContent", Required: "'content'", Subject: "content", Parse: parseEmbed,
 		Document: func(a chat.Asked) chat.Writer { return &embedding{asked: a} }}
 	embedAll = &inbound.Operation{Name: "batchEmbedContents", Required: "'requests'",

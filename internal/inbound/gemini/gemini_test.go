@@ -25,7 +25,7 @@ func translated(t *testing.T, body string) (gjson.Result, *request, error) {
 	if err := of.translate(); err != nil {
 		return gjson.Result{}, of, err
 	}
-	return gjson.ParseBytes(of.own.Body), of, nil
+	return gjson.ParseBytes(of.Own.Body), of, nil
 }
 
 func TestARequestBecomesAChatCompletion(t *testing.T) {
@@ -57,9 +57,9 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 	} {
 		require.Equal(t, want, got.Get(name).Raw, name)
 	}
-	require.Equal(t, "medium", gjson.GetBytes(r.plain.Body, "reasoning_effort").Str)
-	require.False(t, gjson.GetBytes(r.plain.Body, "thinking").Exists())
-	require.Equal(t, []string{"generationConfig.audioTimestamp", "safetySettings"}, r.dropped)
+	require.Equal(t, "medium", gjson.GetBytes(r.Plain.Body, "reasoning_effort").Str)
+	require.False(t, gjson.GetBytes(r.Plain.Body, "thinking").Exists())
+	require.Equal(t, []string{"generationConfig.audioTimestamp", "safetySettings"}, r.Dropped)
 }
 
 func TestWhatOnlyGoogleDoesIsRefusedByName(t *testing.T) {
@@ -136,7 +136,7 @@ func TestAnAnswerInChunks(t *testing.T) {
 	require.Equal(t, "["+piece(`{"thought":true,"text":"hm"}`)+",\n"+hal+",\n"+lo+",\n"+last+"]",
 		put(newStream(thoughts, array), answer...), "one JSON array")
 
-	whole := put(&document{asked: thoughts}, answer...)
+	whole := put(chat.Documents(appendAnswer)(thoughts), answer...)
 	require.Equal(t, `[{"thought":true,"text":"hm"},{"text":"Hallo"},{"functionCall":{"id":"c1","name":"f","args":{"a":1}}},{"functionCall":{"id":"c2","name":"g","args":{"arguments":"not JSON"}}}]`,
 		gjson.Get(whole, "candidates.0.content.parts").Raw)
 	require.Equal(t, gjson.Get(last, "usageMetadata").Raw, gjson.Get(whole, "usageMetadata").Raw)

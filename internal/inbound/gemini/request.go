@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"sync"
-
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
@@ -128,15 +126,9 @@ type request struct {
 	members *openai.Members        // of it
 	whole   []byte                 // of a count: the request whose tokens are counted; nil: the body is it
 	model   string
-	once    sync.Once
-	err     error // of the translation
 
 	*body
-	// own is the chat completion with a budget of thinking. Codecs that translate read it. Others get plain, which has
-	// only OpenAI's members.
-	own, plain *openai.ChatRequest
-	places     []string // of the messages of the chat completion, in the client's request
-	dropped    []string // members that no vendor but Google knows
+	compose.Translation
 }
 
 func parseUnary(h inbound.Head, data []byte) (inbound.Request, error) {
@@ -217,20 +209,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 		return provider.Request{}, nil, openai.CodeUnsupportedEndpoint.On("model",
 			"The provider '%s' does not generate content. Choose another model.", t.Config.GetName())
 	}
-	r.once.Do(func() {
-		err := r.translate()
-		r.err = compose.Placed(err, r.places)
-	})
-	if r.err != nil {
-		return provider.Request{}, nil, r.err
-	}
-	chat := r.plain
-	if v.TakesThinking {
-		chat = r.own
-	}
-	sent, answer, err := compose.Encode(v, chat, t)
-	sent.Dropped = append(sent.Dropped, r.dropped...)
-	return sent, answer, compose.Placed(err, r.places)
+	return r.Translation.Encode(v, t, r.translate)
 }
 
 // isNative reports whether the vendor itself speaks the dialect for the model.

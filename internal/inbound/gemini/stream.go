@@ -8,9 +8,6 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// maxIdleBuffer bounds the buffer that an idle stream keeps: there are thousands of them.
-const maxIdleBuffer = 16 << 10
-
 // A framing is what stands around the chunks of a stream.
 type framing struct{ first, next, after, end string }
 
@@ -22,10 +19,10 @@ var (
 // A stream writes an answer as Google's chunks: each is an answer with a piece of the text. It implements chat.Writer
 // and is not safe for concurrent use.
 type stream struct {
+	chat.Buffer
 	asked    chat.Asked
 	framing  framing
 	thoughts bool // the client wants them
-	buf      []byte
 
 	native  bool // the vendor's own chunks are passed
 	begun   bool
@@ -53,31 +50,18 @@ func newStream(asked chat.Asked, f framing) chat.Writer {
 	return &stream{asked: asked, framing: f, thoughts: wantsThoughts(asked.Echo)}
 }
 
-// Take implements chat.Writer.
-func (w *stream) Take() []byte {
-	b := w.buf
-	w.buf = w.buf[:0]
-	if cap(b) > maxIdleBuffer {
-		w.buf = nil
-	}
-	return b
-}
-
-// Len implements chat.Writer.
-func (w *stream) Len() int { return len(w.buf) }
-
 // Put implements chat.Sink.
 func (w *stream) Put(e chat.Event) {
 	switch {
 	case e.Kind == chat.KindError:
 		w.open()
-		w.buf = appendError(w.buf, e.Error)
+		w.Buf = appendError(w.Buf, e.Error)
 		w.close()
-		w.buf = append(w.buf, w.framing.end...)
+		w.Buf = append(w.Buf, w.framing.end...)
 	case e.Kind == chat.KindNative:
 		w.passed(e.JSON)
 	case e.Kind == chat.KindEnd && w.native:
-		w.buf = append(w.buf, w.framing.end...)
+		w.Buf = append(w.Buf, w.framing.end...)
 	case !w.native && !e.IsRaw():
 		w.put(&e)
 	}
@@ -87,7 +71,7 @@ func (w *stream) Put(e chat.Event) {
 func (w *stream) passed(chunk []byte) {
 	if w.native = true; len(chunk) > 0 {
 		w.open()
-		w.buf = append(w.buf, chunk...)
+		w.Buf = append(w.Buf, chunk...)
 		w.close()
 	}
 }
@@ -131,7 +115,7 @@ func (w *stream) piece(c *choice, e *chat.Event) {
 		switch e.Name {
 		case "images":
 			w.begin()
-			w.buf = appendImages(w.buf, e.JSON)
+			w.Buf = appendImages(w.Buf, e.JSON)
 			w.finish(e.Choice, nil)
 		case "annotations":
 			c.annotations = append(c.annotations[:0], e.JSON...)
@@ -147,62 +131,62 @@ func (w *stream) text(open string, e *chat.Event) {
 		return
 	}
 	w.begin()
-	if w.buf = append(w.buf, open...); e.JSON != nil {
-		w.buf = append(w.buf, e.JSON...)
+	if w.Buf = append(w.Buf, open...); e.JSON != nil {
+		w.Buf = append(w.Buf, e.JSON...)
 	} else {
-		w.buf = openai.AppendString(w.buf, e.Text)
+		w.Buf = openai.AppendString(w.Buf, e.Text)
 	}
-	w.buf = append(w.buf, '}')
+	w.Buf = append(w.Buf, '}')
 	w.finish(e.Choice, e.Logprobs)
 }
 
 // open and close write what stands around a chunk.
 func (w *stream) open() {
 	if !w.begun {
-		w.begun, w.buf = true, append(w.buf, w.framing.first...)
+		w.begun, w.Buf = true, append(w.Buf, w.framing.first...)
 	} else {
-		w.buf = append(w.buf, w.framing.next...)
+		w.Buf = append(w.Buf, w.framing.next...)
 	}
 }
 
-func (w *stream) close() { w.buf = append(w.buf, w.framing.after...) }
+func (w *stream) close() { w.Buf = append(w.Buf, w.framing.after...) }
 
 // begin begins a chunk up to the parts of a candidate. finish ends it.
 func (w *stream) begin() {
 	w.open()
-	w.buf = append(w.buf, `{"candidates":[{"content":{"parts":[`...)
+	w.Buf = append(w.Buf, `{"candidates":[{"content":{"parts":[`...)
 }
 
 func (w *stream) finish(index int, logprobs []byte) {
-	w.buf = append(w.buf, `],"role":"model"}`...)
+	w.Buf = append(w.Buf, `],"role":"model"}`...)
 	if logprobs != nil {
-		w.buf = appendLogprobs(w.buf, logprobs)
+		w.Buf = appendLogprobs(w.Buf, logprobs)
 	}
-	w.buf = strconv.AppendInt(append(w.buf, `,"index":`...), int64(index), 10)
-	w.buf = appendTail(append(w.buf, "}]"...), w.asked.Model, w.id)
+	w.Buf = strconv.AppendInt(append(w.Buf, `,"index":`...), int64(index), 10)
+	w.Buf = appendTail(append(w.Buf, "}]"...), w.asked.Model, w.id)
 	w.close()
 }
 
 // end writes the last chunk, with the calls, the reasons why the candidates end, and the usage.
 func (w *stream) end() {
 	w.open()
-	w.buf = append(w.buf, `{"candidates":[`...)
+	w.Buf = append(w.Buf, `{"candidates":[`...)
 	for i := range w.choices {
 		c := &w.choices[i]
-		w.buf = append(next(w.buf), `{"content":{"parts":[`...)
+		w.Buf = append(next(w.Buf), `{"content":{"parts":[`...)
 		for n := range c.calls {
 			call := &c.calls[n]
-			w.buf = appendCall(next(w.buf), call.id, call.name, string(call.arguments), call.extra)
+			w.Buf = appendCall(next(w.Buf), call.id, call.name, string(call.arguments), call.extra)
 		}
 		if len(c.calls) == 0 {
-			w.buf = append(w.buf, `{"text":""}`...)
+			w.Buf = append(w.Buf, `{"text":""}`...)
 		}
-		w.buf = append(w.buf, `],"role":"model"},"finishReason":`...)
-		w.buf = openai.AppendString(w.buf, finishReason(c.finished, c.refused))
-		w.buf = appendGrounding(w.buf, c.annotations)
-		w.buf = append(strconv.AppendInt(append(w.buf, `,"index":`...), int64(i), 10), '}')
+		w.Buf = append(w.Buf, `],"role":"model"},"finishReason":`...)
+		w.Buf = openai.AppendString(w.Buf, finishReason(c.finished, c.refused))
+		w.Buf = appendGrounding(w.Buf, c.annotations)
+		w.Buf = append(strconv.AppendInt(append(w.Buf, `,"index":`...), int64(i), 10), '}')
 	}
-	w.buf = appendTail(appendUsage(append(w.buf, `],"usageMetadata":`...), &w.usage), w.asked.Model, w.id)
+	w.Buf = appendTail(appendUsage(append(w.Buf, `],"usageMetadata":`...), &w.usage), w.asked.Model, w.id)
 	w.close()
-	w.buf = append(w.buf, w.framing.end...)
+	w.Buf = append(w.Buf, w.framing.end...)
 }

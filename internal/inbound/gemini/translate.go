@@ -9,7 +9,6 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound/compose"
-	"github.com/modelgate/modelgate/internal/provider/reasoning"
 )
 
 // translate makes the chat completions of a request.
@@ -31,26 +30,7 @@ func (r *request) translate() error {
 	}
 	common := len(b.Dst)
 	b.thinking()
-	own, err := compose.Chat(r.sent.Carrier, append(slices.Clone(b.Dst), '}'))
-	if err != nil {
-		return err
-	}
-	r.own, r.plain = own, own
-	if len(b.Dst) == common {
-		return nil
-	}
-	chat, err := own.Chat()
-	if err != nil {
-		return err
-	}
-	wish, err := reasoning.Of(own, chat)
-	if err != nil {
-		return err
-	}
-	b.Dst = b.Dst[:common]
-	b.Text("reasoning_effort", wish.Level())
-	r.plain, err = compose.Chat(r.sent.Carrier, append(b.Dst, '}'))
-	return err
+	return r.Parse(r.sent.Carrier, &b.Builder, common)
 }
 
 // check refuses what only Google has and an answer depends on, and notes what else only Google has.
@@ -68,11 +48,11 @@ func (r *request) check() error {
 		"generationConfig.": r.GenerationConfig.Others} {
 		for name, v := range others {
 			if compose.IsAsked(v) {
-				r.dropped = append(r.dropped, within+name)
+				r.Dropped = append(r.Dropped, within+name)
 			}
 		}
 	}
-	slices.Sort(r.dropped)
+	slices.Sort(r.Dropped)
 	return nil
 }
 

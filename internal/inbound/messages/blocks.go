@@ -28,7 +28,7 @@ var sourceBlocks = kinds.Table{"text": kinds.Blocks["text"], "image": kinds.Bloc
 func (b *builder) open(role, place string) {
 	b.Begin("{")
 	b.Text("role", role)
-	b.places = append(b.places, place)
+	b.Places = append(b.Places, place)
 }
 
 func (b *builder) system() error {

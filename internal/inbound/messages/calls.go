@@ -61,10 +61,10 @@ func (w *stream) openCall(i int) {
 	c := &w.calls[i]
 	w.open, w.live, c.written = toolBlock, i, true
 	w.event("content_block_start")
-	w.buf = append(w.buf, `,"content_block":{"type":"tool_use","id":`...)
-	w.buf = openai.AppendString(w.buf, blockID(c.id))
-	w.buf = openai.AppendString(append(w.buf, `,"name":`...), c.name)
-	w.buf = append(w.buf, `,"input":{}}}`+"\n\n"...)
+	w.Buf = append(w.Buf, `,"content_block":{"type":"tool_use","id":`...)
+	w.Buf = openai.AppendString(w.Buf, blockID(c.id))
+	w.Buf = openai.AppendString(append(w.Buf, `,"name":`...), c.name)
+	w.Buf = append(w.Buf, `,"input":{}}}`+"\n\n"...)
 	if len(c.held) > 0 {
 		w.inputDelta(string(c.held))
 		c.held = nil
@@ -84,8 +84,8 @@ func (w *stream) inputDelta(text string) {
 		return
 	}
 	w.event("content_block_delta")
-	w.buf = append(w.buf, `,"delta":{"type":"input_json_delta","partial_json":`...)
-	w.buf = append(openai.AppendString(w.buf, text), "}}\n\n"...)
+	w.Buf = append(w.Buf, `,"delta":{"type":"input_json_delta","partial_json":`...)
+	w.Buf = append(openai.AppendString(w.Buf, text), "}}\n\n"...)
 }
 
 // An object reads a JSON object in pieces, as far as it takes to know where it ends.

@@ -8,40 +8,13 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
-// A document writes a complete answer as a message. It implements chat.Writer.
-type document struct {
-	asked  chat.Asked
-	native bool // the vendor's own message is passed
-	answer chat.Answer
-	body   []byte
-}
-
-// Put implements chat.Sink.
-func (d *document) Put(e chat.Event) {
-	if e.Kind == chat.KindNative {
-		d.native, d.body = true, e.JSON
-	}
-	if d.native || e.IsRaw() {
-		return
-	}
-	d.answer.Put(e)
-	if e.Kind == chat.KindEnd {
-		d.body = appendMessage(nil, d.asked.Model, &d.answer)
-	}
-}
-
-// Take implements chat.Writer.
-func (d *document) Take() []byte { return d.body }
-
-// Len implements chat.Writer.
-func (d *document) Len() int { return len(d.body) }
-
-func appendMessage(dst []byte, model string, a *chat.Answer) []byte {
+// appendMessage appends a complete answer as a message.
+func appendMessage(dst []byte, asked chat.Asked, a *chat.Answer) []byte {
 	var c chat.Choice
 	if len(a.Choices) > 0 {
 		c = a.Choices[0]
 	}
-	dst = appendHead(append(dst, `{"id":`...), a.ID, model)
+	dst = appendHead(append(dst, `{"id":`...), a.ID, asked.Model)
 	dst = append(dst, `,"content":[`...)
 	dst = appendContent(dst, &c)
 	dst = openai.AppendString(append(dst, `],"stop_reason":`...), stopReason(c.FinishReason, c.Refusal != ""))

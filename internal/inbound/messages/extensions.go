@@ -63,8 +63,8 @@ func (w *stream) member(e *chat.Event) {
 		w.openPiece(textBlock)
 		for _, c := range cited {
 			w.event("content_block_delta")
-			w.buf = append(w.buf, `,"delta":{"type":"citations_delta","citation":`...)
-			w.buf = append(appendCitation(w.buf, c), "}}\n\n"...)
+			w.Buf = append(w.Buf, `,"delta":{"type":"citations_delta","citation":`...)
+			w.Buf = append(appendCitation(w.Buf, c), "}}\n\n"...)
 		}
 	}
 }
@@ -84,8 +84,8 @@ func (w *stream) sign(thought []byte) {
 		w.openPiece(thinkingBlock) // of thinking that nobody may read
 	}
 	w.event("content_block_delta")
-	w.buf = append(w.buf, `,"delta":{"type":"signature_delta","signature":`...)
-	w.buf = append(openai.AppendString(w.buf, t.Get("signature").Str), "}}\n\n"...)
+	w.Buf = append(w.Buf, `,"delta":{"type":"signature_delta","signature":`...)
+	w.Buf = append(openai.AppendString(w.Buf, t.Get("signature").Str), "}}\n\n"...)
 	w.signed = true
 	w.close()
 }
@@ -96,8 +96,8 @@ func (w *stream) whole(block []byte, rest ...byte) {
 	w.flushCalls()
 	w.close()
 	w.event("content_block_start")
-	w.buf = append(append(append(append(w.buf, `,"content_block":`...), block...), rest...), "}\n\n"...)
+	w.Buf = append(append(append(append(w.Buf, `,"content_block":`...), block...), rest...), "}\n\n"...)
 	w.event("content_block_stop")
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 	w.index++
 }

@@ -22,11 +22,11 @@ var Dialect = &inbound.Dialect{
 			Required: "'model', 'messages' and 'max_tokens'",
 			Subject:  "messages", Parse: parse, Streams: true, TextAnswer: true,
 			Stream:   func(a chat.Asked) chat.Writer { return &stream{asked: a} },
-			Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
+			Document: chat.Documents(appendMessage)},
 		{Path: "/v1/messages/count_tokens", Name: "messages/count_tokens", Required: "'model' and 'messages'",
 			Subject: "messages",
 			Parse:   parseCount, Free: true, AppendCount: appendCount,
-			Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
+			Document: chat.Documents(appendMessage)},
 	},
 	KeyHeader:       "x-api-key", // or the bearer token, which ANTHROPIC_AUTH_TOKEN sets
 	RequestIDHeader: "request-id",

@@ -155,7 +155,7 @@ func (b *builder) textPart(k *block) {
 }
 
 func (b *builder) drop(param string) {
-	if !slices.Contains(b.dropped, param) {
-		b.dropped = append(b.dropped, param)
+	if !slices.Contains(b.Dropped, param) {
+		b.Dropped = append(b.Dropped, param)
 	}
 }

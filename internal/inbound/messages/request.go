@@ -1,8 +1,6 @@
 package messages
 
 import (
-	"sync"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -183,16 +181,10 @@ func notRead(err error) error { return compose.Error(err, compose.Dotted) }
 // A request is a client's request. It is translated when a vendor needs it that does not speak the dialect.
 type request struct {
 	sent provider.NativeRequest // as the client sent it
-	once sync.Once
-	err  error // of the translation
 
 	*body
-	// own is the chat completion with Anthropic's members that say how the model thinks. Codecs that translate read
-	// them. Others get plain, which has only OpenAI's.
-	own, plain *openai.ChatRequest
-	places     []string         // of the messages of the chat completion, in the client's request
-	dropped    []string         // members that no vendor but Anthropic knows
-	added      []jsontext.Value // tools that messages define
+	compose.Translation
+	added []jsontext.Value // tools that messages define
 }
 
 func parse(h inbound.Head, data []byte) (inbound.Request, error) {
@@ -216,20 +208,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 	if v.Chat == nil {
 		return provider.Request{}, nil, dialect.NotServed(t, "messages")
 	}
-	r.once.Do(func() {
-		err := r.translate()
-		r.err = compose.Placed(err, r.places)
-	})
-	if r.err != nil {
-		return provider.Request{}, nil, r.err
-	}
-	chat := r.plain
-	if v.TakesThinking {
-		chat = r.own
-	}
-	sent, answer, err := compose.Encode(v, chat, t)
-	sent.Dropped = append(sent.Dropped, r.dropped...)
-	return sent, answer, compose.Placed(err, r.places)
+	return r.Translation.Encode(v, t, r.translate)
 }
 
 // isNative reports whether the vendor itself speaks the dialect for the model and takes the request.

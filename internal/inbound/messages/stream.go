@@ -8,14 +8,11 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// maxIdleBuffer bounds the buffer that an idle stream keeps: there are thousands of them.
-const maxIdleBuffer = 16 << 10
-
 // A stream writes an answer as Anthropic's events. At most one block is open at a time, and blocks follow one another:
 // that is what the SDKs' accumulators expect. It implements chat.Writer and is not safe for concurrent use.
 type stream struct {
+	chat.Buffer
 	asked chat.Asked
-	buf   []byte
 
 	native   bool // the vendor's own events are passed
 	begun    bool
@@ -50,25 +47,12 @@ type call struct {
 	written  bool
 }
 
-// Take implements chat.Writer.
-func (w *stream) Take() []byte {
-	b := w.buf
-	w.buf = w.buf[:0]
-	if cap(b) > maxIdleBuffer {
-		w.buf = nil
-	}
-	return b
-}
-
-// Len implements chat.Writer.
-func (w *stream) Len() int { return len(w.buf) }
-
 // Put implements chat.Sink.
 func (w *stream) Put(e chat.Event) {
 	switch {
 	case e.Kind == chat.KindNative:
 		w.native = true
-		w.buf = append(w.buf, e.JSON...)
+		w.Buf = append(w.Buf, e.JSON...)
 		return
 	case e.Choice > 0, w.native && e.Kind != chat.KindError: // a message is one choice
 		return
@@ -98,7 +82,7 @@ func (w *stream) Put(e chat.Event) {
 	case chat.KindEnd:
 		w.end()
 	case chat.KindError:
-		w.buf = appendErrorEvent(w.buf, e.Error)
+		w.Buf = appendErrorEvent(w.Buf, e.Error)
 	}
 }
 
@@ -109,10 +93,10 @@ func (w *stream) begin(id string) {
 		return
 	}
 	w.begun = true
-	w.buf = append(w.buf, `event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":`...)
-	w.buf = appendHead(w.buf, id, w.asked.Model)
-	w.buf = append(w.buf, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	w.buf = append(appendUsage(w.buf, w.usage, w.tier), "}}\n\n"...)
+	w.Buf = append(w.Buf, `event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":`...)
+	w.Buf = appendHead(w.Buf, id, w.asked.Model)
+	w.Buf = append(w.Buf, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
+	w.Buf = append(appendUsage(w.Buf, w.usage, w.tier), "}}\n\n"...)
 	w.tier = "" // it is reported once
 }
 
@@ -163,9 +147,9 @@ func appendUsage(dst []byte, u openai.Usage, tier string) []byte {
 
 // event begins an event of the block with the current index.
 func (w *stream) event(name string) {
-	w.buf = append(append(w.buf, "event: "...), name...)
-	w.buf = append(append(w.buf, "\ndata: {\"type\":\""...), name...)
-	w.buf = strconv.AppendInt(append(w.buf, `","index":`...), int64(w.index), 10)
+	w.Buf = append(append(w.Buf, "event: "...), name...)
+	w.Buf = append(append(w.Buf, "\ndata: {\"type\":\""...), name...)
+	w.Buf = strconv.AppendInt(append(w.Buf, `","index":`...), int64(w.index), 10)
 }
 
 // close ends the open block.
@@ -176,10 +160,10 @@ func (w *stream) close() {
 	if w.open == thinkingBlock && !w.signed {
 		w.unsigned = true
 		w.event("content_block_delta")
-		w.buf = append(w.buf, `,"delta":{"type":"signature_delta","signature":""}}`+"\n\n"...)
+		w.Buf = append(w.Buf, `,"delta":{"type":"signature_delta","signature":""}}`+"\n\n"...)
 	}
 	w.event("content_block_stop")
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 	w.index++
 	w.open = noBlock
 }
@@ -197,13 +181,13 @@ func (w *stream) piece(kind blockKind, e *chat.Event) {
 	}
 	w.openPiece(kind)
 	w.event("content_block_delta")
-	w.buf = append(append(w.buf, `,"delta":`...), deltas[kind]...)
+	w.Buf = append(append(w.Buf, `,"delta":`...), deltas[kind]...)
 	if e.JSON != nil {
-		w.buf = append(w.buf, e.JSON...)
+		w.Buf = append(w.Buf, e.JSON...)
 	} else {
-		w.buf = openai.AppendString(w.buf, e.Text)
+		w.Buf = openai.AppendString(w.Buf, e.Text)
 	}
-	w.buf = append(w.buf, "}}\n\n"...)
+	w.Buf = append(w.Buf, "}}\n\n"...)
 }
 
 // openPiece begins a block of text or thinking, unless one of the kind is open.
@@ -216,7 +200,7 @@ func (w *stream) openPiece(kind blockKind) {
 	w.close()
 	w.open, w.signed = kind, false
 	w.event("content_block_start")
-	w.buf = append(append(append(w.buf, `,"content_block":`...), starts[kind]...), "}\n\n"...)
+	w.Buf = append(append(append(w.Buf, `,"content_block":`...), starts[kind]...), "}\n\n"...)
 }
 
 // end completes the message.
@@ -224,11 +208,11 @@ func (w *stream) end() {
 	w.begin("")
 	w.flushCalls()
 	w.close()
-	w.buf = append(w.buf, `event: message_delta`+"\n"+`data: {"type":"message_delta","delta":{"stop_reason":`...)
-	w.buf = openai.AppendString(w.buf, stopReason(w.finished, w.refused))
-	w.buf = append(w.buf, `,"stop_sequence":null},"usage":`...)
-	w.buf = append(appendUsage(w.buf, w.usage, w.tier), "}\n\n"...)
-	w.buf = append(w.buf, `event: message_stop`+"\n"+`data: {"type":"message_stop"}`+"\n\n"...)
+	w.Buf = append(w.Buf, `event: message_delta`+"\n"+`data: {"type":"message_delta","delta":{"stop_reason":`...)
+	w.Buf = openai.AppendString(w.Buf, stopReason(w.finished, w.refused))
+	w.Buf = append(w.Buf, `,"stop_sequence":null},"usage":`...)
+	w.Buf = append(appendUsage(w.Buf, w.usage, w.tier), "}\n\n"...)
+	w.Buf = append(w.Buf, `event: message_stop`+"\n"+`data: {"type":"message_stop"}`+"\n\n"...)
 }
 
 func stopReason(finished string, refused bool) string {

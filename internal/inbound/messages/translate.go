@@ -9,7 +9,6 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/inbound/compose"
-	"github.com/modelgate/modelgate/internal/provider/reasoning"
 )
 
 // translate makes the chat completions of a request.
@@ -33,28 +32,7 @@ func (r *request) translate() error {
 		b.End("}")
 	}
 	b.cache(r.CacheControl)
-	own, err := compose.Chat(r.sent.Carrier, append(slices.Clone(b.Dst), '}'))
-	if err != nil {
-		return err
-	}
-	r.own, r.plain = own, own
-	if len(b.Dst) == common {
-		return nil
-	}
-	chat, err := own.Chat()
-	if err != nil {
-		return err
-	}
-	wish, err := reasoning.Of(own, chat)
-	if err != nil {
-		return err
-	}
-	b.Dst = b.Dst[:common]
-	if wish.Param != "" {
-		b.Text("reasoning_effort", wish.Level())
-	}
-	r.plain, err = compose.Chat(r.sent.Carrier, append(b.Dst, '}'))
-	return err
+	return r.Parse(r.sent.Carrier, &b.Builder, common)
 }
 
 // check refuses what only Anthropic has and an answer depends on, and notes what else only Anthropic has.
@@ -67,10 +45,10 @@ func (r *request) check() error {
 	}
 	for name, v := range r.Others {
 		if compose.IsAsked(v) {
-			r.dropped = append(r.dropped, name)
+			r.Dropped = append(r.Dropped, name)
 		}
 	}
-	slices.Sort(r.dropped)
+	slices.Sort(r.Dropped)
 	return nil
 }
 

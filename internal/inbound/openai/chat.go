@@ -50,8 +50,8 @@ func (w *ChatStream) Put(e chat.Event) {
 	case chat.KindMember:
 		w.start(e.Choice, `""`)
 		w.openDelta(e.Choice)
-		w.buf = openai.AppendString(w.buf, e.Name)
-		w.buf = append(append(w.buf, ':'), e.JSON...)
+		w.Buf = openai.AppendString(w.Buf, e.Name)
+		w.Buf = append(append(w.Buf, ':'), e.JSON...)
 		w.closeDelta(nil, "")
 	case chat.KindToolCall:
 		w.toolCall(&e)
@@ -93,32 +93,32 @@ func (w *ChatStream) toolCall(e *chat.Event) {
 	w.start(e.Choice, `null`)
 	w.openDelta(e.Choice)
 	if e.Function {
-		w.buf = openai.AppendString(append(w.buf, `"function_call":{"name":`...), e.Name)
-		w.buf = append(w.buf, `,"arguments":""}`...)
+		w.Buf = openai.AppendString(append(w.Buf, `"function_call":{"name":`...), e.Name)
+		w.Buf = append(w.Buf, `,"arguments":""}`...)
 		w.closeDelta(nil, "")
 		return
 	}
-	w.buf = strconv.AppendInt(append(w.buf, `"tool_calls":[{"index":`...), int64(e.Call), 10)
-	w.buf = openai.AppendString(append(w.buf, `,"id":`...), e.ID)
-	w.buf = openai.AppendString(append(w.buf, `,"type":"function","function":{"name":`...), e.Name)
-	w.buf = append(w.buf, `,"arguments":""}`...)
+	w.Buf = strconv.AppendInt(append(w.Buf, `"tool_calls":[{"index":`...), int64(e.Call), 10)
+	w.Buf = openai.AppendString(append(w.Buf, `,"id":`...), e.ID)
+	w.Buf = openai.AppendString(append(w.Buf, `,"type":"function","function":{"name":`...), e.Name)
+	w.Buf = append(w.Buf, `,"arguments":""}`...)
 	if e.JSON != nil {
-		w.buf = append(append(w.buf, `,"extra_content":`...), e.JSON...)
+		w.Buf = append(append(w.Buf, `,"extra_content":`...), e.JSON...)
 	}
-	w.buf = append(w.buf, `}]`...)
+	w.Buf = append(w.Buf, `}]`...)
 	w.closeDelta(nil, "")
 }
 
 func (w *ChatStream) arguments(e *chat.Event) {
 	w.openDelta(e.Choice)
 	if e.Function {
-		w.buf = append(appendText(append(w.buf, `"function_call":{"arguments":`...), e), '}')
+		w.Buf = append(appendText(append(w.Buf, `"function_call":{"arguments":`...), e), '}')
 		w.closeDelta(nil, "")
 		return
 	}
-	w.buf = strconv.AppendInt(append(w.buf, `"tool_calls":[{"index":`...), int64(e.Call), 10)
-	w.buf = appendText(append(w.buf, `,"function":{"arguments":`...), e)
-	w.buf = append(w.buf, `}}]`...)
+	w.Buf = strconv.AppendInt(append(w.Buf, `"tool_calls":[{"index":`...), int64(e.Call), 10)
+	w.Buf = appendText(append(w.Buf, `,"function":{"arguments":`...), e)
+	w.Buf = append(w.Buf, `}}]`...)
 	w.closeDelta(nil, "")
 }
 
@@ -138,8 +138,8 @@ func (w *ChatStream) usageChunk() {
 	if !w.asked.IncludeUsage || w.usage == nil {
 		return
 	}
-	w.buf = append(append(w.buf, w.prefix...), `],"usage":`...)
-	w.buf = append(append(w.usage.AppendJSON(w.buf), w.tier...), "}\n\n"...)
+	w.Buf = append(append(w.Buf, w.prefix...), `],"usage":`...)
+	w.Buf = append(append(w.usage.AppendJSON(w.Buf), w.tier...), "}\n\n"...)
 }
 
 // start writes the role delta of a choice, once.
@@ -152,13 +152,13 @@ func (w *ChatStream) start(choice int, content string) {
 	}
 	w.choices[choice].started = true
 	w.openDelta(choice)
-	w.buf = append(append(w.buf, `"role":"assistant","content":`...), content...)
+	w.Buf = append(append(w.Buf, `"role":"assistant","content":`...), content...)
 	w.closeDelta(nil, "")
 }
 
 func (w *ChatStream) stringDelta(e *chat.Event, member string) {
 	w.openDelta(e.Choice)
-	w.buf = appendText(append(w.buf, member...), e)
+	w.Buf = appendText(append(w.Buf, member...), e)
 	w.closeDelta(e.Logprobs, "")
 }
 
@@ -171,29 +171,29 @@ func appendText(dst []byte, e *chat.Event) []byte {
 }
 
 func (w *ChatStream) openDelta(choice int) {
-	w.buf = append(append(w.buf, w.prefix...), `{"index":`...)
-	w.buf = append(strconv.AppendInt(w.buf, int64(choice), 10), `,"delta":{`...)
+	w.Buf = append(append(w.Buf, w.prefix...), `{"index":`...)
+	w.Buf = append(strconv.AppendInt(w.Buf, int64(choice), 10), `,"delta":{`...)
 }
 
 // closeDelta ends the chunk that openDelta began. Absent logprobs and an absent reason become null.
 func (w *ChatStream) closeDelta(logprobs []byte, reason string) {
-	w.buf = append(w.buf, `},"logprobs":`...)
+	w.Buf = append(w.Buf, `},"logprobs":`...)
 	if logprobs == nil {
 		logprobs = null
 	}
-	w.buf = append(append(w.buf, logprobs...), `,"finish_reason":`...)
+	w.Buf = append(append(w.Buf, logprobs...), `,"finish_reason":`...)
 	if reason == "" {
-		w.buf = append(w.buf, "null}]"...)
+		w.Buf = append(w.Buf, "null}]"...)
 	} else {
-		w.buf = append(openai.AppendString(w.buf, reason), "}]"...)
+		w.Buf = append(openai.AppendString(w.Buf, reason), "}]"...)
 	}
 	if w.asked.IncludeUsage {
-		w.buf = append(w.buf, `,"usage":null`...)
+		w.Buf = append(w.Buf, `,"usage":null`...)
 	}
 	if reason != "" {
-		w.buf = append(w.buf, w.tier...)
+		w.Buf = append(w.Buf, w.tier...)
 	}
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 }
 
 var null = []byte("null")

@@ -76,11 +76,11 @@ func (w *CompletionStream) text(e *chat.Event) {
 
 // write writes a chunk with the choices, and with the usage if the client asked for it.
 func (w *CompletionStream) write(choices []byte, usage string) {
-	w.buf = append(append(append(w.buf, w.head...), choices...), ']')
+	w.Buf = append(append(append(w.Buf, w.head...), choices...), ']')
 	if w.asked.IncludeUsage {
-		w.buf = append(append(w.buf, `,"usage":`...), usage...)
+		w.Buf = append(append(w.Buf, `,"usage":`...), usage...)
 	}
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 }
 
 // NewCompletionDocument returns a writer of a legacy completion.

@@ -117,7 +117,7 @@ func TestCallsOfToolsThatAreNoFunctions(t *testing.T) {
 			got := events(asked, all...)
 			require.Equal(t, c.want, got[len(got)-1].Get("response.output.0").Raw)
 			require.Equal(t, c.want, got[len(got)-2].Get("item").Raw)
-			w := &document{asked: asked}
+			w := chat.Documents(appendAnswer)(asked)
 			for _, e := range all {
 				w.Put(e)
 			}

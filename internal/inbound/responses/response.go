@@ -365,38 +365,15 @@ func appendAnnotation(dst []byte, a gjson.Result) []byte {
 	return append(dst, '}')
 }
 
-// A document writes a complete answer. It implements chat.Writer.
-type document struct {
-	asked  chat.Asked
-	answer chat.Answer
-	body   []byte
-}
-
-// Put implements chat.Sink.
-func (d *document) Put(e chat.Event) {
-	if e.IsRaw() {
-		return
-	}
-	d.answer.Put(e)
-	if e.Kind == chat.KindEnd {
-		d.body = d.render()
-	}
-}
-
-// Take implements chat.Writer.
-func (d *document) Take() []byte { return d.body }
-
-// Len implements chat.Writer.
-func (d *document) Len() int { return len(d.body) }
-
-func (d *document) render() []byte {
+// appendAnswer appends a complete answer as a response.
+func appendAnswer(dst []byte, asked chat.Asked, a *chat.Answer) []byte {
 	var c chat.Choice
-	if len(d.answer.Choices) > 0 {
-		c = d.answer.Choices[0]
+	if len(a.Choices) > 0 {
+		c = a.Choices[0]
 	}
-	r := newResponse(d.asked)
-	r.setID(d.answer.ID)
-	r.finished, r.usage, r.tier = c.FinishReason, d.answer.Usage, d.answer.ServiceTier
+	r := newResponse(asked)
+	r.setID(a.ID)
+	r.finished, r.usage, r.tier = c.FinishReason, a.Usage, a.ServiceTier
 	if c.Reasoning != "" {
 		r.add(reasoningItem).text = []byte(c.Reasoning)
 	}
@@ -423,5 +400,5 @@ func (d *document) render() []byte {
 	for _, o := range r.items {
 		o.status = r.ends(o)
 	}
-	return r.appendJSON(nil, r.status(), nil)
+	return r.appendJSON(dst, r.status(), nil)
 }

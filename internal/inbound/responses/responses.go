@@ -30,7 +30,7 @@ var Dialect = &inbound.Dialect{
 		Subject: "input", Parse: parse,
 		Streams: true, TextAnswer: true, StateOf: stateOf,
 		Stream:   func(a chat.Asked) chat.Writer { return newStream(a) },
-		Document: func(a chat.Asked) chat.Writer { return &document{asked: a} }},
+		Document: chat.Documents(appendAnswer)},
 		{Path: "/v1" + compact, Name: "responses/compact", Required: "'model'", Parse: parseCompact, StateOf: referOf}},
 	AppendError:      dialect.Dialect.AppendError,
 	AppendErrorEvent: dialect.Dialect.AppendErrorEvent,

@@ -11,14 +11,11 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
-// maxIdleBuffer bounds the buffer that an idle stream keeps: there are thousands of them.
-const maxIdleBuffer = 16 << 10
-
 // A stream writes an answer as the events of a response. Items have their output_index in the order in which they
 // begin. It implements chat.Writer and is not safe for concurrent use.
 type stream struct {
 	response
-	buf      []byte
+	chat.Buffer
 	sequence int64
 	begun    bool
 	open     *output // the open item of text or reasoning, or nil
@@ -26,19 +23,6 @@ type stream struct {
 }
 
 func newStream(asked chat.Asked) *stream { return &stream{response: newResponse(asked)} }
-
-// Take implements chat.Writer.
-func (w *stream) Take() []byte {
-	b := w.buf
-	w.buf = w.buf[:0]
-	if cap(b) > maxIdleBuffer {
-		w.buf = nil
-	}
-	return b
-}
-
-// Len implements chat.Writer.
-func (w *stream) Len() int { return len(w.buf) }
 
 // Put implements chat.Sink.
 func (w *stream) Put(e chat.Event) {
@@ -89,30 +73,30 @@ func (w *stream) begin(id string) {
 	w.setID(id)
 	for _, name := range []string{"response.created", "response.in_progress"} {
 		w.event(name)
-		w.buf = append(w.appendJSON(append(w.buf, `,"response":`...), "in_progress", nil), "}\n\n"...)
+		w.Buf = append(w.appendJSON(append(w.Buf, `,"response":`...), "in_progress", nil), "}\n\n"...)
 	}
 }
 
 // event begins an event.
 func (w *stream) event(name string) {
-	w.buf = append(append(w.buf, "event: "...), name...)
-	w.buf = append(append(w.buf, "\ndata: {\"type\":\""...), name...)
-	w.buf = strconv.AppendInt(append(w.buf, `","sequence_number":`...), w.sequence, 10)
+	w.Buf = append(append(w.Buf, "event: "...), name...)
+	w.Buf = append(append(w.Buf, "\ndata: {\"type\":\""...), name...)
+	w.Buf = strconv.AppendInt(append(w.Buf, `","sequence_number":`...), w.sequence, 10)
 	w.sequence++
 }
 
 // of begins an event of an item.
 func (w *stream) of(name string, o *output) {
 	w.event(name)
-	w.buf = openai.AppendString(append(w.buf, `,"item_id":`...), o.id)
-	w.buf = strconv.AppendInt(append(w.buf, `,"output_index":`...), int64(o.index), 10)
+	w.Buf = openai.AppendString(append(w.Buf, `,"item_id":`...), o.id)
+	w.Buf = strconv.AppendInt(append(w.Buf, `,"output_index":`...), int64(o.index), 10)
 }
 
 // item writes an event with a whole item.
 func (w *stream) item(name, status string, o *output) {
 	w.event(name)
-	w.buf = strconv.AppendInt(append(w.buf, `,"output_index":`...), int64(o.index), 10)
-	w.buf = append(o.appendJSON(append(w.buf, `,"item":`...), status), "}\n\n"...)
+	w.Buf = strconv.AppendInt(append(w.Buf, `,"output_index":`...), int64(o.index), 10)
+	w.Buf = append(o.appendJSON(append(w.Buf, `,"item":`...), status), "}\n\n"...)
 }
 
 // names are the parts of the names of events, and the member that says which part of the item they are about.
@@ -131,12 +115,12 @@ func (w *stream) piece(kind itemKind, e *chat.Event) {
 	w.openItem(kind)
 	w.open.text = append(w.open.text, text...)
 	w.of(names[kind].text+".delta", w.open)
-	w.buf = append(append(w.buf, names[kind].index...), `,"delta":`...)
-	w.buf = openai.AppendString(w.buf, text)
+	w.Buf = append(append(w.Buf, names[kind].index...), `,"delta":`...)
+	w.Buf = openai.AppendString(w.Buf, text)
 	if kind == textItem {
-		w.buf = append(append(append(w.buf, `,"logprobs":[`...), w.open.addLogprobs(e.Logprobs)...), ']')
+		w.Buf = append(append(append(w.Buf, `,"logprobs":[`...), w.open.addLogprobs(e.Logprobs)...), ']')
 	}
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 }
 
 // openItem begins an item of text, of a refusal or of reasoning, unless one of the kind is open.
@@ -150,8 +134,8 @@ func (w *stream) openItem(kind itemKind) {
 	w.open = o
 	w.item("response.output_item.added", "in_progress", o)
 	w.of(names[kind].part+".added", o)
-	w.buf = append(append(w.buf, names[kind].index...), `,"part":`...)
-	w.buf = append(o.appendPart(w.buf, false), "}\n\n"...)
+	w.Buf = append(append(w.Buf, names[kind].index...), `,"part":`...)
+	w.Buf = append(o.appendPart(w.Buf, false), "}\n\n"...)
 }
 
 // close completes the open item, with a status.
@@ -163,19 +147,19 @@ func (w *stream) close(status string) {
 	w.open = nil
 	n := &names[o.kind]
 	w.of(n.text+".done", o)
-	w.buf = append(w.buf, n.index...)
+	w.Buf = append(w.Buf, n.index...)
 	if o.kind == refusalItem {
-		w.buf = openai.AppendString(append(w.buf, `,"refusal":`...), string(o.text))
+		w.Buf = openai.AppendString(append(w.Buf, `,"refusal":`...), string(o.text))
 	} else {
-		w.buf = openai.AppendString(append(w.buf, `,"text":`...), string(o.text))
+		w.Buf = openai.AppendString(append(w.Buf, `,"text":`...), string(o.text))
 	}
 	if o.kind == textItem {
-		w.buf = append(append(append(w.buf, `,"logprobs":[`...), o.logprobs...), ']')
+		w.Buf = append(append(append(w.Buf, `,"logprobs":[`...), o.logprobs...), ']')
 	}
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 	w.of(n.part+".done", o)
-	w.buf = append(append(w.buf, n.index...), `,"part":`...)
-	w.buf = append(o.appendPart(w.buf, true), "}\n\n"...)
+	w.Buf = append(append(w.Buf, n.index...), `,"part":`...)
+	w.Buf = append(o.appendPart(w.Buf, true), "}\n\n"...)
 	w.done(o, status)
 }
 
@@ -201,9 +185,9 @@ func (w *stream) annotate(list []byte) {
 	for _, a := range annotations {
 		flat := appendAnnotation(nil, a)
 		w.of("response.output_text.annotation.added", o)
-		w.buf = append(w.buf, `,"content_index":0,"annotation_index":`...)
-		w.buf = strconv.AppendInt(w.buf, int64(len(o.annotations)), 10)
-		w.buf = append(append(append(w.buf, `,"annotation":`...), flat...), "}\n\n"...)
+		w.Buf = append(w.Buf, `,"content_index":0,"annotation_index":`...)
+		w.Buf = strconv.AppendInt(w.Buf, int64(len(o.annotations)), 10)
+		w.Buf = append(append(append(w.Buf, `,"annotation":`...), flat...), "}\n\n"...)
 		o.annotations = append(o.annotations, flat)
 	}
 }
@@ -230,7 +214,7 @@ func (w *stream) image(i compose.Image) {
 	}
 	w.item("response.output_item.added", "in_progress", o)
 	w.of("response.image_generation_call.completed", o)
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 	w.done(o, "completed")
 }
 
@@ -257,7 +241,7 @@ func (w *stream) arguments(e *chat.Event) {
 		return
 	}
 	w.of("response.function_call_arguments.delta", o)
-	w.buf = append(openai.AppendString(append(w.buf, `,"delta":`...), text), "}\n\n"...)
+	w.Buf = append(openai.AppendString(append(w.Buf, `,"delta":`...), text), "}\n\n"...)
 }
 
 func (w *stream) endCall(o *output, status string) {
@@ -268,15 +252,15 @@ func (w *stream) endCall(o *output, status string) {
 	case customItem:
 		o.text = []byte(customInput(o.text))
 		w.of("response.custom_tool_call_input.delta", o)
-		w.buf = append(openai.AppendString(append(w.buf, `,"delta":`...), string(o.text)), "}\n\n"...)
+		w.Buf = append(openai.AppendString(append(w.Buf, `,"delta":`...), string(o.text)), "}\n\n"...)
 		w.of("response.custom_tool_call_input.done", o)
-		w.buf = openai.AppendString(append(w.buf, `,"input":`...), string(o.text))
+		w.Buf = openai.AppendString(append(w.Buf, `,"input":`...), string(o.text))
 	default:
 		w.of("response.function_call_arguments.done", o)
-		w.buf = openai.AppendString(append(w.buf, `,"name":`...), o.name)
-		w.buf = openai.AppendString(append(w.buf, `,"arguments":`...), string(o.text))
+		w.Buf = openai.AppendString(append(w.Buf, `,"name":`...), o.name)
+		w.Buf = openai.AppendString(append(w.Buf, `,"arguments":`...), string(o.text))
 	}
-	w.buf = append(w.buf, "}\n\n"...)
+	w.Buf = append(w.Buf, "}\n\n"...)
 	w.done(o, status)
 }
 
@@ -289,12 +273,12 @@ func (w *stream) end() {
 		w.endCall(o, w.ends(o))
 	}
 	w.event("response." + status)
-	w.buf = append(w.appendJSON(append(w.buf, `,"response":`...), status, nil), "}\n\n"...)
+	w.Buf = append(w.appendJSON(append(w.Buf, `,"response":`...), status, nil), "}\n\n"...)
 }
 
 // fail ends the response with an error.
 func (w *stream) fail(e *openai.Error) {
 	w.begin("")
 	w.event("response.failed")
-	w.buf = append(w.appendJSON(append(w.buf, `,"response":`...), "failed", e), "}\n\n"...)
+	w.Buf = append(w.appendJSON(append(w.Buf, `,"response":`...), "failed", e), "}\n\n"...)
 }
