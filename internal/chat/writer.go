@@ -52,3 +52,12 @@ func (d *document) Take() []byte { return d.body }
 
 // Len implements Writer.
 func (d *document) Len() int { return len(d.body) }
+
+// A Covered is a Sink that marks events as covered by a raw form.
+type Covered struct{ Out Sink }
+
+// Put implements Sink.
+func (c *Covered) Put(e Event) {
+	e.Covered = true
+	c.Out.Put(e)
+}

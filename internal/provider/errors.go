@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/modelgate/modelgate/api/openai"
 )
 
@@ -16,6 +19,9 @@ var ErrTruncated = errors.New("the provider's stream ended before it was complet
 
 // ErrNotAnAnswer is the error of Answer.Decode for a body that cannot be read.
 var ErrNotAnAnswer = errors.New("the provider's answer could not be read")
+
+// Lenient reads what vendors send, which need not be as strict as what clients send.
+var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // StatusError returns the client's error for a vendor's status, if the vendor's body has only a message. It makes the
 // distinctions that matter to clients. Errors of the client stay the client's. Errors about the gateway's credential

@@ -88,7 +88,7 @@ func (t *toolUse) isClients() bool { return t.Type == "" || t.Type == "tool_use"
 // Decode turns a complete answer into a chat completion.
 func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var c completion
-	if err := json.Unmarshal(body, &c, Lenient); err != nil {
+	if err := json.Unmarshal(body, &c, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if c.Output.Message == nil {
@@ -177,7 +177,7 @@ func compactObject(input jsontext.Value) jsontext.Value {
 	if len(input) == 0 || input.Kind() == 'n' {
 		return jsontext.Value("{}")
 	}
-	if err := input.Compact(Lenient, jsontext.PreserveRawStrings(true)); err != nil {
+	if err := input.Compact(provider.Lenient, jsontext.PreserveRawStrings(true)); err != nil {
 		return jsontext.Value("{}") // it was read as JSON before
 	}
 	return input

@@ -197,9 +197,9 @@ func TestABlockThatBeginsWithAnEmptyStart(t *testing.T) {
 		s := a.Stream(w.Asked).(*stream)
 		w.Put(chat.Begin("id"))
 		var began, said event
-		require.NoError(t, json.Unmarshal([]byte(`{"contentBlockIndex":0,"start":`+start+`}`), &began, Lenient))
+		require.NoError(t, json.Unmarshal([]byte(`{"contentBlockIndex":0,"start":`+start+`}`), &began, provider.Lenient))
 		s.startBlock(&began, w)
-		require.NoError(t, json.Unmarshal([]byte(`{"contentBlockIndex":0,"delta":{"text":"kept"}}`), &said, Lenient))
+		require.NoError(t, json.Unmarshal([]byte(`{"contentBlockIndex":0,"delta":{"text":"kept"}}`), &said, provider.Lenient))
 		s.delta(&said, w)
 		require.Equal(t, want != "", strings.Contains(string(w.Take()), `"content":"kept"`), start)
 	}

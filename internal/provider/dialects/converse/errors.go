@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
@@ -16,9 +15,6 @@ import (
 	"github.com/modelgate/modelgate/internal/eventstream"
 	"github.com/modelgate/modelgate/internal/provider"
 )
-
-// Lenient reads a vendor's JSON, which need not be as strict as what clients send.
-var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // statuses are the statuses for the vendor's exceptions. 401 is for errors of the gateway's credential.
 var statuses = map[string]int{
@@ -81,7 +77,7 @@ func FrameError(f eventstream.Frame) error {
 // readException reads what a body says of an error. The message's name begins with either case, by who in front of the
 // model sends it.
 func readException(body []byte) exception {
-	if !jsontext.Value(body).IsValid(Lenient) { // which, other than gjson, bounds how deep it may be
+	if !jsontext.Value(body).IsValid(provider.Lenient) { // which, other than gjson, bounds how deep it may be
 		return exception{}
 	}
 	x := exception{class: className(stringOf(gjson.GetBytes(body, "__type")))}

@@ -131,7 +131,7 @@ func (s *stream) frame(f eventstream.Frame, out chat.Sink) error {
 	}
 	s.event = event{}
 	e := &s.event
-	if err := json.Unmarshal(f.Payload, e, Lenient); err != nil {
+	if err := json.Unmarshal(f.Payload, e, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: event %s: %w", provider.ErrNotAnAnswer, typ, err)
 	}
 	if !s.begun {

@@ -136,7 +136,7 @@ func (s *stream) Close(out chat.Sink) error {
 	s.out = out
 	rest, ok := s.frames.close()
 	if ok {
-		if !jsontext.Value(bytes.TrimSpace(rest)).IsValid(lenient) {
+		if !jsontext.Value(bytes.TrimSpace(rest)).IsValid(provider.Lenient) {
 			return provider.ErrTruncated
 		}
 		if err := s.event(rest); err != nil {

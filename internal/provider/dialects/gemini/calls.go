@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // What must come back with a call is its thought signature: as Google's own member of a call, and within the call's id
@@ -139,7 +140,7 @@ func (o *openCall) arguments() jsontext.Value {
 	if len(o.whole) == 0 || o.whole.Kind() == 'n' {
 		return jsontext.Value("{}")
 	}
-	if err := o.whole.Compact(lenient, jsontext.PreserveRawStrings(true)); err != nil {
+	if err := o.whole.Compact(provider.Lenient, jsontext.PreserveRawStrings(true)); err != nil {
 		return jsontext.Value("{}") // it was read as JSON before
 	}
 	return o.whole

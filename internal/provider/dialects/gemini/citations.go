@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // groundingMetadata says which parts of the text rest on which sources.
@@ -58,7 +59,7 @@ func (c *collector) cite(index int, from *candidate) {
 	ch := &c.choices[index]
 	ch.ground(from.GroundingMetadata)
 	var m citationMetadata
-	if json.Unmarshal(from.CitationMetadata, &m, lenient) == nil {
+	if json.Unmarshal(from.CitationMetadata, &m, provider.Lenient) == nil {
 		for _, list := range [][]citation{m.Sources, m.Citations} {
 			for i := range list {
 				ch.annotate(list[i].segment, list[i].source)
@@ -69,7 +70,7 @@ func (c *collector) cite(index int, from *candidate) {
 
 func (ch *choice) ground(metadata jsontext.Value) {
 	var m groundingMetadata
-	if json.Unmarshal(metadata, &m, lenient) != nil {
+	if json.Unmarshal(metadata, &m, provider.Lenient) != nil {
 		return
 	}
 	slices.Sort(m.Queries) // the vendor bills each once, and none that is empty

@@ -67,7 +67,7 @@ const maxChoices = 128
 func (c *collector) take(data []byte) error {
 	c.next = response{}
 	r := &c.next
-	if err := json.Unmarshal(data, r, lenient); err != nil {
+	if err := json.Unmarshal(data, r, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if len(r.Error) > 0 && r.Error.Kind() != 'n' {

@@ -58,10 +58,9 @@ func (e embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provid
 			"The request could not be translated: %v.", err)
 	}
 	return provider.Request{
-			Path: path + ":batchEmbedContents", Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded,
-			Dropped: dropped,
-		}, Embeddings{Vectors: "embeddings", Values: "values", Base64: r.Base64,
-			Inputs: len(r.Inputs)}, nil
+		Path: path + ":batchEmbedContents", Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded,
+		Dropped: dropped,
+	}, Embeddings{Vectors: provider.VectorsOf(r), List: "embeddings", Values: "values"}, nil
 }
 
 // Texts returns the texts of a request, at most limit, and no tokens.
@@ -101,16 +100,15 @@ func EmbeddingMembers(r *openai.EmbeddingRequest) (own map[string]jsontext.Value
 
 // Embeddings reads an answer with embeddings. It implements provider.Answer.
 type Embeddings struct {
-	Vectors string // the member that lists what there is for each text, or holds what there is for the only one
-	Values  string // the path of the vector within that
-	Tokens  string // the path of the number of tokens within that, if it is reported
-	Base64  bool
-	Inputs  int // how many vectors there have to be
+	provider.Vectors
+	List   string // the member that lists what there is for each text, or holds what there is for the only one
+	Values string // the path of the vector within that
+	Tokens string // the path of the number of tokens within that, if it is reported
 }
 
 // Decode implements provider.Answer.
 func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
-	if !jsontext.Value(body).IsValid(lenient) {
+	if !jsontext.Value(body).IsValid(provider.Lenient) {
 		return fmt.Errorf("%w: it is not JSON", provider.ErrNotAnAnswer)
 	}
 	root := gjson.ParseBytes(body)
@@ -120,7 +118,7 @@ func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var vectors []jsontext.Value
 	told := reported.Read([]byte(root.Get("usageMetadata").Raw))
 	usage := told.OpenAI()
-	list := root.Get(a.Vectors)
+	list := root.Get(a.List)
 	if !list.Exists() {
 		list = root.Get("embedding") // what there is for one text
 	}
@@ -138,24 +136,6 @@ func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 			usage.PromptTokens = openai.Count(usage.PromptTokens + openai.Count(e.Get(a.Tokens).Int()))
 		}
 	}
-	if err := provider.EnoughVectors(len(vectors), a.Inputs); err != nil {
-		return err
-	}
 	usage.TotalTokens = usage.PromptTokens
-	rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.Base64, usage)
-	if err != nil {
-		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
-	}
-	chat.EmitRendered(rendered, usage, out)
-	return nil
+	return a.Emit(vectors, usage, asked, out)
 }
-
-// Stream implements provider.Answer. Embeddings are not streamed.
-func (Embeddings) Stream(chat.Asked) provider.Stream { return noStream{} }
-
-// noStream is what an answer that is never streamed would be read with.
-type noStream struct{}
-
-func (noStream) Decode([]byte, chat.Sink) error { return provider.ErrNotAnAnswer }
-
-func (noStream) Close(chat.Sink) error { return provider.ErrNotAnAnswer }

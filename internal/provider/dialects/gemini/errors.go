@@ -46,7 +46,7 @@ var credentialReasons = []string{
 // the error stands in an array.
 func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	var root gjson.Result
-	if jsontext.Value(body).IsValid(lenient) { // which, other than gjson, bounds how deep it may be
+	if jsontext.Value(body).IsValid(provider.Lenient) { // which, other than gjson, bounds how deep it may be
 		root = gjson.ParseBytes(bytes.TrimSpace(body))
 	}
 	if root.IsArray() {

@@ -80,7 +80,7 @@ type NativeAnswer struct{ Answer }
 // Decode implements provider.Answer.
 func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	out.Put(chat.Event{Kind: chat.KindNative})
-	if err := a.Answer.Decode(body, asked, &covered{out}); err != nil {
+	if err := a.Answer.Decode(body, asked, &chat.Covered{Out: out}); err != nil {
 		return err
 	}
 	out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(bytes.TrimSpace(body), asked.Model)})
@@ -95,19 +95,10 @@ func (a *NativeAnswer) Stream(asked chat.Asked) provider.Stream {
 	return s
 }
 
-// covered marks events as contained in the vendor's form.
-type covered struct{ out chat.Sink }
-
-// Put implements chat.Sink.
-func (c *covered) Put(e chat.Event) {
-	e.Covered = true
-	c.out.Put(e)
-}
-
 // A nativeStream implements provider.Stream.
 type nativeStream struct {
 	inner stream
-	out   covered // kept so that none is allocated for a piece
+	out   chat.Covered // kept so that none is allocated for a piece
 	model string
 	begun bool
 }
@@ -125,7 +116,7 @@ func (s *nativeStream) Close(out chat.Sink) error {
 }
 
 func (s *nativeStream) begin(out chat.Sink) {
-	if s.out.out = out; !s.begun {
+	if s.out.Out = out; !s.begun {
 		s.begun = true
 		out.Put(chat.Event{Kind: chat.KindNative})
 	}
@@ -133,7 +124,7 @@ func (s *nativeStream) begin(out chat.Sink) {
 
 // pass gives the vendor's form of an object whose events were given.
 func (s *nativeStream) pass(object []byte) {
-	s.out.out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(object, s.model)})
+	s.out.Out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(object, s.model)})
 }
 
 // withModel returns an answer with the client's name of the model.

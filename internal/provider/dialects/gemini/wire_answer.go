@@ -1,14 +1,10 @@
 package gemini
 
 import (
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/internal/reported"
 )
-
-// lenient reads a vendor's JSON, which need not be as strict as what clients send.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // A response is a GenerateContentResponse: a whole answer, or a piece of a streamed one.
 type response struct {

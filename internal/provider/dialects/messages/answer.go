@@ -79,7 +79,7 @@ type answerParts struct {
 // *openai.Error; anything else that is no answer is provider.ErrNotAnAnswer.
 func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var m message
-	if err := json.Unmarshal(body, &m, lenient); err != nil {
+	if err := json.Unmarshal(body, &m, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {
@@ -111,7 +111,7 @@ func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
 		return nil
 	}
 	var b contentBlock
-	if err := json.Unmarshal(raw, &b, lenient); err != nil {
+	if err := json.Unmarshal(raw, &b, provider.Lenient); err != nil {
 		return err
 	}
 	switch b.Type {
@@ -146,7 +146,7 @@ func compactObject(input jsontext.Value) jsontext.Value {
 	if len(input) == 0 || input.Kind() == 'n' || string(input) == `""` {
 		return jsontext.Value("{}")
 	}
-	if err := input.Compact(lenient, jsontext.PreserveRawStrings(true)); err != nil {
+	if err := input.Compact(provider.Lenient, jsontext.PreserveRawStrings(true)); err != nil {
 		return jsontext.Value("{}") // it was read as JSON before
 	}
 	return input

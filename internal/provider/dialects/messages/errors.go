@@ -5,16 +5,12 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
-
-// lenient reads a vendor's JSON, which need not be as strict as what clients send.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // A vendorError is the error in a body or an event: {"error":{"type":...,"message":...}}. Clouds and proxies in
 // front of the vendor have forms of their own.
@@ -25,7 +21,7 @@ type vendorError struct {
 
 func readError(data []byte) vendorError {
 	var v vendorError
-	if !jsontext.Value(data).IsValid(lenient) { // which, other than gjson, bounds how deep it may be
+	if !jsontext.Value(data).IsValid(provider.Lenient) { // which, other than gjson, bounds how deep it may be
 		return v
 	}
 	root := gjson.ParseBytes(data)

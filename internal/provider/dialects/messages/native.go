@@ -66,7 +66,7 @@ type NativeAnswer struct{ Answer }
 // Decode implements provider.Answer.
 func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	out.Put(chat.Event{Kind: chat.KindNative})
-	if err := a.Answer.Decode(body, asked, &covered{out}); err != nil {
+	if err := a.Answer.Decode(body, asked, &chat.Covered{Out: out}); err != nil {
 		return err
 	}
 	out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(bytes.TrimSpace(body), asked.Model)})
@@ -76,15 +76,6 @@ func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) erro
 // Stream implements provider.Answer.
 func (a *NativeAnswer) Stream(asked chat.Asked) provider.Stream {
 	return &nativeStream{events: a.Events(asked)}
-}
-
-// covered marks events as contained in the vendor's form.
-type covered struct{ out chat.Sink }
-
-// Put implements chat.Sink.
-func (c *covered) Put(e chat.Event) {
-	e.Covered = true
-	c.out.Put(e)
 }
 
 // A nativeStream implements provider.Stream.
@@ -112,7 +103,7 @@ func (s *nativeStream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream.
 func (s *nativeStream) Close(out chat.Sink) error {
-	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
+	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(provider.Lenient) {
 		if err := s.events.Event(e.Data, out); err != nil {
 			return err
 		}
@@ -123,7 +114,7 @@ func (s *nativeStream) Close(out chat.Sink) error {
 // NativeEvents reads the events of one streamed answer, for a vendor that frames them in its own way.
 type NativeEvents struct {
 	inner Stream
-	out   covered // kept so that none is allocated for an event
+	out   chat.Covered // kept so that none is allocated for an event
 	model string
 	begun bool
 	buf   []byte
@@ -152,7 +143,7 @@ func (s *NativeEvents) Event(data []byte, out chat.Sink) error {
 		out.Put(chat.Event{Kind: chat.KindNative})
 	}
 	again := s.inner.begun
-	s.out.out = out
+	s.out.Out = out
 	if err := s.inner.Event(data, &s.out); err != nil {
 		return err
 	}

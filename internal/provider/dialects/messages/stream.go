@@ -112,7 +112,7 @@ func (s *Stream) Decode(piece []byte, out chat.Sink) error {
 // Close ends the stream, which is complete only where the vendor said so. What is left where the last event has no
 // blank line may be half of one.
 func (s *Stream) Close(out chat.Sink) error {
-	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
+	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(provider.Lenient) {
 		if err := s.Event(e.Data, out); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *Stream) Event(data []byte, out chat.Sink) error {
 	}
 	s.event = event{}
 	e := &s.event
-	invalid := json.Unmarshal(data, e, lenient)
+	invalid := json.Unmarshal(data, e, provider.Lenient)
 	if invalid != nil {
 		e.readTypes(data)
 	}
@@ -216,7 +216,7 @@ func (s *Stream) given(blocks []jsontext.Value, out chat.Sink) error {
 			continue
 		}
 		e := event{Index: -1 - i} // which the vendor counts no block by
-		if err := json.Unmarshal(raw, &e.ContentBlock, lenient); err != nil {
+		if err := json.Unmarshal(raw, &e.ContentBlock, provider.Lenient); err != nil {
 			return fmt.Errorf("%w: event message_start: %w", provider.ErrNotAnAnswer, err)
 		}
 		if err := s.startBlock(&e, out); err != nil {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,21 @@ type List struct {
 	Keep func(model gjson.Result) bool
 	// Next, unless it is nil, returns the path of the page after one, or "".
 	Next func(page gjson.Result) string
+}
+
+// Token returns a List's Next for pages that name the token of the next one, which is put after a path.
+func Token(member, path string) func(gjson.Result) string {
+	return func(page gjson.Result) string {
+		if token := page.Get(member).Str; token != "" {
+			return path + url.QueryEscape(token)
+		}
+		return ""
+	}
+}
+
+// Lists reports whether a list has one of some words.
+func Lists(list gjson.Result, words ...string) bool {
+	return slices.ContainsFunc(list.Array(), func(r gjson.Result) bool { return slices.Contains(words, r.Str) })
 }
 
 // Models is a provider.Lister. The models are sorted by name, without duplicates and without invalid names. It also

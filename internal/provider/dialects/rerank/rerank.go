@@ -78,11 +78,12 @@ func (c *codec) Encode(r *openai.RerankRequest, t provider.Target) (provider.Req
 		return provider.Request{}, nil, fmt.Errorf("rerank: %w", err)
 	}
 	return provider.Request{Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
-		Dropped: o.Names}, &answer{c.Dialect, r}, nil
+		Dropped: o.Names}, &answer{dialect: c.Dialect, request: r}, nil
 }
 
 // An answer reads the answer to one request.
 type answer struct {
+	provider.Unstreamed
 	dialect Dialect
 	request *openai.RerankRequest
 }
@@ -106,9 +107,6 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	chat.EmitRendered(a.request.AppendReranked(nil, said.ID, asked.Model, ranked, int64(said.Units), u), u, out)
 	return nil
 }
-
-// Stream implements provider.Answer.
-func (*answer) Stream(chat.Asked) provider.Stream { return nil }
 
 // ranked returns the results that the client has asked for, the most relevant first.
 func (a *answer) ranked(results []Result) ([]openai.Ranked, error) {
@@ -138,7 +136,7 @@ func Cohere(body []byte) (Answer, error) {
 		Usage   reported.Usage `json:"usage"`
 		Meta    reported.Usage `json:"meta"`
 	}
-	err := json.Unmarshal(body, &v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err := json.Unmarshal(body, &v, provider.Lenient)
 	if err == nil && v.Results == nil {
 		err = fmt.Errorf("it has no results")
 	}

@@ -13,10 +13,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/reported"
 )
-
-// lenient reads what vendors send.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // A response is an answer as the vendor gives it, or the one within an event.
 type response struct {
@@ -26,7 +24,7 @@ type response struct {
 	Error       jsontext.Value `json:"error"`
 	Incomplete  incomplete     `json:"incomplete_details"`
 	Output      []output       `json:"output"`
-	Usage       *usage         `json:"usage"`
+	Usage       reported.Usage `json:"usage"`
 	ServiceTier string         `json:"service_tier"`
 }
 
@@ -55,29 +53,6 @@ type content struct {
 	Logprobs    jsontext.Value   `json:"logprobs"`
 }
 
-type usage struct {
-	Input        int64 `json:"input_tokens"`
-	InputDetails struct {
-		Cached int64 `json:"cached_tokens"`
-		Writes int64 `json:"cache_write_tokens"`
-	} `json:"input_tokens_details"`
-	Output        int64 `json:"output_tokens"`
-	OutputDetails struct {
-		Reasoning int64 `json:"reasoning_tokens"`
-	} `json:"output_tokens_details"`
-	Total int64 `json:"total_tokens"`
-}
-
-func (u *usage) openai() openai.Usage {
-	if u == nil {
-		return openai.Usage{}
-	}
-	return openai.Usage{PromptTokens: openai.Count(u.Input), CompletionTokens: openai.Count(u.Output),
-		TotalTokens: openai.Count(u.Total), CachedTokens: openai.Count(u.InputDetails.Cached),
-		CacheWriteTokens: openai.Count(u.InputDetails.Writes), ReasoningTokens: openai.Count(u.OutputDetails.Reasoning),
-		SearchesKnown: true}
-}
-
 // An answer implements provider.Answer.
 type answer struct {
 	dialect  *Dialect
@@ -88,7 +63,7 @@ type answer struct {
 // Decode implements provider.Answer.
 func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var r response
-	if err := json.Unmarshal(body, &r, lenient); err != nil {
+	if err := json.Unmarshal(body, &r, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if err := a.failure(&r, body); err != nil {
@@ -100,7 +75,8 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var c chat.Choice
 	var thoughts []jsontext.Value
 	var annotations []jsontext.Value
-	used := r.Usage.openai()
+	used := r.Usage.OpenAI()
+	used.SearchesKnown = !used.IsZero()
 	for i := range r.Output {
 		o := &r.Output[i]
 		switch o.Type {

@@ -57,7 +57,7 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream.
 func (s *stream) Close(out chat.Sink) error {
-	if e, ok := s.events.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
+	if e, ok := s.events.Close(); ok && jsontext.Value(e.Data).IsValid(provider.Lenient) {
 		if err := s.take(e, out); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *stream) take(e sse.Event, out chat.Sink) error {
 		return nil
 	}
 	var v event
-	if err := json.Unmarshal(data, &v, lenient); err != nil {
+	if err := json.Unmarshal(data, &v, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch v.Type {
@@ -186,8 +186,8 @@ func (s *stream) itemDone(v *event, out chat.Sink) {
 
 func (s *stream) end(v *event, out chat.Sink) {
 	s.begin(v, out)
-	if u := v.Response.Usage.openai(); !u.IsZero() {
-		u.Searches = s.searches
+	if u := v.Response.Usage.OpenAI(); !u.IsZero() {
+		u.Searches, u.SearchesKnown = s.searches, true
 		out.Put(chat.Usage(u))
 	}
 	if v.Response.ServiceTier != "" {

@@ -128,14 +128,14 @@ func withoutRegion(model string) string {
 }
 
 // A countAnswer reads the answer of CountTokens, and gives Anthropic's.
-type countAnswer struct{}
+type countAnswer struct{ provider.Unstreamed }
 
 // Decode implements provider.Answer.
 func (countAnswer) Decode(body []byte, _ chat.Asked, out chat.Sink) error {
 	var v struct {
 		InputTokens *provider.Count `json:"inputTokens"`
 	}
-	if err := json.Unmarshal(body, &v, converse.Lenient); err != nil {
+	if err := json.Unmarshal(body, &v, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if v.InputTokens == nil {
@@ -146,9 +146,6 @@ func (countAnswer) Decode(body []byte, _ chat.Asked, out chat.Sink) error {
 	out.Put(chat.End())
 	return nil
 }
-
-// Stream is never called: counts do not stream.
-func (countAnswer) Stream(chat.Asked) provider.Stream { return nil }
 
 // A claudeAnswer reads Claude's own answer, whose events come in frames.
 type claudeAnswer struct{ messages.NativeAnswer }
@@ -198,7 +195,7 @@ func (s *claudeStream) frame(f eventstream.Frame, out chat.Sink) error {
 	var chunk struct {
 		Bytes string `json:"bytes"`
 	}
-	err := json.Unmarshal(f.Payload, &chunk, converse.Lenient)
+	err := json.Unmarshal(f.Payload, &chunk, provider.Lenient)
 	if err == nil {
 		s.data, err = base64.StdEncoding.AppendDecode(s.data[:0], []byte(chunk.Bytes))
 	}

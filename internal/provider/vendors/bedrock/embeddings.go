@@ -101,7 +101,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 		return true
 	})
 	out.Body = schema.AppendObject(nil, ms)
-	return out, embeddingAnswer{inputs: len(r.Inputs), base64: r.Base64}, nil
+	return out, embeddingAnswer{provider.VectorsOf(r)}, nil
 }
 
 func titan(r *openai.EmbeddingRequest) any {
@@ -150,10 +150,7 @@ func cohere(r *openai.EmbeddingRequest) any {
 }
 
 // An embeddingAnswer reads the answer to one request. It is immutable.
-type embeddingAnswer struct {
-	inputs int
-	base64 bool
-}
+type embeddingAnswer struct{ provider.Vectors }
 
 // Decode turns a complete answer into OpenAI's. Each model has its own form; Cohere's says nothing of tokens.
 func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
@@ -163,7 +160,7 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 		InputTextTokenCount provider.Count `json:"inputTextTokenCount"`
 		InputTokenCount     provider.Count `json:"inputTokenCount"`
 	}
-	if err := json.Unmarshal(body, &v, converse.Lenient); err != nil {
+	if err := json.Unmarshal(body, &v, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	vectors := []jsontext.Value{v.Embedding}
@@ -175,17 +172,8 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 			return fmt.Errorf("%w: an embedding is no array", provider.ErrNotAnAnswer)
 		}
 	}
-	if err := provider.EnoughVectors(len(vectors), a.inputs); err != nil {
-		return err
-	}
 	tokens := int64(max(v.InputTextTokenCount, v.InputTokenCount))
-	u := openai.Usage{PromptTokens: tokens, TotalTokens: tokens}
-	rendered, err := openai.AppendEmbeddings(nil, asked.Model, vectors, a.base64, u)
-	if err != nil {
-		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
-	}
-	chat.EmitRendered(rendered, u, out)
-	return nil
+	return a.Emit(vectors, openai.Usage{PromptTokens: tokens, TotalTokens: tokens}, asked, out)
 }
 
 // vectorsOf reads [[...]], {"float":[[...]]} and [{"embedding":[...]}].
@@ -201,6 +189,3 @@ func vectorsOf(embeddings jsontext.Value) []jsontext.Value {
 	}
 	return vectors
 }
-
-// Stream is never called: embeddings do not stream.
-func (a embeddingAnswer) Stream(chat.Asked) provider.Stream { return nil }

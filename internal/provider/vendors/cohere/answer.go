@@ -73,7 +73,7 @@ func (a answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var head struct {
 		Message jsontext.Value `json:"message"`
 	}
-	if err := json.Unmarshal(body, &head, lenient); err != nil {
+	if err := json.Unmarshal(body, &head, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if head.Message.Kind() != '{' {
@@ -83,7 +83,7 @@ func (a answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 		return fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
 	}
 	var r chatResponse
-	if err := json.Unmarshal(body, &r, lenient); err != nil {
+	if err := json.Unmarshal(body, &r, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if err := failure(r.FinishReason, stringOf(r.Error)); err != nil {

@@ -70,14 +70,11 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	e.Ignored(e.body.Body, knownInEmbeddings)
 	req, err := request("/embed", &out)
 	req.Dropped = e.Names
-	return req, embeddingAnswer{base64: r.Base64, inputs: len(r.Inputs)}, err
+	return req, embeddingAnswer{provider.VectorsOf(r)}, err
 }
 
 // embeddingAnswer implements provider.Answer.
-type embeddingAnswer struct {
-	base64 bool
-	inputs int
-}
+type embeddingAnswer struct{ provider.Vectors }
 
 // vectors are the vectors of each requested type.
 type vectors struct {
@@ -106,27 +103,14 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 	if readError(body).message != "" {
 		return inBand(body)
 	}
-	if err := json.Unmarshal(body, &r, lenient); err != nil {
+	if err := json.Unmarshal(body, &r, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	e := &r.Embeddings
 	for _, vectors := range [][]jsontext.Value{e.Float, e.Int8, e.Uint8, e.Binary, e.Ubinary} {
-		if vectors == nil {
-			continue
+		if vectors != nil {
+			return a.Emit(vectors, r.Meta.OpenAI(), asked, out)
 		}
-		if err := provider.EnoughVectors(len(vectors), a.inputs); err != nil {
-			return err
-		}
-		u := r.Meta.OpenAI()
-		rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)
-		if err != nil {
-			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
-		}
-		chat.EmitRendered(rendered, u, out)
-		return nil
 	}
 	return fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
 }
-
-// Stream implements provider.Answer. Embeddings are never streamed.
-func (embeddingAnswer) Stream(chat.Asked) provider.Stream { return nil }

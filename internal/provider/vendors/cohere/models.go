@@ -1,8 +1,6 @@
 package cohere
 
 import (
-	"net/url"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
@@ -15,21 +13,8 @@ func models() modellist.List {
 	return modellist.List{
 		Path: first, ID: "name",
 		Keep: func(m gjson.Result) bool {
-			if m.Get("finetuned").Bool() {
-				return false
-			}
-			for _, endpoint := range m.Get("endpoints").Array() {
-				if endpoint.Str == "chat" || endpoint.Str == "embed" {
-					return true
-				}
-			}
-			return false
+			return !m.Get("finetuned").Bool() && modellist.Lists(m.Get("endpoints"), "chat", "embed")
 		},
-		Next: func(page gjson.Result) string {
-			if token := page.Get("next_page_token").Str; token != "" {
-				return first + "&page_token=" + url.QueryEscape(token)
-			}
-			return ""
-		},
+		Next: modellist.Token("next_page_token", first+"&page_token="),
 	}
 }

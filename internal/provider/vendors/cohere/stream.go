@@ -75,7 +75,7 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
 func (s *stream) Close(out chat.Sink) error {
-	if e, ok := s.events.Close(); ok && !s.done && jsontext.Value(e.Data).IsValid(lenient) {
+	if e, ok := s.events.Close(); ok && !s.done && jsontext.Value(e.Data).IsValid(provider.Lenient) {
 		if err := s.take(e, out); err != nil {
 			return err
 		}
@@ -95,12 +95,12 @@ func (s *stream) take(raw sse.Event, out chat.Sink) error {
 	switch {
 	case typ == "error", typ == "" && readError(data).message != "":
 		return inBand(data)
-	case !known(typ) && jsontext.Value(data).IsValid(lenient):
+	case !known(typ) && jsontext.Value(data).IsValid(provider.Lenient):
 		return nil // debug, and what the vendor may add
 	}
 	s.event = event{}
 	e := &s.event
-	if err := json.Unmarshal(data, e, lenient); err != nil {
+	if err := json.Unmarshal(data, e, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {
@@ -169,7 +169,7 @@ func unmarshalObject(v jsontext.Value, to any) error {
 	if v.Kind() != '{' {
 		return nil
 	}
-	if err := json.Unmarshal(v, to, lenient); err != nil {
+	if err := json.Unmarshal(v, to, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
 	}
 	return nil

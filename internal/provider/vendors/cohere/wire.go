@@ -5,9 +5,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// lenient reads a vendor's JSON, which need not be as strict as what clients send.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-
 // A chatRequest is the body of POST /chat. Members that are raw are the vendor's own and pass as the client sent them.
 type chatRequest struct {
 	Model            string           `json:"model"`

@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"net/url"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
@@ -15,18 +13,8 @@ func models() modellist.List {
 	return modellist.List{
 		Path: first, ID: "name", Prefix: "models/",
 		Keep: func(m gjson.Result) bool {
-			for _, method := range m.Get("supportedGenerationMethods").Array() {
-				if method.Str == "generateContent" || method.Str == "embedContent" {
-					return true
-				}
-			}
-			return false
+			return modellist.Lists(m.Get("supportedGenerationMethods"), "generateContent", "embedContent")
 		},
-		Next: func(page gjson.Result) string {
-			if token := page.Get("nextPageToken").Str; token != "" {
-				return first + "&pageToken=" + url.QueryEscape(token)
-			}
-			return ""
-		},
+		Next: modellist.Token("nextPageToken", first+"&pageToken="),
 	}
 }

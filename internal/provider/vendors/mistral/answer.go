@@ -19,9 +19,6 @@ import (
 	"github.com/modelgate/modelgate/internal/reported"
 )
 
-// lenient reads a vendor's JSON, which need not be as strict as what clients send.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-
 // answer implements provider.Answer.
 type answer struct {
 	// own are the names of the client's functions, where the vendor's own tools may be called besides. Calls of those are
@@ -120,7 +117,7 @@ func (c *toolCall) arguments() string {
 		return unquote(v)
 	case '{':
 		v = v.Clone()
-		_ = v.Compact(lenient, jsontext.PreserveRawStrings(true)) // it was read as JSON before
+		_ = v.Compact(provider.Lenient, jsontext.PreserveRawStrings(true)) // it was read as JSON before
 		return string(v)
 	}
 	return ""
@@ -157,7 +154,7 @@ func readNested(v jsontext.Value, levels int, text, thinking func(string)) error
 		}
 	case '[':
 		var chunks []chunk
-		if err := json.Unmarshal(v, &chunks, lenient); err != nil {
+		if err := json.Unmarshal(v, &chunks, provider.Lenient); err != nil {
 			return fmt.Errorf("%w: content: %w", provider.ErrNotAnAnswer, err)
 		}
 		for _, c := range chunks {
@@ -179,7 +176,7 @@ func readNested(v jsontext.Value, levels int, text, thinking func(string)) error
 // Decode implements provider.Answer.
 func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var r response
-	if err := json.Unmarshal(body, &r, lenient); err != nil {
+	if err := json.Unmarshal(body, &r, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {

@@ -46,14 +46,11 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	return provider.Request{
 		Path: "/embeddings", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'),
 		Dropped: e.Names,
-	}, embeddingAnswer{base64: r.Base64, inputs: len(r.Inputs)}, nil
+	}, embeddingAnswer{provider.VectorsOf(r)}, nil
 }
 
 // embeddingAnswer implements provider.Answer.
-type embeddingAnswer struct {
-	base64 bool
-	inputs int
-}
+type embeddingAnswer struct{ provider.Vectors }
 
 // Decode implements provider.Answer.
 func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
@@ -65,7 +62,7 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 		response
 		Data []embedding `json:"data"`
 	}
-	if err := json.Unmarshal(body, &r, lenient); err != nil {
+	if err := json.Unmarshal(body, &r, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {
@@ -82,17 +79,5 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 		}
 		vectors[i] = d.Embedding
 	}
-	if err := provider.EnoughVectors(len(vectors), a.inputs); err != nil {
-		return err
-	}
-	u := r.Usage.OpenAI()
-	rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)
-	if err != nil {
-		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
-	}
-	chat.EmitRendered(rendered, u, out)
-	return nil
+	return a.Emit(vectors, r.Usage.OpenAI(), asked, out)
 }
-
-// Stream implements provider.Answer. Embeddings are never streamed.
-func (embeddingAnswer) Stream(chat.Asked) provider.Stream { return nil }

@@ -31,7 +31,7 @@ type moderation struct {
 }
 
 // moderationAnswer implements provider.Answer.
-type moderationAnswer struct{}
+type moderationAnswer struct{ provider.Unstreamed }
 
 // Decode implements provider.Answer.
 func (moderationAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
@@ -66,6 +66,3 @@ func (moderationAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) err
 	chat.EmitRendered(rendered, told.Usage.OpenAI(), out)
 	return nil
 }
-
-// Stream implements provider.Answer.
-func (moderationAnswer) Stream(chat.Asked) provider.Stream { return nil }

@@ -56,7 +56,7 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
 func (s *stream) Close(out chat.Sink) error {
-	if e, ok := s.events.Close(); ok && (isDone(e.Data) || jsontext.Value(e.Data).IsValid(lenient)) {
+	if e, ok := s.events.Close(); ok && (isDone(e.Data) || jsontext.Value(e.Data).IsValid(provider.Lenient)) {
 		if err := s.take(e, out); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *stream) take(e sse.Event, out chat.Sink) error {
 	}
 	s.chunk = response{Choices: s.chunk.Choices[:0]}
 	r := &s.chunk
-	if err := json.Unmarshal(e.Data, r, lenient); err != nil {
+	if err := json.Unmarshal(e.Data, r, provider.Lenient); err != nil {
 		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
 	}
 	if e.Name == "error" || r.isError() {

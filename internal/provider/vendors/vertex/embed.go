@@ -79,13 +79,13 @@ func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider
 	own, dropped := gemini.EmbeddingMembers(r)
 	p := parameters{r.Dimensions, own["autoTruncate"]}
 	var body any
-	method, answer := ":predict", gemini.Embeddings{Vectors: "predictions", Values: "embeddings.values",
-		Tokens: "embeddings.statistics.token_count", Base64: r.Base64, Inputs: len(texts)}
+	method, answer := ":predict", gemini.Embeddings{Vectors: provider.VectorsOf(r), List: "predictions",
+		Values: "embeddings.values", Tokens: "embeddings.statistics.token_count"}
 	if embedder.content {
 		c := &contentRequest{TaskType: own["taskType"], Title: own["title"], parameters: p}
 		c.Content.Parts = []textPart{{texts[0]}}
-		body, method, answer = c, ":embedContent", gemini.Embeddings{Vectors: "embedding", Values: "values",
-			Base64: r.Base64, Inputs: len(texts)}
+		body, method, answer = c, ":embedContent", gemini.Embeddings{Vectors: provider.VectorsOf(r), List: "embedding",
+			Values: "values"}
 	} else {
 		c := &predictRequest{Parameters: p}
 		for _, text := range texts {
