@@ -11,7 +11,6 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
-	"github.com/modelgate/modelgate/extproc/charges"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
@@ -20,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/vendors/anthropic"
 	"github.com/modelgate/modelgate/internal/provider/vendors/gemini"
 	"github.com/modelgate/modelgate/internal/tokens"
+	"github.com/modelgate/modelgate/test/charges"
 )
 
 // A wording is how a vendor's answers are written. %s stands for text, %d for the counts of the prompt and the answer.

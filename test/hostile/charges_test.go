@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/extproc/charges"
 	"github.com/modelgate/modelgate/internal/tokens"
+	"github.com/modelgate/modelgate/test/charges"
 	"github.com/modelgate/modelgate/test/harness"
 )
 

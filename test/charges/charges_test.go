@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/extproc/charges"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
+	"github.com/modelgate/modelgate/test/charges"
 )
 
 func TestTheTableIsDocumented(t *testing.T) {
