@@ -42,7 +42,7 @@ func TestAnInvalidObjectRefusesItsRequests(t *testing.T) {
 		"an account, which signs in ": {"Account", "a", nil, false, false},
 	} {
 		invalid := map[configstore.Ref]configv1.Object{{Kind: c.kind, Name: c.name}: c.object}
-		compiled, err := policy.Compile(standin.For(invalid))
+		compiled, err := policy.Policies(nil).Next(standin.For(invalid))
 		require.NoError(t, err)
 		acme := compiled.Decide(&policy.Facts{Subject: request.Subject{Key: "k", Organization: "acme", Project: "web"}})
 		other := compiled.Decide(&policy.Facts{Subject: request.Subject{Key: "k", Organization: "other", Project: "web"}})

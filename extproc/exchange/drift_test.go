@@ -12,7 +12,7 @@ import (
 
 // A request that a policy or a guardrail refuses counts towards limits of requests, whichever way it takes.
 func TestRefusalsCountOnEveryWay(t *testing.T) {
-	policies, err := policy.Compile([]*configv1.Policy{{Name: "p", Organization: "acme",
+	policies, err := policy.Policies(nil).Next([]*configv1.Policy{{Name: "p", Organization: "acme",
 		Rules: []*configv1.PolicyRule{{Name: "all", Deny: "true"}}}})
 	require.NoError(t, err)
 	rails, err := guard.Compile([]*configv1.Guardrail{{Name: "g",

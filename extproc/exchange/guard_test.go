@@ -142,7 +142,8 @@ func TestAPolicyRefusesARequest(t *testing.T) {
 		{Name: "seen", Deny: `model.startsWith("a/")`, Observe: true},
 		{Name: "tools", Deny: `tools.exists(t, t == "drop") || operation == "route" || size > 5000`, Message: "Not here."},
 		{Name: "users", Deny: `user == "eve" || address == "10.0.0.9"`}}
-	m.config.Policies, err = policy.Compile([]*configv1.Policy{{Name: "p", Organization: "acme", Rules: rules}})
+	m.config.Policies, err = policy.Policies(nil).Next([]*configv1.Policy{{Name: "p", Organization: "acme",
+		Rules: rules}})
 	require.NoError(t, err)
 	x, reply := m.chat(ask40)
 	require.Nil(t, reply.Immediate)
@@ -224,7 +225,8 @@ func TestAPolicyChoosesTheModel(t *testing.T) {
 			key.Models = c.models
 			m := newMeter(t, key)
 			var err error
-			m.config.Policies, err = policy.Compile([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{c.rule}}})
+			m.config.Policies, err = policy.Policies(nil).Next([]*configv1.Policy{{Name: "p",
+				Rules: []*configv1.PolicyRule{c.rule}}})
 			require.NoError(t, err)
 			path := chats
 			if c.path != "" {

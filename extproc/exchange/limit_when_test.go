@@ -116,7 +116,7 @@ func TestAPoliciesModelAndTheClientsTextsAreSeen(t *testing.T) {
 	m := limitedWhen(t, `model == "both" && user == "ann@x.example"`, limit.Requests)
 	asked := strings.Replace(ask40, "{", `{"user":"ann@x.example",`, 1)
 	var err error
-	m.config.Policies, err = policy.Compile([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{
+	m.config.Policies, err = policy.Policies(nil).Next([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{
 		{Name: "r", When: `model == "a/m-1"`, UseModel: "both"}}}})
 	require.NoError(t, err)
 	m.config.Rails, err = guard.Compile([]*configv1.Guardrail{{Name: "g",

@@ -85,8 +85,8 @@ func TestADefinitionOfWhatWasCalledIsAnOffer(t *testing.T) {
 	m.config.Rails = nil
 	for deny, status := range map[string]int{`tools.exists(t, t == "drop")`: 403, `tools.exists(t, t == "other")`: 0} {
 		var err error
-		m.config.Policies, err = policy.Compile([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{{Name: "r",
-			Deny: deny}}}})
+		m.config.Policies, err = policy.Policies(nil).Next([]*configv1.Policy{{Name: "p",
+			Rules: []*configv1.PolicyRule{{Name: "r", Deny: deny}}}})
 		require.NoError(t, err)
 		m.configure()
 		_, reply = m.chat(called)

@@ -24,11 +24,11 @@ func TestPoliciesSeeWhoseTokenItIs(t *testing.T) {
 	require.NoError(t, err)
 	key := fullKey()
 	m := newMeter(t, key)
-	m.config.Tokens, err = jwtauth.New([]*configv1.ResolvedIssuer{{Jwks: string(keys), Issuer: &configv1.TokenIssuer{
-		Name: "corp", Issuer: "https://i.example", Audiences: []string{"gw"}, PolicyClaims: []string{"groups"},
-		Bindings: []*configv1.TokenBinding{{Key: key.GetName()}}}}})
+	m.config.Tokens, err = (*jwtauth.Verifier)(nil).Next([]*configv1.ResolvedIssuer{{Jwks: string(keys),
+		Issuer: &configv1.TokenIssuer{Name: "corp", Issuer: "https://i.example", Audiences: []string{"gw"},
+			PolicyClaims: []string{"groups"}, Bindings: []*configv1.TokenBinding{{Key: key.GetName()}}}}})
 	require.NoError(t, err)
-	m.config.Policies, err = policy.Compile([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{
+	m.config.Policies, err = policy.Policies(nil).Next([]*configv1.Policy{{Name: "p", Rules: []*configv1.PolicyRule{
 		{Name: "staff", Deny: `has(token.groups) && !("staff" in token.groups)`}}}})
 	require.NoError(t, err)
 	secret := m.secret

@@ -56,11 +56,6 @@ type Principal struct {
 	from    time.Time           // it is not valid before
 }
 
-// New returns a verifier. The error names the issuer that is wrong.
-func New(resolved []*configv1.ResolvedIssuer) (*Verifier, error) {
-	return (*Verifier)(nil).Next(resolved)
-}
-
 // Next returns the verifier of the issuers that follow those of v, which may be nil. If they are the same, it is v,
 // with the tokens that it knows.
 func (v *Verifier) Next(resolved []*configv1.ResolvedIssuer) (*Verifier, error) {

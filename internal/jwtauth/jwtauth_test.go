@@ -83,7 +83,7 @@ func verifier(t testing.TB, jwks string, bindings ...*configv1.TokenBinding) *jw
 	}
 	config := &configv1.TokenIssuer{Name: "corp", Issuer: iss, Audiences: []string{"modelgate"}, Bindings: bindings}
 	require.NoError(t, configv1.Validate(config, nil).Err())
-	v, err := jwtauth.New([]*configv1.ResolvedIssuer{{Issuer: config, Jwks: jwks}})
+	v, err := (*jwtauth.Verifier)(nil).Next([]*configv1.ResolvedIssuer{{Issuer: config, Jwks: jwks}})
 	require.NoError(t, err)
 	return v
 }
@@ -177,7 +177,7 @@ func TestTheClaimsThatPoliciesSee(t *testing.T) {
 	config := &configv1.TokenIssuer{Name: "corp", Issuer: iss, Audiences: []string{"modelgate"},
 		Bindings: []*configv1.TokenBinding{{Key: "key_all"}}, PolicyClaims: []string{"groups", "realm.roles", "dept"}}
 	require.NoError(t, configv1.Validate(config, nil).Err())
-	v, err := jwtauth.New([]*configv1.ResolvedIssuer{{Issuer: config, Jwks: m.keys(t)}})
+	v, err := (*jwtauth.Verifier)(nil).Next([]*configv1.ResolvedIssuer{{Issuer: config, Jwks: m.keys(t)}})
 	require.NoError(t, err)
 	verify := func(others object) (jwtauth.Principal, error) {
 		return v.Verify(sign(t, jose.RS256, m.rsa, "r", nil, good(others)), now)

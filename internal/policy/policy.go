@@ -32,9 +32,6 @@ type rule struct {
 	fits   cel.Program // true for the requests that the rule is about
 }
 
-// Compile makes policies ready for use. The error names the one that is wrong.
-func Compile(configs []*configv1.Policy) (Policies, error) { return compile(configs) }
-
 // Next compiles policies. Those that have not changed are taken from all.
 func (all Policies) Next(configs []*configv1.Policy) (Policies, error) {
 	ready := make(map[string]*policy, len(all))

@@ -26,7 +26,7 @@ func compile(t testing.TB, rules ...*configv1.PolicyRule) policy.Policies {
 	t.Helper()
 	p := &configv1.Policy{Name: "p", Rules: rules}
 	require.NoError(t, configv1.Validate(p, nil).Err())
-	all, err := policy.Compile([]*configv1.Policy{p})
+	all, err := policy.Policies(nil).Next([]*configv1.Policy{p})
 	require.NoError(t, err)
 	return all
 }
@@ -140,7 +140,7 @@ func TestWhosePolicyItIs(t *testing.T) {
 		"of another":     {&configv1.Policy{Name: "p", Organization: "acme", Project: "app", Rules: rules}, false},
 		"of another key": {&configv1.Policy{Name: "p", Key: "key_2", Rules: rules}, false},
 	} {
-		all, err := policy.Compile([]*configv1.Policy{c.policy})
+		all, err := policy.Policies(nil).Next([]*configv1.Policy{c.policy})
 		require.NoError(t, err)
 		require.Equal(t, c.denied, all.Decide(facts()).Denied != "", name)
 	}

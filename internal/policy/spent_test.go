@@ -35,7 +35,7 @@ func TestPoliciesThatHaveNotChangedAreNotCompiledAgain(t *testing.T) {
 	p := func(name, deny string) *configv1.Policy {
 		return &configv1.Policy{Name: name, Rules: []*configv1.PolicyRule{{Name: "r", Deny: deny}}}
 	}
-	first, err := policy.Compile([]*configv1.Policy{p("a", "true"), p("b", "true")})
+	first, err := policy.Policies(nil).Next([]*configv1.Policy{p("a", "true"), p("b", "true")})
 	require.NoError(t, err)
 	next, err := first.Next([]*configv1.Policy{p("b", "false"), p("a", "true")})
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestWorkOnARequestInProportionToPolicies(t *testing.T) {
 			}
 			all = append(all, p)
 		}
-		compiled, err := policy.Compile(all)
+		compiled, err := policy.Policies(nil).Next(all)
 		require.NoError(t, err)
 		f := facts()
 		f.Tools = strings.Split(strings.Repeat("t,", tools), ",")

@@ -91,6 +91,4 @@ func TestStepsOfPatterns(t *testing.T) {
 	n, err := expression.Steps(strings.Repeat("(a{1,1000})", 300))
 	require.NoError(t, err)
 	require.Greater(t, n, 300_000)
-	require.Error(t, expression.CheckPattern(`(?:a{1000}b{1000}c{1000}d{1000}e{1000}f{1000})`))
-	require.NoError(t, expression.CheckPattern(`(?s)BEGIN.{0,1000}END`))
 }

@@ -53,15 +53,6 @@ func steps(re *syntax.Regexp) int {
 
 var errTooLarge = fmt.Errorf("is a regular expression that is too large: it may have %d steps, each character and each repetition of it being one", MaxSteps)
 
-// CheckPattern returns an error for a regular expression that is wrong or too large.
-func CheckPattern(pattern string) error {
-	n, err := Steps(pattern)
-	if err == nil && n > MaxSteps {
-		return errTooLarge
-	}
-	return err
-}
-
 // literalPatterns compiles regular expressions that are literals once, rather than for each request.
 func literalPatterns() cel.ProgramOption {
 	left := MaxSteps
