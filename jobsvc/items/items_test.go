@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
-	"github.com/modelgate/modelgate/internal/blobstore/counting"
+	"github.com/modelgate/modelgate/internal/blobstore/blobtest"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/jobsvc/items"
 	"github.com/modelgate/modelgate/jobsvc/memory"
@@ -30,14 +30,14 @@ const (
 type world struct {
 	*testing.T
 	*items.Store
-	count *counting.Bucket
+	count *blobtest.Bucket
 	list  *items.List
 	time  int64 // of expiry
 	names int
 }
 
 func newWorld(t *testing.T) *world {
-	count := counting.New(t)
+	count := blobtest.New(t)
 	sealer, err := secret.NewSealer(make([]byte, 32))
 	require.NoError(t, err)
 	return &world{T: t, count: count, list: &items.List{}, time: 100 * day,

@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/envoy"
-	"github.com/modelgate/modelgate/internal/blobstore/counting"
+	"github.com/modelgate/modelgate/internal/blobstore/blobtest"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/memory"
 )
@@ -26,9 +26,9 @@ func large(n int) string {
 }
 
 // measured returns a world whose store counts and whose memory is bounded.
-func measured(t *testing.T, total int64) (*replica, *counting.Bucket) {
+func measured(t *testing.T, total int64) (*replica, *blobtest.Bucket) {
 	w := newWorld(t)
-	count := counting.New(t)
+	count := blobtest.New(t)
 	w.bucket = count.Blobs
 	var err error
 	w.memory, err = memory.New(total, nil)

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/internal/blobstore/counting"
+	"github.com/modelgate/modelgate/internal/blobstore/blobtest"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 // TestADocumentIsReadAsItWasWritten: whatever its size is. A changed, cut or reordered one is damaged.
 func TestADocumentIsReadAsItWasWritten(t *testing.T) {
-	store := counting.New(t)
+	store := blobtest.New(t)
 	v := &vault{bucket: store.Blobs, now: time.Now}
 	sealer, err := secret.NewSealer(make([]byte, 32))
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package counting has a blob store in memory that counts the bytes that are read and written, for tests. It counts
+// Package blobtest has a blob store in memory that counts the bytes that are read and written, for tests. It counts
 // what is asked for, not what a client of an object store reads ahead.
-package counting
+package blobtest
 
 import (
 	"context"
