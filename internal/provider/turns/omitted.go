@@ -16,11 +16,26 @@ const MaxNoted = 32
 type Omitted struct {
 	Vendor string
 	Drops  bool // unsupported parameters are dropped instead of refused
-	Names  []string
+	// Translated means that the client speaks another dialect: wishes are dropped instead of refused.
+	Translated bool
+	Names      []string
 	// Adjusted are the names of changed parameters: see provider.Request.
 	Adjusted []string
 	// Read is a member that the codec has read although it is not a known one, or empty.
 	Read string
+}
+
+// wishes are the parameters that say how an answer is made, and not what it must be. Clients of other dialects, such
+// as coding agents, send them to every model.
+var wishes = []string{"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty", "verbosity",
+	"parallel_tool_calls", "service_tier"}
+
+// IsWish reports whether an answer without a parameter is still what the client asked for.
+func IsWish(param string) bool { return slices.Contains(wishes, param) }
+
+// Wishes returns the parameters of a list that are wishes.
+func Wishes(params []string) []string {
+	return slices.DeleteFunc(slices.Clone(params), func(param string) bool { return !IsWish(param) })
 }
 
 // Note adds a parameter's name to a list without duplicates.
@@ -39,7 +54,7 @@ func (o *Omitted) Adjust(param string) { o.Adjusted = Note(o.Adjusted, param) }
 
 // Unsupported refuses an unsupported parameter, or records that it was dropped.
 func (o *Omitted) Unsupported(param string) error {
-	if o.Drops {
+	if o.Drops || o.Translated && IsWish(param) {
 		o.Drop(param)
 		return nil
 	}

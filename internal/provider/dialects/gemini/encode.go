@@ -54,8 +54,8 @@ func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Ans
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &encoder{Omitted: turns.Omitted{Vendor: s.Vendor, Drops: t.Drops()}, service: s, body: r, chat: chat,
-		can: t.Can(), names: turns.Names{Form: forms.Of("gemini").Tool}}
+	e := &encoder{Omitted: turns.Omitted{Vendor: s.Vendor, Drops: t.Drops(), Translated: r.Translated},
+		service: s, body: r, chat: chat, can: t.Can(), names: turns.Names{Form: forms.Of("gemini").Tool}}
 	e.readOthers()
 	// The order matters: what is the vendor's own goes before what is translated, and the format depends on the tools.
 	for _, step := range []func() error{e.refused, e.sampling, e.output, e.conversation, e.tools, e.format, e.thinking} {

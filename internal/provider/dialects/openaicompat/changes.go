@@ -18,6 +18,8 @@ type Changes struct {
 	target  provider.Target
 	edits   []openai.Edit
 	dropped []string
+	// translated means that the client speaks another dialect: see turns.Omitted.
+	translated bool
 	// adjusted are the parameters whose values were replaced by the nearest ones.
 	adjusted []string
 	room     [4]openai.Edit
@@ -79,7 +81,7 @@ func (c *Changes) Drop(name string) {
 
 // drop notes a parameter that is left out, or returns the client's error.
 func (c *Changes) drop(param string) error {
-	if !c.target.Drops() {
+	if !c.target.Drops() && !(c.translated && turns.IsWish(param)) {
 		return openai.Unsupported(param, c.dialect.Vendor)
 	}
 	c.note(param)
@@ -125,11 +127,14 @@ func (c *Changes) streamOptions(stream, includeUsage bool) bool {
 }
 
 // parameters takes out what vendor or model do not know, and gives the rest the vendor's names. What a model of
-// OpenAI's does not know is left for OpenAI to refuse, whose error says more, but where the operator wants it dropped.
+// OpenAI's does not know is left for OpenAI to refuse, whose error says more, unless the operator wants it dropped, or
+// it is a wish of a client of another dialect.
 func (c *Changes) parameters() error {
 	models := c.target.Can().GetUnsupportedParameters()
 	if c.dialect.AsReceived && !c.target.Drops() {
-		models = nil
+		if models = nil; c.translated {
+			models = turns.Wishes(c.target.Can().GetUnsupportedParameters())
+		}
 	}
 	for _, names := range [...][]string{c.dialect.Unsupported, models} {
 		for _, name := range names {

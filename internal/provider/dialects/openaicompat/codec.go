@@ -98,6 +98,7 @@ type chatCodec struct{ dialect Dialect }
 func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	d := &c.dialect
 	changes := newChanges(&r.Object, d, t)
+	changes.translated = r.Translated
 	if err := changes.judge(); err != nil {
 		return provider.Request{}, nil, err
 	}
@@ -105,6 +106,9 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 	forced := changes.streamOptions(r.Stream, r.IncludeUsage)
 	if r.Translated || d.AsReceived && t.Fits(r) {
 		changes.effort()
+	}
+	if r.Translated && d.AsReceived {
+		changes.sampling()
 	}
 	if err := changes.parameters(); err != nil {
 		return provider.Request{}, nil, err

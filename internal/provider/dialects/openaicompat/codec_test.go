@@ -123,7 +123,7 @@ func TestDecodeError(t *testing.T) {
 			refused},
 		"a refused credential 403": {403, nil, `{"error":{"message":"no","type":"authentication_error"}}`, refused},
 		"keys are blotted out": {403, nil,
-			`{"error":{"message":"Key 'sk-proj-0123456789' or Bearer abc has no access to it","type":"invalid_request_error"}}`,
+			`{"error":{"message":"Key 'sk-proj-0123456789' or Bearer abc-0123456789 has no access to it","type":"invalid_request_error"}}`,
 			openai.Error{Status: 403, Message: "Key [redacted] or Bearer [redacted] has no access to it",
 				Type: "invalid_request_error"}},
 		"plain text": {429, nil, "Too many requests\n", openai.Error{Status: 429, Message: "Too many requests",

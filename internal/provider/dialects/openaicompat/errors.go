@@ -191,7 +191,7 @@ func isPlain(body []byte) bool {
 
 // render makes the client's error: as the vendor told it, but where provider.StatusError draws a line.
 func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.Error {
-	message := withoutKeys(v.message)
+	message := v.message
 	if strings.TrimSpace(message) == "" {
 		message = fmt.Sprintf("The provider answered with an error (status %d) and did not say more.", status)
 	}
@@ -250,16 +250,4 @@ func (v vendorError) codeOr(ours openai.Code) openai.Code {
 		return ours
 	}
 	return openai.Code(v.code)
-}
-
-// withoutKeys blots out words that look like a credential, for some vendors repeat the one they were sent.
-func withoutKeys(message string) string {
-	words := strings.Split(message, " ")
-	for i, w := range words {
-		if len(w) > len("sk-")+8 && strings.HasPrefix(strings.TrimLeft(w, `"'(`+"`"), "sk-") || i > 0 &&
-			words[i-1] == "Bearer" {
-			words[i] = "[redacted]"
-		}
-	}
-	return strings.Join(words, " ")
 }

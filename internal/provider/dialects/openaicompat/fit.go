@@ -131,6 +131,20 @@ func (c *Changes) effort() {
 	}
 }
 
+// sampling leaves out what OpenAI's models take only if they do not reason:
+// https://platform.openai.com/docs/guides/latest-model
+func (c *Changes) sampling() {
+	if effort := textOr(c.Get("reasoning_effort")); effort == "" || effort == reasoning.None {
+		return
+	}
+	for _, name := range [...]string{"temperature", "top_p"} {
+		if v := c.Get(name); v != nil && !isDefault(c.object, name, v) {
+			c.note(name)
+		}
+		c.Remove(name)
+	}
+}
+
 // textOr returns a string, or "" for anything else.
 func textOr(v jsontext.Value) string {
 	if v.Kind() != '"' {

@@ -69,7 +69,12 @@ func (c *Changes) searchTool() error {
 		}
 		said, others := turns.SearchOptions([]byte(tool.Raw))
 		for _, m := range others {
-			failed = cmp.Or(failed, c.drop(fmt.Sprintf("tools[%d].%s", i, turns.Identifier(m.Name))))
+			param := fmt.Sprintf("tools[%d].%s", i, turns.Identifier(m.Name))
+			if c.translated { // another dialect's way to bound a search, such as max_uses
+				c.note(param)
+				continue
+			}
+			failed = cmp.Or(failed, c.drop(param))
 		}
 		options = said
 		return false

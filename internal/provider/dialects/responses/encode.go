@@ -91,8 +91,8 @@ type encoder struct {
 
 func newEncoder(d *Dialect, r *openai.ChatRequest, t provider.Target) *encoder {
 	form := forms.Of(d.Vendor)
-	return &encoder{Omitted: turns.Omitted{Vendor: d.Vendor, Drops: t.Drops()}, dialect: d, request: r, target: t,
-		form: form, names: turns.Names{Form: form.Tool}}
+	return &encoder{Omitted: turns.Omitted{Vendor: d.Vendor, Drops: t.Drops(), Translated: r.Translated},
+		dialect: d, request: r, target: t, form: form, names: turns.Names{Form: form.Tool}}
 }
 
 func (e *encoder) body() ([]byte, error) {

@@ -19,8 +19,7 @@ func Provider() provider.Provider {
 		Vendor: "cerebras",
 		Unsupported: []string{
 			"n", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio", "verbosity",
-			"web_search_options",
-			"functions", "function_call",
+			"web_search_options", "functions", "function_call", "top_k",
 		},
 		MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "reasoning"},
 		Reasoning:      "reasoning",

@@ -23,7 +23,7 @@ func Provider() provider.Provider {
 			Unsupported: []string{
 				"n", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio",
 				"prediction",
-				"verbosity", "web_search_options",
+				"verbosity", "web_search_options", "top_k",
 			},
 			MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "function_call", "reasoning"},
 			Reasoning:      "reasoning",
