@@ -17,15 +17,15 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
-	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/vendorbatch"
 )
 
 // batches are Message Batches: https://platform.claude.com/docs/en/build-with-claude/batch-processing. It implements
 // provider.Batcher.
-type batches struct{ codecs openaicompat.Codecs }
+type batches struct{ codecs vendorbatch.Codecs }
 
 func newBatches(chat provider.ChatCodec) provider.Batcher {
-	return batches{openaicompat.Codecs{Vendor: name, Chat: chat}}
+	return batches{vendorbatch.Codecs{Vendor: name, Chat: chat}}
 }
 
 // What a batch may be at most.
@@ -52,7 +52,7 @@ func (x batches) Submit(ctx context.Context, c *provider.Client, b provider.Batc
 	}
 	count, size := 0, int64(0)
 	var betas []string
-	err = write(ctx, lines, func(l openaicompat.Line, text []byte) error {
+	err = write(ctx, lines, func(l vendorbatch.Line, text []byte) error {
 		count++
 		size += int64(len(text))
 		for beta := range strings.SplitSeq(l.Request.Header.Get("Anthropic-Beta"), ",") {
@@ -82,9 +82,9 @@ func (x batches) Submit(ctx context.Context, c *provider.Client, b provider.Batc
 }
 
 // write passes each line to take, with the text of the vendor's request for it.
-func write(ctx context.Context, lines *openaicompat.Lines, take func(l openaicompat.Line, text []byte) error) error {
+func write(ctx context.Context, lines *vendorbatch.Lines, take func(l vendorbatch.Line, text []byte) error) error {
 	text, first := []byte{}, true
-	return lines.Each(ctx, func(l openaicompat.Line) error {
+	return lines.Each(ctx, func(l vendorbatch.Line) error {
 		text = text[:0]
 		if !first {
 			text = append(text, ',')
@@ -96,13 +96,13 @@ func write(ctx context.Context, lines *openaicompat.Lines, take func(l openaicom
 	}, nil)
 }
 
-func create(ctx context.Context, c *provider.Client, lines *openaicompat.Lines) (string, error) {
-	answer, err := openaicompat.Stream(ctx, c, "/messages/batches", "application/json",
+func create(ctx context.Context, c *provider.Client, lines *vendorbatch.Lines) (string, error) {
+	answer, err := vendorbatch.Stream(ctx, c, "/messages/batches", "application/json",
 		func(ctx context.Context, w io.Writer) error {
 			if _, err := io.WriteString(w, `{"requests":[`); err != nil {
 				return err
 			}
-			err := write(ctx, lines, func(_ openaicompat.Line, text []byte) error {
+			err := write(ctx, lines, func(_ vendorbatch.Line, text []byte) error {
 				_, err := w.Write(text)
 				return err
 			})
@@ -153,7 +153,7 @@ var errUnsure = errors.New(
 const searchPages = 100
 
 // find returns the vendor's id of a batch, or "" if the vendor has not got it.
-func find(ctx context.Context, c *provider.Client, lines *openaicompat.Lines, count int, since int64) (string, error) {
+func find(ctx context.Context, c *provider.Client, lines *vendorbatch.Lines, count int, since int64) (string, error) {
 	query, unsure := url.Values{"limit": {"1000"}}, false
 	for range searchPages {
 		var page struct {
@@ -194,7 +194,7 @@ func find(ctx context.Context, c *provider.Client, lines *openaicompat.Lines, co
 var errSeen = errors.New("seen")
 
 // owns reports whether a batch that has ended belongs to the lines.
-func owns(ctx context.Context, c *provider.Client, lines *openaicompat.Lines, b batch) (bool, error) {
+func owns(ctx context.Context, c *provider.Client, lines *vendorbatch.Lines, b batch) (bool, error) {
 	if b.ResultsURL == "" {
 		return false, nil
 	}
@@ -204,7 +204,7 @@ func owns(ctx context.Context, c *provider.Client, lines *openaicompat.Lines, b 
 	}
 	defer func() { _ = answer.Body.Close() }() // no more is wanted of it
 	ours := false
-	err = openaicompat.ReadLines(answer.Body, func(line []byte, _ bool) error {
+	err = vendorbatch.ReadLines(answer.Body, func(line []byte, _ bool) error {
 		ours = lines.Owns(gjson.GetBytes(line, "custom_id").Str)
 		return errSeen
 	})
@@ -245,7 +245,7 @@ func (batches) Cancel(ctx context.Context, c *provider.Client, id string) error 
 		return nil
 	}
 	c = versioned(c, "")
-	return openaicompat.CancelUnlessOver(ctx, c, at(id)+"/cancel", func() (bool, error) {
+	return vendorbatch.CancelUnlessOver(ctx, c, at(id)+"/cancel", func() (bool, error) {
 		b, err := get(ctx, c, id)
 		return err == nil && b.Status != "in_progress", err
 	})
@@ -260,7 +260,7 @@ func (x batches) Results(ctx context.Context, c *provider.Client, id string, b p
 		return err
 	}
 	c = versioned(c, "")
-	return lines.Results(ctx, take, func(add func(openaicompat.LineAnswer) error) error {
+	return lines.Results(ctx, take, func(add func(vendorbatch.LineAnswer) error) error {
 		if id == nothing {
 			return nil
 		}
@@ -273,7 +273,7 @@ func (x batches) Results(ctx context.Context, c *provider.Client, id string, b p
 			return err
 		}
 		defer func() { _ = answer.Body.Close() }() // it was read, or is not wanted any more
-		return openaicompat.ReadLines(answer.Body, func(line []byte, whole bool) error {
+		return vendorbatch.ReadLines(answer.Body, func(line []byte, whole bool) error {
 			a, err := lineAnswer(line, whole)
 			if err != nil {
 				return fmt.Errorf("message batch %s: %w", id, err)
@@ -286,9 +286,9 @@ func (x batches) Results(ctx context.Context, c *provider.Client, id string, b p
 
 // lineAnswer reads a line: {"custom_id":...,"result":{"type":"succeeded","message":{...}}}, or errored with an error,
 // canceled or expired.
-func lineAnswer(line []byte, whole bool) (openaicompat.LineAnswer, error) {
+func lineAnswer(line []byte, whole bool) (vendorbatch.LineAnswer, error) {
 	if !whole {
-		return openaicompat.TooLong(line), nil
+		return vendorbatch.TooLong(line), nil
 	}
 	var l struct {
 		CustomID string `json:"custom_id"`
@@ -299,9 +299,9 @@ func lineAnswer(line []byte, whole bool) (openaicompat.LineAnswer, error) {
 		} `json:"result"`
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
-		return openaicompat.LineAnswer{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return vendorbatch.LineAnswer{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	a := openaicompat.LineAnswer{CustomID: l.CustomID}
+	a := vendorbatch.LineAnswer{CustomID: l.CustomID}
 	switch l.Result.Type {
 	case "succeeded":
 		a.Body = l.Result.Message

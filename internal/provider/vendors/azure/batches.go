@@ -8,13 +8,14 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/vendorbatch"
 )
 
 // batches run at Azure (https://learn.microsoft.com/azure/ai-foundry/openai/how-to/batch), on deployments of the type
 // Global-Batch or Data-Zone-Batch, and of chat completions alone.
 func batches(d openaicompat.Dialect) provider.Batcher {
-	return &openaicompat.Batches{
-		Codecs: openaicompat.Codecs{Vendor: d.Vendor, Alike: true, Chat: openaicompat.New(d)},
+	return &vendorbatch.OpenAI{
+		Codecs: vendorbatch.Codecs{Vendor: d.Vendor, Alike: true, Chat: openaicompat.New(d)},
 		Locate: func(c *configv1.Provider, path string) (string, url.Values, error) {
 			if strings.HasSuffix(strings.TrimRight(c.GetEndpoint(), "/"), "/models") {
 				return "", nil, openai.CodeUnsupportedEndpoint.On("endpoint",

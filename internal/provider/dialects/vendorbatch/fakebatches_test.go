@@ -1,4 +1,4 @@
-package openaicompat
+package vendorbatch
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
 
 // batchID is the gateway's of the batch in these tests.
@@ -40,7 +41,7 @@ func (f *fakeBatches) client() *provider.Client {
 		f.serve(w, r)
 		return w.Result(), nil
 	}
-	c := &provider.Client{DecodeError: DecodeError, Config: &configv1.Provider{Name: "p"}}
+	c := &provider.Client{DecodeError: openaicompat.DecodeError, Config: &configv1.Provider{Name: "p"}}
 	c.Send = func(r *http.Request) (*http.Response, error) {
 		answer, err := send(r)
 		if file, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/files/"), "/content"); ok && f.files[file] != nil {
@@ -140,11 +141,11 @@ func (f *fakeBatches) json(w http.ResponseWriter, v any) {
 
 func text(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
 
-func testBatches() *Batches {
-	d := Dialect{Vendor: "openai", AsReceived: true}
-	return &Batches{
-		Codecs: Codecs{Vendor: "openai", Alike: true, Chat: New(d), Completion: NewCompletion(d),
-			Embedding: NewEmbedding(d)},
+func testBatches() *OpenAI {
+	d := openaicompat.Dialect{Vendor: "openai", AsReceived: true}
+	return &OpenAI{
+		Codecs: Codecs{Vendor: "openai", Alike: true, Chat: openaicompat.New(d), Completion: openaicompat.NewCompletion(d),
+			Embedding: openaicompat.NewEmbedding(d)},
 		MaxLines: 50_000, MaxBytes: 200_000_000, DecodeError: d.DecodeError,
 	}
 }
@@ -180,7 +181,7 @@ func answerLine(customID, content string) string {
 		"\n"
 }
 
-func collect(t *testing.T, x *Batches, c *provider.Client, id string, b provider.Batch) (map[int]provider.BatchAnswer,
+func collect(t *testing.T, x *OpenAI, c *provider.Client, id string, b provider.Batch) (map[int]provider.BatchAnswer,
 	error) {
 	t.Helper()
 	got := map[int]provider.BatchAnswer{}

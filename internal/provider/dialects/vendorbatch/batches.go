@@ -1,4 +1,4 @@
-package openaicompat
+package vendorbatch
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// Batches serve batches at a vendor with OpenAI's batch API: a file of lines goes up, and files with the answers
+// OpenAI serves batches at a vendor with OpenAI's batch API: a file of lines goes up, and files with the answers
 // come down. It implements provider.Batcher.
-type Batches struct {
+type OpenAI struct {
 	Codecs Codecs
 	// Locate, unless it is nil, returns the vendor's path for OpenAI's path, and its query.
 	Locate func(c *configv1.Provider, path string) (string, url.Values, error)
@@ -46,7 +46,7 @@ const (
 // Submit implements provider.Batcher. A batch that was created unheard is known by its metadata. One that the vendor
 // lists late, or whose request is still under way, is not seen, and then runs twice; the files of an upload that came
 // to nothing are deleted by the vendor in time.
-func (x *Batches) Submit(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
+func (x *OpenAI) Submit(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
 	lines, err := x.Codecs.Lines(b)
 	if err != nil {
 		return "", err
@@ -92,7 +92,7 @@ func (x *Batches) Submit(ctx context.Context, c *provider.Client, b provider.Bat
 }
 
 // at returns the path and query for OpenAI's path. More is OpenAI's query, or nil.
-func (x *Batches) at(c *provider.Client, path string, more url.Values) (string, error) {
+func (x *OpenAI) at(c *provider.Client, path string, more url.Values) (string, error) {
 	query := url.Values{}
 	if x.Locate != nil {
 		var err error
@@ -107,7 +107,7 @@ func (x *Batches) at(c *provider.Client, path string, more url.Values) (string, 
 	return path + "?" + query.Encode(), nil
 }
 
-func (x *Batches) endpoint(openAI string) string {
+func (x *OpenAI) endpoint(openAI string) string {
 	if x.Endpoint == nil {
 		return openAI
 	}
@@ -115,7 +115,7 @@ func (x *Batches) endpoint(openAI string) string {
 }
 
 // write gives the lines of the vendor's file to take.
-func (x *Batches) write(ctx context.Context, lines *Lines, take func(line []byte) error) error {
+func (x *OpenAI) write(ctx context.Context, lines *Lines, take func(line []byte) error) error {
 	endpoint := x.endpoint(lines.batch.Endpoint)
 	var text []byte
 	return lines.Each(ctx, func(l Line) error {
@@ -143,7 +143,7 @@ const slack = 3600
 
 // find returns the vendor's id of a batch, or "" if the vendor has not got it. One that the vendor refused is as if
 // it was never there.
-func (x *Batches) find(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
+func (x *OpenAI) find(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
 	query := url.Values{"limit": {"100"}}
 	for range searchPages {
 		path, err := x.at(c, "/batches", query)
@@ -176,7 +176,7 @@ func (x *Batches) find(ctx context.Context, c *provider.Client, b provider.Batch
 }
 
 // upload sends the lines to the vendor as a file, and waits until it can be used.
-func (x *Batches) upload(ctx context.Context, c *provider.Client, lines *Lines) (string, error) {
+func (x *OpenAI) upload(ctx context.Context, c *provider.Client, lines *Lines) (string, error) {
 	path, err := x.at(c, "/files", nil)
 	if err != nil {
 		return "", err
@@ -202,7 +202,7 @@ func (x *Batches) upload(ctx context.Context, c *provider.Client, lines *Lines) 
 }
 
 // fill writes the form that an upload is.
-func (x *Batches) fill(ctx context.Context, form *multipart.Writer, lines *Lines) error {
+func (x *OpenAI) fill(ctx context.Context, form *multipart.Writer, lines *Lines) error {
 	for _, field := range [...][2]string{
 		{"purpose", "batch"}, {"expires_after[anchor]", "created_at"}, {"expires_after[seconds]", strconv.Itoa(kept)},
 	} {
@@ -238,7 +238,7 @@ const (
 
 // await waits until the vendor has processed a file, which OpenAI has at once. That a file was uploaded is all that
 // some say.
-func (x *Batches) await(ctx context.Context, c *provider.Client, file vendorFile) error {
+func (x *OpenAI) await(ctx context.Context, c *provider.Client, file vendorFile) error {
 	until := time.Now().Add(maxProcessing)
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		switch status := strings.ToLower(file.Status); {

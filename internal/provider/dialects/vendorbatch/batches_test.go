@@ -1,4 +1,4 @@
-package openaicompat
+package vendorbatch
 
 import (
 	"context"
@@ -118,7 +118,7 @@ func TestABatchThatCannotBeSubmittedIsRefusedClearly(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.EqualValues(t, "unsupported_endpoint", refused.Code)
 
-	for _, small := range []*Batches{{MaxLines: 1, MaxBytes: 1000}, {MaxLines: 2, MaxBytes: 200}} {
+	for _, small := range []*OpenAI{{MaxLines: 1, MaxBytes: 1000}, {MaxLines: 2, MaxBytes: 200}} {
 		small.Codecs = testBatches().Codecs
 		_, err = small.Submit(t.Context(), f.client(), batchOf(ask, ask))
 		require.ErrorAs(t, err, &refused)

@@ -1,4 +1,4 @@
-package openaicompat
+package vendorbatch
 
 import (
 	"cmp"
@@ -74,7 +74,7 @@ func (b *vendorBatch) refusal() *openai.Error {
 	return e
 }
 
-func (x *Batches) get(ctx context.Context, c *provider.Client, id string) (*vendorBatch, error) {
+func (x *OpenAI) get(ctx context.Context, c *provider.Client, id string) (*vendorBatch, error) {
 	path, err := x.at(c, "/batches/"+url.PathEscape(id), nil)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (x *Batches) get(ctx context.Context, c *provider.Client, id string) (*vend
 }
 
 // Poll implements provider.Batcher.
-func (x *Batches) Poll(ctx context.Context, c *provider.Client, id string) (provider.BatchReport, error) {
+func (x *OpenAI) Poll(ctx context.Context, c *provider.Client, id string) (provider.BatchReport, error) {
 	if id == nothing {
 		return provider.BatchReport{Over: true}, nil
 	}
@@ -103,7 +103,7 @@ func (x *Batches) Poll(ctx context.Context, c *provider.Client, id string) (prov
 }
 
 // Cancel implements provider.Batcher.
-func (x *Batches) Cancel(ctx context.Context, c *provider.Client, id string) error {
+func (x *OpenAI) Cancel(ctx context.Context, c *provider.Client, id string) error {
 	if id == nothing {
 		return nil
 	}
@@ -133,7 +133,7 @@ func CancelUnlessOver(ctx context.Context, c *provider.Client, path string, over
 // Results implements provider.Batcher. It gives every line of the batch, each once. Answers come in the order of
 // the vendor's two files. If a connection is cut, the next call begins anew. A batch that is not over has no files
 // yet, and so no answers.
-func (x *Batches) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch,
+func (x *OpenAI) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch,
 	take func(provider.BatchAnswer) error) error {
 	lines, err := x.Codecs.Lines(b)
 	if err != nil {
@@ -160,7 +160,7 @@ func (x *Batches) Results(ctx context.Context, c *provider.Client, id string, b 
 }
 
 // read gives the answers in one of the vendor's files to add.
-func (x *Batches) read(ctx context.Context, c *provider.Client, file string, add func(LineAnswer) error) error {
+func (x *OpenAI) read(ctx context.Context, c *provider.Client, file string, add func(LineAnswer) error) error {
 	path, err := x.at(c, "/files/"+url.PathEscape(file)+"/content", nil)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ var unrun = map[string]bool{"batch_expired": true, "batch_cancelled": true, "bat
 
 // lineAnswer reads a line:
 // {"custom_id":...,"response":{"status_code":...,"request_id":...,"body":{...}},"error":{...}}.
-func (x *Batches) lineAnswer(line []byte, whole bool) (LineAnswer, error) {
+func (x *OpenAI) lineAnswer(line []byte, whole bool) (LineAnswer, error) {
 	if !whole {
 		return TooLong(line), nil
 	}
