@@ -6,9 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/translate"
 )
 
 // asks are the requests of clients, by the operation that a vendor needs for them.
@@ -100,4 +103,26 @@ func TestAzuresOperationsThatPassAreWhereTheEndpointHasThem(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tc.path, got)
 	}
+}
+
+// A response that has failed is an error at each vendor whose chats may go over responses, whole and as a stream.
+func TestChatsOverResponsesThatFail(t *testing.T) {
+	const failed = `{"id":"resp_1","status":"failed","output":[],"error":{"code":"rate_limit_exceeded","message":"slow down"}}`
+	tried := 0
+	for name, p := range Providers() {
+		if !p.ChatOverResponses {
+			continue
+		}
+		tried++
+		config := &configv1.Provider{Endpoint: "https://models.example/v1", Operations: []string{provider.OpResponses}}
+		target := provider.Target{Model: "m", Config: translate.Complete(p, config)}
+		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`))
+		require.NoError(t, err)
+		_, answer, err := p.Chat.Encode(r, target)
+		require.NoError(t, err)
+		require.ErrorContains(t, answer.Decode([]byte(failed), chat.Asked{}, &chat.Answer{}), "slow down", name)
+		err = answer.Stream(chat.Asked{}).Decode([]byte(`data: {"type":"response.failed","response":`+failed+"}\n\n"), &chat.Answer{})
+		require.ErrorContains(t, err, "slow down", name)
+	}
+	require.Greater(t, tried, 2)
 }
