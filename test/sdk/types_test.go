@@ -30,6 +30,7 @@ func TestEveryTypeOfTheSDKsHasADecision(t *testing.T) {
 		{openai, "ResponseInputContent", kinds.Parts, 3},
 		{openai, "ResponseFunctionCallOutputItem", kinds.Parts, 3},
 		{openai, "Tool", kinds.Tools, 14},
+		{anthropic, "BetaToolUnion", kinds.MessageTools, 12},
 		{anthropic, "BetaContentBlockParam", kinds.Blocks, 20},
 		{anthropic, "BetaContentBlock", kinds.Blocks, 10},
 		{anthropic, "content of BetaToolResultBlockParam", kinds.ResultBlocks, 5},
@@ -44,6 +45,9 @@ func TestEveryTypeOfTheSDKsHasADecision(t *testing.T) {
 			types := definitions(string(text)).types(t, c.union)
 			require.GreaterOrEqual(t, len(types), c.least, "the definitions are written in another way")
 			for _, typ := range types {
+				if strings.HasPrefix(c.union, "BetaTool") {
+					typ = kinds.Undated(typ)
+				}
 				require.Contains(t, c.table, typ, "%s has the type %q, for which package kinds has no decision", c.union, typ)
 			}
 		})
@@ -53,8 +57,8 @@ func TestEveryTypeOfTheSDKsHasADecision(t *testing.T) {
 // TestNoDecisionIsMissing checks the tables themselves, also where no SDK is installed.
 func TestNoDecisionIsMissing(t *testing.T) {
 	decisions := []kinds.Decision{kinds.Translated, kinds.Text, kinds.Dropped, kinds.Refused}
-	for _, table := range []kinds.Table{kinds.Items, kinds.Parts, kinds.Tools, kinds.Blocks, kinds.ResultBlocks,
-		kinds.SystemBlocks} {
+	for _, table := range []kinds.Table{kinds.Items, kinds.Parts, kinds.Tools, kinds.MessageTools, kinds.Blocks,
+		kinds.ResultBlocks, kinds.SystemBlocks} {
 		for _, typ := range slices.Sorted(maps.Keys(table)) {
 			require.Contains(t, decisions, table[typ].Decision, typ)
 			require.NotEmpty(t, table[typ].Note, typ)

@@ -43,7 +43,8 @@ func main() {
 		table kinds.Table
 	}{
 		{"Responses API: items", kinds.Items}, {"Responses API: parts of content", kinds.Parts},
-		{"Responses API: tools", kinds.Tools}, {"Messages API: blocks of messages", kinds.Blocks},
+		{"Responses API: tools", kinds.Tools}, {"Messages API: tools, without the dates in their types", kinds.MessageTools},
+		{"Messages API: blocks of messages", kinds.Blocks},
 		{"Messages API: blocks of the assistant", kinds.AssistantBlocks},
 		{"Messages API: blocks of a `tool_result`", kinds.ResultBlocks},
 		{"Messages API: blocks of system messages", kinds.SystemBlocks},

@@ -6,6 +6,8 @@
 // of its session.
 package kinds
 
+import "strings"
+
 //go:generate go run gendocs.go -o ../../../docs/item-types.md
 
 // A Decision is what becomes of a type.
@@ -34,6 +36,7 @@ const (
 	onlyOpenAI     = "only OpenAI can read it"
 	aCall          = "a call of a tool"
 	aResult        = "the result of a call"
+	aSearch        = "a web search, if the provider has one; otherwise it is left out and named, unless it is the only tool"
 )
 
 // Items are the items of the Responses API.
@@ -98,10 +101,10 @@ var Tools = Table{
 	"shell":                         {Translated, "a function, if the client runs it; its calls come back as shell_call"},
 	"apply_patch":                   {Translated, "a function; its calls come back as apply_patch_call"},
 	"tool_search":                   {Translated, "a function, if the client runs the search; otherwise it is left out and named, because all tools are sent"},
-	"web_search":                    {Translated, "a web search, if the provider has one"},
-	"web_search_preview":            {Translated, "a web search, if the provider has one"},
-	"web_search_2025_08_26":         {Translated, "a web search, if the provider has one"},
-	"web_search_preview_2025_03_11": {Translated, "a web search, if the provider has one"},
+	"web_search":                    {Translated, aSearch},
+	"web_search_preview":            {Translated, aSearch},
+	"web_search_2025_08_26":         {Translated, aSearch},
+	"web_search_preview_2025_03_11": {Translated, aSearch},
 	"file_search":                   {Refused, ranByOpenAI},
 	"computer":                      {Refused, "it needs a model that was made for it"},
 	"computer_use_preview":          {Refused, "it needs a model that was made for it"},
@@ -109,6 +112,33 @@ var Tools = Table{
 	"code_interpreter":              {Refused, ranByOpenAI},
 	"programmatic_tool_calling":     {Refused, ranByOpenAI},
 	"image_generation":              {Refused, ranByOpenAI},
+}
+
+// MessageTools are the tools of the Messages API, without the dates in their types.
+var MessageTools = Table{
+	"custom":                 {Translated, "a function"},
+	"bash":                   {Translated, "a function"},
+	"text_editor":            {Translated, "a function"},
+	"memory":                 {Translated, "a function"},
+	"web_search":             {Translated, aSearch},
+	"tool_search_tool_bm25":  {Dropped, "all tools are sent"},
+	"tool_search_tool_regex": {Dropped, "all tools are sent"},
+	"computer":               {Refused, "it needs a model that was made for it"},
+	"computer_toolset":       {Refused, "it needs a model that was made for it"},
+	"browser_toolset":        {Refused, "it needs a model that was made for it"},
+	"web_fetch":              {Refused, ranByAnthropic},
+	"code_execution":         {Refused, ranByAnthropic},
+	"advisor":                {Refused, ranByAnthropic},
+	"mcp_toolset":            {Refused, ranByAnthropic},
+}
+
+// Undated returns a type of tools without the date at its end.
+func Undated(typ string) string {
+	at := strings.LastIndexByte(typ, '_')
+	if at > 0 && len(typ)-at == len("_20250305") && strings.Trim(typ[at+1:], "0123456789") == "" {
+		return typ[:at]
+	}
+	return typ
 }
 
 // Blocks are the blocks of messages in the Messages API.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/inbound/kinds"
 )
@@ -43,6 +44,42 @@ func TestEveryTypeOfBlock(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestEveryTypeOfTool(t *testing.T) {
+	const ask = `"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object"}},`
+	for typ, kind := range kinds.MessageTools {
+		for _, date := range []string{"_20250728", "_20300101"} {
+			if typ == "custom" || typ == "mcp_toolset" {
+				date = ""
+			}
+			body, sent, err := translated(t, ask+`{"type":"`+typ+date+`","name":"own","input_schema":{"type":"object"}}]`, false)
+			if kind.Decision == kinds.Refused {
+				require.ErrorContains(t, err, kind.Note, typ)
+				continue
+			}
+			require.NoError(t, err, typ)
+			names := gjson.Get(body, "tools.#.function.name").Raw
+			switch {
+			case kind.Decision == kinds.Dropped:
+				require.Equal(t, []string{"tools.1"}, sent.Dropped, typ)
+				require.Equal(t, `["f"]`, names, typ)
+			case typ == "web_search": // codecs have one, or leave it out
+				require.Equal(t, typ+date, gjson.Get(body, "tools.1.type").Str)
+			default:
+				require.Empty(t, sent.Dropped, typ)
+				require.Equal(t, `["f","own"]`, names, typ)
+				require.True(t, gjson.Get(body, "tools.1.function.parameters.properties").IsObject() || typ == "custom", typ)
+			}
+		}
+	}
+}
+
+func TestASearchCannotBeChosenLikeAFunction(t *testing.T) {
+	body, sent, err := translated(t, hi+`,"tools":[{"type":"web_search_20250305","name":"web_search"}],"tool_choice":{"type":"tool","name":"web_search"}`, false)
+	require.NoError(t, err)
+	require.NotContains(t, body, "tool_choice")
+	require.Equal(t, []string{"tool_choice"}, sent.Dropped)
 }
 
 func TestWhatOnlyAnthropicHas(t *testing.T) {

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -125,65 +124,5 @@ func (b *builder) format() error {
 	}
 	b.Member("response_format", `{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)
 	b.End(string(f.Schema) + "}}")
-	return nil
-}
-
-func (b *builder) tools() error {
-	if all := slices.Concat(b.Tools, b.added); len(all) > 0 {
-		b.Member("tools", "[")
-		for i, raw := range all {
-			if err := b.tool(i, raw); err != nil {
-				return err
-			}
-		}
-		b.End("]")
-	}
-	c := b.ToolChoice
-	if c == nil {
-		return nil
-	}
-	switch c.Type {
-	case "auto", "none":
-		b.Text("tool_choice", c.Type)
-	case "any":
-		b.Text("tool_choice", "required")
-	case "tool":
-		b.Member("tool_choice", `{"type":"function","function":{`)
-		b.String("name", c.Name)
-		b.End("}}")
-	default:
-		return unknownTag("tool_choice", c.Type, "auto", "any", "tool", "none")
-	}
-	if c.DisableParallel {
-		b.Raw("parallel_tool_calls", jsontext.Value("false"))
-	}
-	return nil
-}
-
-func (b *builder) tool(i int, raw jsontext.Value) error {
-	var t tool
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return openai.CodeInvalidType.On(fmt.Sprintf("tools.%d", i), "tools.%d: It is not a valid tool.", i)
-	}
-	if t.Type != "" && t.Type != "custom" { // Anthropic's own, which codecs know or refuse by name
-		b.Begin(string(raw))
-		return nil
-	}
-	if t.Name == "" {
-		return required(fmt.Sprintf("tools.%d.name", i))
-	}
-	if t.InputSchema.Kind() != '{' {
-		return required(fmt.Sprintf("tools.%d.input_schema", i))
-	}
-	b.Begin(`{"type":"function","function":{`)
-	b.Text("name", t.Name)
-	b.Text("description", t.Description)
-	b.Raw("parameters", t.InputSchema)
-	if t.Strict {
-		b.Raw("strict", jsontext.Value("true"))
-	}
-	b.End("}")
-	b.cache(t.CacheControl)
-	b.End("}")
 	return nil
 }

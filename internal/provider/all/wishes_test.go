@@ -17,7 +17,8 @@ import (
 )
 
 // Clients of other dialects, such as coding agents, say to every model how it is to sample, and whether it may call
-// several tools at once. No model refuses a request for that, and none gets what it does not take.
+// several tools at once. They also offer each a search of the web. No model refuses a request for that, and none gets
+// what it does not take.
 func TestNoModelRefusesTheWishesOfAnotherDialect(t *testing.T) {
 	names, err := os.ReadFile("../../catalog/testdata/known_names.txt")
 	require.NoError(t, err)
@@ -29,8 +30,8 @@ func TestNoModelRefusesTheWishesOfAnotherDialect(t *testing.T) {
 	}
 	tools := map[translate.Endpoint]string{
 		translate.Gemini:    `,"tools":[{"functionDeclarations":[{"name":"f"}]}]}`,
-		translate.Responses: `,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]}`,
-		translate.Messages:  `,"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}`,
+		translate.Responses: `,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}},{"type":"web_search"}]}`,
+		translate.Messages:  `,"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"web_search_20250305","name":"web_search","max_uses":8}],"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}`,
 	}
 	facts, tried := catalog.New(nil), 0
 	for line := range strings.Lines(string(names)) {
@@ -60,6 +61,11 @@ func TestNoModelRefusesTheWishesOfAnotherDialect(t *testing.T) {
 				if turns.IsWish(name) && gjson.Get(body, name).Exists() {
 					require.False(t, gjson.GetBytes(sent.Body, name).Exists(), "%s %s gets %s", vendor, model, name)
 					require.Contains(t, sent.Dropped, name, "%s %s", vendor, model)
+				}
+			}
+			if strings.HasSuffix(sent.Path, "/chat/completions") && vendor != "mistral" { // it has a search of that name
+				for _, typ := range gjson.GetBytes(sent.Body, "tools.#.type").Array() {
+					require.Equal(t, "function", typ.Str, "%s %s, %s", vendor, model, dialect)
 				}
 			}
 			if strings.HasPrefix(sent.Path, "/chat/completions") && slices.Contains([]string{"openai", "azure"}, vendor) &&

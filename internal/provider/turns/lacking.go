@@ -64,17 +64,6 @@ func sets(c *openai.Chat, param string) bool {
 	panic("no such parameter: " + param)
 }
 
-// OtherTool refuses the i-th tool, which is not a function, or records that it was dropped.
-func (o *Omitted) OtherTool(typ string, i int) error {
-	param := fmt.Sprintf("tools[%d]", i)
-	if o.Drops {
-		o.Drop(param)
-		return nil
-	}
-	return openai.BadValue(param+".type",
-		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, o.Vendor)
-}
-
 // CheckFunction checks the function of the i-th tool: it has a name, and its parameters are an object.
 func CheckFunction(f *openai.Function, i int) error {
 	if f.Name == "" {

@@ -1,10 +1,13 @@
 package turns
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
@@ -14,6 +17,24 @@ func IsSearch(typ string) bool {
 	rest, ok := strings.CutPrefix(typ, "web_search")
 	return ok && (rest == "" || rest == "_preview" || rest[0] == '_' && strings.Trim(strings.TrimPrefix(rest, "_preview"),
 		"_0123456789") == "")
+}
+
+// OtherTool refuses the i-th tool of a request, whose type the vendor lacks, or records that it was dropped. Coding
+// agents offer a search of the web to every model, so that it is dropped from a translated request if functions are
+// left.
+func (o *Omitted) OtherTool(typ string, i int, functions bool) error {
+	param := fmt.Sprintf("tools[%d]", i)
+	if o.Drops || o.Translated && functions && IsSearch(typ) {
+		o.Drop(param)
+		return nil
+	}
+	return openai.BadValue(param+".type",
+		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, o.Vendor)
+}
+
+// HasFunctions reports whether there is a function among the tools.
+func HasFunctions(tools []openai.Tool) bool {
+	return slices.ContainsFunc(tools, func(t openai.Tool) bool { return t.Type == "function" })
 }
 
 // SearchOptions converts a web search tool to web_search_options of chat completions, which only have another

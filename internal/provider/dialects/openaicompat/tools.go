@@ -24,6 +24,9 @@ func (c *Changes) tools() error {
 	if err := c.searchTool(); err != nil {
 		return err
 	}
+	if err := c.otherTools(); err != nil {
+		return err
+	}
 	list := c.Get("tools")
 	if list.Kind() == '[' && c.object.Marked(openai.MarkCacheControl) && slices.Contains(d.Hints, "cache_control") {
 		var p patch
@@ -86,6 +89,33 @@ func (c *Changes) searchTool() error {
 		for _, name := range []string{"tools", "tool_choice", "parallel_tool_calls"} { // which are nothing without tools
 			c.Remove(name)
 		}
+	}
+	return failed
+}
+
+// otherTools judges the tools of a translated request that chat completions do not have.
+func (c *Changes) otherTools() error {
+	if !c.translated || !c.object.Marked(openai.MarkOtherTool) {
+		return nil
+	}
+	o := turns.Omitted{Vendor: c.dialect.Vendor, Drops: c.target.Drops(), Translated: true}
+	isOther := func(tool gjson.Result) bool {
+		return tool.Get("type").Str != "function" && tool.Get("type").Str != "custom"
+	}
+	functions := false
+	eachElement(c.Get("tools"), func(tool []byte) { functions = functions || !isOther(gjson.ParseBytes(tool)) })
+	var failed error
+	kept := c.filterTools(func(i int, tool gjson.Result) bool {
+		if isOther(tool) {
+			failed = cmp.Or(failed, o.OtherTool(tool.Get("type").Str, i, functions))
+		}
+		return !isOther(tool)
+	})
+	if kept == 0 {
+		c.Remove("tools")
+	}
+	for _, name := range o.Names {
+		c.note(name)
 	}
 	return failed
 }

@@ -10,8 +10,12 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -20,6 +24,8 @@ type Dialect struct {
 	Vendor string
 	// Path returns the path of the API for a target, relative to the endpoint's, and whether the target has it.
 	Path func(t provider.Target) (path string, ok bool)
+	// Searches means that models search the web that do not in chat completions.
+	Searches bool
 	// InBand returns the client's error for one that came with status 200.
 	InBand func(body []byte) *openai.Error
 }
@@ -35,7 +41,8 @@ type codec struct {
 // Encode implements provider.ChatCodec.
 func (c *codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	path, ok := c.dialect.Path(t)
-	if ok = ok && named(t, provider.OpResponses); !ok || !Needed(r, t) && named(t, provider.OpChat) {
+	needed := Needed(r, t) || c.asksSearch(r, t) || !named(t, provider.OpChat)
+	if !ok || !needed || !named(t, provider.OpResponses) {
 		return c.inner.Encode(r, t)
 	}
 	chat, err := inOrder(r)
@@ -56,6 +63,17 @@ func (c *codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reque
 func named(t provider.Target, operation string) bool {
 	all := t.Config.GetOperations()
 	return len(all) == 0 || slices.Contains(all, operation)
+}
+
+// asksSearch reports whether a client of another dialect has the model search the web. Of OpenAI's models only a few
+// do so in chat completions, and all others in responses.
+func (c *codec) asksSearch(r *openai.ChatRequest, t provider.Target) bool {
+	if !c.dialect.Searches || !r.Translated || t.Can().GetWebSearch() {
+		return false
+	}
+	isSearch := func(tool jsontext.Value) bool { return turns.IsSearch(gjson.GetBytes(tool, "type").Str) }
+	return r.Has("web_search_options") ||
+		r.Marked(openai.MarkOtherTool) && slices.ContainsFunc(schema.Elements(r.Get("tools")), isSearch)
 }
 
 // Needed reports whether a request cannot go over chat completions as it is: it has tools, and the model takes them

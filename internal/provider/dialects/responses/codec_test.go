@@ -91,6 +91,37 @@ func TestRequests(t *testing.T) {
 }
 
 // What the model thought before a call comes back in the next turn, at the same provider alone.
+// OpenAI's models search the web over responses, and only a few in chat completions.
+func TestSearchesOfOtherDialects(t *testing.T) {
+	c := New(inner{}, Dialect{Vendor: "openai", Searches: true,
+		Path: func(provider.Target) (string, bool) { return "/responses", true }})
+	const ask = `{"model":"m","messages":[{"role":"user","content":"hi"}],`
+	const tool = `"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":8,"allowed_domains":["a.example"],"user_location":{"type":"approximate","city":"Bern"}}]}`
+	for _, x := range []struct {
+		members, path  string
+		translated, in bool
+	}{
+		{tool, "/responses", true, false},
+		{`"web_search_options":{}}`, "/responses", true, false},
+		{tool, "/chat/completions", false, false},
+		{tool, "/chat/completions", true, true},
+		{tools + "}", "/chat/completions", true, false},
+	} {
+		r, err := chattest.Carrier().ParseChatRequest([]byte(ask + x.members))
+		require.NoError(t, err)
+		r.Translated = x.translated
+		sent, _, err := c.Encode(r, provider.Target{Model: "gpt", Config: &configv1.Provider{},
+			Facts: &configv1.ModelFacts{Capabilities: &configv1.Capabilities{WebSearch: &x.in}}})
+		require.NoError(t, err)
+		require.Equal(t, x.path, sent.Path, x.members)
+		if x.path == "/responses" && x.members == tool {
+			require.Equal(t, `[{"type":"web_search","user_location":{"type":"approximate","city":"Bern"},"filters":{"allowed_domains":["a.example"]}}]`,
+				gjson.GetBytes(sent.Body, "tools").Raw)
+			require.Equal(t, []string{"tools[0].max_uses"}, sent.Dropped)
+		}
+	}
+}
+
 func TestReasoningIsCarried(t *testing.T) {
 	_, answer, err := encode(t, "p", `"messages":[{"role":"user","content":"hi"}],`+tools, true)
 	require.NoError(t, err)

@@ -217,9 +217,9 @@ func (e *encoder) tools() error {
 		case typ == "function":
 			e.out.Tools = append(e.out.Tools, e.function(t.Get("function")))
 		case turns.IsSearch(typ):
-			e.out.Tools = append(e.out.Tools, jsontext.Value(`{"type":"web_search"}`))
+			e.out.Tools = append(e.out.Tools, e.search(i, raw))
 		default:
-			if err := e.Unsupported(fmt.Sprintf("tools[%d]", i)); err != nil {
+			if err := e.OtherTool(typ, i, true); err != nil {
 				return err
 			}
 		}
@@ -229,6 +229,24 @@ func (e *encoder) tools() error {
 		e.out.Tools = append(e.out.Tools, schema.AppendObject(nil, append(ms, searchMembers(options)...)))
 	}
 	return nil
+}
+
+// search translates a tool that searches the web, whose options are OpenAI's or Anthropic's.
+func (e *encoder) search(i int, raw jsontext.Value) jsontext.Value {
+	options, others := turns.SearchOptions(raw)
+	ms := append([]schema.Member{{Name: "type", Value: jsontext.Value(`"web_search"`)}}, searchMembers(options)...)
+	for _, m := range others {
+		switch {
+		case m.Name == "filters", m.Name == "external_web_access":
+			ms = append(ms, m)
+		case m.Name == "allowed_domains" && m.Value.Kind() == '[':
+			filters := schema.AppendObject(nil, []schema.Member{m})
+			ms = append(ms, schema.Member{Name: "filters", Value: filters})
+		case turns.Asked(m.Value):
+			e.Drop(fmt.Sprintf("tools[%d].%s", i, turns.Identifier(m.Name)))
+		}
+	}
+	return schema.AppendObject(nil, ms)
 }
 
 // searchMembers returns the options of a web search as the tool has them.

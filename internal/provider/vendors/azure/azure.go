@@ -29,7 +29,7 @@ func Provider() provider.Provider {
 		// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/managed-identity
 		CloudScope:  "https://cognitiveservices.azure.com/.default",
 		DecodeError: d.DecodeError,
-		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "azure", InBand: d.InBand,
+		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "azure", Searches: true, InBand: d.InBand,
 			Path: locateResponses}),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),

@@ -23,7 +23,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "openai-organization", "openai-project"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
-		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "openai", InBand: d.InBand,
+		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "openai", Searches: true, InBand: d.InBand,
 			Path: func(provider.Target) (string, bool) { return "/responses", true }}),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
