@@ -136,11 +136,14 @@ func parameters(f []schema.Member, rules *schema.Rules, most *int) (_ []schema.M
 		return f, true, true
 	}
 	given, also := f[at].Value, ""
-	if rules.ObjectRoot {
+	if rules.ObjectRoot && !rules.Merge {
 		given, also = schema.Object(given)
 	}
 	cleaned, size := schema.Clean(given, rules, *most)
 	*most -= size
+	if rules.ObjectRoot && rules.Merge {
+		cleaned, also = schema.Object(cleaned)
+	}
 	changed = !bytes.Equal(compact(f[at].Value), cleaned)
 	f[at].Value = cleaned
 	if also != "" {

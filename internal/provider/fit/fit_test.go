@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
 func TestResults(t *testing.T) {
@@ -39,5 +42,19 @@ func TestResults(t *testing.T) {
 			require.Equal(t, "["+c.want+"]", string(got))
 			require.Nil(t, Results(got), "what is in order stays")
 		})
+	}
+}
+
+func TestTheRootOfASchemaIsAnObject(t *testing.T) {
+	for rules, want := range map[string]string{
+		schema.Moonshot: `{"type":"object"}`,
+		schema.DeepSeek: `{"type":"object"}`,
+		schema.OpenAI:   `{"type":"object","properties":{}}`,
+	} {
+		given := []byte(`[{"type":"function","function":{"name":"f","parameters":{"anyOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"null"}]}}}]`)
+		got, _ := Schemas(given, schema.RulesFor(rules), 1<<20)
+		f := gjson.GetBytes(got, "0.function")
+		require.Equal(t, want, f.Get("parameters").Raw, rules)
+		require.Contains(t, f.Get("description").Str, `"anyOf"`, rules)
 	}
 }

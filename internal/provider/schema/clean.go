@@ -82,12 +82,12 @@ func (c *cleaner) schema(text jsontext.Value, depth int) jsontext.Value {
 		return jsontext.Value(c.rules.Anything) // there is no way to say none
 	case '{':
 	default:
-		return text
+		return jsontext.Value(c.rules.Anything) // it is no schema
 	}
 	if depth == 0 || c.failed {
 		return jsontext.Value(anyObject)
 	}
-	members := Members(text)
+	members := valid(Members(text))
 	if ref := Find(members, "$ref"); ref != nil && c.rules.Inline {
 		return c.reference(unquoted(ref), members, depth)
 	}
@@ -125,6 +125,26 @@ func (c *cleaner) schema(text jsontext.Value, depth int) jsontext.Value {
 		out = c.rules.After(out)
 	}
 	return AppendObject(nil, out)
+}
+
+// valid returns the members without those whose values JSON Schema does not have there. Vendors that check schemas
+// refuse a request for one of them.
+func valid(members []Member) []Member {
+	return slices.DeleteFunc(members, func(m Member) bool {
+		switch kind := m.Value.Kind(); m.Name {
+		case "required":
+			return kind != '['
+		case "enum", "anyOf", "oneOf", "allOf":
+			return kind != '[' || len(Elements(m.Value)) == 0
+		case "properties", "$defs", "definitions", "patternProperties":
+			return kind != '{'
+		case "description", "title", "pattern":
+			return kind != '"'
+		case "type":
+			return kind != '"' && kind != '['
+		}
+		return false
+	})
 }
 
 // within rewrites the schemas of a keyword.

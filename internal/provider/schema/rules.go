@@ -32,17 +32,18 @@ var rules = map[string]*Rules{
 	// or have company, constants, enumerations of anything but strings and numbers.
 	Google: {Inline: true, Merge: true, Anything: "{}", Member: ofGoogle, Before: nullable},
 	// Moonshot refuses a type beside anyOf, members beside $ref, references that do not begin with #/$defs/, schemas
-	// without a type, items that are a list, and patterns that its checker cannot read.
+	// without a type, keywords beside several types, values that have none of the types, items that are a list, required
+	// properties that are not there, and patterns that its checker cannot read. At the root it wants an object.
 	Moonshot: {Inline: true, Circles: true, Merge: true, Anything: `{"type":"string"}`, Member: ofMoonshot,
-		Before: typesOfBranches, After: withType},
-	// DeepSeek refuses patterns that its checker cannot read.
-	DeepSeek: {Anything: "true", Member: ofDeepSeek},
+		Before: typesOfBranches, After: typed, ObjectRoot: true},
+	// DeepSeek refuses patterns that its checker cannot read, and takes at the root nothing but an object.
+	DeepSeek: {Anything: "true", Member: withPatterns, ObjectRoot: true},
 	// Claude's vendors enforce closed schemas without a part of JSON Schema.
 	claude: {Anything: "true", Member: ofClaude, Close: closeObject},
-	// OpenAI refuses an object without properties, and an array without items.
+	// OpenAI refuses an object without properties, an array without items, and patterns with lookaround.
 	// It takes at the root nothing but an object, and strict schemas only if they say what every object has.
-	OpenAI:  {Anything: "{}", Member: inner, After: complete, ObjectRoot: true, Strict: strict},
-	"azure": {Anything: "{}", Member: inner, After: complete, ObjectRoot: true, Strict: strict},
+	OpenAI:  {Anything: "{}", Member: withPatterns, After: complete, ObjectRoot: true, Strict: strict},
+	"azure": {Anything: "{}", Member: withPatterns, After: complete, ObjectRoot: true, Strict: strict},
 }
 
 // ofGoogle is the Member of Google's rules.
@@ -121,49 +122,8 @@ func inner(m *Member) Fate {
 	return Keep
 }
 
-// ofMoonshot is the Member of Moonshot's rules. Its documentation names the keywords that it knows:
-// https://github.com/MoonshotAI/walle
-func ofMoonshot(m *Member) Fate {
-	switch m.Name {
-	case "oneOf":
-		m.Name = "anyOf"
-		return All
-	case "items":
-		switch m.Value.Kind() {
-		case '[': // one for each place: each place may have any of them
-			*m = Member{"items", anyOf(Elements(m.Value))}
-			return One
-		case '{':
-			return One
-		}
-		return Drop
-	case "prefixItems":
-		return Hint
-	case "const":
-		*m = Member{"enum", AppendArray(nil, []jsontext.Value{m.Value})}
-		return Keep
-	case "pattern":
-		return pattern(m)
-	case "patternProperties", "dependentSchemas", "if", "then", "else", "not", "propertyNames", "contains",
-		"unevaluatedProperties", "unevaluatedItems", "additionalItems":
-		return Hint
-	}
-	if isAnnotation(m.Name) {
-		return Drop
-	}
-	return inner(m)
-}
-
-// anyOf returns a schema that takes what any of the schemas takes.
-func anyOf(schemas []jsontext.Value) jsontext.Value {
-	if len(schemas) == 1 {
-		return schemas[0]
-	}
-	return AppendObject(nil, []Member{{"anyOf", AppendArray(nil, schemas)}})
-}
-
-// ofDeepSeek is the Member of DeepSeek's rules.
-func ofDeepSeek(m *Member) Fate {
+// withPatterns is the Member of rules of vendors that refuse patterns that their checker cannot read.
+func withPatterns(m *Member) Fate {
 	switch m.Name {
 	case "pattern":
 		return pattern(m)
@@ -192,81 +152,6 @@ func readable(expression string) bool {
 	}
 	_, err := regexp.Compile(expression)
 	return err == nil
-}
-
-// typesOfBranches moves the type of a schema with anyOf or oneOf into the branches that lack one. Branches that add to
-// the properties of the schema stay beside them.
-func typesOfBranches(members []Member) []Member {
-	members = nullable(members)
-	typ := Find(members, "type")
-	at := slices.IndexFunc(members, func(m Member) bool { return m.Name == "anyOf" || m.Name == "oneOf" })
-	if at < 0 {
-		return members
-	}
-	out := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Name == "type" })
-	if typ == nil {
-		return out
-	}
-	for i := range out {
-		if out[i].Name != "anyOf" && out[i].Name != "oneOf" {
-			continue
-		}
-		branches := Elements(out[i].Value)
-		for n, b := range branches {
-			ms := Members(b)
-			if b.Kind() == '{' && !slices.ContainsFunc(ms, saysType) {
-				branches[n] = AppendObject(nil, append([]Member{{"type", typ}}, ms...))
-			}
-		}
-		out[i].Value = AppendArray(nil, branches)
-	}
-	return out
-}
-
-// saysType reports whether a member says which types a schema takes.
-func saysType(m Member) bool {
-	return m.Name == "type" || m.Name == "$ref" || m.Name == "anyOf" || m.Name == "oneOf" || m.Name == "allOf"
-}
-
-// withType adds the type to a schema that has none, by what else it says.
-func withType(members []Member) []Member {
-	if slices.ContainsFunc(members, saysType) {
-		return members
-	}
-	return append([]Member{{"type", jsontext.Value(`"` + typeOf(members) + `"`)}}, members...)
-}
-
-// typeOf returns the type that the keywords of a schema are about.
-func typeOf(members []Member) string {
-	for _, m := range members {
-		switch m.Name {
-		case "properties", "required", "additionalProperties", "minProperties", "maxProperties":
-			return "object"
-		case "items", "minItems", "maxItems", "uniqueItems":
-			return "array"
-		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-			return "number"
-		case "enum":
-			if values := Elements(m.Value); len(values) > 0 {
-				return typeOfValue(values[0])
-			}
-		}
-	}
-	return "string"
-}
-
-func typeOfValue(v jsontext.Value) string {
-	switch v.Kind() {
-	case '0':
-		return "number"
-	case 't', 'f':
-		return "boolean"
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	}
-	return "string"
 }
 
 // complete adds properties to objects and items to arrays that lack them.
