@@ -27,12 +27,22 @@ var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDu
 // distinctions that matter to clients. Errors of the client stay the client's. Errors about the gateway's credential
 // are hidden. Overload and rate limits have different codes.
 func StatusError(status int, header http.Header, message string) *openai.Error {
-	status, long := said(status, message)
+	words := Said(status, message)
+	switch words {
+	case openai.CodeContextLengthExceeded, openai.CodeContentFilter:
+		status = http.StatusBadRequest
+	case openai.CodeInsufficientQuota:
+		status = http.StatusPaymentRequired
+	case openai.CodeOverloaded:
+		status = http.StatusServiceUnavailable
+	}
 	e := &openai.Error{Status: status, Message: WithoutKeys(message), Type: openai.TypeServer,
 		RetryAfter: RetryAfter(header)}
 	switch {
-	case long:
-		e.Type, e.Param, e.Code = openai.TypeInvalidRequest, "messages", openai.CodeContextLengthExceeded
+	case words == openai.CodeContextLengthExceeded:
+		e.Type, e.Param, e.Code = openai.TypeInvalidRequest, "messages", words
+	case words == openai.CodeContentFilter:
+		e.Type, e.Code = openai.TypeInvalidRequest, words
 	case status == http.StatusUnauthorized:
 		// The client's key was valid: the provider has refused the gateway's credential.
 		e.Status, e.Code, e.Message = http.StatusBadGateway, openai.CodeUpstreamAuthFailed,

@@ -113,7 +113,7 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 		e.RetryAfter = max(0, v.delay)
 	}
 	switch {
-	case status == http.StatusForbidden:
+	case e.Status == http.StatusForbidden:
 		e.Code = openai.CodePermissionDenied
 	case status == http.StatusTooManyRequests && strings.Contains(strings.ToLower(v.quota), "token"):
 		e.Type = openai.TypeTokens

@@ -79,7 +79,7 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 	e := provider.StatusError(status, header, message)
 	e.NoRetry = e.NoRetry || header.Get("X-Should-Retry") == "false"
 	switch {
-	case status == http.StatusForbidden:
+	case e.Status == http.StatusForbidden:
 		e.Code = openai.CodePermissionDenied
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token"):
 		e.Type = openai.TypeTokens

@@ -121,6 +121,9 @@ func stringOf(r gjson.Result) string {
 var codes = map[string]openai.Code{
 	"DeploymentNotFound": openai.CodeModelNotFound, // Azure
 	"RateLimitReached":   openai.CodeRateLimitExceeded,
+	// Azure AI and GitHub say it of a prompt.
+	"tokens_limit_reached":         openai.CodeContextLengthExceeded,
+	"exceeded_current_quota_error": openai.CodeInsufficientQuota, // Moonshot's models elsewhere
 }
 
 // types are the types of OpenAI's errors. Other types say no more than the status does, in as many ways as there
@@ -215,8 +218,11 @@ func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.
 	if v.code != "" {
 		e.Code = v.codeOr(e.Code)
 	}
-	if e.Status == http.StatusBadRequest && (v.isTooLong() || provider.IsTooLong(status, v.message)) {
+	switch words := provider.Said(status, v.message); {
+	case v.isTooLong() && e.Status == http.StatusBadRequest:
 		e.Code = openai.CodeContextLengthExceeded
+	case words != "":
+		e.Code = words
 	}
 	return e
 }
@@ -228,7 +234,7 @@ func (v vendorError) meant(status int) int {
 	case byCode == http.StatusUnauthorized, byType == http.StatusUnauthorized,
 		strings.HasPrefix(v.message, "Incorrect API key"):
 		return http.StatusUnauthorized // xAI says 400
-	case status == http.StatusTooManyRequests && (byCode == http.StatusPaymentRequired ||
+	case status < http.StatusInternalServerError && (byCode == http.StatusPaymentRequired ||
 		byType == http.StatusPaymentRequired):
 		return http.StatusPaymentRequired // no retry helps against an empty account
 	case v.known && byCode != 0:

@@ -90,7 +90,7 @@ func (v vendorError) render(status int, header http.Header) *openai.Error {
 		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token rate limit"):
 		e.Type = openai.TypeTokens
-	case status == http.StatusForbidden:
+	case e.Status == http.StatusForbidden:
 		e.Code = openai.CodePermissionDenied
 	}
 	return e
