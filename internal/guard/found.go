@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -14,6 +15,8 @@ const (
 	viewed = 64 << 10
 	// the text before and behind a match that is viewed with it
 	before, behind = 128, 4 << 10
+	// longestEscape is the length of the longest escape, in bytes, but for the backslashes of several layers.
+	longestEscape = len(`\u{10FFFF}`)
 )
 
 // found returns the matches of the rules in a text on one side, as it is written and as its reader sees it, from
@@ -79,6 +82,11 @@ func unitLength(text string) int {
 	for n < len(text) && text[n] == '\\' { // of several layers of escapes
 		n++
 	}
+	if n > 0 && len(text) > n+1 && text[n] == 'u' && text[n+1] == '{' {
+		if size := strings.IndexByte(text[n:min(len(text), n+9)], '}'); size > 0 {
+			return n + size + 1
+		}
+	}
 	if n > 0 && len(text) >= n+5 && text[n] == 'u' {
 		return n + 5
 	}
@@ -112,7 +120,7 @@ func joined(all []span) []span {
 
 // afterEscape returns the first place from at on that is not within an escape.
 func afterEscape(text string, at int) int {
-	for i := at - 1; i >= 0 && i >= at-5; i-- {
+	for i := at - 1; i >= 0 && i > at-longestEscape; i-- {
 		if text[i] != '\\' {
 			continue
 		}

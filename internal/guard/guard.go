@@ -260,7 +260,7 @@ type span struct {
 }
 
 // spans returns what the rules find in a text on one side, from left to right, without overlaps. Of overlapping ones
-// the stricter goes first, then the one that begins first, then the longer.
+// the stricter goes first, then the one that begins first, up to the end of the others.
 func (s *Set) spans(ctx context.Context, w *Work, text string, side configv1.GuardSide) ([]span, error) {
 	var all []span
 	none, known := false, false // whether there are no digits in the text
@@ -286,7 +286,7 @@ func (s *Set) spans(ctx context.Context, w *Work, text string, side configv1.Gua
 	return apart(all), nil
 }
 
-// apart returns spans from left to right, without overlaps.
+// apart returns spans from left to right, without overlaps. Those of one mode that overlap become one.
 func apart(all []span) []span {
 	if len(all) < 2 {
 		return all
@@ -302,8 +302,11 @@ func apart(all []span) []span {
 		for ; n < len(all) && all[n].rule.config.GetMode() == mode; n++ {
 			x := all[n]
 			i, _ := slices.BinarySearchFunc(stricter, x.from, func(k span, from int) int { return cmp.Compare(k.to, from+1) })
-			if x.from >= end && (i == len(stricter) || stricter[i].from >= x.to) {
+			switch free := i == len(stricter) || stricter[i].from >= x.to; {
+			case free && x.from >= end:
 				kept, end = append(kept, x), x.to
+			case free && x.to > end: // its end would be left over
+				kept[len(kept)-1].to, end = x.to, x.to
 			}
 		}
 		slices.SortFunc(kept, byPlace)

@@ -44,7 +44,7 @@ func plain(text string) (view, bool) {
 // mayDress are the bytes that may stand in another form in a view.
 var mayDress = func() (may [256]bool) {
 	for c := range may {
-		may[c] = c >= utf8.RuneSelf || strings.IndexByte("\\*_`~-.&%", byte(c)) >= 0
+		may[c] = c >= utf8.RuneSelf || strings.IndexByte("\\*_`~-.&%+", byte(c)) >= 0
 	}
 	return may
 }()
@@ -64,7 +64,11 @@ func isDressed(text string) bool {
 				return true
 			}
 		case c == '*' || c == '_' || c == '`' || c == '~':
-			if i > 0 && isDigit(text[i-1]) || i+1 < len(text) && isDigit(text[i+1]) {
+			if i > 0 && isNumeral(text[i-1]) || i+1 < len(text) && isNumeral(text[i+1]) {
+				return true
+			}
+		case c == '+':
+			if i > 0 && isDigit(text[i-1]) && i+1 < len(text) && isDigit(text[i+1]) {
 				return true
 			}
 		case c == '-' || c == '.':
@@ -81,6 +85,9 @@ func isDressed(text string) bool {
 	}
 	return false
 }
+
+// isNumeral reports whether Markdown beside a byte may be within a number or an address.
+func isNumeral(c byte) bool { return isDigit(c) || c == '@' }
 
 // undress takes one layer of escapes and everything else away.
 func (v *view) undress() view {
@@ -108,13 +115,17 @@ func (v *view) undress() view {
 			i++
 			continue
 		case r >= utf8.RuneSelf:
-			if r = plainRune(r); len(out) > 0 && isDigit(out[len(out)-1]) {
+			if r = plainRune(r); r == '_' {
+				r = underscore(out, text[i+n:])
+			} else if len(out) > 0 && isDigit(out[len(out)-1]) {
 				r = besideDigit(r)
 			}
 		case r == '*', r == '`', r == '~':
 			r = -1
 		case r == '_':
 			r = underscore(out, text[i+1:])
+		case r == '+' && len(out) > 0 && isDigit(out[len(out)-1]) && i+1 < len(text) && isDigit(text[i+1]):
+			r = ' ' // as forms of HTML write it
 		}
 		if r >= '0' && r <= '9' {
 			out, at = closeUp(out, at)
@@ -146,6 +157,12 @@ func escaped(text string) (r rune, n int) {
 	case '"', '/', '\\':
 		return rune(text[1]), 2
 	case 'u':
+		n := strings.IndexByte(text[:min(len(text), longestEscape)], '}')
+		if n > 3 && text[2] == '{' { // of JavaScript
+			if r, ok := character(text[3:n], 16); ok {
+				return r, n + 1
+			}
+		}
 		r := hexRune(text)
 		if r < 0 {
 			return '\\', 1
@@ -179,7 +196,8 @@ func hexByte(text string) rune {
 }
 
 // entities are references of HTML by name that are found in numbers and addresses.
-var entities = map[string]rune{"nbsp": ' ', "ensp": ' ', "emsp": ' ', "thinsp": ' ', "numsp": ' ', "puncsp": ' ',
+var entities = map[string]rune{"nbsp": ' ', "NonBreakingSpace": ' ', "ThinSpace": ' ', "MediumSpace": ' ',
+	"emsp13": ' ', "emsp14": ' ', "ensp": ' ', "emsp": ' ', "thinsp": ' ', "numsp": ' ', "puncsp": ' ',
 	"hairsp": ' ', "shy": 0xAD, "zwnj": 0x200C, "zwj": 0x200D, "lrm": 0x200E, "rlm": 0x200F, "ZeroWidthSpace": 0x200B,
 	"NoBreak": 0x2060, "commat": '@', "period": '.', "hyphen": '-', "dash": '-', "ndash": '-', "mdash": '-',
 	"horbar": '-', "minus": '-', "lowbar": '_', "plus": '+', "amp": '&', "percnt": '%', "bsol": '\\',
@@ -194,7 +212,7 @@ func reference(text string) (r rune, n int) {
 		if r := hexByte(text[1:]); r >= 0 {
 			return r, 3
 		}
-		return 0, 0
+		return octets(text)
 	}
 	end := strings.IndexByte(text[:min(len(text), longestEntity)], ';')
 	if end < 3 {
@@ -211,11 +229,33 @@ func reference(text string) (r rune, n int) {
 	if digits[0] == 'x' || digits[0] == 'X' {
 		base, digits = 16, digits[1:]
 	}
-	code, err := strconv.ParseUint(digits, base, 21)
-	if err != nil || code == 0 || !utf8.ValidRune(rune(code)) {
+	r, ok := character(digits, base)
+	if !ok {
 		return 0, 0
 	}
-	return rune(code), end + 1
+	return r, end + 1
+}
+
+// character reads the number of a character.
+func character(digits string, base int) (rune, bool) {
+	code, err := strconv.ParseUint(digits, base, 21)
+	return rune(code), err == nil && code > 0 && utf8.ValidRune(rune(code))
+}
+
+// octets reads a character that is several octets of a URL; n is 0 if a text begins with none.
+func octets(text string) (r rune, n int) {
+	var b [utf8.UTFMax]byte
+	for i := 0; i < len(b) && len(text) >= 3*i+3 && text[3*i] == '%'; i++ {
+		code, err := strconv.ParseUint(text[3*i+1:3*i+3], 16, 8)
+		if err != nil || code < utf8.RuneSelf {
+			break
+		}
+		b[i] = byte(code)
+		if r, size := utf8.DecodeRune(b[:i+1]); r != utf8.RuneError && size == i+1 {
+			return r, 3 * size
+		}
+	}
+	return 0, 0
 }
 
 // hexRune reads an escape such as \u00fc; -1 if the text begins with none.
@@ -251,10 +291,29 @@ func underscore(before []byte, after string) rune {
 	switch {
 	case first || last:
 		return -1
-	case isDigit(before[len(before)-1]) && isDigit(after[0]):
+	case isDigit(before[len(before)-1]) && isDigit(after[0]), endsInGroup(before), beginsWithGroup(after):
 		return '-'
 	}
 	return '_'
+}
+
+// leastGroup is how many digits make a group of a number that a name may stand beside.
+const leastGroup = 3
+
+func endsInGroup(text []byte) bool {
+	n := 0
+	for n < min(len(text), leastGroup) && isDigit(text[len(text)-1-n]) {
+		n++
+	}
+	return n == leastGroup
+}
+
+func beginsWithGroup(text string) bool {
+	n := 0
+	for n < min(len(text), leastGroup) && isDigit(text[n]) {
+		n++
+	}
+	return n == leastGroup
 }
 
 // closeUp takes the spaces beside a dash or dot away that stands between the digits before and a digit that follows.
@@ -296,14 +355,18 @@ func plainRune(r rune) rune {
 		return '1' + r - 0x2776
 	case r == 0xA0, r == 0x1680, r >= 0x2000 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
 		return ' '
-	case r == 0xAD, r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x2069, r == 0xFEFF,
-		r == 0x20E3, r == 0x34F, r == 0x61C, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r >= 0x180B && r <= 0x180F,
-		r == 0x3164, r >= 0xFE00 && r <= 0xFE0F, r == 0xFFA0, r >= 0xFFF0 && r <= 0xFFF8, r >= 0x1D173 && r <= 0x1D17A,
-		r >= 0xE0000 && r <= 0xE0FFF: // the characters that Unicode has readers ignore
-		return -1
-	case r >= 0x2010 && r <= 0x2015, r == 0x2212, r == 0x2043, r == 0xFE58, r == 0xFE63, r == 0x2796, r == 0x2E3A,
-		r == 0x2E3B:
+	case r == 0xAD, r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x206F, r == 0xFEFF,
+		r == 0x20E3, r == 0x34F, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r >= 0x180B && r <= 0x180F,
+		r == 0x3164, r >= 0xFE00 && r <= 0xFE0F, r == 0xFFA0, r >= 0xFFF0 && r <= 0xFFFB, r >= 0xE0000 && r <= 0xE0FFF,
+		r >= 0x600 && r <= 0x605, r == 0x61C, r == 0x6DD, r == 0x70F, r == 0x890, r == 0x891, r == 0x8E2, r == 0x110BD,
+		r == 0x110CD, r >= 0x13430 && r <= 0x1345F, r >= 0x1BCA0 && r <= 0x1BCA3, r >= 0x1D173 && r <= 0x1D17A:
+		return -1 // what Unicode has readers ignore, and its controls of format
+	case r >= 0x2010 && r <= 0x2015, r == 0x2212, r == 0x2043, r == 0xFE58, r == 0xFE63, r == 0x2796, r == 0x58A,
+		r == 0x5BE, r == 0x1400, r == 0x1806, r == 0x2E17, r == 0x2E1A, r == 0x2E3A, r == 0x2E3B, r == 0x2E40, r == 0x2E5D,
+		r == 0x301C, r == 0x3030, r == 0x30A0, r == 0xFE31, r == 0xFE32, r == 0xFF5E, r == 0x10D6E, r == 0x10EAD:
 		return '-'
+	case r == 0x203F, r == 0x2040, r == 0x2054, r == 0xFE33, r == 0xFE34, r >= 0xFE4D && r <= 0xFE4F:
+		return '_'
 	case r == 0xB7, r == 0x2022, r == 0x2024, r == 0x2027, r == 0x30FB, r == 0x3002, r == 0xFF61:
 		return '.'
 	case r >= 0xFF01 && r <= 0xFF5E:

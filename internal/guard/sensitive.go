@@ -3,6 +3,7 @@ package guard
 import (
 	"net/netip"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -24,13 +25,16 @@ func anchored(pattern string) *regexp.Regexp { return regexp.MustCompile(`^(?:` 
 // kinds are the kinds of data whose form is known.
 var kinds = map[configv1.SensitiveData]kind{
 	configv1.SensitiveData_EMAIL: {"EMAIL", nextEmail,
-		anchored(`[\pL\pM\pN._%+-]{1,64}@(?:[\pL\pN](?:[\pL\pM\pN-]{0,61}[\pL\pM\pN])?\.)+(?:[A-Za-z]{2,24}\b|[\pL\pM]{2,24})`), nil},
+		anchored(`[\pL\pM\pN._%+'-]{1,64}@(?:[\pL\pN](?:[\pL\pM\pN-]{0,61}[\pL\pM\pN])?\.)+` +
+			`(?:xn--[A-Za-z0-9-]{1,59}|[A-Za-z]{2,24}\b|[\pL\pM]{2,24})`), nil},
 	configv1.SensitiveData_PHONE: {"PHONE", nextNumber(8, 24, "+("),
-		anchored(`\+\d{1,3}(?:[ ./-]?\(?\d{1,4}\)?){2,5}\d|(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}\b`), whole(isPhone)},
+		anchored(`\+\d{1,3}(?:[ ./-]?\(?\d{1,4}\)?){2,7}\d|(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}\b`),
+		shorter(isPhone)},
 	configv1.SensitiveData_CARD: {"CARD", nextNumber(13, 24, ""),
-		anchored(`(?:\d{4}[ .-]){3}\d{4}\b|\d{4}[ .-]\d{6}[ .-]\d{5}\b|\d{13,19}\b`), whole(isCard)},
+		anchored(`(?:\d{4}[ .-]){4}\d{1,3}\b|(?:\d{4}[ .-]){3}\d{4}\b|\d{4}[ .-]\d{6}[ .-]\d{4,5}\b|\d{6}[ .-]\d{13}\b|\d{13,19}\b`),
+		shorter(isCard)},
 	configv1.SensitiveData_IBAN: {"IBAN", nextIBAN,
-		anchored(`[A-Z]{2}\d{2}(?:[ .-]?[A-Z0-9]){11,30}\b`), iban},
+		anchored(`[A-Za-z]{2}\d{2}(?:[ .-]?[A-Za-z0-9]){11,30}\b`), shorter(isIBAN)},
 	configv1.SensitiveData_IP_ADDRESS: {"IP_ADDRESS", nextIP, anchored(`(?:\d{1,3}\.){3}\d{1,3}\b|[0-9A-Fa-f:]{2,39}`), whole(isIP)},
 	configv1.SensitiveData_SECRET:     {"SECRET", nextSecret, anchored(secrets), nil},
 }
@@ -39,6 +43,7 @@ var kinds = map[configv1.SensitiveData]kind{
 const secrets = `-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-[^-])*(?:-----END [A-Z ]*PRIVATE KEY-----)?` +
 	`|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}` + // JWT
 	`|sk-(?:ant-|proj-|or-v1-|mg-|svcacct-)?[A-Za-z0-9_-]{20,}` + // OpenAI, Anthropic, OpenRouter, this gateway
+	`|(?:xai-|gsk_|pplx-|csk-|fw_)[A-Za-z0-9]{20,}|(?:nvapi-|tgp_v1_)[A-Za-z0-9_-]{32,}` + // xAI, Groq, Perplexity, Cerebras, Fireworks, NVIDIA, Together
 	`|mg(?:adm|ses)_[A-Za-z0-9.]{20,}` + // administration of this gateway
 	`|A[KS]IA[A-Z0-9]{16}\b` + // AWS
 	`|AIza[A-Za-z0-9_-]{35}` + // Google
@@ -50,7 +55,8 @@ const secrets = `-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-[^-])*(?:-----END [A
 	`|npm_[A-Za-z0-9]{36}\b|pypi-[A-Za-z0-9_-]{50,}` +
 	`|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}` // SendGrid
 
-var secretPrefixes = []string{"-----BEGIN ", "eyJ", "sk-", "mgadm_", "mgses_", "AKIA", "ASIA", "AIza", "ghp_", "gho_",
+var secretPrefixes = []string{"-----BEGIN ", "eyJ", "sk-", "xai-", "gsk_", "pplx-",
+	"csk-", "fw_", "nvapi-", "tgp_v1_", "mgadm_", "mgses_", "AKIA", "ASIA", "AIza", "ghp_", "gho_",
 	"ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "sk_live_", "rk_live_",
 	"hf_", "npm_", "pypi-", "SG."}
 
@@ -88,7 +94,8 @@ func nextEmail(text string, from int) int {
 		start, unspaced := i, false
 		for n := 0; start > from && n < 64; n++ {
 			r, size := utf8.DecodeLastRuneInString(text[from:start])
-			if !scan.IsWordRune(r) && (r >= utf8.RuneSelf || strings.IndexByte(".%+-", byte(r)) < 0) ||
+			within := r == '\'' && start < i && start-size > from && isLetter(text[start-2]) // as in o'brien
+			if !within && !scan.IsWordRune(r) && (r >= utf8.RuneSelf || strings.IndexByte(".%+-", byte(r)) < 0) ||
 				start < i && scan.IsUnspaced(r) != unspaced {
 				break
 			}
@@ -130,7 +137,8 @@ func nextNumber(digits, within int, others string) func(string, int) int {
 
 func nextIBAN(text string, from int) int {
 	for i := from + 2; i+1 < len(text); i++ {
-		if isDigit(text[i]) && isDigit(text[i+1]) && isCapital(text[i-1]) && isCapital(text[i-2]) && begins(text, i-2) {
+		if isDigit(text[i]) && isDigit(text[i+1]) && isLetter(text[i-1]) && isLetter(text[i-2]) &&
+			(begins(text, i-2) || text[i-3] == '_') {
 			return i - 2
 		}
 	}
@@ -157,6 +165,7 @@ func nextIP(text string, from int) int {
 
 func isDigit(c byte) bool   { return c >= '0' && c <= '9' }
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
+func isLetter(c byte) bool  { return isCapital(c) || c >= 'a' && c <= 'z' }
 func isHex(c byte) bool     { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
 func hasDigit(text string) bool {
@@ -214,25 +223,38 @@ func isCard(found string) bool {
 	return sum%10 == 0
 }
 
-// iban accepts a number with what may follow it: a word in capitals looks like its last group.
-func iban(found string) int {
-	for {
-		if isIBAN(found) {
-			return len(found)
+// shorter accepts as much of a candidate as is one. A word or number behind it looks like its last group.
+func shorter(is func(string) bool) func(string) int {
+	return func(found string) int {
+		for !is(found) {
+			i := strings.LastIndexAny(found, " ./-")
+			if i < 0 {
+				return 0
+			}
+			found = found[:i]
 		}
-		i := strings.LastIndexAny(found, " .-")
-		if i < 0 {
-			return 0
-		}
-		found = found[:i]
+		return len(found)
 	}
 }
 
-// isIBAN accepts a right checksum (ISO 13616: modulo 97).
+// ibans are the lengths of IBANs, by their countries.
+// https://www.swift.com/standards/data-standards/iban-international-bank-account-number
+const ibans = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 " +
+	"ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 " +
+	"LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 " +
+	"PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
+
+// isIBAN accepts a right checksum (ISO 13616: modulo 97). One with small letters must have the length of its country.
 func isIBAN(found string) bool {
 	text := strings.NewReplacer(" ", "", ".", "", "-", "").Replace(found)
 	if len(text) < 15 || len(text) > 34 {
 		return false
+	}
+	if upper := strings.ToUpper(text); upper != text {
+		if !strings.Contains(ibans, upper[:2]+strconv.Itoa(len(upper))) {
+			return false
+		}
+		text = upper
 	}
 	rest := 0
 	for _, r := range text[4:] + text[:4] {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -246,6 +247,14 @@ func TestNumbersAsTheyAreWritten(t *testing.T) {
 		"ann＠example．com":                            "[EMAIL_1]",
 		"写信给ann@example.com吧":                        "写信给[EMAIL_1]吧",
 		"用户@例子.公司":                                   "[EMAIL_1]",
+		"**ann**@example.com, ann@**example**.com":   "**[EMAIL_1], [EMAIL_2]",
+		"receipt_4111111111111111.pdf":               "receipt_[CARD_1].pdf",
+		"4111111111111111_old, ssn_123-45-6789":      "[CARD_1]_old, ssn_[US_SSN_1]",
+		"card=4111+1111+1111+1111":                   "card=[CARD_1]",
+		"m%C3%BCller%40b%C3%BCcher.de":               "[EMAIL_1]",
+		"4111%C2%A01111%C2%A01111%E2%80%911111":      "[CARD_1]",
+		`ann\u{40}example.com`:                       "[EMAIL_1]",
+		"4111&NonBreakingSpace;1111 1111 1111":       "[CARD_1]",
 		`C:\new\table\x.txt and \d+`:                 `C:\new\table\x.txt and \d+`,
 		"1234\n5678\n9012\n3456":                     "1234\n5678\n9012\n3456",
 		"2 * 3 * 4_000_000 = 24~":                    "2 * 3 * 4_000_000 = 24~",
@@ -255,6 +264,20 @@ func TestNumbersAsTheyAreWritten(t *testing.T) {
 		var got struct{ Prompt string }
 		require.NoError(t, json.Unmarshal(ask(t, s, string(body)).Body, &got))
 		require.Equal(t, want, got.Prompt)
+	}
+}
+
+// Every dash, space, connector and control of format that Unicode has may stand in a number.
+func TestNumbersWithEachSeparatorOfUnicode(t *testing.T) {
+	s := set(t, finds(mask, configv1.SensitiveData_CARD))
+	for r := rune(0x80); r <= unicode.MaxRune; r++ {
+		if !unicode.In(r, unicode.Pd, unicode.Zs, unicode.Pc, unicode.Cf) {
+			continue
+		}
+		number := strings.Join([]string{"4111", "1111", "1111", "1111"}, string(r))
+		body, err := json.Marshal(map[string]string{"prompt": number})
+		require.NoError(t, err)
+		require.JSONEq(t, `{"prompt":"[CARD_1]"}`, string(ask(t, s, string(body)).Body), "%U", r)
 	}
 }
 
