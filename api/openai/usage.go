@@ -18,10 +18,14 @@ type Usage struct {
 
 	WritesSplit bool // the vendor reports cache writes by duration: HourWriteTokens is known
 
-	Searches      int64 // web searches of the vendor
-	SearchesKnown bool  // the vendor reports Searches, which may be 0
-	Units         int64 // search units of a rerank
-	ComputeUnits  int64
+	MorePrompt int64 // what the vendor bills beyond PromptTokens; negative: it bills less
+	MoreAnswer int64 // likewise, beyond CompletionTokens
+
+	Searches       int64 // web searches of the vendor
+	SearchesKnown  bool  // the vendor reports Searches, which may be 0
+	SearchesBilled bool  // Searches are those that are billed, whatever calls the output has
+	Units          int64 // search units of a rerank
+	ComputeUnits   int64
 
 	// LongestPrompt is the longest prompt if the usage is of several requests of the vendor. It decides which prices
 	// hold, if they depend on the length. 0: there was one request.
@@ -30,7 +34,7 @@ type Usage struct {
 	Speed string
 }
 
-// counts returns all counts.
+// counts returns all counts that are not negative.
 func (u *Usage) counts() [13]*int64 {
 	return [...]*int64{&u.PromptTokens, &u.CompletionTokens, &u.TotalTokens, &u.CachedTokens, &u.CacheWriteTokens,
 		&u.HourWriteTokens, &u.PromptAudio, &u.ReasoningTokens, &u.CompletionAudio, &u.Searches, &u.Units,
@@ -43,7 +47,8 @@ func (u *Usage) Add(v *Usage) {
 	for i, n := range u.counts() {
 		*n = Count(*n + *from[i])
 	}
-	u.WritesSplit, u.SearchesKnown = u.WritesSplit || v.WritesSplit, u.SearchesKnown || v.SearchesKnown
+	u.MorePrompt, u.MoreAnswer = u.MorePrompt+v.MorePrompt, u.MoreAnswer+v.MoreAnswer
+	u.join(v)
 }
 
 // Largest sets each count to the greater one of two usages.
@@ -52,7 +57,14 @@ func (u *Usage) Largest(v *Usage) {
 	for i, n := range u.counts() {
 		*n = max(*n, *from[i])
 	}
+	u.MorePrompt, u.MoreAnswer = max(u.MorePrompt, v.MorePrompt), max(u.MoreAnswer, v.MoreAnswer)
+	u.join(v)
+}
+
+// join takes over what another usage knows.
+func (u *Usage) join(v *Usage) {
 	u.WritesSplit, u.SearchesKnown = u.WritesSplit || v.WritesSplit, u.SearchesKnown || v.SearchesKnown
+	u.SearchesBilled = u.SearchesBilled || v.SearchesBilled
 }
 
 // MaxTokens bounds a provider's counts, so that sums cannot overflow.

@@ -14,7 +14,7 @@ const (
 	memberType        member = iota // "type"
 	memberError                     // "error"
 	memberUsage                     // usage, where a vendor has it: see isUsage
-	memberTier                      // "service_tier", also of "response"
+	memberTier                      // "service_tier", also of "response", or "type" of Bedrock's "serviceTier"
 	memberItem                      // "type" of "item" or of an element of "output"
 	memberModel                     // "model", also of "response", "message" or "session", or "modelVersion"
 	memberStatus                    // "status" of "response"
@@ -180,7 +180,8 @@ func (s *scanner) sought(name string) member {
 	case s.depth == 1 && (name == "model" || name == "modelVersion"), s.depth == 2 &&
 		(within == "response" || within == "message" || within == "session") && name == "model":
 		return memberModel
-	case s.depth == 1 && name == "service_tier", s.depth == 2 && within == "response" && name == "service_tier":
+	case s.depth == 1 && name == "service_tier", s.depth == 2 && within == "response" && name == "service_tier",
+		s.depth == 2 && within == "serviceTier" && name == "type":
 		return memberTier
 	case s.depth == 2 && within == "item" && name == "role":
 		return memberRole
@@ -194,16 +195,17 @@ func (s *scanner) sought(name string) member {
 	return members
 }
 
-// isUsage reports whether a member is where a vendor reports usage: Moonshot in a choice, Cohere in "meta" or in
-// "delta", Groq in "x_groq", Bedrock behind the end of another vendor's stream.
+// isUsage reports whether a member is where a vendor reports usage: OpenAI also in "tool_usage", Gemini also in
+// "interaction", Moonshot in a choice, Cohere in "meta" or in "delta", Groq in "x_groq", Bedrock behind the end of
+// another vendor's stream.
 func (s *scanner) isUsage(name, within string) bool {
-	usage := name == "usage" || name == "usageMetadata" || name == "usage_metadata"
+	usage := name == "usage" || name == "usageMetadata" || name == "usage_metadata" || name == "tool_usage"
 	switch s.depth {
 	case 1:
 		return usage || name == "meta" && s.usage == nil || name == "amazon-bedrock-invocationMetrics"[:maxName]
 	case 2:
 		switch within {
-		case "response", "message", "delta", "x_groq", "result":
+		case "response", "message", "delta", "x_groq", "result", "interaction":
 			return usage
 		}
 	case 3:

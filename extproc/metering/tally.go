@@ -36,16 +36,24 @@ func (t *Tally) add(other *Tally) {
 
 // of returns how often a requested tool was run, and whether that is known.
 func (t *Tally) of(s Surcharge, u *openai.Usage) (n int64, known bool) {
-	i, searches, told := slices.Index(reportedTools[:], s.Tool), u.Searches, u.SearchesKnown
+	i, told := slices.Index(reportedTools[:], s.Tool), u.SearchesKnown
 	switch {
 	case s.Tool == SearchUnit:
 		return u.Units, u.Units > 0
 	case i < 0:
 		return 0, false
 	case i == 0 && told:
-		return max(t.calls[0], searches), true
+		return t.searches(u), true
 	}
 	return t.calls[i], t.calls[i] > 0 || t.Complete && t.items > 0 && s.Param == "tools"
+}
+
+// searches returns how many searches of the web are billed: pages that are opened are calls, too.
+func (t *Tally) searches(u *openai.Usage) int64 {
+	if u.SearchesBilled {
+		return u.Searches
+	}
+	return max(t.calls[0], u.Searches)
 }
 
 // fees returns the cost of the tools that were run. The number of calls is the vendor's, or else the requested one. A
@@ -74,7 +82,7 @@ func (s *Surcharges) fees(rates *usage.Rates, r *Record, t *Tally) (all usage.Na
 	for i, tool := range reportedTools {
 		n := t.calls[i]
 		if i == 0 {
-			n = max(n, r.Usage.Searches)
+			n = t.searches(&r.Usage)
 		}
 		more(tool, n)
 	}

@@ -17,7 +17,9 @@ const (
 	audio            // tokens of sound in the prompt
 	heard            // those of them that were cached
 	tools            // tokens of the results of the vendor's tools, which prompt does not include
+	seen             // tokens of images in the prompt, which are billed, and which prompt does not include
 	billedIn         // tokens of the prompt that are billed
+	billedSeen       // likewise of images, which billedIn does not include
 	completion       // all of the answer
 	output           // likewise
 	reasoning        // tokens of reasoning
@@ -26,6 +28,7 @@ const (
 	billedOut        // tokens of the answer that are billed
 	total
 	searches // of the web, by the vendor
+	requests // likewise, as they are billed, whatever calls the output has
 	units    // search units of a rerank
 	compute  // compute units
 	fields
@@ -80,17 +83,19 @@ var forms = map[string]field{
 	"output_tokens_details.audio_tokens":                                          said,
 	"output_token_details.reasoning_tokens":                                       reasoning,
 	"output_token_details.audio_tokens":                                           said,
+	"web_search.num_requests":                                                     requests, // tool_usage
 
 	// Anthropic's Messages
-	"cache_read_input_tokens":                  read,
-	"cache_creation_input_tokens":              write,
-	"cache_creation.ephemeral_5m_input_tokens": brief,
-	"cache_creation.ephemeral_1h_input_tokens": hour,
-	"output_tokens_details.thinking_tokens":    reasoning,
-	"server_tool_use.web_search_requests":      searches,
-	"server_tool_use.web_fetch_requests":       fetches,
-	"service_tier":                             tier,
-	"speed":                                    speed,
+	"cache_read_input_tokens":                     read,
+	"cache_creation_input_tokens":                 write,
+	"cache_creation.ephemeral_5m_input_tokens":    brief,
+	"cache_creation.ephemeral_1h_input_tokens":    hour,
+	"output_tokens_details.thinking_tokens":       reasoning,
+	"server_tool_use.web_search_requests":         searches,
+	"server_tool_use.web_fetch_requests":          fetches,
+	"server_tool_use_details.web_search_requests": searches, // OpenRouter
+	"service_tier": tier,
+	"speed":        speed,
 
 	// Gemini
 	"promptTokenCount": prompt, "candidatesTokenCount": completion, "totalTokenCount": total,
@@ -100,7 +105,23 @@ var forms = map[string]field{
 	"toolUsePromptTokensDetails.modality": kind, "toolUsePromptTokensDetails.tokenCount": audio,
 	"candidatesTokensDetails.modality": kind, "candidatesTokensDetails.tokenCount": said,
 	"responseTokensDetails.modality": kind, "responseTokensDetails.tokenCount": said,
+	"cacheTokensDetails.modality": kind, "cacheTokensDetails.tokenCount": heard,
+	"promptTokenDetails.modality": kind, "promptTokenDetails.tokenCount": audio,
 	"serviceTier": tier, "trafficType": tier,
+
+	// Gemini's interactions, also Vertex AI's
+	"total_input_tokens": prompt, "total_output_tokens": completion, "total_thought_tokens": thoughts,
+	"total_cached_tokens": part, "total_tool_use_tokens": tools,
+	"input_tokens_by_modality.modality": kind, "input_tokens_by_modality.tokens": audio,
+	"cached_tokens_by_modality.modality": kind, "cached_tokens_by_modality.tokens": heard,
+	"output_tokens_by_modality.modality": kind, "output_tokens_by_modality.tokens": said,
+	"tool_use_tokens_by_modality.modality": kind, "tool_use_tokens_by_modality.tokens": audio,
+	"totalInputTokens": prompt, "totalOutputTokens": completion, "totalThoughtTokens": thoughts,
+	"totalCachedTokens": part, "totalToolUseTokens": tools,
+	"inputTokensByModality.modality": kind, "inputTokensByModality.tokens": audio,
+	"cachedTokensByModality.modality": kind, "cachedTokensByModality.tokens": heard,
+	"outputTokensByModality.modality": kind, "outputTokensByModality.tokens": said,
+	"toolUseTokensByModality.modality": kind, "toolUseTokensByModality.tokens": audio,
 
 	// Bedrock
 	"inputTokens": input, "outputTokens": output, "totalTokens": total,
@@ -111,13 +132,18 @@ var forms = map[string]field{
 
 	// Cohere
 	"tokens.input_tokens": prompt, "tokens.output_tokens": completion, "tokens.reasoning_tokens": reasoning,
+	"tokens.image_tokens":       seen,
 	"billed_units.input_tokens": billedIn, "billed_units.output_tokens": billedOut,
 	"billed_units.search_units": units,
+	"billed_units.image_tokens": billedSeen,
 }
 
 // lists are the members whose elements count a kind each.
 var lists = map[string]bool{"promptTokensDetails": true, "toolUsePromptTokensDetails": true,
-	"candidatesTokensDetails": true, "responseTokensDetails": true, "cacheDetails": true}
+	"candidatesTokensDetails": true, "responseTokensDetails": true, "cacheDetails": true, "cacheTokensDetails": true,
+	"promptTokenDetails": true, "input_tokens_by_modality": true, "cached_tokens_by_modality": true,
+	"output_tokens_by_modality": true, "tool_use_tokens_by_modality": true, "inputTokensByModality": true,
+	"cachedTokensByModality": true, "outputTokensByModality": true, "toolUseTokensByModality": true}
 
 // iterations are the requests that an answer has taken, such as compactions. The counts beside them are the last
 // one's.

@@ -186,7 +186,7 @@ func (r *Reader) elementEnds() {
 	switch kind := string(r.element.kind[:r.element.size]); {
 	case of == hour && kind != "1h":
 		r.usage.add(brief, r.element.tokens)
-	case of == hour, kind == "AUDIO", kind == "4":
+	case of == hour, kind == "AUDIO", kind == "audio", kind == "4":
 		r.usage.add(of, r.element.tokens)
 	}
 }

@@ -18,7 +18,7 @@ type Usage struct {
 
 const (
 	ofPrompt = 1<<prompt | 1<<input | 1<<part | 1<<other | 1<<read | 1<<partWrite | 1<<write | 1<<brief | 1<<hour |
-		1<<audio | 1<<heard | 1<<tools | 1<<billedIn
+		1<<audio | 1<<heard | 1<<tools | 1<<seen | 1<<billedIn | 1<<billedSeen
 	ofAnswer = 1<<completion | 1<<output | 1<<reasoning | 1<<thoughts | 1<<said | 1<<billedOut
 	ofAll    = ofPrompt | ofAnswer
 	writes   = 1<<partWrite | 1<<write
@@ -112,7 +112,7 @@ func (u *Usage) Later(l *Usage) {
 		}
 		u.given &^= ofAll
 	}
-	for _, side := range [...]uint32{ofPrompt, ofAnswer, 1 << searches, 1 << units, 1 << compute} {
+	for _, side := range [...]uint32{ofPrompt, ofAnswer, 1 << searches, 1 << requests, 1 << units, 1 << compute} {
 		if l.given&side == 0 || side&ofAll != 0 && l.sum(side) == 0 {
 			continue
 		}
@@ -180,7 +180,7 @@ func (u *Usage) OpenAI() openai.Usage {
 	}
 	apart := u.prompt(&out)
 	if out.PromptTokens+out.CompletionTokens == 0 {
-		out.PromptTokens, out.CompletionTokens = u.n[billedIn], u.n[billedOut]
+		out.PromptTokens, out.CompletionTokens = u.n[billedIn]+u.n[billedSeen], u.n[billedOut]
 	}
 	if out.PromptTokens+out.CompletionTokens == 0 { // of an embedding or a rerank
 		out.PromptTokens = u.n[total]
@@ -193,6 +193,13 @@ func (u *Usage) OpenAI() openai.Usage {
 	if sum := out.PromptTokens + out.CompletionTokens; out.TotalTokens == 0 || apart || more {
 		out.TotalTokens = max(out.TotalTokens, sum)
 	}
+	out.MorePrompt = u.n[seen]
+	if billed := u.n[billedIn] + u.n[billedSeen]; billed > 0 {
+		out.MorePrompt = billed - out.PromptTokens
+	}
+	if billed := u.n[billedOut]; billed > 0 {
+		out.MoreAnswer = billed - out.CompletionTokens
+	}
 	if !u.several.IsZero() {
 		if out.Largest(&u.several); out.LongestPrompt == out.PromptTokens {
 			out.LongestPrompt = 0
@@ -201,6 +208,9 @@ func (u *Usage) OpenAI() openai.Usage {
 	if out.PromptTokens+out.CompletionTokens > 0 {
 		out.Speed = u.speed
 		out.SearchesKnown = u.n[searches] > 0 || apart && u.given&(1<<searches) != 0
+		if u.given&(1<<requests) != 0 {
+			out.Searches, out.SearchesKnown, out.SearchesBilled = u.n[requests], true, true
+		}
 	}
 	return out
 }

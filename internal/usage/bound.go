@@ -39,6 +39,9 @@ func Bound(u *openai.Usage, can *configv1.Capabilities, answers int64) (doubtful
 			*n, doubtful = min(max(*n, 0), most), true
 		}
 	}
+	if u.MorePrompt > margin*context || u.MoreAnswer > margin*output {
+		u.MorePrompt, u.MoreAnswer, doubtful = 0, 0, true
+	}
 	if doubtful {
 		for _, part := range [...]*int64{&u.CachedTokens, &u.CacheWriteTokens, &u.HourWriteTokens, &u.PromptAudio} {
 			*part = min(*part, u.PromptTokens)

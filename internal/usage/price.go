@@ -186,6 +186,7 @@ func (r *Rates) factorOf(u Used) uint64 {
 func (r *Rates) addTo(s *sum, u Used) {
 	prompt, answer := openai.Count(u.PromptTokens), openai.Count(u.CompletionTokens)
 	t := r.tier(cmp.Or(openai.Count(u.LongestPrompt), prompt))
+	prompt, answer = openai.Count(prompt+u.MorePrompt), openai.Count(answer+u.MoreAnswer)
 	prompt -= s.add(u.CachedTokens, prompt, t.cached)
 	hour := s.add(min(u.HourWriteTokens, u.CacheWriteTokens), prompt, t.hour)
 	prompt -= hour

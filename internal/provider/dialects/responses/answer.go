@@ -18,14 +18,15 @@ import (
 
 // A response is an answer as the vendor gives it, or the one within an event.
 type response struct {
-	ID          string         `json:"id"`
-	Created     float64        `json:"created_at"`
-	Status      string         `json:"status"`
-	Error       jsontext.Value `json:"error"`
-	Incomplete  incomplete     `json:"incomplete_details"`
-	Output      []output       `json:"output"`
-	Usage       reported.Usage `json:"usage"`
-	ServiceTier string         `json:"service_tier"`
+	ID          string          `json:"id"`
+	Created     float64         `json:"created_at"`
+	Status      string          `json:"status"`
+	Error       jsontext.Value  `json:"error"`
+	Incomplete  incomplete      `json:"incomplete_details"`
+	Output      []output        `json:"output"`
+	Usage       *reported.Usage `json:"usage"`
+	Tools       reported.Usage  `json:"tool_usage"`
+	ServiceTier string          `json:"service_tier"`
 }
 
 type incomplete struct {
@@ -53,6 +54,20 @@ type content struct {
 	Logprobs    jsontext.Value   `json:"logprobs"`
 }
 
+// used returns what was used, with the searches among the items of the output.
+func (r *response) used(searches int64) openai.Usage {
+	if r.Usage == nil {
+		return openai.Usage{}
+	}
+	told := *r.Usage
+	told.Later(&r.Tools)
+	used := told.OpenAI()
+	if !used.IsZero() && !used.SearchesBilled {
+		used.Searches, used.SearchesKnown = max(used.Searches, searches), true
+	}
+	return used
+}
+
 // An answer implements provider.Answer.
 type answer struct {
 	dialect  *Dialect
@@ -75,8 +90,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var c chat.Choice
 	var thoughts []jsontext.Value
 	var annotations []jsontext.Value
-	used := r.Usage.OpenAI()
-	used.SearchesKnown = !used.IsZero()
+	searches := int64(0)
 	for i := range r.Output {
 		o := &r.Output[i]
 		switch o.Type {
@@ -91,7 +105,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 			c.Reasoning += o.thought()
 			thoughts = append(thoughts, o.carried()...)
 		case "web_search_call":
-			used.Searches++
+			searches++
 		case "function_call":
 			c.Calls = append(c.Calls, chat.Call{ID: a.carry(asked.Carrier, o.CallID, thoughts), Name: a.names.Client(o.Name),
 				Arguments: o.arguments()})
@@ -103,7 +117,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	}
 	c.FinishReason = r.finish(len(c.Calls) > 0)
 	whole := chat.Answer{ID: provider.ID(r.ID), Created: int64(r.Created), Choices: []chat.Choice{c},
-		Usage: used, ServiceTier: r.ServiceTier}
+		Usage: r.used(searches), ServiceTier: r.ServiceTier}
 	whole.Emit(out)
 	return nil
 }

@@ -91,3 +91,28 @@ func bare(calls []chat.Call) []chat.Call {
 	}
 	return out
 }
+
+// Usage is read as everywhere: numbers in any form, and searches only with tokens, because an answer that reports no
+// tokens is counted.
+func TestUsage(t *testing.T) {
+	const call = `{"type":"web_search_call"}`
+	for usage, want := range map[string]openai.Usage{
+		`"usage":{"input_tokens":"9","output_tokens":2.0}`: {PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11,
+			Searches: 2, SearchesKnown: true},
+		`"usage":{"input_tokens":9,"output_tokens":2},"tool_usage":{"web_search":{"num_requests":1}}`: {PromptTokens: 9,
+			CompletionTokens: 2, TotalTokens: 11, Searches: 1, SearchesKnown: true, SearchesBilled: true},
+		`"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}`: {PromptTokens: 9,
+			CompletionTokens: 2, TotalTokens: 11, CachedTokens: 4, Searches: 2, SearchesKnown: true},
+		`"usage":{}`: {}, `"usage":null`: {}, `"usage":{"input_tokens":0,"output_tokens":0}`: {},
+	} {
+		var whole, streamed chat.Answer
+		body := `{"id":"r","status":"completed","output":[` + call + `,` + call + `],` + usage + `}`
+		require.NoError(t, newAnswer().Decode([]byte(body), chat.Asked{}, &whole))
+		require.Equal(t, want, whole.Usage, usage)
+		s := newAnswer().Stream(chat.Asked{})
+		item := "data: {\"type\":\"response.output_item.done\",\"item\":" + call + "}\n\n"
+		require.NoError(t, s.Decode([]byte(item+item+"data: {\"type\":\"response.completed\",\"response\":"+body+"}\n\n"), &streamed))
+		require.NoError(t, s.Close(&streamed))
+		require.Equal(t, want, streamed.Usage, usage)
+	}
+}

@@ -186,8 +186,7 @@ func (s *stream) itemDone(v *event, out chat.Sink) {
 
 func (s *stream) end(v *event, out chat.Sink) {
 	s.begin(v, out)
-	if u := v.Response.Usage.OpenAI(); !u.IsZero() {
-		u.Searches, u.SearchesKnown = s.searches, true
+	if u := v.Response.used(s.searches); !u.IsZero() {
 		out.Put(chat.Usage(u))
 	}
 	if v.Response.ServiceTier != "" {
