@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -53,8 +52,7 @@ func (c accountCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	role := configv1.Role(configv1.Role_value[strings.ToUpper(c.Role)])
 	a := &configv1.Account{Name: c.Name, DisplayName: c.Label, Role: role, Password: password, ReadBodies: c.ReadBodies}
-	wait := adminflags.WaitFlags{Timeout: time.Second, NoWait: true}
-	return createObject(ctx, stdout, c.AdminFlags, wait, c.ItemFlags, a)
+	return createObject(ctx, stdout, c.AdminFlags, nil, c.ItemFlags, a)
 }
 
 type accountListCmd struct {
@@ -80,16 +78,10 @@ func (c accountPasswordCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	err = adminflags.Change(ctx, client, c.Name, func(a *configv1.Account) { a.Password, a.PasswordHash = password, "" })
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(stdout, "Account", c.Name, "has a new password")
-	return err
+	return change(stdout, c.AdminFlags, nil, func(client *adminapi.Client) (string, error) {
+		return "Account " + c.Name + " has a new password", adminflags.Change(ctx, client, c.Name,
+			func(a *configv1.Account) { a.Password, a.PasswordHash = password, "" })
+	})
 }
 
 // password reads the password twice from the terminal, which does not show it, or once from the standard input.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 )
@@ -32,31 +33,17 @@ func (alertsFiringCmd) Help() string {
 
 // Run prints what fires.
 func (c alertsFiringCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	all, err := client.Alerts(ctx)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, all, func(w io.Writer) error {
-		var rows [][]string
-		for _, a := range all.Items {
-			rows = append(rows, []string{a.State, a.Rule, admincli.OneLine(a.Subject), a.Since.UTC().Format(time.RFC3339),
-				admincli.OneLine(a.Message)})
-		}
-		if err := admincli.PrintTable(w, []string{"STATE", "RULE", "SUBJECT", "SINCE", "MESSAGE"}, rows); err != nil {
-			return err
-		}
-		rows = nil
-		for _, r := range all.Receivers {
-			rows = append(rows, []string{r.Name, r.Kind, strconv.Itoa(r.Waiting), admincli.OneLine(r.Error)})
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-		return admincli.PrintTable(w, []string{"RECEIVER", "KIND", "WAITING", "ERROR"}, rows)
+	call := func(client *adminapi.Client) (adminapi.Alerts, error) { return client.Alerts(ctx) }
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, all adminapi.Alerts) {
+		admincli.Table(out, []string{"STATE", "RULE", "SUBJECT", "SINCE", "MESSAGE"},
+			admincli.Rows(all.Items, func(a adminapi.Alert) []string {
+				return []string{a.State, a.Rule, a.Subject, a.Since.UTC().Format(time.RFC3339), a.Message}
+			}))
+		out.WriteByte('\n')
+		admincli.Table(out, []string{"RECEIVER", "KIND", "WAITING", "ERROR"},
+			admincli.Rows(all.Receivers, func(r adminapi.AlertReceiverStatus) []string {
+				return []string{r.Name, r.Kind, strconv.Itoa(r.Waiting), r.Error}
+			}))
 	})
 }
 
@@ -72,26 +59,18 @@ func (alertsHistoryCmd) Help() string {
 
 // Run prints what has fired and cleared.
 func (c alertsHistoryCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	all, err := client.AlertHistory(ctx)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, all, func(w io.Writer) error {
-		var rows [][]string
-		for _, e := range all.Items {
-			var told []string
-			for _, d := range e.Deliveries {
-				told = append(told, d.Receiver+": "+d.State)
-			}
-			rows = append(rows, []string{e.At.UTC().Format(time.RFC3339), e.Type, e.Rule, admincli.OneLine(e.Subject),
-				strings.Join(told, ", "), admincli.OneLine(e.Message)})
-		}
-		return admincli.PrintTable(w, []string{"AT", "TYPE", "RULE", "SUBJECT", "TOLD", "MESSAGE"}, rows)
-	})
+	call := func(client *adminapi.Client) (adminapi.AlertHistory, error) { return client.AlertHistory(ctx) }
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, all adminapi.AlertHistory) {
+			admincli.Table(out, []string{"AT", "TYPE", "RULE", "SUBJECT", "TOLD", "MESSAGE"},
+				admincli.Rows(all.Items, func(e adminapi.AlertEvent) []string {
+					var told []string
+					for _, d := range e.Deliveries {
+						told = append(told, d.Receiver+": "+d.State)
+					}
+					return []string{e.At.UTC().Format(time.RFC3339), e.Type, e.Rule, e.Subject, strings.Join(told, ", "), e.Message}
+				}))
+		})
 }
 
 type alertsTestCmd struct {
@@ -107,19 +86,13 @@ func (alertsTestCmd) Help() string {
 
 // Run sends a test message.
 func (c alertsTestCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
+	call := func(client *adminapi.Client) (adminapi.AlertTest, error) {
+		found, err := client.TestAlert(ctx, c.Receiver)
+		if err == nil && !found.OK {
+			err = errors.New(found.Message)
+		}
+		return found, err
 	}
-	found, err := client.TestAlert(ctx, c.Receiver)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	if !found.OK {
-		return errors.New(found.Message)
-	}
-	return c.Show(stdout, found, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, found.Message)
-		return err
-	})
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, found adminapi.AlertTest) { fmt.Fprintln(out, found.Message) })
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,26 +32,20 @@ type approvalListCmd struct {
 
 // Run lists what waits.
 func (c approvalListCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
+	call := func(client *adminapi.Client) (adminapi.Page[adminapi.Approval], error) { return client.Approvals(ctx) }
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, waitingTable)
+}
+
+func waitingTable(out *strings.Builder, all adminapi.Page[adminapi.Approval]) {
+	if len(all.Items) == 0 {
+		out.WriteString("No change waits for approval.\n")
+		return
 	}
-	all, err := client.Approvals(ctx)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, all, func(w io.Writer) error {
-		if len(all.Items) == 0 {
-			_, err := fmt.Fprintln(w, "No change waits for approval.")
-			return err
-		}
-		var rows [][]string
-		for _, a := range all.Items {
-			rows = append(rows, []string{a.ID, a.Kind + " " + a.Name, a.AskedBy, timeOrNever(a.AskedAt),
-				timeOrNever(a.ExpiresAt), stateOfWaiting(a)})
-		}
-		return admincli.PrintTable(w, []string{"ID", "OBJECT", "ASKED BY", "ASKED", "EXPIRES", "STATE"}, rows)
-	})
+	admincli.Table(out, []string{"ID", "OBJECT", "ASKED BY", "ASKED", "EXPIRES", "STATE"},
+		admincli.Rows(all.Items, func(a adminapi.Approval) []string {
+			return []string{a.ID, a.Kind + " " + a.Name, a.AskedBy, timeOrNever(a.AskedAt), timeOrNever(a.ExpiresAt),
+				stateOfWaiting(a)}
+		}))
 }
 
 func stateOfWaiting(a adminapi.Approval) string {
@@ -75,19 +68,11 @@ type approvalShowCmd struct {
 
 // Run shows one change.
 func (c approvalShowCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	a, err := client.Approval(ctx, c.ID)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, a, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Object    %s %s\nRules     %s\nReason    %s\nAsked by  %s, %s\nExpires   %s\nState     %s\n\n%s",
+	call := func(client *adminapi.Client) (adminapi.Approval, error) { return client.Approval(ctx, c.ID) }
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, a adminapi.Approval) {
+		fmt.Fprintf(out, "Object    %s %s\nRules     %s\nReason    %s\nAsked by  %s, %s\nExpires   %s\nState     %s\n\n%s",
 			a.Kind, a.Name, strings.Join(a.Rules, ", "), a.Reason, a.AskedBy, timeOrNever(a.AskedAt), timeOrNever(a.ExpiresAt),
 			stateOfWaiting(a), a.Diff)
-		return err
 	})
 }
 
@@ -99,16 +84,10 @@ type approvalApproveCmd struct {
 
 // Run approves a change.
 func (c approvalApproveCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, pending, err := c.WaitFlags.Client(c.AdminFlags)
-	if err != nil {
-		return err
-	}
-	made, err := client.Approve(ctx, c.ID)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	_, err = fmt.Fprintln(stdout, made.Kind.Name, made.Name, "approved")
-	return errors.Join(err, pending.Err())
+	return change(stdout, c.AdminFlags, &c.WaitFlags, func(client *adminapi.Client) (string, error) {
+		made, err := client.Approve(ctx, c.ID)
+		return made.Kind.Name + " " + made.Name + " approved", err
+	})
 }
 
 type approvalRejectCmd struct {
@@ -119,15 +98,9 @@ type approvalRejectCmd struct {
 
 // Run rejects a change.
 func (c approvalRejectCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	if err := client.Reject(ctx, c.ID, c.Reason); err != nil {
-		return admincli.Said(err)
-	}
-	_, err = fmt.Fprintln(stdout, c.ID, "rejected")
-	return err
+	return change(stdout, c.AdminFlags, nil, func(client *adminapi.Client) (string, error) {
+		return c.ID + " rejected", client.Reject(ctx, c.ID, c.Reason)
+	})
 }
 
 type approvalWithdrawCmd struct {
@@ -137,13 +110,7 @@ type approvalWithdrawCmd struct {
 
 // Run takes back a change.
 func (c approvalWithdrawCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	if err := client.Withdraw(ctx, c.ID); err != nil {
-		return admincli.Said(err)
-	}
-	_, err = fmt.Fprintln(stdout, c.ID, "withdrawn")
-	return err
+	return change(stdout, c.AdminFlags, nil, func(client *adminapi.Client) (string, error) {
+		return c.ID + " withdrawn", client.Withdraw(ctx, c.ID)
+	})
 }

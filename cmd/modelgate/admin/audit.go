@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -52,23 +53,19 @@ func (c auditShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		c.Kind = kind.Name
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	if kind, ok := configv1.FindKind(c.Kind); ok && c.Kind != "" {
-		if id, err := adminflags.IDOf(ctx, client, kind, c.Object); err == nil {
-			c.Object = id // else it is of one that was removed
+	call := func(client *adminapi.Client) ([]adminapi.AuditEntry, error) {
+		if kind, ok := configv1.FindKind(c.Kind); ok && c.Kind != "" {
+			if id, err := adminflags.IDOf(ctx, client, kind, c.Object); err == nil {
+				c.Object = id // else it is of one that was removed
+			}
 		}
+		return pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
+			"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object,
+			"action":       c.Action,
+			"organization": c.Organization, "project": c.Project,
+		}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
 	}
-	entries, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
-		"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object, "action": c.Action,
-		"organization": c.Organization, "project": c.Project,
-	}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, entries, func(w io.Writer) error { return auditTable(w, entries, c.Diff) })
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, c.write)
 }
 
 // pagesOf asks for pages until there are enough items, or no more.
@@ -90,22 +87,15 @@ func pagesOf[T any](most int, o adminapi.ListOptions,
 	return items[:min(most, len(items))], nil
 }
 
-func auditTable(w io.Writer, entries []adminapi.AuditEntry, diff bool) error {
-	if !diff {
-		var rows [][]string
-		for _, e := range entries {
-			rows = append(rows, auditRow(e))
-		}
-		return admincli.PrintTable(w, []string{"AT", "ACTOR", "ADDRESS", "ACTION", "KIND", "NAME"}, rows)
+func (c auditShowCmd) write(out *strings.Builder, entries []adminapi.AuditEntry) {
+	if !c.Diff {
+		admincli.Table(out, []string{"AT", "ACTOR", "ADDRESS", "ACTION", "KIND", "NAME"}, admincli.Rows(entries, auditRow))
+		return
 	}
 	for _, e := range entries {
 		row := auditRow(e)
-		if _, err := fmt.Fprintf(w, "%s  %s (%s)  %s %s %s\n%s\n", row[0], row[1], row[2], row[3], row[4], row[5],
-			e.Diff); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%s  %s (%s)  %s %s %s\n%s\n", row[0], row[1], row[2], row[3], row[4], row[5], e.Diff)
 	}
-	return nil
 }
 
 func auditRow(e adminapi.AuditEntry) []string {

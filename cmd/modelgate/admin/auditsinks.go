@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -23,23 +24,15 @@ func (auditSinksCmd) Help() string {
 
 // Run prints how far each sink is.
 func (c auditSinksCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	all, err := client.AuditSinks(ctx)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, all, func(w io.Writer) error {
-		var rows [][]string
-		for _, s := range all.Items {
-			rows = append(rows, []string{s.Name, s.Kind, stateOfSink(s), fmt.Sprint(s.Sequence), timeOrNever(s.DeliveredAt),
-				fmt.Sprint(s.Backlog), fmt.Sprint(s.Missing), admincli.OneLine(s.Error)})
-		}
-		return admincli.PrintTable(w, []string{"SINK", "KIND", "STATE", "SEQUENCE", "DELIVERED", "BACKLOG", "MISSING",
-			"ERROR"}, rows)
-	})
+	call := func(client *adminapi.Client) (adminapi.AuditSinks, error) { return client.AuditSinks(ctx) }
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, all adminapi.AuditSinks) {
+			admincli.Table(out, []string{"SINK", "KIND", "STATE", "SEQUENCE", "DELIVERED", "BACKLOG", "MISSING", "ERROR"},
+				admincli.Rows(all.Items, func(s adminapi.AuditSinkStatus) []string {
+					return []string{s.Name, s.Kind, stateOfSink(s), fmt.Sprint(s.Sequence), timeOrNever(s.DeliveredAt),
+						fmt.Sprint(s.Backlog), fmt.Sprint(s.Missing), s.Error}
+				}))
+		})
 }
 
 func stateOfSink(s adminapi.AuditSinkStatus) string {

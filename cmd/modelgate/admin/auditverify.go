@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -40,7 +41,7 @@ func (c auditVerifyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return admincli.Said(err)
 	}
-	if err := c.Show(stdout, found, func(w io.Writer) error { return verificationTable(w, found) }); err != nil {
+	if err := c.Show(stdout, found, func(out *strings.Builder) { verificationTable(out, found) }); err != nil {
 		return err
 	}
 	return notIntact(found)
@@ -62,7 +63,7 @@ func notIntact(found adminapi.AuditVerification) error {
 	return nil
 }
 
-func verificationTable(w io.Writer, found adminapi.AuditVerification) error {
+func verificationTable(out *strings.Builder, found adminapi.AuditVerification) {
 	since := ""
 	if found.FirstAt != nil {
 		since = found.FirstAt.UTC().Format(time.RFC3339)
@@ -83,8 +84,5 @@ func verificationTable(w io.Writer, found adminapi.AuditVerification) error {
 	if b := found.Break; b != nil {
 		rows = append(rows, []string{"first break", fmt.Sprintf("%s, sequence %d", b.Kind, b.Sequence)})
 	}
-	for i := range rows {
-		rows[i][1] = admincli.OneLine(rows[i][1])
-	}
-	return admincli.PrintTable(w, []string{"AUDIT LOG", ""}, rows)
+	admincli.Table(out, []string{"AUDIT LOG", ""}, rows)
 }

@@ -35,35 +35,20 @@ Example:
 
 // Run prints the bodies of an exchange.
 func (c bodiesShowCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	found, err := client.Bodies(ctx, c.ID)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, found, func(w io.Writer) error {
-		for _, b := range []struct {
-			name string
-			body adminapi.Body
-		}{{"REQUEST", found.Request}, {"ANSWER", found.Answer}} {
-			if err := printBody(w, b.name, b.body); err != nil {
-				return err
-			}
-		}
-		return nil
+	call := func(client *adminapi.Client) (adminapi.Bodies, error) { return client.Bodies(ctx, c.ID) }
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, found adminapi.Bodies) {
+		printBody(out, "REQUEST", found.Request)
+		printBody(out, "ANSWER", found.Answer)
 	})
 }
 
-func printBody(w io.Writer, name string, b adminapi.Body) error {
+func printBody(out *strings.Builder, name string, b adminapi.Body) {
 	note := b.Omitted
 	if b.Cut {
 		note = "Only the beginning is kept."
 	}
-	_, err := fmt.Fprintf(w, "%s  %s, %d bytes, %d redacted. %s\n%s\n\n", name, admincli.OneLine(b.ContentType), b.Bytes,
+	fmt.Fprintf(out, "%s  %s, %d bytes, %d redacted. %s\n%s\n\n", name, admincli.OneLine(b.ContentType), b.Bytes,
 		b.Redacted, note, strings.Map(printable, b.Text))
-	return err
 }
 
 // printable keeps what a client sent from controlling the terminal.
@@ -96,27 +81,18 @@ func (c bodiesDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Project != "" && c.Organization == "" {
 		return admincli.Misused("--project needs --organization")
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	var deleted adminapi.DeletedBodies
-	if c.Exchange != "" {
-		deleted, err = client.DeleteBodies(ctx, c.Exchange)
-	} else {
-		if c.Key != "" {
-			if id, err := adminflags.IDOf(ctx, client, configv1.KeyKind(), c.Key); err == nil {
-				c.Key = id // else it is of one that was removed
-			}
+	call := func(client *adminapi.Client) (adminapi.DeletedBodies, error) {
+		if c.Exchange != "" {
+			return client.DeleteBodies(ctx, c.Exchange)
 		}
-		deleted, err = client.DeleteBodiesOf(ctx, adminapi.ListOptions{Filters: map[string]string{"key": c.Key,
+		if id, err := adminflags.IDOf(ctx, client, configv1.KeyKind(), c.Key); err == nil {
+			c.Key = id // else it is of one that was removed
+		}
+		return client.DeleteBodiesOf(ctx, adminapi.ListOptions{Filters: map[string]string{"key": c.Key,
 			"organization": c.Organization, "project": c.Project}})
 	}
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, deleted, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Deleted the bodies of %d exchanges\n", deleted.Deleted)
-		return err
-	})
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, deleted adminapi.DeletedBodies) {
+			fmt.Fprintf(out, "Deleted the bodies of %d exchanges\n", deleted.Deleted)
+		})
 }

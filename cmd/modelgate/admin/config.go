@@ -78,17 +78,13 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	var idle []string
-	err = c.Show(stdout, answer, func(w io.Writer) error {
+	err = c.Show(stdout, answer, func(out *strings.Builder) {
 		for _, change := range answer.Changes {
-			if _, err := fmt.Fprintln(w, change.Kind, change.Name, doneOf(change)); err != nil {
-				return err
-			}
+			fmt.Fprintln(out, change.Kind, change.Name, doneOf(change))
 		}
 		if c.DryRun {
-			_, err := fmt.Fprintln(w, "This was a dry run: nothing was stored.")
-			return err
+			out.WriteString("This was a dry run: nothing was stored.\n")
 		}
-		return nil
 	})
 	for _, change := range answer.Changes {
 		if change.Error != "" && !c.NoWait {
@@ -130,13 +126,10 @@ func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = c.Show(stdout, answer, func(w io.Writer) error {
+	err = c.Show(stdout, answer, func(out *strings.Builder) {
 		for _, change := range answer.Changes {
-			if _, err := io.WriteString(w, change.Diff); err != nil {
-				return err
-			}
+			out.WriteString(change.Diff)
 		}
-		return nil
 	})
 	different := func(c adminapi.Change) bool { return c.Action != adminapi.Unchanged }
 	if err == nil && slices.ContainsFunc(answer.Changes, different) {
@@ -204,16 +197,5 @@ func (c configDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, pending, err := c.WaitFlags.Client(c.AdminFlags)
-	if err != nil {
-		return err
-	}
-	if c.Name, err = adminflags.IDOf(ctx, client, kind, c.Name); err != nil {
-		return err
-	}
-	if err := client.Delete(ctx, kind, c.Name); err != nil {
-		return admincli.Said(err)
-	}
-	_, err = fmt.Fprintln(stdout, kind.Name, c.Name, "deleted")
-	return errors.Join(err, pending.Err())
+	return deleteObject(ctx, stdout, c.AdminFlags, &c.WaitFlags, kind, c.Name, kind.Name, "deleted")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
@@ -55,9 +56,7 @@ func (c dashboardLinkCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return fmt.Errorf("the response (%s) is not from a dashboard; is the address correct?", resp.Status)
 	}
-	return c.Show(stdout, answer, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s\n\nThe link works once, within %s.\n", answer.URL,
-			time.Duration(answer.Seconds)*time.Second)
-		return err
+	return c.Show(stdout, answer, func(out *strings.Builder) {
+		fmt.Fprintf(out, "%s\n\nThe link works once, within %s.\n", answer.URL, time.Duration(answer.Seconds)*time.Second)
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 )
 
@@ -25,28 +25,25 @@ func (EraseCmd) Help() string {
 
 // Run erases what is recorded of a user.
 func (c EraseCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	var all adminapi.Erasure
-	for all.More = true; all.More; {
-		erased, err := client.Erase(ctx, adminapi.ErasureRequest{User: c.User, DryRun: c.DryRun})
-		if err != nil {
-			return admincli.Said(err)
+	call := func(client *adminapi.Client) (all adminapi.Erasure, err error) {
+		for all.More = true; all.More; {
+			erased, err := client.Erase(ctx, adminapi.ErasureRequest{User: c.User, DryRun: c.DryRun})
+			if err != nil {
+				return all, err
+			}
+			all.ID, all.More = erased.ID, erased.More
+			all.Exchanges += erased.Exchanges
+			all.Sums += erased.Sums
+			all.Bodies += erased.Bodies
 		}
-		all.ID, all.More = erased.ID, erased.More
-		all.Exchanges += erased.Exchanges
-		all.Sums += erased.Sums
-		all.Bodies += erased.Bodies
+		return all, nil
 	}
-	return c.Show(stdout, all, func(w io.Writer) error {
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, all adminapi.Erasure) {
 		what := "Erased " + all.ID + ":"
 		if c.DryRun {
 			what = "There are"
 		}
-		_, err := fmt.Fprintf(w, "%s %d exchanges, %d sums of usage, the bodies of %d exchanges\n", what, all.Exchanges,
+		fmt.Fprintf(out, "%s %d exchanges, %d sums of usage, the bodies of %d exchanges\n", what, all.Exchanges,
 			all.Sums, all.Bodies)
-		return err
 	})
 }

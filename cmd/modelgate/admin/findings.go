@@ -41,31 +41,22 @@ func (c FindingsCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
+	call := func(client *adminapi.Client) (adminapi.Findings, error) {
+		return client.Findings(ctx, adminapi.ListOptions{Filters: map[string]string{
+			"start": strconv.FormatInt(start.Unix(), 10), "end": strconv.FormatInt(end.Unix()+1, 10),
+			"rule": c.Rule, "action": c.Action, "key_name": c.Key, "organization": c.Organization, "project": c.Project,
+			"user": c.User, "model": c.Model}})
 	}
-	found, err := client.Findings(ctx, adminapi.ListOptions{Filters: map[string]string{
-		"start": strconv.FormatInt(start.Unix(), 10), "end": strconv.FormatInt(end.Unix()+1, 10),
-		"rule": c.Rule, "action": c.Action, "key_name": c.Key, "organization": c.Organization, "project": c.Project,
-		"user": c.User, "model": c.Model}})
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, found, func(w io.Writer) error {
-		var rows [][]string
-		for i := range found.Items {
-			f := &found.Items[i]
-			rows = append(rows, []string{f.Kind + " " + f.Rule, f.Action, strconv.FormatInt(f.Requests, 10),
-				strconv.FormatInt(f.Matches, 10), f.Last.UTC().Format(time.RFC3339), strings.Join(f.Examples, " ")})
-		}
-		header := []string{"RULE", "ACTION", "REQUESTS", "MATCHES", "LAST", "EXAMPLES"}
-		err := admincli.PrintTable(w, header, rows)
-		if err != nil || found.CountedFrom == nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w, "\nOnly the latest requests are counted, since %s.\n",
-			found.CountedFrom.UTC().Format(time.RFC3339))
-		return err
-	})
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, found adminapi.Findings) {
+			admincli.Table(out, []string{"RULE", "ACTION", "REQUESTS", "MATCHES", "LAST", "EXAMPLES"},
+				admincli.Rows(found.Items, func(f adminapi.Finding) []string {
+					return []string{f.Kind + " " + f.Rule, f.Action, strconv.FormatInt(f.Requests, 10),
+						strconv.FormatInt(f.Matches, 10), f.Last.UTC().Format(time.RFC3339), strings.Join(f.Examples, " ")}
+				}))
+			if found.CountedFrom != nil {
+				fmt.Fprintf(out, "\nOnly the latest requests are counted, since %s.\n",
+					found.CountedFrom.UTC().Format(time.RFC3339))
+			}
+		})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -26,22 +27,11 @@ func (c configHistoryCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	versions, err := client.History(ctx, kind, c.Name)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, versions, func(w io.Writer) error {
-		for _, v := range versions {
-			if _, err := fmt.Fprintf(w, "revision %d %s %s %s\n%s", v.Revision, v.At.Format(time.RFC3339), v.Action,
-				v.Actor, v.Diff); err != nil {
-				return err
-			}
+	call := func(client *adminapi.Client) ([]adminapi.Version, error) { return client.History(ctx, kind, c.Name) }
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, all []adminapi.Version) {
+		for _, v := range all {
+			fmt.Fprintf(out, "revision %d %s %s %s\n%s", v.Revision, v.At.Format(time.RFC3339), v.Action, v.Actor, v.Diff)
 		}
-		return nil
 	})
 }
 
@@ -75,16 +65,12 @@ func (c configRollbackCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return admincli.Said(err)
 	}
-	err = c.Show(stdout, answer, func(w io.Writer) error {
+	err = c.Show(stdout, answer, func(out *strings.Builder) {
 		for _, change := range answer.Changes {
-			if change.Action == adminapi.Unchanged {
-				continue
-			}
-			if _, err := fmt.Fprintf(w, "%s %s %s\n%s", change.Kind, change.Name, change.Action, change.Diff); err != nil {
-				return err
+			if change.Action != adminapi.Unchanged {
+				fmt.Fprintf(out, "%s %s %s\n%s", change.Kind, change.Name, change.Action, change.Diff)
 			}
 		}
-		return nil
 	})
 	return errors.Join(err, answer.Waits(), pending.Err())
 }

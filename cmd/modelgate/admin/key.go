@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -74,14 +75,13 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 }
 
 func printNewKey(stdout io.Writer, o adminflags.OutputFlags, key adminapi.NewKey) error {
-	return o.Show(stdout, key, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w,
-			"Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n", key.ID, key.Key)
-		if err == nil && key.Pending {
-			_, err = fmt.Fprintf(w, "It does not work before somebody else approves it: modelgate approval approve %s\n",
+	return o.Show(stdout, key, func(out *strings.Builder) {
+		fmt.Fprintf(out, "Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n",
+			key.ID, key.Key)
+		if key.Pending {
+			fmt.Fprintf(out, "It does not work before somebody else approves it: modelgate approval approve %s\n",
 				key.Approval.ID)
 		}
-		return err
 	})
 }
 
@@ -147,7 +147,7 @@ type keyDisableCmd struct {
 
 // Run disables a key.
 func (c keyDisableCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return setDisabled(ctx, stdout, c.AdminFlags, c.WaitFlags, c.ID, true)
+	return setDisabled(ctx, stdout, c.AdminFlags, &c.WaitFlags, c.ID, true)
 }
 
 type keyEnableCmd struct {
@@ -158,23 +158,18 @@ type keyEnableCmd struct {
 
 // Run enables a key.
 func (c keyEnableCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return setDisabled(ctx, stdout, c.AdminFlags, c.WaitFlags, c.ID, false)
+	return setDisabled(ctx, stdout, c.AdminFlags, &c.WaitFlags, c.ID, false)
 }
 
-func setDisabled(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags, w adminflags.WaitFlags, id string,
+func setDisabled(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags, w *adminflags.WaitFlags, id string,
 	disabled bool) error {
-	client, pending, err := w.Client(f)
-	if err != nil {
-		return err
-	}
-	if id, err = adminflags.IDOf(ctx, client, configv1.KeyKind(), id); err != nil {
-		return err
-	}
-	if err := adminflags.Change(ctx, client, id, func(k *configv1.Key) { k.Disabled = disabled }); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(stdout, "Key", id, map[bool]string{true: "disabled", false: "enabled"}[disabled])
-	return errors.Join(err, pending.Err())
+	return change(stdout, f, w, func(client *adminapi.Client) (string, error) {
+		id, err := adminflags.IDOf(ctx, client, configv1.KeyKind(), id)
+		if err == nil {
+			err = adminflags.Change(ctx, client, id, func(k *configv1.Key) { k.Disabled = disabled })
+		}
+		return "Key " + id + map[bool]string{true: " disabled", false: " enabled"}[disabled], err
+	})
 }
 
 type keyRevokeCmd struct {
@@ -185,18 +180,7 @@ type keyRevokeCmd struct {
 
 // Run revokes a key.
 func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, pending, err := c.WaitFlags.Client(c.AdminFlags)
-	if err != nil {
-		return err
-	}
-	if c.ID, err = adminflags.IDOf(ctx, client, configv1.KeyKind(), c.ID); err != nil {
-		return err
-	}
-	if err := client.Delete(ctx, configv1.KeyKind(), c.ID); err != nil {
-		return admincli.Said(err)
-	}
-	_, err = fmt.Fprintln(stdout, "Key", c.ID, "revoked")
-	return errors.Join(err, pending.Err())
+	return deleteObject(ctx, stdout, c.AdminFlags, &c.WaitFlags, configv1.KeyKind(), c.ID, "Key", "revoked")
 }
 
 type keyUsageCmd struct {
@@ -207,30 +191,21 @@ type keyUsageCmd struct {
 
 // Run prints what of the limits and budgets that hold for a key is used.
 func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	if c.ID, err = adminflags.IDOf(ctx, client, configv1.KeyKind(), c.ID); err != nil {
-		return err
-	}
-	used, err := client.KeyConsumption(ctx, c.ID)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, used, func(w io.Writer) error {
-		last := "never"
-		if used.LastUsed != nil {
-			last = used.LastUsed.UTC().Format(time.RFC3339)
+	call := func(client *adminapi.Client) (adminapi.Consumption, error) {
+		id, err := adminflags.IDOf(ctx, client, configv1.KeyKind(), c.ID)
+		if err != nil {
+			return adminapi.Consumption{}, err
 		}
-		if _, err := fmt.Fprintf(w, "Last used: %s\n\n", last); err != nil {
-			return err
-		}
-		if len(used.Limits)+len(used.Budgets) == 0 {
-			_, err := fmt.Fprintln(w, "The key has no limits and no budgets.")
-			return err
-		}
-		return admincli.PrintTable(w, []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"},
-			adminflags.ConsumptionRows(used))
-	})
+		return client.KeyConsumption(ctx, id)
+	}
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, used adminapi.Consumption) {
+			fmt.Fprintf(out, "Last used: %s\n\n", timeOrNever(used.LastUsed))
+			if len(used.Limits)+len(used.Budgets) == 0 {
+				out.WriteString("The key has no limits and no budgets.\n")
+				return
+			}
+			admincli.Table(out, []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"},
+				adminflags.ConsumptionRows(used))
+		})
 }

@@ -45,7 +45,7 @@ func listObjects(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags,
 }
 
 // createObject stores an object that must not be there yet, and prints it.
-func createObject(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags, w adminflags.WaitFlags,
+func createObject(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags, w *adminflags.WaitFlags,
 	o adminflags.ItemFlags, object configv1.Object) error {
 	client, pending, err := w.Client(f)
 	if err != nil {
@@ -64,6 +64,33 @@ func createObject(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags
 		return admincli.Said(err)
 	}
 	return errors.Join(o.ShowOne(stdout, kind, item), pending.Err())
+}
+
+// change has a call change something, and prints what it returns. Without flags, the change is not waited for.
+func change(stdout io.Writer, f adminflags.AdminFlags, w *adminflags.WaitFlags,
+	call func(*adminapi.Client) (done string, err error)) error {
+	client, pending, err := w.Client(f)
+	if err != nil {
+		return err
+	}
+	done, err := call(client)
+	if err != nil {
+		return admincli.Said(err)
+	}
+	_, err = fmt.Fprintln(stdout, done)
+	return errors.Join(err, pending.Err())
+}
+
+// deleteObject deletes the object with an id or a name, and prints what it is and what was done with it.
+func deleteObject(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags, w *adminflags.WaitFlags,
+	kind configv1.Kind, name, what, done string) error {
+	return change(stdout, f, w, func(client *adminapi.Client) (string, error) {
+		id, err := adminflags.IDOf(ctx, client, kind, name)
+		if err == nil {
+			err = client.Delete(ctx, kind, id)
+		}
+		return what + " " + id + " " + done, err
+	})
 }
 
 func parseKind(s string) (configv1.Kind, error) {

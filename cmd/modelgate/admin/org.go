@@ -47,7 +47,7 @@ func (c orgCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	o := &configv1.Organization{Name: c.Name, DisplayName: c.Label, Limits: limits, Budgets: c.StoredBudgets()}
-	return createObject(ctx, stdout, c.AdminFlags, c.WaitFlags, c.ItemFlags, o)
+	return createObject(ctx, stdout, c.AdminFlags, &c.WaitFlags, c.ItemFlags, o)
 }
 
 type projectCreateCmd struct {
@@ -74,7 +74,7 @@ func (c projectCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	p := &configv1.Project{Name: c.Name, DisplayName: c.Label, Limits: limits, Budgets: c.StoredBudgets()}
-	return createObject(ctx, stdout, c.AdminFlags, c.WaitFlags, c.ItemFlags, p)
+	return createObject(ctx, stdout, c.AdminFlags, &c.WaitFlags, c.ItemFlags, p)
 }
 
 type orgListCmd struct {

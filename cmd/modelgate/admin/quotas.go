@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
+	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
@@ -32,25 +32,22 @@ To change a quota: modelgate config get organization NAME, then config apply wit
 
 // Run prints quotas and what is used of them.
 func (c QuotasCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
+	call := func(client *adminapi.Client) ([]adminapi.TenantQuotas, error) {
+		page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization,
+			"project": c.Project}})
+		return page.Items, err
 	}
-	page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization,
-		"project": c.Project}})
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, page.Items, func(w io.Writer) error {
-		rows := [][]string{}
-		for _, item := range page.Items {
-			for _, q := range item.Quotas {
-				if q.Used > 0 || c.All {
-					rows = append(rows, []string{item.Owner(), q.Name, strconv.FormatInt(q.Used, 10), strconv.FormatInt(q.Limit, 10),
-						fmt.Sprintf("%d%%", q.Percent())})
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, all []adminapi.TenantQuotas) {
+			var rows [][]string
+			for _, item := range all {
+				for _, q := range item.Quotas {
+					if q.Used > 0 || c.All {
+						rows = append(rows, []string{item.Owner(), q.Name, fmt.Sprint(q.Used), fmt.Sprint(q.Limit),
+							fmt.Sprintf("%d%%", q.Percent())})
+					}
 				}
 			}
-		}
-		return admincli.PrintTable(w, []string{"OWNER", "QUOTA", "USED", "OF", "PERCENT"}, rows)
-	})
+			admincli.Table(out, []string{"OWNER", "QUOTA", "USED", "OF", "PERCENT"}, rows)
+		})
 }

@@ -51,34 +51,30 @@ func (c RequestsCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Limit < 1 {
 		return admincli.Misused("--limit must be at least 1")
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	found, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: filters},
-		func(o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) { return client.Requests(ctx, o) })
-	if err != nil {
-		return admincli.Said(err)
-	}
-	if c.ID == "" {
-		return c.Show(stdout, found, func(w io.Writer) error { return requestTable(w, found) })
-	}
-	if len(found) == 0 {
-		return fmt.Errorf("the request log has no request %q: it shows a request seconds after it has ended, and keeps it for 30 days", c.ID)
-	}
-	for i := range found {
-		if found[i], err = client.Request(ctx, found[i].ID); err != nil {
-			return admincli.Said(err)
+	call := func(client *adminapi.Client) ([]adminapi.Exchange, error) {
+		found, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: filters},
+			func(o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) { return client.Requests(ctx, o) })
+		if err != nil || c.ID == "" {
+			return found, err
 		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("the request log has no request %q: it shows a request seconds after it has ended, and keeps it for 30 days", c.ID)
+		}
+		for i := 0; i < len(found) && err == nil; i++ {
+			found[i], err = client.Request(ctx, found[i].ID)
+		}
+		return found, err
 	}
-	return c.Show(stdout, found, func(w io.Writer) error {
-		for i := range found {
-			if err := describeRequest(w, &found[i]); err != nil {
-				return err
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, found []adminapi.Exchange) {
+			if c.ID == "" {
+				requestTable(out, found)
+				return
 			}
-		}
-		return nil
-	})
+			for i := range found {
+				describeRequest(out, &found[i])
+			}
+		})
 }
 
 // filters are those of the request log. A request that is named may be of any time.
@@ -99,15 +95,12 @@ func (c RequestsCmd) filters(now time.Time) (map[string]string, error) {
 	return all, nil
 }
 
-func requestTable(w io.Writer, all []adminapi.Exchange) error {
-	var rows [][]string
-	for i := range all {
-		e := &all[i]
-		rows = append(rows, []string{e.Start.UTC().Format(time.RFC3339), e.RequestID, e.Model, e.Provider, resultOf(e),
-			keyOf(e), strconv.Itoa(e.Attempts), milliseconds(e.DurationMS), costOf(e)})
-	}
-	return admincli.PrintTable(w, []string{"TIME", "REQUEST", "MODEL", "PROVIDER", "RESULT", "KEY", "ATTEMPTS",
-		"DURATION", "USD"}, rows)
+func requestTable(out *strings.Builder, all []adminapi.Exchange) {
+	admincli.Table(out, []string{"TIME", "REQUEST", "MODEL", "PROVIDER", "RESULT", "KEY", "ATTEMPTS", "DURATION", "USD"},
+		admincli.Rows(all, func(e adminapi.Exchange) []string {
+			return []string{e.Start.UTC().Format(time.RFC3339), e.RequestID, e.Model, e.Provider, resultOf(&e),
+				keyOf(&e), strconv.Itoa(e.Attempts), milliseconds(e.DurationMS), costOf(&e)}
+		}))
 }
 
 // resultOf says in one word or two how a request ended.
@@ -136,7 +129,7 @@ func costOf(e *adminapi.Exchange) string {
 func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
 // describeRequest prints what happened to a request.
-func describeRequest(w io.Writer, e *adminapi.Exchange) error {
+func describeRequest(out *strings.Builder, e *adminapi.Exchange) {
 	detail := e.Detail
 	if detail == nil {
 		detail = &adminapi.ExchangeDetail{}
@@ -151,20 +144,20 @@ func describeRequest(w io.Writer, e *adminapi.Exchange) error {
 		{"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
 		{"Provider's id", detail.UpstreamID},
 	} {
-		if fact[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%-15s%s\n", fact[0]+":", admincli.OneLine(fact[1])); err != nil {
-			return err
+		if fact[1] != "" {
+			fmt.Fprintf(out, "%-15s%s\n", fact[0]+":", admincli.OneLine(fact[1]))
 		}
 	}
-	return cmp.Or(describeAttempts(w, e), describeLimits(w, detail), describeCost(w, e))
+	describeAttempts(out, e)
+	admincli.Section(out, []string{"LIMIT", "RESERVED", "SETTLED"}, admincli.Rows(detail.Limits,
+		func(l adminapi.LimitHeld) []string { return []string{l.Rule, l.Reserved, l.Settled} }))
+	describeCost(out, e)
 }
 
-func describeAttempts(w io.Writer, e *adminapi.Exchange) error {
+func describeAttempts(out *strings.Builder, e *adminapi.Exchange) {
 	if len(e.AttemptList) == 0 {
-		_, err := fmt.Fprintln(w, "\nNo attempt was made.")
-		return err
+		out.WriteString("\nNo attempt was made.\n")
+		return
 	}
 	var rows [][]string
 	for i, a := range e.AttemptList {
@@ -175,31 +168,19 @@ func describeAttempts(w io.Writer, e *adminapi.Exchange) error {
 		rows = append(rows, []string{strconv.Itoa(i + 1), a.Kind, a.Provider + "/" + a.Model, status, a.Error,
 			milliseconds(a.StartMS), milliseconds(a.FirstByteMS), milliseconds(a.DurationMS)})
 	}
-	return adminflags.Section(w, []string{"ATTEMPT", "KIND", "TARGET", "STATUS", "ERROR", "START", "FIRST BYTE",
-		"DURATION"}, rows)
+	admincli.Section(out, []string{"ATTEMPT", "KIND", "TARGET", "STATUS", "ERROR", "START", "FIRST BYTE", "DURATION"},
+		rows)
 }
 
-func describeLimits(w io.Writer, d *adminapi.ExchangeDetail) error {
-	var rows [][]string
-	for _, l := range d.Limits {
-		rows = append(rows, []string{l.Rule, l.Reserved, l.Settled})
-	}
-	return adminflags.Section(w, []string{"LIMIT", "RESERVED", "SETTLED"}, rows)
-}
-
-func describeCost(w io.Writer, e *adminapi.Exchange) error {
+func describeCost(out *strings.Builder, e *adminapi.Exchange) {
 	if !e.Priced || e.Cost == nil {
-		return nil
+		return
 	}
 	if e.Cost.Problem != "" {
-		if _, err := fmt.Fprintln(w, "\nCost:", admincli.OneLine(e.Cost.Problem)); err != nil {
-			return err
-		}
+		fmt.Fprintln(out, "\nCost:", admincli.OneLine(e.Cost.Problem))
 	}
-	var rows [][]string
-	for _, l := range e.Cost.Lines {
-		rows = append(rows, []string{l.Part, strconv.FormatInt(l.Count, 10), l.PriceUSD, l.CostUSD})
-	}
-	return adminflags.Section(w, []string{"COST", "COUNT", "PRICE", "USD"},
-		append(rows, []string{"total", "", "", e.CostUSD}))
+	rows := admincli.Rows(e.Cost.Lines, func(l adminapi.CostLine) []string {
+		return []string{l.Part, strconv.FormatInt(l.Count, 10), l.PriceUSD, l.CostUSD}
+	})
+	admincli.Section(out, []string{"COST", "COUNT", "PRICE", "USD"}, append(rows, []string{"total", "", "", e.CostUSD}))
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 )
 
@@ -39,21 +39,16 @@ func (c tokenCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
+	call := func(client *adminapi.Client) (adminapi.NewToken, error) {
+		return client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes,
+			ExpiresAt: expires, IdentityProvider: c.IdentityProvider, Organization: c.Organization, Project: c.Project})
 	}
-	token, err := client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes,
-		ExpiresAt: expires, IdentityProvider: c.IdentityProvider, Organization: c.Organization, Project: c.Project})
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, token, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w,
-			"Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID,
-			token.Token)
-		return err
-	})
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *strings.Builder, token adminapi.NewToken) {
+			fmt.Fprintf(out,
+				"Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID,
+				token.Token)
+		})
 }
 
 type tokenListCmd struct {
@@ -73,16 +68,5 @@ type tokenRevokeCmd struct {
 
 // Run revokes a token.
 func (c tokenRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	if c.ID, err = adminflags.IDOf(ctx, client, adminflags.TokenKind(), c.ID); err != nil {
-		return err
-	}
-	if err := client.Delete(ctx, adminflags.TokenKind(), c.ID); err != nil {
-		return admincli.Said(err)
-	}
-	_, err = fmt.Fprintln(stdout, "Token", c.ID, "revoked")
-	return err
+	return deleteObject(ctx, stdout, c.AdminFlags, nil, adminflags.TokenKind(), c.ID, "Token", "revoked")
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -93,8 +94,8 @@ func (c UsageCmd) show(stdout io.Writer, rows []usageRow) error {
 		w := csv.NewWriter(stdout)
 		return cmp.Or(w.Write(header), w.WriteAll(cells))
 	}
-	return adminflags.OutputFlags{Output: c.Output}.Show(stdout, rows, func(w io.Writer) error {
-		return admincli.PrintTable(w, []string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)
+	return adminflags.OutputFlags{Output: c.Output}.Show(stdout, rows, func(out *strings.Builder) {
+		admincli.Table(out, []string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)
 	})
 }
 

@@ -2,7 +2,6 @@ package admincli
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -51,9 +50,18 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// PrintTable aligns rows under a header. What is empty is shown as a dash, and what has several lines as one.
-func PrintTable(w io.Writer, header []string, rows [][]string) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+// Rows returns the row of each item.
+func Rows[T any](items []T, row func(T) []string) [][]string {
+	var rows [][]string
+	for _, item := range items {
+		rows = append(rows, row(item))
+	}
+	return rows
+}
+
+// Table aligns rows under a header. What is empty is shown as a dash, and what has several lines as one.
+func Table(out *strings.Builder, header []string, rows [][]string) {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
 		cells := make([]string, len(row))
 		for i, cell := range row {
@@ -61,11 +69,17 @@ func PrintTable(w io.Writer, header []string, rows [][]string) error {
 				cells[i] = "-"
 			}
 		}
-		if _, err := fmt.Fprintln(table, strings.Join(cells, "\t")); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) // a Builder takes everything
 	}
-	return table.Flush()
+	_ = table.Flush()
+}
+
+// Section adds a table after an empty line, or nothing without rows.
+func Section(out *strings.Builder, header []string, rows [][]string) {
+	if len(rows) > 0 {
+		out.WriteByte('\n')
+		Table(out, header, rows)
+	}
 }
 
 // OneLine shows a text as one line, without what a terminal would take for a command.

@@ -30,24 +30,40 @@ type OutputFlags struct {
 	Output string `short:"o" enum:"table,text,json,yaml" default:"table" help:"table, json or yaml."`
 }
 
-// Show writes v as JSON on one line or as YAML, or else calls table.
-func (f OutputFlags) Show(w io.Writer, v any, table func(io.Writer) error) error {
-	if f.Output != FormJSON && f.Output != formYAML {
-		return table(w)
+// Show writes v as JSON on one line or as YAML, or else the text for a person.
+func (f OutputFlags) Show(w io.Writer, v any, text func(*strings.Builder)) error {
+	var out strings.Builder
+	switch f.Output {
+	case FormJSON, formYAML:
+		b, err := json.Marshal(v)
+		if err == nil && f.Output == formYAML {
+			b, err = yaml.JSONToYAML(b)
+		} else if err == nil {
+			b = append(b, '\n')
+		}
+		if err != nil {
+			return err
+		}
+		out.Write(b)
+	default:
+		text(&out)
 	}
-	text, err := json.Marshal(v)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// Ask calls the admin API and shows what it answers.
+func Ask[T any](f AdminFlags, o OutputFlags, w io.Writer, call func(*adminapi.Client) (T, error),
+	text func(*strings.Builder, T)) error {
+	client, err := f.Client()
 	if err != nil {
 		return err
 	}
-	if f.Output == formYAML {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return err
-		}
-		_, err = w.Write(text)
-		return err
+	answer, err := call(client)
+	if err != nil {
+		return admincli.Said(err)
 	}
-	_, err = w.Write(append(text, '\n'))
-	return err
+	return o.Show(w, answer, func(out *strings.Builder) { text(out, answer) })
 }
 
 // ItemFlags choose the form of objects of the configuration.
@@ -78,11 +94,10 @@ func (f ItemFlags) Show(w io.Writer, kind configv1.Kind, items []adminapi.Item) 
 		return printItems(w, f.Output, items)
 	}
 	header, row := columns(kind)
-	rows := make([][]string, len(items))
-	for i, item := range items {
-		rows[i] = row(item)
-	}
-	return admincli.PrintTable(w, header, rows)
+	var out strings.Builder
+	admincli.Table(&out, header, admincli.Rows(items, row))
+	_, err := io.WriteString(w, out.String())
+	return err
 }
 
 func printItems(w io.Writer, format string, items []adminapi.Item) error {
@@ -116,15 +131,4 @@ func yamlOf(item adminapi.Item, further bool) ([]byte, error) {
 	}
 	text, err := configv1.MarshalYAML(item.Object)
 	return append([]byte(head), text...), err
-}
-
-// Section prints a table after an empty line, or nothing without rows.
-func Section(w io.Writer, header []string, rows [][]string) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return admincli.PrintTable(w, header, rows)
 }

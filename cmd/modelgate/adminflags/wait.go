@@ -24,8 +24,13 @@ type pending struct {
 	timeout time.Duration
 }
 
-// Client returns a client whose changes are waited for, and what tells afterwards whether they are in force.
-func (w WaitFlags) Client(f AdminFlags) (*adminapi.Client, *pending, error) {
+// Client returns a client whose changes are waited for, and what tells afterwards whether they are in force. Without
+// flags, they are not waited for.
+func (w *WaitFlags) Client(f AdminFlags) (*adminapi.Client, *pending, error) {
+	if w == nil {
+		client, err := f.Client()
+		return client, &pending{}, err
+	}
 	if w.Timeout < time.Second || w.Timeout > adminapi.MaxWait {
 		return nil, nil, admincli.Misused("--timeout must be between 1s and 60s; --no-wait does not wait")
 	}

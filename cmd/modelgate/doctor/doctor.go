@@ -6,8 +6,8 @@ package doctor
 
 import (
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
@@ -93,7 +93,7 @@ func examine(p *patient) []Finding {
 }
 
 // Table prints findings, those that are notes where they are asked for.
-func Table(w io.Writer, found []Finding, notes bool) error {
+func Table(out *strings.Builder, found []Finding, notes bool) {
 	hidden, shown := 0, 0
 	for _, f := range found {
 		if f.Severity == Note && !notes {
@@ -101,11 +101,8 @@ func Table(w io.Writer, found []Finding, notes bool) error {
 			continue
 		}
 		shown++
-		_, err := fmt.Fprintf(w, "%-8s %s\n         %s\n         -> %s\n\n", f.Severity, admincli.OneLine(f.What),
+		fmt.Fprintf(out, "%-8s %s\n         %s\n         -> %s\n\n", f.Severity, admincli.OneLine(f.What),
 			admincli.OneLine(f.Why), admincli.OneLine(f.Mend))
-		if err != nil {
-			return err
-		}
 	}
 	last := "That is all."
 	switch {
@@ -114,6 +111,5 @@ func Table(w io.Writer, found []Finding, notes bool) error {
 	case hidden > 0:
 		last = fmt.Sprintf("%d notes are not shown; --all shows them.", hidden)
 	}
-	_, err := fmt.Fprintln(w, last)
-	return err
+	fmt.Fprintln(out, last)
 }

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -109,8 +108,7 @@ type reservedAmounts struct {
 }
 
 // Table prints it for a person.
-func (x *Explanation) Table(w io.Writer) error {
-	b := &strings.Builder{}
+func (x *Explanation) Table(b *strings.Builder) {
 	fmt.Fprintf(b, "POST %s for model %q\n", pathOf(x.Operation, x.Model), x.Model)
 	if x.Refused != nil {
 		fmt.Fprintf(b, "\nIt would be REFUSED with status %d:\n  %s\n", x.Refused.Status, x.Refused.Body)
@@ -153,21 +151,17 @@ func (x *Explanation) Table(w io.Writer) error {
 		fmt.Fprintf(b, "\nThe current usage is unknown: %s\n", admincli.OneLine(x.Unknown))
 	}
 	fmt.Fprintln(b)
-	if _, err := io.WriteString(w, b.String()); err != nil || len(x.Limits) == 0 {
-		return err
+	if len(x.Limits) == 0 {
+		return
 	}
-	var rows [][]string
-	for _, l := range x.Limits {
-		used, note := l.Used, ""
-		if used == "" {
-			used = "?"
-		}
-		if l.Shadow {
-			note = "counts only"
-		}
-		rows = append(rows, []string{l.Counter, l.Limit, used, l.Takes, note})
-	}
-	return admincli.PrintTable(w, []string{"COUNTER", "LIMIT", "USED", "TAKES", "NOTE"}, rows)
+	admincli.Table(b, []string{"COUNTER", "LIMIT", "USED", "TAKES", "NOTE"},
+		admincli.Rows(x.Limits, func(l explainedLimit) []string {
+			note := ""
+			if l.Shadow {
+				note = "counts only"
+			}
+			return []string{l.Counter, l.Limit, cmp.Or(l.Used, "?"), l.Takes, note}
+		}))
 }
 
 func (t *explainedTarget) write(b *strings.Builder) {

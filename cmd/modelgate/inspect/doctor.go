@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/doctor"
@@ -35,7 +36,7 @@ func (c DoctorCmd) Run(ctx context.Context, stdout io.Writer) error {
 	found := doctor.Examine(ctx, o)
 	err := c.Show(stdout, struct {
 		Findings []doctor.Finding `json:"findings"`
-	}{found}, func(w io.Writer) error { return doctor.Table(w, found, c.All) })
+	}{found}, func(out *strings.Builder) { doctor.Table(out, found, c.All) })
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
@@ -93,7 +94,7 @@ func (c guardTestCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Show(stdout, results, func(w io.Writer) error { return showResults(w, results) }); err != nil {
+	if err := c.Show(stdout, results, func(out *strings.Builder) { showResults(out, results) }); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(results, func(r ruleResult) bool { return r.Missed+r.TooMuch > 0 }) {
@@ -168,22 +169,20 @@ func (r *ruleResult) rate() {
 	r.Precision, r.Recall = ratio(r.Right+r.TooMuch), ratio(r.Right+r.Missed)
 }
 
-func showResults(w io.Writer, results []ruleResult) error {
+func showResults(out *strings.Builder, results []ruleResult) {
 	percent := func(v *float64) string {
 		if v == nil {
 			return "-"
 		}
 		return fmt.Sprintf("%.1f %%", 100**v)
 	}
-	var rows [][]string
-	for _, r := range results {
-		wrong := "-"
-		if len(r.Wrong) > 0 {
-			wrong = fmt.Sprint(r.Wrong[:min(len(r.Wrong), 10)])
-		}
-		rows = append(rows, []string{r.Rule, strconv.Itoa(r.Right), strconv.Itoa(r.Missed), strconv.Itoa(r.TooMuch),
-			percent(r.Precision), percent(r.Recall), wrong})
-	}
-	return admincli.PrintTable(w, []string{"RULE", "RIGHT", "MISSED", "TOO MUCH", "PRECISION", "RECALL", "WRONG LINES"},
-		rows)
+	admincli.Table(out, []string{"RULE", "RIGHT", "MISSED", "TOO MUCH", "PRECISION", "RECALL", "WRONG LINES"},
+		admincli.Rows(results, func(r ruleResult) []string {
+			wrong := "-"
+			if len(r.Wrong) > 0 {
+				wrong = fmt.Sprint(r.Wrong[:min(len(r.Wrong), 10)])
+			}
+			return []string{r.Rule, strconv.Itoa(r.Right), strconv.Itoa(r.Missed), strconv.Itoa(r.TooMuch),
+				percent(r.Precision), percent(r.Recall), wrong}
+		}))
 }

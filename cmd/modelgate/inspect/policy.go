@@ -45,20 +45,15 @@ func (c policyTestCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
+	call := func(client *adminapi.Client) (adminapi.PolicyTrial, error) {
+		policies, err := c.policies(ctx, client)
+		if err != nil {
+			return adminapi.PolicyTrial{}, err
+		}
+		return client.TestPolicies(ctx, policies, map[string]string{"start": number(start.Unix()),
+			"end": number(end.Unix() + 1)})
 	}
-	policies, err := c.policies(ctx, client)
-	if err != nil {
-		return err
-	}
-	trial, err := client.TestPolicies(ctx, policies, map[string]string{"start": strconv.FormatInt(start.Unix(), 10),
-		"end": strconv.FormatInt(end.Unix()+1, 10)})
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return c.Show(stdout, trial, func(w io.Writer) error { return showTrial(w, &trial) })
+	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, showTrial)
 }
 
 // policies returns those of the files and those that are named.
@@ -81,7 +76,7 @@ func (c policyTestCmd) policies(ctx context.Context, client *adminapi.Client) ([
 	for _, name := range c.Name {
 		item, err := client.Get(ctx, configv1.KindOf((*configv1.Policy)(nil)), name)
 		if err != nil {
-			return nil, admincli.Said(err)
+			return nil, err
 		}
 		p, ok := item.Object.(*configv1.Policy)
 		if !ok {
@@ -92,16 +87,14 @@ func (c policyTestCmd) policies(ctx context.Context, client *adminapi.Client) ([
 	return all, nil
 }
 
-func showTrial(w io.Writer, t *adminapi.PolicyTrial) error {
+func showTrial(out *strings.Builder, t adminapi.PolicyTrial) {
 	began := t.Start
 	if t.JudgedFrom != nil {
 		began = *t.JudgedFrom
 	}
-	if _, err := fmt.Fprintf(w, "%s would have refused %d of %d requests from %s to %s.\n",
+	fmt.Fprintf(out, "%s would have refused %d of %d requests from %s to %s.\n",
 		strings.Join(t.Policies, ", "), t.Refused, t.Requests, began.UTC().Format(time.RFC3339),
-		t.End.UTC().Format(time.RFC3339)); err != nil {
-		return err
-	}
+		t.End.UTC().Format(time.RFC3339))
 	for _, said := range []struct {
 		of   bool
 		text string
@@ -112,32 +105,24 @@ func showTrial(w io.Writer, t *adminapi.PolicyTrial) error {
 		{t.Chosen > 0, fmt.Sprintf("%d would have been for the model that a rule chooses.", t.Chosen)},
 	} {
 		if said.of {
-			if _, err := fmt.Fprintln(w, said.text); err != nil {
-				return err
+			fmt.Fprintln(out, said.text)
+		}
+	}
+	admincli.Section(out, []string{"RULE", "REFUSED", "CHOSEN", "FAILED", "UNKNOWN", "MISSING", "EXAMPLES", "NOTE"},
+		admincli.Rows(t.Rules, func(r adminapi.PolicyTrialRule) []string {
+			note := ""
+			if r.Observe {
+				note = "observes only"
 			}
-		}
-	}
-	var rules [][]string
-	for _, r := range t.Rules {
-		note := ""
-		if r.Observe {
-			note = "observes only"
-		}
-		rules = append(rules, []string{r.Rule, number(r.Refused), number(r.Chosen), number(r.Failed), number(r.Unknown),
-			strings.Join(r.Missing, ", "), strings.Join(r.Examples, " "), note})
-	}
-	return cmp.Or(adminflags.Section(w, []string{"RULE", "REFUSED", "CHOSEN", "FAILED", "UNKNOWN", "MISSING", "EXAMPLES",
-		"NOTE"}, rules),
-		adminflags.Section(w, []string{"KEY", "REFUSED"}, trialRows(t.Keys)),
-		adminflags.Section(w, []string{"MODEL", "REFUSED"}, trialRows(t.Models)))
+			return []string{r.Rule, number(r.Refused), number(r.Chosen), number(r.Failed), number(r.Unknown),
+				strings.Join(r.Missing, ", "), strings.Join(r.Examples, " "), note}
+		}))
+	admincli.Section(out, []string{"KEY", "REFUSED"}, admincli.Rows(t.Keys, trialRow))
+	admincli.Section(out, []string{"MODEL", "REFUSED"}, admincli.Rows(t.Models, trialRow))
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-func trialRows(all []adminapi.PolicyTrialCount) [][]string {
-	var rows [][]string
-	for _, c := range all {
-		rows = append(rows, []string{cmp.Or(c.DisplayName, c.Name, "all others"), number(c.Refused)})
-	}
-	return rows
+func trialRow(c adminapi.PolicyTrialCount) []string {
+	return []string{cmp.Or(c.DisplayName, c.Name, "all others"), number(c.Refused)}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
@@ -36,34 +37,27 @@ var errNotUsable = errors.New("the provider does not work")
 
 // Run asks. It changes nothing.
 func (c providerTestCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.Client()
-	if err != nil {
-		return err
+	usable := false
+	call := func(client *adminapi.Client) (adminapi.ProviderTest, error) {
+		test, err := client.TestProvider(ctx, c.Name)
+		usable = test.OK
+		return test, err
 	}
-	test, err := client.TestProvider(ctx, c.Name)
-	if err != nil {
-		return admincli.Said(err)
-	}
-	if err := c.Show(stdout, test, func(w io.Writer) error { return showProviderTest(w, test) }); err != nil {
-		return err
-	}
-	if !test.OK {
+	err := adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, showProviderTest)
+	if err == nil && !usable {
 		return errNotUsable
 	}
-	return nil
+	return err
 }
 
-func showProviderTest(w io.Writer, test adminapi.ProviderTest) error {
-	if _, err := fmt.Fprintln(w, test.Message); err != nil || len(test.Operations) == 0 {
-		return err
-	}
-	var rows [][]string
-	for _, o := range test.Operations {
-		configured := "no"
-		if o.Configured {
-			configured = "yes"
-		}
-		rows = append(rows, []string{o.Name, string(o.State), number(int64(o.Status)), configured})
-	}
-	return adminflags.Section(w, []string{"OPERATION", "SERVER", "STATUS", "CONFIGURED"}, rows)
+func showProviderTest(out *strings.Builder, test adminapi.ProviderTest) {
+	fmt.Fprintln(out, test.Message)
+	admincli.Section(out, []string{"OPERATION", "SERVER", "STATUS", "CONFIGURED"},
+		admincli.Rows(test.Operations, func(o adminapi.OperationTest) []string {
+			configured := "no"
+			if o.Configured {
+				configured = "yes"
+			}
+			return []string{o.Name, string(o.State), number(int64(o.Status)), configured}
+		}))
 }

@@ -204,7 +204,7 @@ func (r *StatusReport) ledger(ctx context.Context, client *adminapi.Client) {
 func (r *StatusReport) health(ctx context.Context, client *adminapi.Client) {
 	health, err := client.Health(ctx)
 	if err != nil {
-		return // the control plane is older
+		return // the summary has told why
 	}
 	for _, h := range health.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == h.Provider })
@@ -222,7 +222,7 @@ func (r *StatusReport) health(ctx context.Context, client *adminapi.Client) {
 func (r *StatusReport) attention(ctx context.Context, client *adminapi.Client) {
 	found, err := client.Attention(ctx)
 	if err != nil {
-		return // the control plane is older
+		return // what else was asked for has told why
 	}
 	for _, a := range found.Items {
 		switch a.Kind {
@@ -237,60 +237,46 @@ func (r *StatusReport) attention(ctx context.Context, client *adminapi.Client) {
 	}
 }
 
-func (r StatusReport) table(w io.Writer) error {
+func (r StatusReport) table(out *strings.Builder) {
 	ledger := r.Ledger
 	if r.Backlog != nil {
 		ledger += fmt.Sprintf(", %d records wait", *r.Backlog)
 	}
-	if _, err := fmt.Fprintf(w,
-		"Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
-		r.Admin, r.Version, r.Revision, admincli.OneLine(r.Ready), admincli.OneLine(ledger)); err != nil {
-		return err
+	fmt.Fprintf(out, "Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
+		r.Admin, r.Version, r.Revision, admincli.OneLine(r.Ready), admincli.OneLine(ledger))
+	admincli.Table(out, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"},
+		admincli.Rows(r.Clients, func(c adminapi.DataPlaneClient) []string {
+			return []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt),
+				withReason(c.Health, c.Error)}
+		}))
+	out.WriteByte('\n')
+	admincli.Table(out, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "HEALTH", "STATE"},
+		admincli.Rows(r.Providers, providerStatus.row))
+	if r.OK {
+		out.WriteString("\nAll is well.\n")
+	} else {
+		out.WriteByte('\n')
 	}
-	var rows [][]string
-	for _, c := range r.Clients {
-		rows = append(rows, []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt),
-			withReason(c.Health, c.Error)})
-	}
-	if err := admincli.PrintTable(w, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"},
-		rows); err != nil {
-		return err
-	}
-	rows = nil
-	for _, p := range r.Providers {
-		state := "active"
-		if p.Disabled {
-			state = "disabled"
-		}
-		if p.Error != "" {
-			state = "error: " + p.Error
-		}
-		health := ""
-		if p.Health != nil {
-			health = p.Health.State
-		}
-		rows = append(rows, []string{p.Name, strconv.FormatInt(p.Requests, 10), strconv.FormatInt(p.Errors, 10), p.CostUSD,
-			health, state})
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	if err := admincli.PrintTable(w, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "HEALTH", "STATE"},
-		rows); err != nil {
-		return err
-	}
-	last := "\nAll is well.\n"
-	if !r.OK {
-		last = "\n"
-		for _, p := range r.Problems {
-			last += "! " + admincli.OneLine(p) + "\n"
-		}
+	for _, p := range r.Problems {
+		out.WriteString("! " + admincli.OneLine(p) + "\n")
 	}
 	for _, n := range r.Notes {
-		last += "- " + admincli.OneLine(n) + "\n"
+		out.WriteString("- " + admincli.OneLine(n) + "\n")
 	}
-	_, err := io.WriteString(w, last)
-	return err
+}
+
+func (p providerStatus) row() []string {
+	state, health := "active", ""
+	if p.Disabled {
+		state = "disabled"
+	}
+	if p.Error != "" {
+		state = "error: " + p.Error
+	}
+	if p.Health != nil {
+		health = p.Health.State
+	}
+	return []string{p.Name, number(p.Requests), number(p.Errors), p.CostUSD, health, state}
 }
 
 // since says how long ago a time was, in whole seconds.

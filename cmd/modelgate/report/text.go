@@ -3,51 +3,42 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 const minute = "2006-01-02 15:04"
 
 // Write writes the report as Markdown.
-func (r *Report) Write(w io.Writer) error {
-	var out strings.Builder
-	fmt.Fprintf(&out, "# Access and usage, %s to %s (UTC)\n\nMade at %s.\n", r.From.Format(minute), r.To.Format(minute),
+func (r *Report) Write(out *strings.Builder) {
+	fmt.Fprintf(out, "# Access and usage, %s to %s (UTC)\n\nMade at %s.\n", r.From.Format(minute), r.To.Format(minute),
 		r.Made.Format(minute))
-	r.writeAudit(&out)
-	fmt.Fprintf(&out, "\n## Who may administer the gateway\n\nAs of %s.\n", r.Made.Format(minute))
-	var rows [][]string
-	for _, p := range r.People {
-		rows = append(rows, []string{p.Name, cmp.Or(p.Role, "-"), cmp.Or(strings.Join(p.Memberships, "; "), "-"),
-			cmp.Or(p.Provider, "-"), yes(p.ReadBodies), yes(p.Disabled)})
-	}
-	table(&out, "No accounts.", []string{"Account", "Role", "Memberships", "Signs in at", "Reads bodies", "Disabled"},
-		rows)
-	rows = nil
-	for _, t := range r.Tokens {
+	r.writeAudit(out)
+	fmt.Fprintf(out, "\n## Who may administer the gateway\n\nAs of %s.\n", r.Made.Format(minute))
+	table(out, "No accounts.", []string{"Account", "Role", "Memberships", "Signs in at", "Reads bodies", "Disabled"},
+		r.People, func(p Person) []string {
+			return []string{p.Name, p.Role, strings.Join(p.Memberships, "; "), p.Provider, yes(p.ReadBodies), yes(p.Disabled)}
+		})
+	table(out, "No admin tokens.", []string{"Admin token", "Id", "Scopes", "Expires"}, r.Tokens, func(t Token) []string {
 		expires := "never"
 		if t.Expires != nil {
 			expires = t.Expires.UTC().Format(minute)
 		}
-		rows = append(rows, []string{t.Name, t.ID, strings.Join(t.Scopes, " "), expires})
-	}
-	table(&out, "No admin tokens.", []string{"Admin token", "Id", "Scopes", "Expires"}, rows)
-	rows = nil
-	for _, g := range r.Groups {
-		rows = append(rows, []string{g.Provider, g.Group, g.Role, cmp.Or(tenant(g.Organization, g.Project), "-")})
-	}
-	table(&out, "No groups of an identity provider have a role.", []string{"Identity provider", "Group", "Role", "Of"}, rows)
-	r.writeClients(&out)
-	r.writeChanges(&out)
-	fmt.Fprint(&out, "\n## What was used\n")
-	writeUsage(&out, "Organization", r.ByOrganization)
-	writeUsage(&out, "Model", r.ByModel)
-	_, err := io.WriteString(w, out.String())
-	return err
+		return []string{t.Name, t.ID, strings.Join(t.Scopes, " "), expires}
+	})
+	table(out, "No groups of an identity provider have a role.", []string{"Identity provider", "Group", "Role", "Of"},
+		r.Groups, func(g Group) []string {
+			return []string{g.Provider, g.Group, g.Role, tenant(g.Organization, g.Project)}
+		})
+	r.writeClients(out)
+	r.writeChanges(out)
+	out.WriteString("\n## What was used\n")
+	writeUsage(out, "Organization", r.ByOrganization)
+	writeUsage(out, "Model", r.ByModel)
 }
 
 func (r *Report) writeAudit(out *strings.Builder) {
@@ -68,60 +59,50 @@ func (r *Report) writeAudit(out *strings.Builder) {
 
 func (r *Report) writeClients(out *strings.Builder) {
 	fmt.Fprintf(out, "\n## Who may send requests\n\nAs of %s.\n", r.Made.Format(minute))
-	var rows [][]string
-	for _, k := range r.Keys {
-		rows = append(rows, []string{cmp.Or(k.Organization, "-"), cmp.Or(k.Project, "-"), strconv.Itoa(k.Active),
-			strconv.Itoa(k.Inactive)})
-	}
-	table(out, "No keys.", []string{"Organization", "Project", "Keys", "Disabled or expired"}, rows)
-	rows = nil
-	for _, i := range r.Issuers {
-		rows = append(rows, []string{i.Kind, i.Name, strings.Join(i.Keys, " ")})
-	}
-	table(out, "Nobody acts as a key without having it.", []string{"Clients without keys", "Name", "Act as"}, rows)
+	table(out, "No keys.", []string{"Organization", "Project", "Keys", "Disabled or expired"}, r.Keys,
+		func(k Keys) []string {
+			return []string{k.Organization, k.Project, strconv.Itoa(k.Active), strconv.Itoa(k.Inactive)}
+		})
+	table(out, "Nobody acts as a key without having it.", []string{"Clients without keys", "Name", "Act as"},
+		r.Issuers, func(i Issuer) []string { return []string{i.Kind, i.Name, strings.Join(i.Keys, " ")} })
 }
 
 func (r *Report) writeChanges(out *strings.Builder) {
 	fmt.Fprint(out, "\n## What changed\n")
-	var rows [][]string
-	for _, e := range r.RightsChanged {
-		rows = append(rows, []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Action, e.Kind, e.Name})
-	}
-	table(out, "Nobody changed who may do what.", []string{"Change of rights at", "By", "Action", "Kind", "Name"}, rows)
-	rows = nil
-	for _, c := range r.Changes {
-		rows = append(rows, []string{c.Actor, c.Action, cmp.Or(c.Kind, "-"), strconv.Itoa(c.Count)})
-	}
-	table(out, "Nothing was done.", []string{"By", "Action", "Kind", "How often"}, rows)
+	table(out, "Nobody changed who may do what.", []string{"Change of rights at", "By", "Action", "Kind", "Name"},
+		r.RightsChanged, func(e adminapi.AuditEntry) []string {
+			return []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Action, e.Kind, e.Name}
+		})
+	table(out, "Nothing was done.", []string{"By", "Action", "Kind", "How often"}, r.Changes, func(c Changes) []string {
+		return []string{c.Actor, c.Action, c.Kind, strconv.Itoa(c.Count)}
+	})
 }
 
 func writeUsage(out *strings.Builder, of string, all []Usage) {
-	var rows [][]string
-	for _, u := range all {
-		rows = append(rows, []string{cmp.Or(u.Name, "-"), strconv.FormatInt(u.Requests, 10),
-			strconv.FormatInt(u.InputTokens, 10), strconv.FormatInt(u.OutputTokens, 10), u.CostUSD})
-	}
-	table(out, "Nothing was used, by "+strings.ToLower(of)+".", []string{of, "Requests", "Input tokens", "Output tokens",
-		"USD"}, rows)
+	header := []string{of, "Requests", "Input tokens", "Output tokens", "USD"}
+	table(out, "Nothing was used, by "+strings.ToLower(of)+".", header, all, func(u Usage) []string {
+		return []string{u.Name, strconv.FormatInt(u.Requests, 10), strconv.FormatInt(u.InputTokens, 10),
+			strconv.FormatInt(u.OutputTokens, 10), u.CostUSD}
+	})
 }
 
-// table writes a table of Markdown, or what there is to say without rows.
-func table(out *strings.Builder, none string, header []string, rows [][]string) {
-	if len(rows) == 0 {
+// table writes a table of Markdown, or what there is to say without items. What is empty is shown as a dash.
+func table[T any](out *strings.Builder, none string, header []string, items []T, row func(T) []string) {
+	if len(items) == 0 {
 		fmt.Fprintf(out, "\n%s\n", none)
 		return
 	}
 	line := func(cells []string) {
 		for _, c := range cells {
-			fmt.Fprintf(out, "| %s ", strings.ReplaceAll(admincli.OneLine(c), "|", `\|`))
+			fmt.Fprintf(out, "| %s ", cmp.Or(strings.ReplaceAll(admincli.OneLine(c), "|", `\|`), "-"))
 		}
 		out.WriteString("|\n")
 	}
 	out.WriteString("\n")
 	line(header)
 	out.WriteString(strings.Repeat("|---", len(header)) + "|\n")
-	for _, r := range rows {
-		line(r)
+	for _, item := range items {
+		line(row(item))
 	}
 }
 
@@ -129,5 +110,5 @@ func yes(b bool) string {
 	if b {
 		return "yes"
 	}
-	return "-"
+	return ""
 }
