@@ -38,7 +38,7 @@ type fakeAdmin struct {
 	requests    []adminapi.Exchange
 	findings    adminapi.Findings
 	attention   []adminapi.Attention
-	usage       map[string]string // JSON, by resource
+	series      adminapi.Series
 	notReady    bool
 	ledgerAway  bool
 	metrics     string
@@ -59,7 +59,7 @@ func startFakeAdmin(t *testing.T) *fakeAdmin {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	f := &fakeAdmin{errors: map[string]string{}, tests: map[string]adminapi.ProviderTest{},
-		consumption: map[string]adminapi.Consumption{}, usage: map[string]string{}}
+		consumption: map[string]adminapi.Consumption{}}
 	f.plane = adminapi.DataPlane{Revision: 7, Version: "v1", Clients: []adminapi.DataPlaneClient{
 		{Node: "e", Role: "envoy", Version: "1.40.0", Revision: 7, Health: "ok"}, {Node: "x", Role: "extproc", Version: "v1",
 			Revision: 7, Health: "ok"},
@@ -148,11 +148,11 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 		}
 		return f.summary, 200
 	})
-	answer("GET /admin/v1/usage/{resource}", func(r *http.Request) (any, int) {
-		if text := f.usage[r.PathValue("resource")+" "+r.URL.Query().Get("page")]; text != "" {
-			return json.RawMessage(text), 200
+	answer("GET /admin/v1/series", func(*http.Request) (any, int) {
+		if f.ledgerAway {
+			return apiError("The ledger cannot be reached."), 503
 		}
-		return json.RawMessage(`{"data":[]}`), 200
+		return f.series, 200
 	})
 	answer("POST /sign-in/link", func(*http.Request) (any, int) {
 		return map[string]any{"url": "https://gw/sign-in/first?token=T", "expires_in_seconds": 3600}, 201

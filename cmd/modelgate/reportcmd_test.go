@@ -37,8 +37,8 @@ func TestAReportSaysWhoCouldDoWhatWhatChangedAndWhatWasUsed(t *testing.T) {
 		e.At, e.Actor, e.ID = time.Now(), "ann", e.Name
 		f.audit = append(f.audit, e)
 	}
-	f.usage["completions "] = `{"data":[{"results":[{"num_model_requests":3,"input_tokens":5,"output_tokens":7,"organization_id":"acme","model":"m"}]}]}`
-	f.usage["costs "] = `{"data":[{"results":[{"amount":{"value":0.25},"organization_id":"acme","line_item":"m"}]}]}`
+	used := adminapi.Totals{Requests: 3, InputTokens: 5, OutputTokens: 7, CostUSD: "0.25"}
+	f.series = adminapi.Series{Totals: used, Groups: []adminapi.SeriesGroup{{Name: "m", Totals: used}}}
 	c := &cli{}
 
 	out, _ := c.run(t, exitOK, "report", "-o", "json")
@@ -56,7 +56,7 @@ func TestAReportSaysWhoCouldDoWhatWhatChangedAndWhatWasUsed(t *testing.T) {
 		{Actor: "ann", Action: "update", Kind: "Provider", Count: 2}}, r.Changes)
 	require.Equal(t, 3, r.AuditLog.Entries, "all pages are read")
 	require.Len(t, r.RightsChanged, 1)
-	require.Equal(t, report.Usage{Name: "acme", Requests: 3, InputTokens: 5, OutputTokens: 7, CostUSD: "0.25"},
+	require.Equal(t, report.Usage{Name: "m", Requests: 3, InputTokens: 5, OutputTokens: 7, CostUSD: "0.25"},
 		r.ByOrganization[0])
 	require.NotContains(t, out, "secret")
 

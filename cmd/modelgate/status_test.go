@@ -95,57 +95,36 @@ func TestStatusOfNoGatewayIsOneLine(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	day := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
-	f.summary.Totals = adminapi.Totals{Requests: 9, InputTokens: 90, OutputTokens: 9, CostUSD: "1"}
-	f.summary.Providers = []adminapi.NamedTotals{{Name: "=cmd()", Totals: adminapi.Totals{Requests: 4, InputTokens: 40,
-		OutputTokens: 4, CostUSD: "0.9"}}}
 	for i := range 3 {
-		f.summary.Hours = append(f.summary.Hours, adminapi.SummaryHour{Start: day.Add(time.Duration(i) * time.Hour),
+		f.series.Buckets = append(f.series.Buckets, adminapi.SummaryHour{
+			Start:  time.Date(2026, 11, 20, 22+i, 0, 0, 0, time.UTC),
 			Totals: adminapi.Totals{Requests: 1, CostUSD: "0.1"}})
 	}
 	out, _ := c.run(t, exitOK, "usage", "-o", "csv", "--organization", "acme", "--since", "7d")
 	require.Equal(t, "day,requests,input_tokens,output_tokens,cost_usd\n2026-11-20,2,0,0,0.2\n2026-11-21,1,0,0,0.1\n",
 		out)
 	require.Contains(t, f.asked[0], "organization=acme")
+	require.Contains(t, f.asked[0], "by=&")
+	require.Contains(t, f.asked[0], "width=1h")
+	f.series.Totals = adminapi.Totals{Requests: 9, InputTokens: 90, OutputTokens: 9, CostUSD: "1"}
+	f.series.Groups = []adminapi.SeriesGroup{{Name: "=cmd()", Totals: adminapi.Totals{Requests: 4, InputTokens: 40,
+		OutputTokens: 4, CostUSD: "0.9"}}}
 	out, _ = c.run(t, exitOK, "usage", "--by", "provider", "-o", "csv")
-	require.Contains(t, out, "\n'=cmd(),4,40,4,0.9\n(others),5,50,5,0.1\n", "a spreadsheet takes it for text")
+	require.Contains(t, out, "\n'=cmd(),4,40,4,0.9\n", "a spreadsheet takes it for text")
+	require.NotContains(t, out, "others")
+	f.series.GroupsLeftOut = 2
 	out, _ = c.run(t, exitOK, "usage", "--by", "provider")
-	require.Regexp(t, `=cmd\(\) +4 +40 +4 +0.9`, out)
-
-	f.usage["completions "] = `{"data":[{"results":[{"api_key_id":"k1","num_model_requests":1,"input_tokens":5,"output_tokens":2}]}],"has_more":true,"next_page":"p2"}`
-	f.usage["completions p2"] = `{"data":[{"results":[{"api_key_id":"k1","num_model_requests":1,"input_tokens":5},{"api_key_id":"k2","num_model_requests":3}]}],"has_more":false}`
-	f.usage["embeddings "] = `{"data":[{"results":[{"api_key_id":"k2","num_model_requests":1,"input_tokens":7}]}]}`
-	f.usage["costs "] = `{"data":[{"results":[{"api_key_id":"k2","amount":{"value":0.0000015,"currency":"usd"}}]}]}`
-	out, _ = c.run(t, exitOK, "usage", "--by", "key", "-o", "json")
-	require.JSONEq(t,
-		`[{"name":"k2","requests":4,"input_tokens":7,"output_tokens":0,"cost_usd":"0.0000015"},{"name":"k1","requests":2,"input_tokens":10,"output_tokens":2,"cost_usd":"0"}]`, out)
+	require.Regexp(t, `=cmd\(\) +4 +40 +4 +0.9\n\(others\) +5 +50 +5 +0.1\n`, out)
 	f.objects = []configv1.Object{&configv1.Key{Name: "key_1", DisplayName: "ci"}}
 	f.asked = nil
-	c.run(t, exitOK, "usage", "--key", "ci")
-	require.Contains(t, f.asked[len(f.asked)-1], "key=key_1", "report 15: by its name")
-	f.usage["completions "] = `{"data":[{"results":[{"organization_id":"acme","project_id":"web","num_model_requests":1},{"organization_id":"other","project_id":"web","num_model_requests":2},{"num_model_requests":4}]}]}`
-	f.usage["embeddings "], f.usage["costs "] = "",
-		`{"data":[{"results":[{"organization_id":"acme","project_id":"web","amount":{"value":0.5}}]}]}`
-	f.asked = nil
-	out, _ = c.run(t, exitOK, "usage", "--by", "project", "-o", "csv")
-	require.Equal(t,
-		"project,requests,input_tokens,output_tokens,cost_usd\nacme/web,1,0,0,0.5\n,4,0,0,0\nother/web,2,0,0,0\n", out,
-		"report 15")
-	require.Contains(t, f.asked[0], "group_by=organization_id&group_by=project_id")
-	out, _ = c.run(t, exitOK, "usage", "--by", "organization", "--organization", "acme", "-o", "csv")
-	require.Equal(t, "organization,requests,input_tokens,output_tokens,cost_usd\nacme,1,0,0,0.5\n", out, "report 15")
-	f.usage["costs "] = `{"data":[{"results":[{"line_item":"m","amount":{"value":0.25,"currency":"usd"}}]}]}`
-	f.usage["completions "] = `{"data":[{"results":[{"model":"m","num_model_requests":1,"user_id":"u"}]}]}`
-	out, _ = c.run(t, exitOK, "usage", "--by", "model", "-o", "csv")
-	require.Contains(t, out, "\nm,1,0,0,0.25\n")
-	out, _ = c.run(t, exitOK, "usage", "--by", "user", "-o", "csv")
-	require.Contains(t, out, "\nu,1,0,0,\n", "what users cost is not known")
-	_, errOut := c.run(t, exitUsage, "usage", "--by", "key", "--model", "m")
-	require.Contains(t, errOut, "--by day")
-	f.asked = nil
-	c.run(t, exitOK, "usage", "--since", "40d")
-	require.Len(t, f.asked, 2, "at most 31 days at once")
-	_, errOut = c.run(t, exitUsage, "usage", "--since", "yesterday")
+	out, _ = c.run(t, exitOK, "usage", "--by", "user", "--key", "ci", "--model", "m", "-o", "json")
+	require.Contains(t, out, `{"name":"=cmd()","requests":4,"input_tokens":40,"output_tokens":4,"cost_usd":"0.9"}`)
+	asked := f.asked[len(f.asked)-1]
+	require.Contains(t, asked, "key=key_1", "report 15: by its name")
+	for _, part := range []string{"by=user", "model=m", "width=1d"} {
+		require.Contains(t, asked, part)
+	}
+	_, errOut := c.run(t, exitUsage, "usage", "--since", "yesterday")
 	require.Contains(t, errOut, "--since is neither")
 	f.ledgerAway = true
 	_, errOut = c.run(t, exitFailed, "usage")

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -34,30 +35,7 @@ func (c ReportCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if !from.Before(to) {
 		return admincli.Misused("--since: the period begins at or after its end, %s", to.UTC().Format(time.RFC3339))
 	}
-	client, err := c.Client()
-	if err != nil {
-		return err
-	}
-	r, err := report.Make(ctx, client, from, to, now)
-	if err == nil {
-		r.ByOrganization, err = usedBy(ctx, client, "organization", from, to)
-	}
-	if err == nil {
-		r.ByModel, err = usedBy(ctx, client, "model", from, to)
-	}
-	if err != nil {
-		return admincli.Said(err)
-	}
-	return adminflags.OutputFlags{Output: c.Output}.Show(stdout, r, r.Write)
-}
-
-// usedBy returns what was used, by organization or model.
-func usedBy(ctx context.Context, client *adminapi.Client, by string, from, to time.Time) ([]report.Usage, error) {
-	rows, err := UsageCmd{By: by}.grouped(ctx, client, from, to)
-	used := make([]report.Usage, len(rows))
-	for i, r := range rows {
-		used[i] = report.Usage{Name: r.Name, Requests: r.Requests, InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
-			CostUSD: r.cost.String()}
-	}
-	return used, err
+	call := func(client *adminapi.Client) (*report.Report, error) { return report.Make(ctx, client, from, to, now) }
+	return adminflags.Ask(c.AdminFlags, adminflags.OutputFlags{Output: c.Output}, stdout, call,
+		func(out *strings.Builder, r *report.Report) { r.Write(out) })
 }

@@ -95,26 +95,25 @@ type Changes struct {
 	Count  int    `json:"count"`
 }
 
-// Usage is what was used of something.
-type Usage struct {
-	Name         string `json:"name"`
-	Requests     int64  `json:"requests"`
-	InputTokens  int64  `json:"input_tokens"`
-	OutputTokens int64  `json:"output_tokens"`
-	CostUSD      string `json:"cost_usd"`
-}
-
-// Make returns the report of a period, but for what was used.
+// Make returns the report of a period.
 func Make(ctx context.Context, client *adminapi.Client, from, to, now time.Time) (*Report, error) {
 	r := &Report{From: from.UTC(), To: to.UTC(), Made: now.UTC(),
 		People: []Person{}, Tokens: []Token{}, Groups: []Group{}, Issuers: []Issuer{}, Keys: []Keys{},
 		RightsChanged: []adminapi.AuditEntry{}, Changes: []Changes{}}
-	for _, part := range []func(context.Context, *adminapi.Client) error{r.rights, r.clients, r.audit} {
+	for _, part := range []func(context.Context, *adminapi.Client) error{r.rights, r.clients, r.audit, r.usage} {
 		if err := part(ctx, client); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// usage finds what was used.
+func (r *Report) usage(ctx context.Context, client *adminapi.Client) (err error) {
+	if r.ByOrganization, err = Used(ctx, client, "organization", r.From, r.To, nil); err == nil {
+		r.ByModel, err = Used(ctx, client, "model", r.From, r.To, nil)
+	}
+	return err
 }
 
 // rights finds who may administer the gateway.
