@@ -13,9 +13,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// intoTotals returns an insert that adds sums to a table.
-func intoTotals(table, key string) *sqldb.Insert {
-	names := columns()
+// adding returns an insert that adds the values of some columns to those of the row with the same key.
+func adding(table, key string, names []string) *sqldb.Insert {
 	updates := make([]string, len(names))
 	for i, name := range names {
 		updates[i] = name + " = " + table + "." + name + " + excluded." + name
@@ -25,8 +24,9 @@ func intoTotals(table, key string) *sqldb.Insert {
 }
 
 var (
-	intoAggregates = intoTotals("aggregates", groupColumns)
-	intoMinutes    = intoTotals("minutes", "start, model, provider")
+	intoAggregates = adding("aggregates", groupColumns, columns())
+	intoMinutes    = adding("minutes", "start, model, provider", columns())
+	intoSums       = adding("sums", "field, width, start, name", strings.Split(namedColumns, ", "))
 )
 
 // addAggregates adds to the sums of all levels and to those by minute, in an order that is the same for all
@@ -92,15 +92,6 @@ func (t namedSums) add(field int64, name string, at time.Time, m *sums) {
 		}
 	}
 }
-
-var intoSums = func() *sqldb.Insert {
-	var updates []string
-	for c := range strings.SplitSeq(namedColumns, ", ") {
-		updates = append(updates, c+" = sums."+c+" + excluded."+c)
-	}
-	return sqldb.NewInsert("sums", "field, width, start, name, "+namedColumns,
-		"ON CONFLICT (field, width, start, name) DO UPDATE SET "+strings.Join(updates, ", "))
-}()
 
 // addNamed adds to the sums of keys and users, in an order that is the same for all transactions.
 func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) error {

@@ -164,7 +164,9 @@ func fold(rows []row) folding {
 // more than the bound before. The last counts longer ones. The bounds are 10 ms times powers of 1.6, up to 75
 // seconds: a percentile is right within that factor.
 const (
-	latencies = 20
+	latencies     = 20
+	latencyFirst  = 10.0
+	latencyFactor = 1.6
 )
 
 func latencyBound(i int) float64 { return latencyFirst * math.Pow(latencyFactor, float64(i)) }

@@ -103,32 +103,23 @@ func (l *writer) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error 
 func (l requestReader) Exchange(ctx context.Context, id string) (e adminapi.Exchange, found bool, err error) {
 	s := l.db.Statement(selectExchanges)
 	s.And("id", "=", text(id))
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		found = true
-		e, err = scanExchange(rows)
-		return err
-	})
-	if err == nil && found {
+	all, err := sqldb.All(ctx, s, l.db.Read, intoExchange)
+	if err == nil && len(all) > 0 {
+		e, found = all[0], true
 		e.Detail, err = l.detailOf(ctx, e.ID)
 	}
 	if err == nil && found {
 		e.AttemptList, err = l.attemptsOf(ctx, &e)
 	}
-	if err != nil {
-		return e, false, fmt.Errorf("reading an exchange: %w", err)
-	}
-	return e, found, nil
+	return e, found && err == nil, doing("reading an exchange", err)
 }
 
 func (l requestReader) attemptsOf(ctx context.Context, e *adminapi.Exchange) (list []adminapi.Attempt, err error) {
 	s := l.db.Statement("SELECT kind, provider, upstream_model, status, error, start_ms, first_byte_ms, duration_ms FROM attempts")
 	s.And("exchange", "=", e.ID)
 	s.Add(" ORDER BY number")
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var a adminapi.Attempt
-		err := rows.Scan(&a.Kind, &a.Provider, &a.Model, &a.Status, &a.Error, &a.StartMS, &a.FirstByteMS, &a.DurationMS)
-		list = append(list, a)
-		return err
+	list, err = sqldb.All(ctx, s, l.db.Read, func(a *adminapi.Attempt) []any {
+		return []any{&a.Kind, &a.Provider, &a.Model, &a.Status, &a.Error, &a.StartMS, &a.FirstByteMS, &a.DurationMS}
 	})
 	if err == nil && len(list) == 0 && e.Attempts > 0 && e.Provider != "" && e.RefusedBy == "" {
 		list = append(list, adminapi.Attempt{Kind: "first", Provider: e.Provider, Model: e.Upstream, Status: e.Status,

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -18,6 +19,12 @@ const (
 	inChain = "sequence > 0"
 )
 
+var (
+	intoAudit = sqldb.NewInsert("audit", auditColumns, "ON CONFLICT (id) DO NOTHING")
+	intoViews = sqldb.NewInsert("audit_tenants", "tenant, entry, inside, partial, own_action, own_diff",
+		"ON CONFLICT (tenant, entry) DO NOTHING")
+)
+
 // An auditStore keeps the entries of the audit log, and the versions of objects.
 type auditStore struct{ db *sqldb.DB }
 
@@ -26,24 +33,24 @@ func (l auditStore) AppendAudit(ctx context.Context, entries []adminapi.AuditEnt
 	sorted := slices.SortedFunc(slices.Values(entries),
 		func(a, b adminapi.AuditEntry) int { return strings.Compare(a.ID, b.ID) })
 	err := l.db.Transact(ctx, func(tx *sql.Tx) error {
-		for chunk := range slices.Chunk(sorted, rowsAtOnce) {
-			s := l.db.Statement("INSERT INTO audit (", auditColumns, ") VALUES ")
-			for i, e := range chunk {
-				diff := strings.ReplaceAll(strings.ToValidUTF8(e.Diff, "\uFFFD"), "\x00", "")
-				s.Row(i == 0, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address), text(e.Action),
-					text(e.Kind), text(e.Name), diff, text(e.RequestID), e.Sequence, text(e.Previous), text(e.Hash)})
-			}
-			s.Add(" ON CONFLICT (id) DO NOTHING")
-			if _, err := s.Exec(ctx, tx); err != nil {
-				return err
+		var rows, views [][]any
+		for _, e := range sorted {
+			rows = append(rows, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address),
+				text(e.Action), text(e.Kind), text(e.Name), diffText(e.Diff), text(e.RequestID), e.Sequence,
+				text(e.Previous), text(e.Hash)})
+			for _, t := range e.Tenants {
+				views = append(views, []any{text(t.Tenant), text(e.ID), flag(t.Inside), flag(t.Partial), text(t.Action),
+					diffText(t.Diff)})
 			}
 		}
-		return l.addViews(ctx, tx, sorted)
+		return cmp.Or(l.db.PutRows(ctx, tx, intoAudit, rows), l.db.PutRows(ctx, tx, intoViews, views))
 	})
-	if err != nil {
-		return fmt.Errorf("keeping %d entries of the audit log: %w", len(entries), err)
-	}
-	return nil
+	return doing(fmt.Sprintf("keeping %d entries of the audit log", len(entries)), err)
+}
+
+// diffText returns what of a difference a database can hold: all of it.
+func diffText(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
 // Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name,
@@ -108,20 +115,15 @@ func (l auditStore) AuditEnds(ctx context.Context) (oldest, newest adminapi.Audi
 	return oldest, newest, nil
 }
 
-func (l auditStore) entries(ctx context.Context, s *sqldb.Statement) (found []adminapi.AuditEntry, err error) {
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var e adminapi.AuditEntry
-		var at int64
-		err := rows.Scan(&e.ID, &at, &e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.Diff, &e.RequestID,
-			&e.Sequence, &e.Previous, &e.Hash)
-		e.At = time.UnixMicro(at).UTC()
-		found = append(found, e)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the audit log: %w", err)
-	}
-	return found, nil
+func (l auditStore) entries(ctx context.Context, s *sqldb.Statement) ([]adminapi.AuditEntry, error) {
+	found, err := sqldb.All(ctx, s, l.db.Read, intoEntry)
+	return found, doing("reading the audit log", err)
+}
+
+// intoEntry returns where auditColumns go.
+func intoEntry(e *adminapi.AuditEntry) []any {
+	return []any{&e.ID, micros(&e.At), &e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.Diff, &e.RequestID,
+		&e.Sequence, &e.Previous, &e.Hash}
 }
 
 // pruneAudit deletes entries from before a time. Of the chain it deletes a beginning alone, whatever the clocks of

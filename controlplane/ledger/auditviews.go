@@ -2,40 +2,11 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"maps"
-	"strings"
-	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
-
-const viewColumns = "tenant, entry, inside, partial, own_action, own_diff"
-
-// addViews adds how tenants see entries that are kept.
-func (l auditStore) addViews(ctx context.Context, tx *sql.Tx, entries []adminapi.AuditEntry) error {
-	var rows [][]any
-	for _, e := range entries {
-		for _, t := range e.Tenants {
-			diff := strings.ReplaceAll(strings.ToValidUTF8(t.Diff, "\uFFFD"), "\x00", "")
-			rows = append(rows, []any{text(t.Tenant), text(e.ID), flag(t.Inside), flag(t.Partial), text(t.Action), diff})
-		}
-	}
-	for len(rows) > 0 {
-		some := rows[:min(len(rows), rowsAtOnce)]
-		rows = rows[len(some):]
-		s := l.db.Statement("INSERT INTO audit_tenants (", viewColumns, ") VALUES ")
-		for i, r := range some {
-			s.Row(i == 0, r)
-		}
-		s.Add(" ON CONFLICT (tenant, entry) DO NOTHING")
-		if _, err := s.Exec(ctx, tx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // auditOf returns a part of the audit log that a tenant's people see. With the filter "as", the other filters
 // apply to the form that they see.
@@ -60,18 +31,12 @@ func (l auditStore) auditOf(ctx context.Context, o adminapi.ListOptions) ([]admi
 		s.And("entry", "<", text(o.After))
 	}
 	s.Add(" ORDER BY entry DESC LIMIT ", s.Arg(items(o.Limit)+1))
-	var found []adminapi.AuditEntry
-	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var e adminapi.AuditEntry
-		v := adminapi.AuditTenant{Tenant: tenant}
-		var at int64
-		err := rows.Scan(&e.ID, &at, &e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.Diff, &e.RequestID,
-			&e.Sequence, &e.Previous, &e.Hash, &v.Inside, &v.Partial, &v.Action, &v.Diff)
-		e.At, e.Tenants = time.UnixMicro(at).UTC(), []adminapi.AuditTenant{v}
-		found = append(found, e)
-		return err
+	found, err := sqldb.All(ctx, s, l.db.Read, func(e *adminapi.AuditEntry) []any {
+		e.Tenants = []adminapi.AuditTenant{{Tenant: tenant}}
+		v := &e.Tenants[0]
+		return append(intoEntry(e), &v.Inside, &v.Partial, &v.Action, &v.Diff)
 	})
-	return found, err
+	return found, doing("reading the audit log", err)
 }
 
 // pruneViews deletes the views of entries that are pruned.

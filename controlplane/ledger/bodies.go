@@ -3,8 +3,9 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
+
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 // KeptBodies says where the bodies of an exchange are stored, and whose they are.
@@ -26,21 +27,20 @@ type BodiesQuery struct {
 	Expired                        time.Time // those that expire until then
 }
 
+const bodyColumns = "id, blob, subject, key, organization, project, bytes, expires"
+
+var intoBodies = sqldb.NewInsert("bodies", bodyColumns, "ON CONFLICT (id) DO NOTHING")
+
 // AddBodies notes bodies, each once.
 func (l requestReader) AddBodies(ctx context.Context, b KeptBodies) error {
-	s := l.db.Statement("INSERT INTO bodies (id, blob, subject, key, organization, project, bytes, expires) VALUES ")
-	s.Row(true, []any{text(b.ID), b.Blob, text(b.Subject), text(b.Key), text(b.Organization), text(b.Project), b.Bytes,
-		b.Expires.Unix()})
-	s.Add(" ON CONFLICT (id) DO NOTHING")
-	if _, err := s.Exec(ctx, l.db.Write); err != nil {
-		return fmt.Errorf("noting bodies: %w", err)
-	}
-	return nil
+	err := l.db.PutRows(ctx, l.db.Write, intoBodies, [][]any{{text(b.ID), b.Blob, text(b.Subject), text(b.Key),
+		text(b.Organization), text(b.Project), b.Bytes, b.Expires.Unix()}})
+	return doing("noting bodies", err)
 }
 
 // FindBodies returns some of the kept bodies, those that expire first.
-func (l requestReader) FindBodies(ctx context.Context, q BodiesQuery, limit int) (found []KeptBodies, err error) {
-	s := l.db.Statement("SELECT id, blob, subject, key, organization, project, bytes, expires FROM bodies")
+func (l requestReader) FindBodies(ctx context.Context, q BodiesQuery, limit int) ([]KeptBodies, error) {
+	s := l.db.Statement("SELECT ", bodyColumns, " FROM bodies")
 	s.Equal("id", text(q.ID))
 	s.Equal("key", text(q.Key))
 	s.Equal("organization", text(q.Organization))
@@ -52,18 +52,11 @@ func (l requestReader) FindBodies(ctx context.Context, q BodiesQuery, limit int)
 		s.And("expires", "<=", q.Expired.Unix())
 	}
 	s.Add(" ORDER BY expires LIMIT ", s.Arg(limit))
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var b KeptBodies
-		var expires int64
-		err := rows.Scan(&b.ID, &b.Blob, &b.Subject, &b.Key, &b.Organization, &b.Project, &b.Bytes, &expires)
-		b.Expires = time.Unix(expires, 0).UTC()
-		found = append(found, b)
-		return err
+	found, err := sqldb.All(ctx, s, l.db.Read, func(b *KeptBodies) []any {
+		return []any{&b.ID, &b.Blob, &b.Subject, &b.Key, &b.Organization, &b.Project, &b.Bytes,
+			sqldb.Time{To: &b.Expires, Unit: time.Second}}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading which bodies are kept: %w", err)
-	}
-	return found, nil
+	return found, doing("reading which bodies are kept", err)
 }
 
 // ForgetBodies removes the notes of bodies, and returns how many there were.
@@ -74,18 +67,13 @@ func (l requestReader) ForgetBodies(ctx context.Context, ids ...string) (int64, 
 	s := l.db.Statement("DELETE FROM bodies")
 	s.Among("id", ids)
 	n, err := s.Exec(ctx, l.db.Write)
-	if err != nil {
-		return 0, fmt.Errorf("forgetting bodies: %w", err)
-	}
-	return n, nil
+	return n, doing("forgetting bodies", err)
 }
 
 // BodyBytes returns the size of all bodies that are kept under a subject's setting.
 func (l requestReader) BodyBytes(ctx context.Context, subject string) (n int64, err error) {
 	s := l.db.Statement("SELECT COALESCE(SUM(bytes), 0) FROM bodies")
 	s.And("subject", "=", text(subject))
-	if err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&n) }); err != nil {
-		return 0, fmt.Errorf("adding up the bodies of %s: %w", subject, err)
-	}
-	return n, nil
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&n) })
+	return n, doing("adding up the bodies of "+subject, err)
 }

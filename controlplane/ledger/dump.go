@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 // ErrNotEmpty is returned if a ledger to be filled from a dump holds something.
@@ -148,7 +150,7 @@ func (d *Loader) Row(values []any) error {
 			len(d.columns))
 	}
 	d.rows = append(d.rows, slices.Clone(values))
-	if len(d.rows) < rowsAtOnce {
+	if len(d.rows) < sqldb.RowsAtOnce {
 		return nil
 	}
 	return d.flush()
@@ -158,18 +160,13 @@ func (d *Loader) flush() error {
 	if len(d.rows) == 0 {
 		return nil
 	}
-	s := d.l.db.Statement("INSERT INTO ", d.table, " (", strings.Join(d.columns, ", "), ") VALUES ")
-	for i, values := range d.rows {
-		s.Row(i == 0, values)
-	}
+	conflict := ""
 	if d.table == "ledger_state" {
-		s.Add(" ON CONFLICT (name) DO UPDATE SET value = excluded.value")
+		conflict = "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 	}
+	err := d.l.db.PutRows(d.ctx, d.tx, sqldb.NewInsert(d.table, strings.Join(d.columns, ", "), conflict), d.rows)
 	d.rows = d.rows[:0]
-	if _, err := s.Exec(d.ctx, d.tx); err != nil {
-		return fmt.Errorf("filling the table %s of the ledger: %w", d.table, err)
-	}
-	return nil
+	return doing("filling the table "+d.table+" of the ledger", err)
 }
 
 // Commit makes everything visible at once.
@@ -177,10 +174,7 @@ func (d *Loader) Commit() error {
 	if err := d.flush(); err != nil {
 		return err
 	}
-	if err := d.tx.Commit(); err != nil {
-		return fmt.Errorf("filling the ledger: %w", err)
-	}
-	return nil
+	return doing("filling the ledger", d.tx.Commit())
 }
 
 // Abort leaves the ledger empty. After Commit it does nothing.

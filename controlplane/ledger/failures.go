@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -36,10 +35,7 @@ func (l requestReader) Failures(ctx context.Context, since time.Time, of Restric
 	}
 	s.Equal("provider", provider)
 	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&all, &bad) })
-	if err != nil {
-		return 0, 0, fmt.Errorf("reading failures: %w", err)
-	}
-	return all, bad, nil
+	return all, bad, doing("reading failures", err)
 }
 
 // A Refusal is how many requests of a key one rule has refused with 429.
@@ -57,17 +53,10 @@ func (l requestReader) Refusals(ctx context.Context, since time.Time) ([]Refusal
 	s.And("at", ">=", since.UnixMicro())
 	s.And("status", "=", http.StatusTooManyRequests)
 	s.Add(" GROUP BY refused_by, api_key, organization, project ORDER BY 5 DESC LIMIT ", s.Arg(mostRefusals))
-	var all []Refusal
-	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var r Refusal
-		err := rows.Scan(&r.By, &r.Key, &r.Organization, &r.Project, &r.Requests)
-		all = append(all, r)
-		return err
+	all, err := sqldb.All(ctx, s, l.db.Read, func(r *Refusal) []any {
+		return []any{&r.By, &r.Key, &r.Organization, &r.Project, &r.Requests}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading refusals: %w", err)
-	}
-	return all, nil
+	return all, doing("reading refusals", err)
 }
 
 // Unavailable returns the client's error for an error of the ledger.

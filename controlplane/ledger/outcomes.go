@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -52,9 +53,7 @@ type outcomeTime struct{ width, start int64 }
 
 const classColumns = "served, errors, rejected, cancelled"
 
-var intoOutcomes = sqldb.NewInsert("outcomes", "width, start, "+classColumns, "ON CONFLICT (width, start) DO UPDATE SET "+
-	"served = outcomes.served + excluded.served, errors = outcomes.errors + excluded.errors, "+
-	"rejected = outcomes.rejected + excluded.rejected, cancelled = outcomes.cancelled + excluded.cancelled")
+var intoOutcomes = adding("outcomes", "width, start", strings.Split(classColumns, ", "))
 
 // addOutcomes counts exchanges that are new.
 func (l *writer) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {
@@ -175,16 +174,9 @@ func (l requestReader) Outcomes(ctx context.Context, o adminapi.ListOptions) (ad
 		c.all(s, bound)
 		s.Add(" GROUP BY 1 ORDER BY 1")
 	}
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var b adminapi.OutcomeBucket
-		var start int64
-		err := rows.Scan(&start, &b.Served, &b.Errors, &b.Rejected, &b.Cancelled)
-		b.Start = time.Unix(start, 0).UTC()
-		out.Buckets = append(out.Buckets, b)
-		return err
+	found, err := sqldb.All(ctx, s, l.db.Read, func(b *adminapi.OutcomeBucket) []any {
+		return []any{sqldb.Time{To: &b.Start, Unit: time.Second}, &b.Served, &b.Errors, &b.Rejected, &b.Cancelled}
 	})
-	if err != nil {
-		return out, fmt.Errorf("counting the request log: %w", err)
-	}
-	return out, nil
+	out.Buckets = append(out.Buckets, found...)
+	return out, doing("counting the request log", err)
 }

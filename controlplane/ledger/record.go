@@ -24,8 +24,6 @@ const (
 	maxCost = 1e15
 	// maxAhead is how far clocks of others may be ahead.
 	maxAhead = 5 * time.Minute
-	// rowsAtOnce is how many rows one INSERT has. SQLite takes 32766 arguments.
-	rowsAtOnce = 500
 	// maxBatch is how many records of several calls are kept in one transaction.
 	maxBatch = 5000
 )

@@ -245,14 +245,11 @@ func (l requestReader) Exchanges(ctx context.Context, o adminapi.ListOptions) (a
 	x.all(s, bound)
 	limit := items(o.Limit)
 	s.Add(" ORDER BY at DESC, id DESC LIMIT ", s.Arg(limit+1))
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		e, err := scanExchange(rows)
-		page.Items = append(page.Items, e)
-		return err
-	})
+	found, err := sqldb.All(ctx, s, l.db.Read, intoExchange)
 	if err != nil {
 		return page, fmt.Errorf("reading the request log: %w", err)
 	}
+	page.Items = append(page.Items, found...)
 	switch {
 	case len(page.Items) > limit:
 		page.Items = page.Items[:limit]
@@ -284,10 +281,7 @@ func errAfter() error {
 // filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's if one
 // is unknown.
 func filter(s *sqldb.Statement, o adminapi.ListOptions, names [][2]string) error {
-	r := reader{values: url.Values{}, known: map[string]bool{}}
-	for name, value := range o.Filters {
-		r.values.Set(name, value)
-	}
+	r := newReader(o)
 	for _, n := range names {
 		s.Equal(n[1], text(r.one(n[0])))
 	}
@@ -313,17 +307,37 @@ const (
 	maxItems   = 500
 )
 
-func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
-	var e adminapi.Exchange
-	var at int64
-	var cost usage.Nano
-	err := rows.Scan(&e.ID, &e.RequestID, &at, &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization, &e.Project,
-		&e.User, &e.Operation, &e.Model, &e.Provider,
+// intoExchange returns where the columns of selectExchanges go.
+func intoExchange(e *adminapi.Exchange) []any {
+	return []any{&e.ID, &e.RequestID, micros(&e.Start), &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization,
+		&e.Project, &e.User, &e.Operation, &e.Model, &e.Provider,
 		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.CachedTokens,
 		&e.CacheWriteTokens, &e.InputAudioTokens, &e.OutputTokens, &e.ReasoningTokens, &e.OutputAudioTokens, &e.Images,
-		&e.Estimated, &e.Batch, &cost, &e.Priced, &e.PriceVersion, &e.Requests, &e.RefusedBy, &e.KeyHint)
-	e.Start, e.CostUSD = time.UnixMicro(at).UTC(), cost.String()
-	return e, err
+		&e.Estimated, &e.Batch, dollars{&e.CostUSD}, &e.Priced, &e.PriceVersion, &e.Requests, &e.RefusedBy, &e.KeyHint}
+}
+
+// dollars takes a column with an amount of money as its text.
+type dollars struct{ to *string }
+
+// Scan implements [sql.Scanner].
+func (d dollars) Scan(v any) error {
+	n, ok := v.(int64)
+	*d.to = usage.Nano(n).String()
+	if !ok {
+		return fmt.Errorf("an amount is a number, not a %T", v)
+	}
+	return nil
+}
+
+// micros takes a column with a time in microseconds.
+func micros(to *time.Time) sqldb.Time { return sqldb.Time{To: to, Unit: time.Microsecond} }
+
+// doing adds to an error what was done; nil stays nil.
+func doing(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 var selectExchanges = "SELECT id, request_id, at, duration, first_byte_ms, api_key, organization, project, user_id, operation, model, " +

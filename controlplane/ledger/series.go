@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -98,27 +99,26 @@ func (r *reader) width() time.Duration {
 func (q *seriesQuery) answer(ctx context.Context) (adminapi.Series, error) {
 	out := adminapi.Series{Start: q.from, End: q.to, WidthSeconds: int64(q.width / time.Second), By: q.by,
 		Groups: []adminapi.SeriesGroup{}}
-	var all sums
+	all, buckets, err := q.buckets(ctx, q.source(""))
+	out.Totals, out.Buckets = all.totals(), buckets
+	if err != nil || q.by == "" || q.groups == 0 {
+		return out, err
+	}
+	return out, q.addGroups(ctx, q.source(q.by), &all, &out)
+}
+
+// buckets returns the sum of everything, and all buckets, also those of nothing.
+func (q *seriesQuery) buckets(ctx context.Context, from source) (all sums, list []adminapi.SummaryHour, err error) {
 	byStart := map[int64]*sums{}
-	err := q.read(ctx, q.source(""), "", nil, "", func(start int64, _ string, s *sums, _ int64) {
+	err = q.read(ctx, from, "", nil, "", func(start int64, _ string, s *sums, _ int64) {
 		all.add(s)
 		byStart[start] = s
 	})
-	if err != nil {
-		return out, err
-	}
-	out.Totals = all.totals()
 	for at := q.from; at.Before(q.to); at = at.Add(q.width) {
-		s := byStart[at.Unix()]
-		if s == nil {
-			s = &sums{}
-		}
-		out.Buckets = append(out.Buckets, adminapi.SummaryHour{Start: at, Totals: s.totals()})
+		s := cmp.Or(byStart[at.Unix()], &sums{})
+		list = append(list, adminapi.SummaryHour{Start: at, Totals: s.totals()})
 	}
-	if q.by == "" || q.groups == 0 {
-		return out, nil
-	}
-	return out, q.addGroups(ctx, q.source(q.by), &all, &out)
+	return all, list, err
 }
 
 // addGroups adds the groups to an answer. What has no group, where sums do not tell of it, is what remains of all.

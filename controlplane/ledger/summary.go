@@ -2,10 +2,7 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -30,28 +27,19 @@ func (l usageReader) Summary(ctx context.Context, o adminapi.ListOptions) (admin
 	}
 	out := adminapi.Summary{Start: q.from, End: q.to, Models: []adminapi.NamedTotals{},
 		Providers: []adminapi.NamedTotals{}}
-	byStart := map[int64]*sums{}
-	err = q.each(ctx, "start", "", func(start int64, _ string, s *sums) { byStart[start] = s })
-	if err != nil {
-		return out, err
-	}
+	from := ofLevel(q.level())
 	var all sums
-	for at := q.from; at.Before(q.to); at = at.Add(time.Hour) {
-		s := byStart[at.Unix()]
-		if s == nil {
-			s = &sums{}
-		}
-		all.add(s)
-		out.Hours = append(out.Hours, adminapi.SummaryHour{Start: at, Totals: s.totals()})
+	if all, out.Hours, err = q.buckets(ctx, from); err != nil {
+		return out, fmt.Errorf("reading the summary: %w", err)
 	}
 	out.Totals = all.totals()
-	for column, into := range map[string]*[]adminapi.NamedTotals{"model": &out.Models, "provider": &out.Providers} {
-		err := q.each(ctx, column, fmt.Sprint(" ORDER BY SUM(cost) DESC, SUM(requests) DESC, ", column, " LIMIT ",
-			mostNamed), func(_ int64, name string, s *sums) {
+	for by, into := range map[string]*[]adminapi.NamedTotals{"model": &out.Models, "provider": &out.Providers} {
+		order := fmt.Sprint(" ORDER BY SUM(cost) DESC, SUM(requests) DESC, what LIMIT ", mostNamed)
+		err := q.read(ctx, from, by, nil, order, func(_ int64, name string, s *sums, _ int64) {
 			*into = append(*into, adminapi.NamedTotals{Name: name, Totals: s.totals()})
 		})
 		if err != nil {
-			return out, err
+			return out, fmt.Errorf("reading the summary: %w", err)
 		}
 	}
 	return out, nil
@@ -64,41 +52,16 @@ func (s *sums) totals() adminapi.Totals {
 		CostUSD:      usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
 }
 
-// summaryFilters are the filters of a summary, with their columns.
-func summaryFilters() [][2]string {
-	return [][2]string{{"organization", "organization"}, {"project", "project"}, {"key", "api_key"}, {"model", "model"},
-		{"provider", "provider"}}
-}
-
-type summaryQuery struct {
-	reader   usageReader
-	from, to time.Time
-	equal    [][2]string
-	level    int
-}
-
-func (l usageReader) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
-	r := reader{values: url.Values{}, known: map[string]bool{}}
-	for name, value := range o.Filters {
-		r.values.Set(name, value)
-	}
+func (l usageReader) summaryQuery(o adminapi.ListOptions) (*seriesQuery, error) {
+	r := newReader(o)
 	now := l.db.Now().Unix()
 	end := r.unix("end", now+1)
 	start := r.unix("start", max(end-24*60*60, 0))
-	q := &summaryQuery{reader: l, from: time.Unix(start, 0).UTC().Truncate(time.Hour),
-		to: time.Unix(end-1, 0).UTC().Truncate(time.Hour).Add(time.Hour)}
-	q.level = ofAll
-	for _, n := range summaryFilters() {
-		value := text(r.one(n[0]))
-		if value == "" {
-			continue
-		}
-		q.equal = append(q.equal, [2]string{n[1], value})
-		switch n[0] {
-		case "key":
-			q.level = byHourAndKey
-		case "organization", "project":
-			q.level = min(q.level, byHour)
+	q := &seriesQuery{reader: l, width: time.Hour, from: time.Unix(start, 0).UTC().Truncate(time.Hour),
+		to: time.Unix(end-1, 0).UTC().Truncate(time.Hour).Add(time.Hour), equal: map[string][]string{}}
+	for _, name := range []string{"organization", "project", "key", "model", "provider"} {
+		if value := text(r.one(name)); value != "" {
+			q.equal[seriesFields[name]] = []string{value}
 		}
 	}
 	r.unknown()
@@ -109,41 +72,13 @@ func (l usageReader) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error)
 	return q, r.err
 }
 
-// each calls f for the sums of each value of a column.
-func (q *summaryQuery) each(ctx context.Context, column, order string,
-	f func(start int64, name string, s *sums)) error {
-	s := q.reader.db.Statement("SELECT ", column)
-	for _, c := range columns() {
-		s.Add(", ", sum(c))
+// level returns the smallest level of hours that knows what is asked of it, with latencies.
+func (q *seriesQuery) level() int64 {
+	switch {
+	case q.equal["api_key"] != nil:
+		return byHourAndKey
+	case q.equal["organization"] != nil, q.equal["project"] != nil:
+		return byHour
 	}
-	s.Add(" FROM aggregates")
-	s.And("level", "=", q.level)
-	s.And("start", ">=", q.from.Unix())
-	s.And("start", "<", q.to.Unix())
-	for _, e := range q.equal {
-		s.Equal(e[0], e[1])
-	}
-	if q.level == byHourAndKey {
-		s.Condition("api_key <> ''") // as the index has it
-	}
-	s.Add(" GROUP BY ", column, order)
-	err := s.Each(ctx, q.reader.db.Read, func(rows *sql.Rows) error {
-		var start int64
-		var name string
-		found := &sums{}
-		into := []any{&name}
-		if strings.HasPrefix(column, "start") {
-			into[0] = &start
-		}
-		for i := range found {
-			into = append(into, &found[i])
-		}
-		err := rows.Scan(into...)
-		f(start, name, found)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("reading the summary: %w", err)
-	}
-	return nil
+	return ofAll
 }

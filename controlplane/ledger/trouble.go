@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -22,19 +23,10 @@ func (l usageReader) Rejected(ctx context.Context) ([]attention.Rejection, error
 	s.And("at", ">=", l.db.Now().Add(-rejectedFor).UnixMicro())
 	s.Condition(fmt.Sprintf("status IN (%d, %d)", http.StatusUnauthorized, http.StatusForbidden))
 	s.Add(" GROUP BY provider ORDER BY provider")
-	var all []attention.Rejection
-	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var r attention.Rejection
-		var at int64
-		err := rows.Scan(&r.Provider, &r.Times, &at)
-		r.Last = time.UnixMicro(at).UTC()
-		all = append(all, r)
-		return err
+	all, err := sqldb.All(ctx, s, l.db.Read, func(r *attention.Rejection) []any {
+		return []any{&r.Provider, &r.Times, micros(&r.Last)}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading refused credentials: %w", err)
-	}
-	return all, nil
+	return all, doing("reading refused credentials", err)
 }
 
 // Unjudged returns the rules of guardrails whose checkers were unavailable in the last 15 minutes, by name.
@@ -44,19 +36,13 @@ func (l usageReader) Unjudged(ctx context.Context) ([]attention.Unjudged, error)
 	s.And("at", ">=", l.db.Now().Add(-rejectedFor).UnixMicro())
 	s.And("error_code", "=", openai.CodeCheckerUnavailable)
 	s.Add(" GROUP BY refused_by ORDER BY refused_by")
-	var all []attention.Unjudged
-	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var u attention.Unjudged
-		var at int64
-		err := rows.Scan(&u.Rule, &u.Times, &at)
-		u.Rule, u.Last = strings.TrimPrefix(u.Rule, "guardrail "), time.UnixMicro(at).UTC()
-		all = append(all, u)
-		return err
+	all, err := sqldb.All(ctx, s, l.db.Read, func(u *attention.Unjudged) []any {
+		return []any{&u.Rule, &u.Times, micros(&u.Last)}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading what no checker has judged: %w", err)
+	for i := range all {
+		all[i].Rule = strings.TrimPrefix(all[i].Rule, "guardrail ")
 	}
-	return all, nil
+	return all, doing("reading what no checker has judged", err)
 }
 
 // Week returns what subjects have spent in the 7 days before today and today, UTC, those that have spent something. At
@@ -78,8 +64,5 @@ func (l usageReader) Week(ctx context.Context, subjects ...string) (map[string]u
 		found[subject] = spent
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading what was spent in a week: %w", err)
-	}
-	return found, nil
+	return found, doing("reading what was spent in a week", err)
 }

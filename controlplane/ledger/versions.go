@@ -14,33 +14,21 @@ import (
 
 const versionColumns = "id, epoch, revision, at, actor, action, kind, name, diff, document, created"
 
+var intoVersions = sqldb.NewInsert("versions", versionColumns, "ON CONFLICT (id) DO NOTHING")
+
 // AppendVersions keeps versions of objects, each once: one whose id is known is ignored.
 func (l auditStore) AppendVersions(ctx context.Context, versions []adminapi.Version) error {
 	sorted := slices.SortedFunc(slices.Values(versions),
 		func(a, b adminapi.Version) int { return strings.Compare(a.ID, b.ID) })
 	err := l.db.Transact(ctx, func(tx *sql.Tx) error {
-		for chunk := range slices.Chunk(sorted, rowsAtOnce) {
-			s := l.db.Statement("INSERT INTO versions (", versionColumns, ") VALUES ")
-			for i, v := range chunk {
-				created := 0
-				if v.Created {
-					created = 1
-				}
-				s.Row(i == 0, []any{text(v.ID), v.Epoch, v.Revision, v.At.UnixMicro(), text(v.Actor), text(v.Action),
-					v.Kind, v.Name, strings.ReplaceAll(strings.ToValidUTF8(v.Diff, "\uFFFD"), "\x00", ""), string(v.Document),
-					created})
-			}
-			s.Add(" ON CONFLICT (id) DO NOTHING")
-			if _, err := s.Exec(ctx, tx); err != nil {
-				return err
-			}
+		var rows [][]any
+		for _, v := range sorted {
+			rows = append(rows, []any{text(v.ID), v.Epoch, v.Revision, v.At.UnixMicro(), text(v.Actor), text(v.Action),
+				v.Kind, v.Name, diffText(v.Diff), string(v.Document), flag(v.Created)})
 		}
-		return nil
+		return l.db.PutRows(ctx, tx, intoVersions, rows)
 	})
-	if err != nil {
-		return fmt.Errorf("keeping %d versions of objects: %w", len(versions), err)
-	}
-	return nil
+	return doing(fmt.Sprintf("keeping %d versions of objects", len(versions)), err)
 }
 
 // Versions returns those of one object, newest first, at most limit, before a revision if that is not 0.
@@ -87,21 +75,14 @@ func (l auditStore) VersionsSince(ctx context.Context, epoch string, revision in
 }
 
 func (l auditStore) versions(ctx context.Context, s *sqldb.Statement) (found []adminapi.Version, err error) {
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-		var v adminapi.Version
-		var at, created int64
-		var document string
-		err := rows.Scan(&v.ID, &v.Epoch, &v.Revision, &at, &v.Actor, &v.Action, &v.Kind, &v.Name, &v.Diff, &document,
-			&created)
-		v.At, v.Created, v.Deleted = time.UnixMicro(at).UTC(), created == 1, v.Action == adminapi.Deleted
-		v.Document = []byte(document)
-		found = append(found, v)
-		return err
+	found, err = sqldb.All(ctx, s, l.db.Read, func(v *adminapi.Version) []any {
+		return []any{&v.ID, &v.Epoch, &v.Revision, micros(&v.At), &v.Actor, &v.Action, &v.Kind, &v.Name, &v.Diff,
+			(*[]byte)(&v.Document), &v.Created}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading versions of objects: %w", err)
+	for i := range found {
+		found[i].Deleted = found[i].Action == adminapi.Deleted
 	}
-	return found, nil
+	return found, doing("reading versions of objects", err)
 }
 
 // pruneVersions deletes versions from before a time, except the newest of each object: it is the object at that

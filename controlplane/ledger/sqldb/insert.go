@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -157,4 +158,29 @@ func (d *DB) putAll(ctx context.Context, tx *sql.Tx, in *Insert, ids bool, n int
 		return err
 	})
 	return added, err
+}
+
+// RowsAtOnce is how many rows one statement adds. SQLite takes 32766 arguments.
+const RowsAtOnce = 500
+
+// PutRows runs an insert that need not be prepared.
+func (d *DB) PutRows(ctx context.Context, db Conn, in *Insert, rows [][]any) error {
+	for some := range slices.Chunk(rows, RowsAtOnce) {
+		s := d.Statement("INSERT INTO ", in.table, " (", in.columns, ") VALUES ")
+		for i, row := range some {
+			if i > 0 {
+				s.Add(", ")
+			}
+			marks := make([]string, len(row))
+			for i, v := range row {
+				marks[i] = s.Arg(v)
+			}
+			s.Add("(", strings.Join(marks, ", "), ")")
+		}
+		s.Add(" ", in.conflict)
+		if _, err := s.Exec(ctx, db); err != nil {
+			return err
+		}
+	}
+	return nil
 }

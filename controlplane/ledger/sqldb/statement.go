@@ -3,8 +3,10 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/internal/turns"
@@ -93,21 +95,6 @@ func (s *Statement) List(values []string) string {
 	return strings.Join(marks, ", ")
 }
 
-// Row adds the values of one row of an INSERT.
-func (s *Statement) Row(first bool, values []any) {
-	if !first {
-		s.Add(", ")
-	}
-	s.Add("(")
-	for i, v := range values {
-		if i > 0 {
-			s.Add(", ")
-		}
-		s.Add(s.Arg(v))
-	}
-	s.Add(")")
-}
-
 // A Conn is a database, or a transaction of it.
 type Conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -141,4 +128,35 @@ func (s *Statement) Each(ctx context.Context, db Conn, f func(*sql.Rows) error) 
 		}
 	}
 	return rows.Err()
+}
+
+// All returns every row. Into returns where its columns go.
+func All[T any](ctx context.Context, s *Statement, db Conn, into func(*T) []any) ([]T, error) {
+	var all []T
+	err := s.Each(ctx, db, func(rows *sql.Rows) error {
+		var one T
+		err := rows.Scan(into(&one)...)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// A Time takes a column with Unix time in units of its own, such as microseconds.
+type Time struct {
+	To   *time.Time
+	Unit time.Duration
+}
+
+// Scan implements [sql.Scanner].
+func (t Time) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("a time is a number, not a %T", v)
+	}
+	*t.To = time.Unix(0, 0).Add(time.Duration(n) * t.Unit).UTC()
+	return nil
 }
