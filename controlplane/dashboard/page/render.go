@@ -162,3 +162,21 @@ func (v *Visit) Done(w http.ResponseWriter, r *http.Request, err error, path, do
 	}
 	return v.GoTo(w, r, path, done)
 }
+
+// Save stores the object of a form, a new one or one that is there, unless the form could not be read. What the API
+// refuses is shown again with the form.
+func (v *Visit) Save(w http.ResponseWriter, r *http.Request, o configv1.Object, isNew bool, read error, path string,
+	again func(status int, problem string) error) error {
+	err, done := read, "saved"
+	switch {
+	case err != nil:
+	case isNew:
+		err, done = v.Create(r, o), "created"
+	default:
+		_, err = v.API.Put(r.Context(), o, Revision(r))
+	}
+	if message, ok := Refused(err); ok {
+		return again(http.StatusUnprocessableEntity, message)
+	}
+	return v.Done(w, r, err, path, done)
+}

@@ -79,14 +79,15 @@ func readAccount(f url.Values, a *configv1.Account) (err error) {
 
 func create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := accountData{Person: &configv1.Account{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true}
-	err := readAccount(r.PostForm, data.Person)
-	if err == nil {
-		err = v.Create(r, data.Person)
-	}
-	if message, ok := page.Refused(err); ok {
-		return v.RenderStatus(w, http.StatusUnprocessableEntity, "account", "New account", data, message)
-	}
-	return v.Done(w, r, err, "/accounts", "created")
+	return save(v, w, r, data, "New account")
+}
+
+// save stores what is in the form.
+func save(v *page.Visit, w http.ResponseWriter, r *http.Request, data accountData, title string) error {
+	read := readAccount(r.PostForm, data.Person)
+	return v.Save(w, r, data.Person, data.New, read, "/accounts", func(status int, problem string) error {
+		return v.RenderStatus(w, status, "account", title, data, problem)
+	})
 }
 
 func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
@@ -102,14 +103,7 @@ func change(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = readAccount(r.PostForm, person); err == nil {
-		_, err = v.API.Put(r.Context(), person, page.Revision(r))
-	}
-	if message, ok := page.Refused(err); ok {
-		return v.RenderStatus(w, http.StatusUnprocessableEntity, "account", "Account "+person.GetName(),
-			accountData{Person: person, Status: status}, message)
-	}
-	return v.Done(w, r, err, "/accounts", "saved")
+	return save(v, w, r, accountData{Person: person, Status: status}, "Account "+person.GetName())
 }
 
 func roles() []forms.Choice {

@@ -182,15 +182,9 @@ func (s section) change(v *page.Visit, w http.ResponseWriter, r *http.Request) e
 	path := page.Path("keys", data.Key.GetName())
 	switch action := r.PostForm.Get("action"); action {
 	case "save":
-		changed := proto.CloneOf(data.Key)
-		if err = readKey(r.PostForm, changed); err == nil {
-			_, err = v.API.Put(r.Context(), changed, page.Revision(r))
-		}
-		if message, ok := page.Refused(err); ok {
-			data.Key = changed
-			return render(v, w, r, http.StatusUnprocessableEntity, data, message)
-		}
-		return v.Done(w, r, err, path, "saved")
+		data.Key = proto.CloneOf(data.Key)
+		return v.Save(w, r, data.Key, false, readKey(r.PostForm, data.Key), path,
+			func(status int, problem string) error { return render(v, w, r, status, data, problem) })
 	case "disable", "enable":
 		data.Key.Disabled = action == "disable"
 		_, err = v.API.Put(r.Context(), data.Key, data.Revision)

@@ -177,14 +177,14 @@ func form(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 
 func create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := modelData{Model: &configv1.Model{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true}
-	err := readModel(r.PostForm, data.Model)
-	if err == nil {
-		err = v.Create(r, data.Model)
-	}
-	if message, ok := page.Refused(err); ok {
-		return render(v, w, r, http.StatusUnprocessableEntity, data, message)
-	}
-	return v.Done(w, r, err, page.Path("models", data.Model.GetName()), "created")
+	return save(v, w, r, data)
+}
+
+// save stores what is in the form.
+func save(v *page.Visit, w http.ResponseWriter, r *http.Request, data modelData) error {
+	read := readModel(r.PostForm, data.Model)
+	return v.Save(w, r, data.Model, data.New, read, page.Path("models", data.Model.GetName()),
+		func(status int, problem string) error { return render(v, w, r, status, data, problem) })
 }
 
 // readModel puts what a form says into a model. A row without a model of the provider's is none.
@@ -230,11 +230,5 @@ func change(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = readModel(r.PostForm, m); err == nil {
-		_, err = v.API.Put(r.Context(), m, page.Revision(r))
-	}
-	if message, ok := page.Refused(err); ok {
-		return render(v, w, r, http.StatusUnprocessableEntity, modelData{Model: m, Status: status}, message)
-	}
-	return v.Done(w, r, err, page.Path("models", m.GetName()), "saved")
+	return save(v, w, r, modelData{Model: m, Status: status})
 }

@@ -184,17 +184,8 @@ func write(v *page.Visit, w http.ResponseWriter, r *http.Request, data policyDat
 	if r.PostForm.Get("action") == "try" {
 		return try(v, w, r, data)
 	}
-	var err error
-	done := "saved"
-	if data.New {
-		done, err = "created", v.Create(r, p)
-	} else {
-		_, err = v.API.Put(r.Context(), p, data.Status.Revision)
-	}
-	if message, ok := page.Refused(err); ok {
-		return render(v, w, http.StatusUnprocessableEntity, data, message)
-	}
-	return v.Done(w, r, err, page.Path("policies", p.GetName()), done)
+	return v.Save(w, r, p, data.New, nil, page.Path("policies", p.GetName()),
+		func(status int, problem string) error { return render(v, w, status, data, problem) })
 }
 
 // try shows what the policy of the form would have done with past requests, and stores nothing.

@@ -117,14 +117,16 @@ func (s section) form(v *page.Visit, w http.ResponseWriter, _ *http.Request) err
 func (s section) create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := providerData{Provider: &configv1.Provider{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true,
 		Vendors: s.vendors}
-	err := readProvider(r.PostForm, data.Provider)
-	if err == nil {
-		err = v.Create(r, data.Provider)
-	}
-	if message, ok := page.Refused(err); ok {
-		return v.RenderStatus(w, http.StatusUnprocessableEntity, "provider", "New provider", data.masked(), message)
-	}
-	return v.Done(w, r, err, page.Path("providers", data.Provider.GetName()), "created")
+	return save(v, w, r, data, "New provider")
+}
+
+// save stores what is in the form.
+func save(v *page.Visit, w http.ResponseWriter, r *http.Request, data providerData, title string) error {
+	read := readProvider(r.PostForm, data.Provider)
+	return v.Save(w, r, data.Provider, data.New, read, page.Path("providers", data.Provider.GetName()),
+		func(status int, problem string) error {
+			return v.RenderStatus(w, status, "provider", title, data.masked(), problem)
+		})
 }
 
 // masked removes a typed credential from the form that is shown again.
@@ -266,13 +268,7 @@ func (s section) change(v *page.Visit, w http.ResponseWriter, r *http.Request) e
 		data.Test = &test
 		return v.Render(w, "provider", title, data)
 	}
-	if err = readProvider(r.PostForm, data.Provider); err == nil {
-		_, err = v.API.Put(r.Context(), data.Provider, page.Revision(r))
-	}
-	if message, ok := page.Refused(err); ok {
-		return v.RenderStatus(w, http.StatusUnprocessableEntity, "provider", title, data.masked(), message)
-	}
-	return v.Done(w, r, err, page.Path("providers", data.Provider.GetName()), "saved")
+	return save(v, w, r, data, title)
 }
 
 // credentialText says where a credential is, never what it is.

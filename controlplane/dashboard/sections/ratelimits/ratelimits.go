@@ -62,13 +62,9 @@ func form(v *page.Visit, w http.ResponseWriter, _ *http.Request) error {
 func create(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := rateLimitFormOf(r.PostForm)
 	o, err := data.object()
-	if err == nil {
-		err = v.Create(r, o)
-	}
-	if message, ok := page.Refused(err); ok {
-		return v.RenderStatus(w, http.StatusUnprocessableEntity, "rate-limit-new", "New rate limit", data, message)
-	}
-	return v.Done(w, r, err, "/rate-limits", "created")
+	return v.Save(w, r, o, true, err, "/rate-limits", func(status int, problem string) error {
+		return v.RenderStatus(w, status, "rate-limit-new", "New rate limit", data, problem)
+	})
 }
 
 func rateLimitFormOf(f url.Values) rateLimitForm {

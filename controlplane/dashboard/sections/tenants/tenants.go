@@ -67,6 +67,13 @@ func pages(path, one string) []page.Route {
 	list := func(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		return v.RenderList(w, r, configv1.KindOf(tenantOf(path)), path, label+"s")
 	}
+	save := func(v *page.Visit, w http.ResponseWriter, r *http.Request, data tenantData, title string) error {
+		read := readTenant(r.PostForm, data.Object)
+		return v.Save(w, r, data.Object, data.New, read, page.Path(path, data.Object.GetName()),
+			func(status int, problem string) error {
+				return v.RenderStatus(w, status, "tenant", title, data, problem)
+			})
+	}
 	form := func(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		data := tenantData{Path: path, Label: label, Object: tenantOf(path), New: true,
 			Organization: r.URL.Query().Get("organization")}
@@ -75,14 +82,7 @@ func pages(path, one string) []page.Route {
 	create := func(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		data := tenantData{Path: path, Label: label, Object: tenantOf(path), New: true,
 			Organization: strings.TrimSpace(r.PostForm.Get("organization"))}
-		err := readTenant(r.PostForm, data.Object)
-		if err == nil {
-			err = v.Create(r, data.Object)
-		}
-		if message, ok := page.Refused(err); ok {
-			return v.RenderStatus(w, http.StatusUnprocessableEntity, "tenant", "New "+strings.ToLower(label), data, message)
-		}
-		return v.Done(w, r, err, page.Path(path, data.Object.GetName()), "created")
+		return save(v, w, r, data, "New "+strings.ToLower(label))
 	}
 	show := func(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		data, err := tenantAt(v, r, path, label)
@@ -99,13 +99,7 @@ func pages(path, one string) []page.Route {
 		if err != nil {
 			return err
 		}
-		if err = readTenant(r.PostForm, data.Object); err == nil {
-			_, err = v.API.Put(r.Context(), data.Object, page.Revision(r))
-		}
-		if message, ok := page.Refused(err); ok {
-			return v.RenderStatus(w, http.StatusUnprocessableEntity, "tenant", label+" "+data.Object.GetName(), data, message)
-		}
-		return v.Done(w, r, err, page.Path(path, data.Object.GetName()), "saved")
+		return save(v, w, r, data, label+" "+data.Object.GetName())
 	}
 	return []page.Route{
 		page.Get("/"+path, authz.ConfigRead, list),
