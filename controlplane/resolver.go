@@ -34,14 +34,10 @@ type resolver struct {
 	vault     *secretstore.Follower // nil: there is none
 	managers  *secretstore.Follower // of secrets in secret managers; nil: there are none
 
-	providers    map[string]*configv1.ResolvedProvider // last good ones
-	certificates map[string]*configv1.Certificate      // last good ones
-	jobServices  map[string]*configv1.JobService       // last good ones
-	webhooks     map[string]*configv1.Webhook          // last good ones
-	checkers     map[string]*configv1.Checker          // last good ones
-	caches       map[string]*configv1.ResponseCache    // last good ones
-	ready        map[string]bool                       // providers whose last token may still be served
-	files        map[string]stamp                      // files that were read for the last configuration
+	providers map[string]*configv1.ResolvedProvider // last good ones
+	last      map[string]map[string]configv1.Object // last good ones of other kinds, by kind and name
+	ready     map[string]bool                       // providers whose last token may still be served
+	files     map[string]stamp                      // files that were read for the last configuration
 }
 
 // A stamp tells whether a file was changed. It is zero for a file that cannot be read.
@@ -53,21 +49,17 @@ type stamp struct {
 func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider,
 	a *allowed.List, e *exchanger, v, managers *secretstore.Follower) *resolver {
 	return &resolver{
-		sealer:       sealer,
-		lookupEnv:    lookupEnv,
-		vendors:      vendors,
-		allowed:      a,
-		exchanger:    e,
-		vault:        v,
-		managers:     managers,
-		providers:    map[string]*configv1.ResolvedProvider{},
-		certificates: map[string]*configv1.Certificate{},
-		jobServices:  map[string]*configv1.JobService{},
-		webhooks:     map[string]*configv1.Webhook{},
-		checkers:     map[string]*configv1.Checker{},
-		caches:       map[string]*configv1.ResponseCache{},
-		ready:        map[string]bool{},
-		files:        map[string]stamp{},
+		sealer:    sealer,
+		lookupEnv: lookupEnv,
+		vendors:   vendors,
+		allowed:   a,
+		exchanger: e,
+		vault:     v,
+		managers:  managers,
+		providers: map[string]*configv1.ResolvedProvider{},
+		last:      map[string]map[string]configv1.Object{},
+		ready:     map[string]bool{},
+		files:     map[string]stamp{},
 	}
 }
 
@@ -114,35 +106,39 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 	r.exchanger.keep(exchanged)
 	maps.DeleteFunc(r.ready, func(name string, _ bool) bool { return !exchanged[name] })
 	var more []xds.ObjectError
-	in.Certificates, more = resolveAll(r.certificates, configstore.All[*configv1.Certificate](state), r.certificate)
+	in.Certificates, more = resolveAll(r, state, (*resolver).certificate)
 	errs = append(errs, more...)
-	in.JobServices, more = resolveAll(r.jobServices, configstore.All[*configv1.JobService](state), r.jobService)
+	in.JobServices, more = resolveAll(r, state, (*resolver).jobService)
 	errs = append(errs, more...)
-	in.Webhooks, more = resolveAll(r.webhooks, configstore.All[*configv1.Webhook](state), r.webhook)
+	in.Webhooks, more = resolveAll(r, state, revealed[*configv1.Webhook])
 	r.providers = providers
 	return in, append(errs, more...)
 }
 
-// resolveAll resolves objects of a kind, and keeps them in last, which holds those of the time before: one whose
-// secret cannot be had stays as it was.
-func resolveAll[M configv1.Object](last map[string]M, objects []M, resolve func(M) (M, error)) (resolved []M,
-	errs []xds.ObjectError) {
-	before := maps.Clone(last)
-	clear(last)
-	for _, o := range objects {
+// resolveAll resolves the objects of a kind. One whose secret cannot be had stays as it was the time before.
+func resolveAll[M configv1.Object](r *resolver, state configstore.State,
+	resolve func(*resolver, M) (M, error)) (resolved []M, errs []xds.ObjectError) {
+	var none M
+	kind, last := configv1.KindOf(none).Name, map[string]configv1.Object{}
+	for _, o := range configstore.All[M](state) {
 		name := o.GetName()
-		now, err := resolve(o)
-		ok := err == nil
-		if !ok {
-			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: configv1.KindOf(o).Name, Name: name}, Err: err})
-			now, ok = before[name]
+		before, ok := r.last[kind][name].(M)
+		now, err := resolve(r, o)
+		switch {
+		case err == nil:
+			now = unchanged(before, now)
+		case ok:
+			now = before
 		}
-		if ok {
-			now = unchanged(before[name], now)
+		if err != nil {
+			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: kind, Name: name}, Err: err})
+		}
+		if err == nil || ok {
 			last[name] = now
 			resolved = append(resolved, now)
 		}
 	}
+	r.last[kind] = last
 	return resolved, errs
 }
 
@@ -205,63 +201,22 @@ func (r *resolver) exchanges(p *configv1.Provider) bool {
 		p.GetCredential().GetWorkloadIdentity() != nil)
 }
 
-// checkersOf returns the checkers with their credentials as values, and what is wrong with these.
-func (r *resolver) checkersOf(all []*configv1.Checker) ([]*configv1.Checker, []xds.ObjectError) {
-	return resolveAll(r.checkers, all, func(c *configv1.Checker) (*configv1.Checker, error) {
-		v, err := r.credential(c, c.GetCredential())
-		if v == nil {
-			return c, err
-		}
-		resolved := proto.CloneOf(c)
-		resolved.Credential = v
-		return resolved, nil
-	})
-}
-
-// cachesOf returns the response caches with their credentials as values, and what is wrong with these.
-func (r *resolver) cachesOf(all []*configv1.ResponseCache) ([]*configv1.ResponseCache, []xds.ObjectError) {
-	return resolveAll(r.caches, all, func(c *configv1.ResponseCache) (*configv1.ResponseCache, error) {
-		if c.GetDisabled() {
-			return c, nil // whatever its credential is, it may not stay as it was
-		}
-		v, err := r.credential(c, c.GetCredential())
-		if v == nil {
-			return c, err
-		}
-		resolved := proto.CloneOf(c)
-		resolved.Credential = v
-		return resolved, nil
-	})
-}
-
-// credential returns the credential of an object as a value; nil if it has none.
-func (r *resolver) credential(o configv1.Object, c *configv1.Credential) (*configv1.Credential, error) {
-	if c == nil {
-		return nil, nil
+// revealed returns an object with its credentials as values.
+func revealed[M configv1.Object](r *resolver, o M) (M, error) {
+	if d, ok := any(o).(interface{ GetDisabled() bool }); ok && d.GetDisabled() || len(configv1.Credentials(o)) == 0 {
+		return proto.CloneOf(o), nil // whatever the credential of a disabled one is, it may not stay as it was
 	}
 	if err := r.mayName(o); err != nil {
-		return nil, err
+		return o, err
 	}
-	v, err := r.secret(configv1.KindOf(o).Name, o.GetName(), "credential", c)
-	if err != nil {
-		return nil, err
+	resolved := proto.CloneOf(o)
+	for _, c := range configv1.Credentials(resolved) {
+		v, err := r.secret(configv1.KindOf(o).Name, o.GetName(), c.Field, c.Credential)
+		if err != nil {
+			return o, err
+		}
+		c.Credential.Source = &configv1.Credential_Value{Value: v.Reveal()}
 	}
-	return &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}, nil
-}
-
-func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {
-	if w.GetDisabled() {
-		return w, nil // whatever its secret is, it may not stay as it was
-	}
-	if err := r.mayName(w); err != nil {
-		return nil, err
-	}
-	v, err := r.secret(xds.KindWebhook, w.GetName(), "secret", w.GetSecret())
-	if err != nil {
-		return nil, err
-	}
-	resolved := proto.CloneOf(w)
-	resolved.Secret = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
 	return resolved, nil
 }
 

@@ -9,27 +9,21 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/controlplane/xds"
 )
 
 // certificate returns a certificate with its chain and its key. While its files are being replaced, what is read of
 // them may not belong together; the files have changed again by the time that it does.
 func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, error) {
-	if err := r.mayName(c); err != nil {
-		return nil, err
+	resolved, err := revealed(r, c)
+	if err == nil {
+		err = r.pem("chain_file", c.GetChainFile(), &resolved.Chain)
 	}
-	resolved := proto.CloneOf(c)
-	if err := r.pem("chain_file", c.GetChainFile(), &resolved.Chain); err != nil {
-		return nil, err
-	}
-	v, err := r.secret(xds.KindCertificate, c.GetName(), "private_key", c.GetPrivateKey())
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tls.X509KeyPair([]byte(resolved.GetChain()), []byte(v.Reveal())); err != nil {
+	if _, err := tls.X509KeyPair([]byte(resolved.GetChain()), []byte(resolved.GetPrivateKey().GetValue())); err != nil {
 		return nil, fmt.Errorf("chain and private_key: %w", err)
 	}
-	resolved.PrivateKey = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
 	return resolved, nil
 }
 

@@ -357,8 +357,8 @@ func (s *Server) follow(ctx context.Context) error {
 func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
 	issuers, unread := s.keySets.of(configstore.All[*configv1.TokenIssuer](state))
-	checkers, away := s.resolver.checkersOf(configstore.All[*configv1.Checker](state))
-	caches, closed := s.resolver.cachesOf(configstore.All[*configv1.ResponseCache](state))
+	checkers, away := resolveAll(s.resolver, state, revealed[*configv1.Checker])
+	caches, closed := resolveAll(s.resolver, state, revealed[*configv1.ResponseCache])
 	in.Settings, in.Responses = s.settings.of(in.JobServices, &configv1.Settings{Issuers: issuers,
 		Guardrails:     configstore.All[*configv1.Guardrail](state),
 		Policies:       append(standin.For(state.Invalid), configstore.All[*configv1.Policy](state)...),
