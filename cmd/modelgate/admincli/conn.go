@@ -64,6 +64,19 @@ func ListAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind,
 	}
 }
 
+// Objects returns all objects of a type that can be read.
+func Objects[T configv1.Object](ctx context.Context, client *adminapi.Client) ([]T, error) {
+	var none T
+	items, err := ListAll(ctx, client, configv1.KindOf(none), adminapi.ListOptions{})
+	var all []T
+	for _, i := range items {
+		if o, ok := i.Object.(T); ok {
+			all = append(all, o)
+		}
+	}
+	return all, err
+}
+
 // Metrics of the spool of records for the ledger.
 const (
 	MetricBacklog = "modelgate_ledger_backlog_records"

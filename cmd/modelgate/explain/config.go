@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -56,36 +55,18 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 	if err != nil {
 		return err
 	}
-	catalogs, err := allOf[*configv1.Catalog](ctx, client)
-	if err != nil {
-		return err
+	r, c := &reader{ctx: ctx, client: client}, &e.config
+	c.Models, c.Listings = mapOf[*configv1.Model](r), mapOf[*configv1.Listing](r)
+	c.Organizations, c.Projects = mapOf[*configv1.Organization](r), mapOf[*configv1.Project](r)
+	c.Catalog = catalog.New(mapOf[*configv1.Catalog](r)["default"])
+	c.Routes, c.RateLimits = routing.NewRoutes(mapOf[*configv1.Route](r)), rateLimits(listOf[*configv1.RateLimit](r))
+	rules := &configv1.Settings{Guardrails: compile.InForce(listOf[*configv1.Guardrail](r)),
+		Policies:       compile.InForce(listOf[*configv1.Policy](r)),
+		ResponseCaches: compile.InForce(listOf[*configv1.ResponseCache](r))}
+	if r.err != nil {
+		return r.err
 	}
-	routes, err := allOf[*configv1.Route](ctx, client)
-	if err != nil {
-		return err
-	}
-	limits, err := allOf[*configv1.RateLimit](ctx, client)
-	if err != nil {
-		return err
-	}
-	if err := e.readRules(ctx, client); err != nil {
-		return err
-	}
-	c := &e.config
-	if c.Models, err = allOf[*configv1.Model](ctx, client); err != nil {
-		return err
-	}
-	if c.Listings, err = allOf[*configv1.Listing](ctx, client); err != nil {
-		return err
-	}
-	if c.Organizations, err = allOf[*configv1.Organization](ctx, client); err != nil {
-		return err
-	}
-	if c.Projects, err = allOf[*configv1.Project](ctx, client); err != nil {
-		return err
-	}
-	c.Catalog, c.Routes = catalog.New(catalogs["default"]), routing.NewRoutes(routes)
-	c.Providers, c.RateLimits = map[string]*routing.Provider{}, rateLimits(limits)
+	c.Providers = map[string]*routing.Provider{}
 	for name, p := range providers {
 		vendor, ok := all.Providers()[p.GetVendor()]
 		if !ok {
@@ -98,30 +79,17 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 			c.Providers[name] = resolved
 		}
 	}
-	return nil
+	return e.compileRules(rules)
 }
 
-// readRules reads the guardrails, the policies and the response caches.
-func (e *Explainer) readRules(ctx context.Context, client *adminapi.Client) error {
-	guardrails, err := inForce[*configv1.Guardrail](ctx, client)
-	if err != nil {
-		return err
-	}
-	policies, err := inForce[*configv1.Policy](ctx, client)
-	if err != nil {
-		return err
-	}
-	caches, err := inForce[*configv1.ResponseCache](ctx, client)
-	if err != nil {
-		return err
-	}
-	s := &configv1.Settings{Guardrails: guardrails, Policies: policies, ResponseCaches: caches}
+// compileRules compiles the guardrails, the policies and the response caches.
+func (e *Explainer) compileRules(s *configv1.Settings) error {
 	rules, err := compile.Rules{}.Next(s, compile.Options{})
 	if err != nil {
 		return err
 	}
 	e.rails, e.caches, e.config.Policies = rules.Guardrails, rules.Caches, rules.Policies
-	e.config.Rails, err = guard.Compile(unchecked(guardrails))
+	e.config.Rails, err = guard.Compile(unchecked(s.GetGuardrails()))
 	return err
 }
 
@@ -140,15 +108,6 @@ func unchecked(all []*configv1.Guardrail) []*configv1.Guardrail {
 		}
 	}
 	return out
-}
-
-// inForce returns the objects of a type as the control plane serves them.
-func inForce[T interface {
-	configv1.Object
-	compile.Ruling
-}](ctx context.Context, client *adminapi.Client) ([]T, error) {
-	all, err := allOf[T](ctx, client)
-	return compile.InForce(slices.Collect(maps.Values(all))), err
 }
 
 // readProviders returns the providers that have effect, and notes why others have none.
@@ -170,29 +129,35 @@ func (e *Explainer) readProviders(ctx context.Context, client *adminapi.Client) 
 	return usable, nil
 }
 
-// allOf returns the objects of a type by their names.
-func allOf[T configv1.Object](ctx context.Context, client *adminapi.Client) (map[string]T, error) {
-	var none T
-	items, err := admincli.ListAll(ctx, client, configv1.KindOf(none), adminapi.ListOptions{})
-	if err != nil {
-		return nil, err
+// A reader reads objects, and keeps the first error.
+type reader struct {
+	ctx    context.Context
+	client *adminapi.Client
+	err    error
+}
+
+// listOf returns the objects of a type.
+func listOf[T configv1.Object](r *reader) []T {
+	if r.err != nil {
+		return nil
 	}
-	all := make(map[string]T, len(items))
-	for _, i := range items {
-		if o, ok := i.Object.(T); ok {
-			all[i.Name] = o
-		}
+	all, err := admincli.Objects[T](r.ctx, r.client)
+	r.err = err
+	return all
+}
+
+// mapOf returns the objects of a type by their names.
+func mapOf[T configv1.Object](r *reader) map[string]T {
+	all := map[string]T{}
+	for _, o := range listOf[T](r) {
+		all[o.GetName()] = o
 	}
-	return all, nil
+	return all
 }
 
 // rateLimits returns them as the control plane serves them to the ext_proc service.
-func rateLimits(stored map[string]*configv1.RateLimit) map[string]*access.RateLimit {
-	var in xds.Input
-	for _, l := range stored {
-		in.RateLimits = append(in.RateLimits, l)
-	}
-	built, _ := xds.Build(in, xds.Options{}) // what is wrong with an object is in its status
+func rateLimits(stored []*configv1.RateLimit) map[string]*access.RateLimit {
+	built, _ := xds.Build(xds.Input{RateLimits: stored}, xds.Options{}) // what is wrong with an object is in its status
 	served := map[string]*access.RateLimit{}
 	for _, r := range built {
 		if m, ok := r.Message.(*rlsv3.RateLimitConfig); ok {

@@ -11,6 +11,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // A Report is about a period. Who may do what is as of the time when it was made; what changed that within the period
@@ -118,7 +119,7 @@ func (r *Report) usage(ctx context.Context, client *adminapi.Client) (err error)
 
 // rights finds who may administer the gateway.
 func (r *Report) rights(ctx context.Context, client *adminapi.Client) error {
-	accounts, err := listed[*configv1.Account](ctx, client)
+	accounts, err := admincli.Objects[*configv1.Account](ctx, client)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (r *Report) rights(ctx context.Context, client *adminapi.Client) error {
 		}
 		r.People = append(r.People, p)
 	}
-	tokens, err := listed[*configv1.AdminToken](ctx, client)
+	tokens, err := admincli.Objects[*configv1.AdminToken](ctx, client)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (r *Report) rights(ctx context.Context, client *adminapi.Client) error {
 		}
 		r.Tokens = append(r.Tokens, token)
 	}
-	providers, err := listed[*configv1.IdentityProvider](ctx, client)
+	providers, err := admincli.Objects[*configv1.IdentityProvider](ctx, client)
 	for _, p := range providers {
 		if p.GetDefaultRole() != configv1.Role_ROLE_UNSPECIFIED {
 			r.Groups = append(r.Groups, Group{Provider: p.GetName(), Group: "*", Role: p.GetDefaultRole().String()})
@@ -161,7 +162,7 @@ func (r *Report) rights(ctx context.Context, client *adminapi.Client) error {
 
 // clients finds who may send requests.
 func (r *Report) clients(ctx context.Context, client *adminapi.Client) error {
-	keys, err := listed[*configv1.Key](ctx, client)
+	keys, err := admincli.Objects[*configv1.Key](ctx, client)
 	if err != nil {
 		return err
 	}
@@ -182,14 +183,14 @@ func (r *Report) clients(ctx context.Context, client *adminapi.Client) error {
 	}) {
 		r.Keys = append(r.Keys, *counts[at])
 	}
-	tokens, err := listed[*configv1.TokenIssuer](ctx, client)
+	tokens, err := admincli.Objects[*configv1.TokenIssuer](ctx, client)
 	if err != nil {
 		return err
 	}
 	for _, t := range tokens {
 		r.issuer(t, t.GetDisabled(), bound(t.GetBindings()))
 	}
-	certificates, err := listed[*configv1.CertificateIssuer](ctx, client)
+	certificates, err := admincli.Objects[*configv1.CertificateIssuer](ctx, client)
 	for _, c := range certificates {
 		r.issuer(c, c.GetDisabled(), bound(c.GetBindings()))
 	}
@@ -261,20 +262,4 @@ func tenant(organization, project string) string {
 		return organization
 	}
 	return organization + "/" + project
-}
-
-// listed returns all objects of a kind that can be read.
-func listed[M configv1.Object](ctx context.Context, client *adminapi.Client) ([]M, error) {
-	var kind M
-	items, err := client.List(ctx, configv1.KindOf(kind))
-	if err != nil {
-		return nil, err
-	}
-	var all []M
-	for _, item := range items {
-		if o, ok := item.Object.(M); ok {
-			all = append(all, o)
-		}
-	}
-	return all, nil
 }
