@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/cloud"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -197,10 +198,8 @@ func (e *exchanger) renew(ctx context.Context, t *token, exchange func() (secret
 		if err == nil && expires.IsZero() {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if timing.Sleep(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 	}
 }

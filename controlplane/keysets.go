@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/identity"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/jwtauth"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -117,10 +118,7 @@ func (k *keySets) follow(place string, t *configv1.TokenIssuer) *keySet {
 				wait = k.again
 			}
 			k.keep(s, jwks, err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(wait):
-			}
+			_ = timing.Sleep(ctx, wait) // its end ends the loop
 		}
 	})
 	return s

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/snapshot"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // refusals are the refusals of xDS clients: of this control plane's, and of those of others.
@@ -91,15 +91,11 @@ func (s *Server) learnRefused(told []*mvccpb.KeyValue) error {
 
 // followRefused learns what other control planes tell, until ctx ends.
 func (s *Server) followRefused(ctx context.Context) {
-	for ctx.Err() == nil {
+	_ = timing.Every(ctx, replicaInterval, func() {
 		if err := s.followRefusedOnce(ctx); err != nil && ctx.Err() == nil {
 			s.config.Logger.Debug("what other control planes are refused is not known", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(replicaInterval):
-		}
-	}
+	})
 }
 
 func (s *Server) followRefusedOnce(ctx context.Context) error {

@@ -30,6 +30,7 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // Config configures a Server. Every field is required unless its comment says otherwise.
@@ -203,8 +204,6 @@ func (s *Server) Claim(ctx context.Context) error {
 
 // awaitClaim is Claim for the time when etcd may be unavailable.
 func (s *Server) awaitClaim(ctx context.Context) error {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := s.Claim(attempt)
@@ -213,10 +212,7 @@ func (s *Server) awaitClaim(ctx context.Context) error {
 			return err
 		}
 		s.config.Logger.Warn("waiting for the configuration in etcd", zap.Error(err))
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
+		_ = timing.Sleep(ctx, time.Second) // the next attempt heeds its end
 	}
 }
 

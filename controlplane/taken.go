@@ -14,6 +14,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -54,10 +55,8 @@ func (s *Server) awaitReplicas(ctx context.Context, revision int64) []string {
 		if behind == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if timing.Sleep(ctx, pause) != nil {
 			return []string{fmt.Sprintf("what is connected to %d other control planes", behind)}
-		case <-time.After(pause):
 		}
 	}
 }
@@ -136,10 +135,8 @@ func (s *Server) tellTaken(ctx context.Context, lease clientv3.LeaseID) {
 			s.config.Logger.Debug("other control planes cannot be told which revision is taken", zap.Error(err))
 			pause = replicaInterval
 		}
-		select {
-		case <-ctx.Done():
+		if timing.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/archive"
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	"github.com/modelgate/modelgate/jobsvc/config"
@@ -228,10 +229,8 @@ func (s *Server) own(ctx context.Context) error {
 			return err
 		}
 		s.log.Warn("whose the blob store is cannot be found out; trying again", zap.Duration("in", pause), zap.Error(err))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := timing.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
@@ -246,14 +245,7 @@ func (s *Server) Ready() error {
 
 // every runs a function at an interval until ctx ends, and logs its errors.
 func (s *Server) every(ctx context.Context, interval time.Duration, do func() error) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for timing.Sleep(ctx, interval) == nil {
 		if err := do(); err != nil && ctx.Err() == nil {
 			s.log.Warn("cleaning up failed; it will be tried again", zap.Duration("in", interval), zap.Error(err))
 		}

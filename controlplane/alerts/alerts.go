@@ -26,6 +26,7 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/leader"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/internal/webhook"
 )
 
@@ -105,23 +106,12 @@ func (s *Service) lead(ctx context.Context, held clientv3.Cmp, _ func()) {
 		defer close(done)
 		s.deliver(ctx, held)
 	}()
-	s.evaluateUntil(ctx, held)
-	<-done
-}
-
-func (s *Service) evaluateUntil(ctx context.Context, lead clientv3.Cmp) {
-	ticker := time.NewTicker(s.options.Interval)
-	defer ticker.Stop()
-	for {
-		if err := s.evaluate(ctx, lead); err != nil && ctx.Err() == nil {
+	_ = timing.Every(ctx, s.options.Interval, func() {
+		if err := s.evaluate(ctx, held); err != nil && ctx.Err() == nil {
 			s.options.Log.Warn("alerts could not be evaluated", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
+	<-done
 }
 
 // evaluate makes the changes that are due now.

@@ -16,6 +16,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/audit/auditchain"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -135,10 +136,8 @@ func (a *Log) moved(ctx context.Context, before chainHead, ours bool) (bool, err
 			}
 			return waited || value != before.value, nil
 		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(holdPause):
+		if err := timing.Sleep(ctx, holdPause); err != nil {
+			return false, err
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -244,10 +245,8 @@ func (s *Store) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
 	var strays time.Time
-	for {
+	return timing.Every(ctx, sweepEvery, func() {
 		err := s.Sweep(ctx)
 		if now := s.now(); err == nil && now.Sub(strays) >= strayEvery {
 			strays = now
@@ -256,12 +255,7 @@ func (s *Store) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("expired bodies cannot be deleted now", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // Sweep deletes what has expired.

@@ -21,6 +21,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/id"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -305,18 +306,11 @@ func (r *room) enter() error {
 
 // Expire ends changes that have waited too long, until its context ends. Each control plane may run it.
 func (a Approvals) Expire(ctx context.Context) error {
-	ticker := time.NewTicker(expireEvery)
-	defer ticker.Stop()
-	for {
+	return timing.Every(ctx, expireEvery, func() {
 		if err := a.expire(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			a.service.options.Log.Warn("changes that have expired still wait for approval", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // expire ends the changes that have expired at a time.

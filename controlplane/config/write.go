@@ -13,6 +13,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // maxWriteQueue is how many writes of one owner wait. They are made one at a time.
@@ -70,10 +71,8 @@ func (s *Service) write(ctx context.Context, c change, decide func(*Plan) error)
 		if !errors.Is(err, configstore.ErrConflict) || n == attempts {
 			return p, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(rand.N(time.Duration(n) * 10 * time.Millisecond)):
+		if err := timing.Sleep(ctx, rand.N(time.Duration(n)*10*time.Millisecond)); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // A Retention is how long things are kept.
@@ -149,9 +150,7 @@ func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64)
 // hour until ctx ends. While it is not known how long things are to be kept, nothing is deleted.
 func (l *Ledger) Maintain(ctx context.Context, retention func(context.Context) (Retention, error)) {
 	l.catchUp(ctx)
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
-	for {
+	_ = timing.Every(ctx, pruneEvery, func() {
 		var n int64
 		keep, err := retention(ctx)
 		if err == nil {
@@ -163,22 +162,13 @@ func (l *Ledger) Maintain(ctx context.Context, retention func(context.Context) (
 		case n > 0:
 			l.log.Info("pruned the ledger", zap.Int64("rows", n))
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 // catchUp brings the tables up to date as soon as the database can be reached.
 func (l *Ledger) catchUp(ctx context.Context) {
-	tick := time.NewTicker(migrateEvery)
-	defer tick.Stop()
 	for l.outdated {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if timing.Sleep(ctx, migrateEvery) != nil {
 			return
 		}
 		if !l.db.Postgres { // a connection would go on with the file that was there before

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -120,14 +121,8 @@ func (f *Follower) Run(ctx context.Context) {
 		f.begin(path, s)
 	}
 	f.mu.Unlock()
-	ticker := time.NewTicker(f.look)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-			f.tend(ctx)
-		}
+	for timing.Sleep(ctx, f.look) == nil {
+		f.tend(ctx)
 	}
 	f.workers.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // heardPause collects clients' answers before Await is evaluated again.
@@ -27,10 +28,7 @@ func (p *Publisher) Await(ctx context.Context, revision int64) (lacking []Client
 			return lacking, published
 		case <-heard:
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(heardPause):
-		}
+		_ = timing.Sleep(ctx, heardPause) // the next look heeds its end
 	}
 }
 

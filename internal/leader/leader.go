@@ -10,6 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 const (
@@ -38,10 +40,7 @@ func (t Task) Run(ctx context.Context) error {
 		if err := t.lead(ctx); err != nil && ctx.Err() == nil {
 			t.Log.Warn(t.What+" pause", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry):
-		}
+		_ = timing.Sleep(ctx, retry) // its end ends the loop
 	}
 	return ctx.Err()
 }

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -90,19 +91,13 @@ func New(o Options) (*Service, error) {
 func (s *Service) Run(ctx context.Context) {
 	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem},
 		func(ctx context.Context, c *queue.Claim) error {
-			ticker := time.NewTicker(s.Limits.Every)
-			defer ticker.Stop()
-			for {
+			_ = timing.Every(ctx, s.Limits.Every, func() {
 				if err := s.Pass(ctx, c.Held()); err != nil && ctx.Err() == nil {
 					s.Log.Warn("not all that is over was archived; it will be tried again", zap.Duration("in", s.Limits.Every),
 						zap.Error(err))
 				}
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-ticker.C:
-				}
-			}
+			})
+			return nil
 		})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/memory"
 )
@@ -74,7 +75,7 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 		}
 		a.s.metrics.retries.Inc()
 		a.done()
-		if wait(begin, v.pause(a.s.Limits.Backoff, failures)) != nil {
+		if timing.Sleep(begin, v.pause(a.s.Limits.Backoff, failures)) != nil {
 			return answer{}, false
 		}
 	}
@@ -82,7 +83,7 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 
 func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bool) {
 	estimate := l.tokens()
-	for a.s.Shedding != nil && a.s.Shedding() && wait(begin, sheddingPause) == nil {
+	for a.s.Shedding != nil && a.s.Shedding() && timing.Sleep(begin, sheddingPause) == nil {
 	}
 	if begin.Err() != nil || a.shared.begin(begin, estimate) != nil {
 		return answer{}, verdict{}, false

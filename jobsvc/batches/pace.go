@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // A pace spreads tokens over time. What a request will use is estimated and taken before, and settled once it is
@@ -34,7 +36,7 @@ func (p *pace) take(ctx context.Context, n int64) error {
 	in := time.Duration(max(0, -p.balance) / p.perSecond * float64(time.Second))
 	p.balance -= float64(n)
 	p.mu.Unlock()
-	if err := wait(ctx, in); err != nil {
+	if err := timing.Sleep(ctx, in); err != nil {
 		p.settle(n, 0)
 		return err
 	}
@@ -56,21 +58,6 @@ func (p *pace) earn() {
 	now := time.Now()
 	p.balance = min(p.balance+now.Sub(p.at).Seconds()*p.perSecond, p.perSecond)
 	p.at = now
-}
-
-// wait waits for a while, or returns the error of ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // A user is a key that asks a model.

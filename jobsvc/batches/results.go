@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -231,7 +232,7 @@ func (r *results) write(ctx context.Context, name string, parts ...[]byte) error
 		in := backoff(tries)
 		r.w.log.Warn("answers cannot be stored; they are kept in memory meanwhile", zap.Duration("again_in", in),
 			zap.Error(err))
-		if err := wait(ctx, in); err != nil {
+		if err := timing.Sleep(ctx, in); err != nil {
 			return err
 		}
 	}

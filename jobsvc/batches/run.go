@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -199,7 +200,7 @@ func (s *Service) follow(ctx context.Context, tenant store.Tenant, id string, st
 			}
 			s.next(ctx, rec)
 		}
-		_ = wait(ctx, lookAgain) // the loop ends where ctx has
+		_ = timing.Sleep(ctx, lookAgain) // the loop ends where ctx has
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/queue"
@@ -136,7 +137,7 @@ func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) 
 			in := backoff(failures)
 			w.log.Warn("the state of the batch cannot be written", zap.Duration("again_in", in),
 				zap.Error(errors.Join(err, readErr)))
-			if err := wait(ctx, in); err != nil {
+			if err := timing.Sleep(ctx, in); err != nil {
 				return err
 			}
 		}

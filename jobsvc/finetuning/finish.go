@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/queue"
@@ -86,18 +87,10 @@ func (w *worker) appear(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.Appear)
 	defer cancel()
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		if ok, err := w.Gateway.MayUse(ctx, j.Key, j.name(w.job.Tenant, w.job.ID)); ok && err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	_ = timing.Until(ctx, lookEvery, func() bool {
+		ok, err := w.Gateway.MayUse(ctx, j.Key, j.name(w.job.Tenant, w.job.ID))
+		return ok && err == nil
+	})
 }
 
 // fetch copies a result file of the provider's.

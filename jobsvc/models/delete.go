@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/finetuning"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -76,18 +77,10 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 func (s *Service) awaitRemoval(ctx context.Context, key, name string) {
 	ctx, cancel := context.WithTimeout(ctx, s.Vanish)
 	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		if known, err := s.Gateway.MayUse(ctx, key, name); err == nil && !known {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	_ = timing.Until(ctx, pollInterval, func() bool {
+		known, err := s.Gateway.MayUse(ctx, key, name)
+		return err == nil && !known
+	})
 }
 
 // get returns a Model and its revision, or nil if there is none.

@@ -16,6 +16,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 )
@@ -57,16 +58,7 @@ type asked struct {
 }
 
 func (l *lister) run(ctx context.Context) {
-	ticker := time.NewTicker(l.Check)
-	defer ticker.Stop()
-	for {
-		l.round(ctx, time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	_ = timing.Every(ctx, l.Check, func() { l.round(ctx, time.Now()) })
 }
 
 // round asks all providers that are due, and waits for them.

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -80,7 +81,7 @@ func (q *Queue) WorkReady(ctx context.Context, kind string, n int, ready func(It
 		if time.Since(began) > maxPause {
 			pause = minPause
 		}
-		wait(ctx, pause)
+		_ = timing.Sleep(ctx, pause)
 		pause = min(2*pause, maxPause/4)
 	}
 }
@@ -102,18 +103,9 @@ func (q *Queue) WorkAlone(ctx context.Context, st *store.Store, item Item, handl
 			q.Log.Warn("work of one replica cannot begin yet; trying again", zap.String("kind", item.Kind),
 				zap.Duration("in", enqueueAgain), zap.Error(err))
 		}
-		wait(ctx, enqueueAgain)
+		_ = timing.Sleep(ctx, enqueueAgain)
 	}
 	q.Work(ctx, item.Kind, 1, handle)
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // errLost means that the lease has expired or may have.
@@ -203,7 +195,7 @@ func (d *dispatcher) run(ctx context.Context) error {
 		}
 		d.queue.Log.Warn("the queue cannot be followed, and nothing new is claimed; trying again",
 			zap.String("kind", d.kind), zap.Duration("in", pause), zap.Error(err))
-		wait(ctx, pause)
+		_ = timing.Sleep(ctx, pause)
 		pause = min(2*pause, maxPause/4)
 	}
 }

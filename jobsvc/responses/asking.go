@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/memory"
 )
@@ -50,10 +51,7 @@ func (w *worker) answer(ctx context.Context, body []byte) ([]byte, error) {
 		}
 		wait := min(max(refused.wait, pause), maxWait)
 		pause = min(4*pause, maxWait)
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait/2 + rand.N(wait)):
-		}
+		_ = timing.Sleep(ctx, wait/2+rand.N(wait)) // the next attempt heeds its end
 	}
 }
 

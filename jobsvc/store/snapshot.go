@@ -9,6 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // readAgain is the pause before something is read again, as etcd's client has it.
@@ -23,10 +25,8 @@ func (s *Store) snapshot(ctx context.Context, ops ...clientv3.Op) (*clientv3.Txn
 		if err == nil || !passes(err) {
 			return r, err
 		}
-		select {
-		case <-ctx.Done():
+		if timing.Sleep(ctx, readAgain) != nil {
 			return nil, err
-		case <-time.After(readAgain):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/internal/webhook"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
@@ -21,16 +22,9 @@ const configPause = 100 * time.Millisecond
 
 // Run delivers events until ctx ends, and returns when no delivery is running.
 func (s *Service) Run(ctx context.Context) {
-	ticker := time.NewTicker(configPause)
-	defer ticker.Stop()
-	for s.Config() == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	if timing.Until(ctx, configPause, func() bool { return s.Config() != nil }) == nil {
+		s.Queue.WorkReady(ctx, kind, s.Limits.Concurrent, s.ready, s.handle)
 	}
-	s.Queue.WorkReady(ctx, kind, s.Limits.Concurrent, s.ready, s.handle)
 }
 
 // ready reports whether an attempt at a delivery may begin. One that is too old may, so that it is dropped.

@@ -137,6 +137,7 @@ var table = []rule{
 	}, nil},
 
 	{"internal/memo", none, none},
+	{"internal/timing", none, none},
 	{"internal/request", []string{"api/config/v1", "api/openai", "internal/inbound"},
 		[]string{"github.com/tidwall/gjson"}},
 	{"internal/sse", none, []string{"github.com/tidwall/gjson"}},

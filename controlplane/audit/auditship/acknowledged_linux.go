@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/modelgate/modelgate/internal/timing"
 )
 
 // ackEvery is how often the kernel is asked.
@@ -40,10 +42,8 @@ func acknowledged(ctx context.Context, conn net.Conn) error {
 		case left == 0:
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(ackEvery):
+		if err := timing.Sleep(ctx, ackEvery); err != nil {
+			return err
 		}
 	}
 }
