@@ -2,7 +2,6 @@ package alerts
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -26,14 +25,6 @@ const (
 func pauses() []time.Duration {
 	return []time.Duration{5 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute,
 		30 * time.Minute, time.Hour}
-}
-
-// pause returns how long the next attempt waits after so many that have failed.
-func pause(failed int, after time.Duration) time.Duration {
-	all := pauses()
-	d := all[min(max(failed, 1), len(all))-1]
-	d += rand.N(d / 5) // so that not all are retried together
-	return max(d, min(after, maxAfter))
 }
 
 // deliver delivers what waits until ctx ends. Each receiver has one delivery at a time, the oldest: one that hangs
@@ -95,7 +86,8 @@ func (s *Service) attempt(ctx context.Context, lead clientv3.Cmp, i item) {
 		i.Delivery.State, i.Delivery.Error = adminapi.DeliveryGivenUp, got.says
 		log.Warn("an alert was not delivered and is given up", zap.String("error", got.says))
 	default:
-		i.Delivery.Error, i.Delivery.At = got.says, now.Add(pause(i.Delivery.Attempts, got.after))
+		pause := webhook.Pause(pauses(), i.Delivery.Attempts, got.after, maxAfter)
+		i.Delivery.Error, i.Delivery.At = got.says, now.Add(pause)
 		log.Info("an alert was not delivered; it will be tried again", zap.String("error", got.says),
 			zap.Time("next", i.Delivery.At))
 	}

@@ -66,14 +66,8 @@ func posted(r webhook.Result) result { return result{r.Outcome, r.Says(networkFl
 
 // webhookBody returns the body for a webhook, which is the same at each attempt.
 func webhookBody(e adminapi.AlertEvent) []byte {
-	body, _ := json.Marshal(struct { // it has nothing that cannot be written
-		ID        string            `json:"id"`
-		Object    string            `json:"object"`
-		CreatedAt int64             `json:"created_at"`
-		Type      string            `json:"type"`
-		Data      map[string]string `json:"data"`
-	}{e.ID, "event", e.At.Unix(), e.Type, map[string]string{"rule": e.Rule, "condition": e.Condition,
-		"subject": e.Subject, "message": e.Message}})
+	body, _ := webhook.Event(e.ID, e.At.Unix(), e.Type, map[string]string{"rule": e.Rule, "condition": e.Condition,
+		"subject": e.Subject, "message": e.Message}) // it has nothing that cannot be written
 	return body
 }
 

@@ -3,9 +3,11 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -52,6 +54,24 @@ func (r Result) Says(flag string) string {
 		return "its URL or its secret is invalid"
 	}
 	return "it cannot be reached"
+}
+
+// Pause returns the pause after so many failed attempts, which is that of its number or the last. It is up to a fifth
+// longer, so that not all are tried again together. It is no shorter than the receiver's retry-after, up to a bound.
+func Pause(pauses []time.Duration, failed int, after, most time.Duration) time.Duration {
+	pause := pauses[min(max(failed, 1), len(pauses))-1]
+	return max(pause+rand.N(pause/5), min(after, most))
+}
+
+// Event returns the body of a message about an event, which is the same at each attempt.
+func Event(id string, at int64, name string, data any) ([]byte, error) {
+	return json.Marshal(struct {
+		ID        string `json:"id"`
+		Object    string `json:"object"`
+		CreatedAt int64  `json:"created_at"`
+		Type      string `json:"type"`
+		Data      any    `json:"data"`
+	}{id, "event", at, name, data})
 }
 
 // A Message is a JSON body. With a secret it is signed, and ID identifies it over all attempts.

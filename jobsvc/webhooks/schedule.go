@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/modelgate/modelgate/internal/webhook"
@@ -24,7 +23,5 @@ func retryAfter(r webhook.Result, failed int) (time.Duration, bool) {
 	if r.Outcome == webhook.Gone || failed > len(all) {
 		return 0, false
 	}
-	pause := all[failed-1]
-	pause += time.Duration(rand.Int64N(int64(pause) / 5)) // so that failed deliveries are not all retried together
-	return max(pause, min(r.After, maxAfter)), true
+	return webhook.Pause(all, failed, r.After, maxAfter), true
 }

@@ -81,13 +81,7 @@ type event struct {
 
 // body returns the body of the request.
 func (e event) body() ([]byte, error) {
-	return json.Marshal(struct {
-		ID        string            `json:"id"`
-		Object    string            `json:"object"`
-		CreatedAt int64             `json:"created_at"`
-		Type      string            `json:"type"`
-		Data      map[string]string `json:"data"`
-	}{e.ID, "event", e.At, e.Type, map[string]string{"id": e.Object}})
+	return webhook.Event(e.ID, e.At, e.Type, map[string]string{"id": e.Object})
 }
 
 // matches reports whether a webhook receives the event.

@@ -3,7 +3,6 @@ package auditship
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/webhook"
 )
 
 const (
@@ -29,10 +29,7 @@ func pauses() []time.Duration {
 
 // pause returns how long the next attempt waits after so many that have failed.
 func pause(failed int, after time.Duration) time.Duration {
-	all := pauses()
-	d := all[min(max(failed, 1), len(all))-1]
-	d += rand.N(d / 5) // so that not all are retried together
-	return max(d, min(after, maxAfter))
+	return webhook.Pause(pauses(), failed, after, maxAfter)
 }
 
 // A follower delivers to one sink. One goroutine uses it.

@@ -108,13 +108,7 @@ func webhookBody(b batch) []byte {
 	for i, item := range b.items {
 		entries[i] = item.json
 	}
-	body, _ := json.Marshal(struct { // it has nothing that cannot be written
-		ID        string                       `json:"id"`
-		Object    string                       `json:"object"`
-		CreatedAt int64                        `json:"created_at"`
-		Type      string                       `json:"type"`
-		Data      map[string][]json.RawMessage `json:"data"`
-	}{b.id(), "event", b.items[len(b.items)-1].At.Unix(), "audit.entries", map[string][]json.RawMessage{
-		"entries": entries}})
+	body, _ := webhook.Event(b.id(), b.items[len(b.items)-1].At.Unix(), "audit.entries",
+		map[string][]json.RawMessage{"entries": entries}) // it has nothing that cannot be written
 	return body
 }
