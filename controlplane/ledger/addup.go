@@ -41,27 +41,17 @@ func (l *writer) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error
 	all := slices.SortedFunc(maps.Keys(total), compareGroups)
 	_, err := l.db.Put(ctx, tx, intoAggregates, false, len(all), func(i int, v *sqldb.Values) {
 		g := &all[i]
-		v.AddNumber(int64(g.level))
-		v.AddNumber(g.start)
-		for _, s := range [...]string{g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation} {
-			v.AddText(s)
-		}
-		v.AddNumber(g.batch)
-		for _, n := range total[*g] {
-			v.AddNumber(n)
-		}
+		v.Add(int64(g.level), g.start, g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation,
+			g.batch)
+		v.AddAll(total[*g][:])
 	})
 	if err != nil || len(f.minutes) == 0 {
 		return err
 	}
 	all = slices.SortedFunc(maps.Keys(f.minutes), compareGroups)
 	_, err = l.db.Put(ctx, tx, intoMinutes, false, len(all), func(i int, v *sqldb.Values) {
-		v.AddNumber(all[i].start)
-		v.AddText(all[i].model)
-		v.AddText(all[i].provider)
-		for _, n := range f.minutes[all[i]] {
-			v.AddNumber(n)
-		}
+		v.Add(all[i].start, all[i].model, all[i].provider)
+		v.AddAll(f.minutes[all[i]][:])
 	})
 	return err
 }
@@ -103,13 +93,8 @@ func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) erro
 		return nil
 	}
 	_, err := l.db.Put(ctx, tx, intoSums, false, len(all), func(i int, v *sqldb.Values) {
-		v.AddNumber(all[i].field)
-		v.AddNumber(all[i].width)
-		v.AddNumber(all[i].start)
-		v.AddText(all[i].name)
-		for _, n := range total[all[i]] {
-			v.AddNumber(n)
-		}
+		v.Add(all[i].field, all[i].width, all[i].start, all[i].name)
+		v.AddAll(total[all[i]][:])
 	})
 	return err
 }

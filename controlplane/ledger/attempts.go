@@ -80,17 +80,8 @@ func (l *writer) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error 
 	if len(all) > 0 {
 		_, err := l.db.Put(ctx, tx, intoAttempts, false, len(all), func(i int, v *sqldb.Values) {
 			r, a := all[i].of, all[i].of.AttemptList[all[i].number]
-			v.AddText(r.Id)
-			v.AddNumber(int64(all[i].number + 1))
-			v.AddNumber(r.at.UnixMicro())
-			v.AddText(a.GetKind())
-			v.AddText(a.GetProvider())
-			v.AddText(a.GetUpstreamModel())
-			v.AddNumber(int64(a.GetStatus()))
-			v.AddText(a.GetError())
-			v.AddNumber(a.GetStartMs())
-			v.AddNumber(a.GetFirstByteMs())
-			v.AddNumber(a.GetDurationMs())
+			v.Add(r.Id, int64(all[i].number+1), r.at.UnixMicro(), a.GetKind(), a.GetProvider(), a.GetUpstreamModel(),
+				int64(a.GetStatus()), a.GetError(), a.GetStartMs(), a.GetFirstByteMs(), a.GetDurationMs())
 		})
 		if err != nil {
 			return err

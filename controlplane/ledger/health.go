@@ -134,16 +134,10 @@ func (l *writer) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
 		return nil
 	}
 	_, err := l.db.Put(ctx, tx, intoProviders, false, len(all), func(i int, v *sqldb.Values) {
-		v.AddNumber(all[i].width)
-		v.AddNumber(all[i].start)
-		v.AddText(all[i].provider)
 		h := total[all[i]]
-		for _, n := range h.sums {
-			v.AddNumber(n)
-		}
-		v.AddText(h.last)
-		v.AddNumber(h.lastAt)
-		v.AddNumber(h.cooling)
+		v.Add(all[i].width, all[i].start, all[i].provider)
+		v.AddAll(h.sums[:])
+		v.Add(h.last, h.lastAt, h.cooling)
 	})
 	return err
 }

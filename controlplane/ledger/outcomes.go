@@ -71,11 +71,8 @@ func (l *writer) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error 
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start))
 	})
 	_, err := l.db.Put(ctx, tx, intoOutcomes, false, len(sorted), func(i int, v *sqldb.Values) {
-		v.AddNumber(sorted[i].width)
-		v.AddNumber(sorted[i].start)
-		for _, n := range counts[sorted[i]] {
-			v.AddNumber(n)
-		}
+		v.Add(sorted[i].width, sorted[i].start)
+		v.AddAll(counts[sorted[i]][:])
 	})
 	return err
 }

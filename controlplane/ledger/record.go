@@ -205,32 +205,14 @@ var intoExchanges = sqldb.NewInsert("exchanges", exchangeColumns, "ON CONFLICT (
 
 // fill gives the values of the columns of exchanges.
 func (r *row) fill(v *sqldb.Values) {
-	v.AddText(r.Id)
-	v.AddText(r.RequestId)
-	v.AddNumber(r.at.UnixMicro())
-	v.AddNumber(r.duration.Milliseconds())
-	for _, s := range [...]string{r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model, r.Provider,
-		r.UpstreamModel} {
-		v.AddText(s)
-	}
-	v.AddNumber(int64(r.Attempts))
-	v.AddNumber(flag(r.Stream))
-	v.AddNumber(int64(r.Status))
-	v.AddText(r.Outcome)
-	v.AddText(r.ErrorCode)
-	v.AddNumber(r.FirstByteMs)
+	v.Add(r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project, r.User,
+		r.Operation, r.Model, r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome,
+		r.ErrorCode, r.FirstByteMs)
 	for k := range usage.Kinds {
-		v.AddNumber(*k.Of(r.Record))
+		v.Add(*k.Of(r.Record))
 	}
-	v.AddNumber(flag(r.Estimated))
-	v.AddNumber(flag(r.Batch))
-	v.AddNumber(r.CostNanoUsd)
-	v.AddNumber(flag(r.Priced))
-	v.AddText(r.PriceVersion)
-	v.AddNumber(r.Requests)
-	v.AddText(r.RefusedBy)
-	v.AddText(r.KeyHint)
-	v.AddText(detailsText(r.Details))
+	v.Add(flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests, r.RefusedBy,
+		r.KeyHint, detailsText(r.Details))
 }
 
 // insert adds rows and returns those that were not there.

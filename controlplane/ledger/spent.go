@@ -65,11 +65,7 @@ func (l *writer) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 		return err
 	}
 	_, err = l.db.Put(ctx, tx, intoSpent, false, len(all), func(i int, v *sqldb.Values) {
-		v.AddText(all[i].subject)
-		v.AddText(all[i].name)
-		v.AddNumber(all[i].start)
-		v.AddNumber(total[all[i]])
-		v.AddNumber(change)
+		v.Add(all[i].subject, all[i].name, all[i].start, total[all[i]], change)
 	})
 	return err
 }

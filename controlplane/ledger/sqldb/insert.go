@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -34,39 +35,40 @@ type column struct {
 	numbers []int64
 }
 
-// AddText adds a text to the row.
-func (v *Values) AddText(s string) {
+// Add adds texts and numbers (int64) to the row.
+func (v *Values) Add(values ...any) {
 	if v.rows == 0 {
-		v.row = append(v.row, s)
+		v.row = append(v.row, values...)
 		return
 	}
-	c := v.column()
-	if c.texts == nil {
-		c.texts = make([]string, 0, v.rows)
+	for _, value := range values {
+		if v.next == len(v.columns) {
+			v.columns = append(v.columns, column{})
+		}
+		c := &v.columns[v.next]
+		v.next++
+		switch value := value.(type) {
+		case string:
+			if c.texts == nil {
+				c.texts = make([]string, 0, v.rows)
+			}
+			c.texts = append(c.texts, value)
+		case int64:
+			if c.numbers == nil {
+				c.numbers = make([]int64, 0, v.rows)
+			}
+			c.numbers = append(c.numbers, value)
+		default:
+			panic(fmt.Sprintf("sqldb: a column has no %T", value))
+		}
 	}
-	c.texts = append(c.texts, s)
 }
 
-// AddNumber adds a number to the row.
-func (v *Values) AddNumber(n int64) {
-	if v.rows == 0 {
-		v.row = append(v.row, n)
-		return
+// AddAll adds numbers to the row.
+func (v *Values) AddAll(numbers []int64) {
+	for _, n := range numbers {
+		v.Add(n)
 	}
-	c := v.column()
-	if c.numbers == nil {
-		c.numbers = make([]int64, 0, v.rows)
-	}
-	c.numbers = append(c.numbers, n)
-}
-
-// column returns the next column, ready for an element.
-func (v *Values) column() *column {
-	if v.next == len(v.columns) {
-		v.columns = append(v.columns, column{})
-	}
-	v.next++
-	return &v.columns[v.next-1]
 }
 
 // Prepare prepares inserts for SQLite, once. It is called before the transaction, which has the only connection, and
