@@ -2,14 +2,17 @@
 // a vendor is charged, at least with its prompt, and with as much of its answer as has come, whatever the end is
 // called. Tests walk the table, and docs/limits.md has it.
 //
-// A new operation needs a row in Operations. A new way to end needs a row in Rows and a walk in the tests of
-// extproc/exchange or in test/hostile.
+// A new way to end needs a row in Rows and a walk in the tests of extproc/exchange or in test/hostile. A new operation
+// needs a walk in the tests of extproc/exchange.
 package charges
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 )
 
 // A Kind is a kind of operations that end in the same ways.
@@ -26,16 +29,30 @@ const (
 	Job     Kind = "job"     // requests for the job service, which sends others
 )
 
-// Operations has the kind of each operation, by its name in the ledger.
-var Operations = map[string]Kind{
-	"chat/completions": Text, "completions": Text, "responses": Text, "responses/compact": Data, "messages": Text,
-	"generateContent": Text, "streamGenerateContent": Text,
-	"embeddings": Data, "moderations": Data, "rerank": Data, "embedContent": Data, "batchEmbedContents": Data,
-	"images/generations": Media, "images/edits": Media, "images/variations": Media, "audio/speech": Media,
-	"audio/transcriptions": Media, "audio/translations": Media,
-	"messages/count_tokens": Count, "countTokens": Count,
-	"realtime": Session, "route": Route,
-	"files": Job, "uploads": Job, "batches": Job, "fine_tuning": Job, "stored_responses": Job, "conversations": Job,
+// Operations returns the kind of each operation, by its name in the ledger.
+func Operations() map[string]Kind {
+	all := map[string]Kind{
+		"realtime": Session, "route": Route,
+		"files": Job, "uploads": Job, "batches": Job, "fine_tuning": Job, "stored_responses": Job, "conversations": Job,
+	}
+	for _, d := range append(dialects.Others(), dialects.Default) {
+		for _, op := range d.Operations {
+			all[op.Name] = kindOf(op)
+		}
+	}
+	return all
+}
+
+func kindOf(op *inbound.Operation) Kind {
+	switch {
+	case op.Free:
+		return Count
+	case op.AcceptsForms:
+		return Media
+	case op.TextAnswer:
+		return Text
+	}
+	return Data
 }
 
 // A Fee is how a part of a request is charged.

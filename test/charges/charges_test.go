@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/test/charges"
 )
 
@@ -18,27 +17,25 @@ func TestTheTableIsDocumented(t *testing.T) {
 		charges.Table())
 }
 
-// TestEveryOperationHasAKind fails for a new operation.
-func TestEveryOperationHasAKind(t *testing.T) {
-	known := map[string]bool{"realtime": true, "route": true, "files": true, "uploads": true, "batches": true,
-		"fine_tuning": true, "stored_responses": true, "conversations": true}
-	for _, d := range append(dialects.Others(), dialects.Default) {
-		for _, op := range d.Operations {
-			known[op.Name] = true
-			kind, ok := charges.Operations[op.Name]
-			require.True(t, ok, "%s has no row in Operations", op.Name)
-			require.Equal(t, op.Free, kind == charges.Count, op.Name)
-			require.True(t, kind != charges.Text || op.TextAnswer, op.Name)
-			require.True(t, op.IsCounted() || kind == charges.Media, op.Name)
+func TestOperationsHaveTheKindOfTheirAnswers(t *testing.T) {
+	all := charges.Operations()
+	for kind, names := range map[charges.Kind][]string{
+		charges.Text:    {"chat/completions", "completions", "responses", "messages", "generateContent"},
+		charges.Data:    {"embeddings", "moderations", "rerank", "embedContent", "batchEmbedContents", "responses/compact"},
+		charges.Media:   {"images/generations", "audio/speech", "audio/transcriptions"},
+		charges.Count:   {"messages/count_tokens", "countTokens"},
+		charges.Session: {"realtime"},
+		charges.Route:   {"route"},
+		charges.Job:     {"files", "batches", "conversations"},
+	} {
+		for _, name := range names {
+			require.Equal(t, kind, all[name], name)
 		}
-	}
-	for name := range charges.Operations {
-		require.True(t, known[name], "there is no operation %s", name)
 	}
 }
 
 func TestEveryKindHasRows(t *testing.T) {
-	for name, kind := range charges.Operations {
+	for name, kind := range charges.Operations() {
 		n := 0
 		for _, row := range charges.Rows {
 			for _, k := range row.Kinds {

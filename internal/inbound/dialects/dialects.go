@@ -15,8 +15,13 @@ import (
 )
 
 // all are the dialects. The first one answers requests to unknown paths.
-var all = []*inbound.Dialect{openai.Dialect, messages.Dialect, responses.Dialect, gemini.Dialect,
-	rerank.Dialect}
+var all = []*inbound.Dialect{
+	openai.Dialect,
+	messages.Dialect,
+	responses.Dialect,
+	gemini.Dialect,
+	rerank.Dialect,
+}
 
 // Default is the dialect for paths that are not an operation.
 var Default = all[0]
