@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -35,7 +36,7 @@ func TestADataFolderIsSavedWhetherItsGatewayRunsOrNot(t *testing.T) {
 	require.NoError(t, err)
 	sockets, remove, err := process.SocketDir(data.Path)
 	require.NoError(t, err)
-	p := proc.NewParts(zap.NewNop())
+	p := parts.New(zap.NewNop())
 	etcd, err := proc.StartEtcd(t.Context(), p, data.File(proc.DirEtcd), sockets, 0, zap.NewNop())
 	require.NoError(t, err)
 	_, err = etcd.Put(t.Context(), configstore.RootKey, "fingerprint")

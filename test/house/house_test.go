@@ -138,6 +138,7 @@ var table = []rule{
 
 	{"internal/memo", none, none},
 	{"internal/timing", none, none},
+	{"internal/parts", none, []string{"go.uber.org/zap"}},
 	{"internal/request", []string{"api/config/v1", "api/openai", "internal/inbound"},
 		[]string{"github.com/tidwall/gjson"}},
 	{"internal/sse", none, []string{"github.com/tidwall/gjson"}},

@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/backup"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 // BackupCmd is the command backup.
@@ -109,7 +110,7 @@ func (c BackupCmd) open(ctx context.Context, log *zap.Logger) (etcd *clientv3.Cl
 		etcd, err = proc.EtcdFlags{Endpoints: []string{"unix://" + filepath.Join(sockets, "etcd.sock")}}.Client(log)
 		return etcd, func() error { _ = etcd.Close(); return nil }, err
 	}
-	p := proc.NewParts(log)
+	p := parts.New(log)
 	leave = func() error {
 		return errors.Join(p.Stop(context.WithoutCancel(ctx)), remove(), data.Close())
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 func TestCertificateOfTheAdminAddressIsReadAgain(t *testing.T) {
@@ -37,7 +38,7 @@ func TestCertificateOfTheAdminAddressIsReadAgain(t *testing.T) {
 }
 
 func TestHeadersOfTheAdminAddressAreBounded(t *testing.T) {
-	p := NewParts(zap.NewNop())
+	p := parts.New(zap.NewNop())
 	l, err := Listen("127.0.0.1:0")
 	require.NoError(t, err)
 	ServeHTTP(p, l, nil, http.NotFoundHandler(), zap.NewNop())

@@ -10,13 +10,15 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 // StartEtcd starts an etcd of one member that keeps its data in dir and returns a client within the process. It
 // listens only on the Unix socket etcd.sock in sockets, for etcdctl. Quota is the most bytes that its database may
 // have.
-func StartEtcd(ctx context.Context, p *Parts, dir, sockets string, quota int64, log *zap.Logger) (*clientv3.Client,
-	error) {
+func StartEtcd(ctx context.Context, p *parts.Parts, dir, sockets string, quota int64,
+	log *zap.Logger) (*clientv3.Client, error) {
 	config := embed.NewConfig()
 	config.Name = "modelgate"
 	config.Dir = dir

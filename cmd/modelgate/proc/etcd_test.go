@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 func TestEtcdKeepsItsDataAndServesOnItsSocket(t *testing.T) {
@@ -21,7 +23,7 @@ func TestEtcdKeepsItsDataAndServesOnItsSocket(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(sockets)) })
 	dir := filepath.Join(t.TempDir(), "etcd")
 
-	p := NewParts(zap.NewNop())
+	p := parts.New(zap.NewNop())
 	inside, err := StartEtcd(t.Context(), p, dir, sockets, 0, zap.NewNop())
 	require.NoError(t, err)
 	_, err = inside.Put(t.Context(), "key", "value")
@@ -53,7 +55,7 @@ func TestADamagedEtcdSaysWhatIsWrong(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(sockets)) })
 	whole := t.TempDir()
-	p := NewParts(zap.NewNop())
+	p := parts.New(zap.NewNop())
 	inside, err := StartEtcd(t.Context(), p, whole, sockets, 0, zap.NewNop())
 	require.NoError(t, err)
 	for range 100 {
@@ -96,7 +98,7 @@ func TestADamagedEtcdSaysWhatIsWrong(t *testing.T) {
 			require.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
 			require.NoError(t, os.Chmod(dir, 0o700))
 			require.NoError(t, c.damage(dir))
-			p := NewParts(zap.NewNop())
+			p := parts.New(zap.NewNop())
 			_, err := StartEtcd(t.Context(), p, dir, sockets, 0, zap.NewNop())
 			if c.want == "" {
 				require.NoError(t, err)

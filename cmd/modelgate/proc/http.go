@@ -1,9 +1,10 @@
+// Package proc has what the processes of a gateway share: listeners, the admin address, certificates that are read
+// again, etcd, and the data folder.
 package proc
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,16 +17,14 @@ import (
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/parts"
 )
-
-// HTTPStop is how long requests to the admin address may go on when the process ends.
-const HTTPStop = 2 * time.Second
 
 // ServeHTTP starts the server of an admin address, without TLS where there is no configuration of it. Bodies are
 // bounded by the handlers, which know how large theirs are, and so is how long an answer may take.
-func ServeHTTP(p *Parts, l net.Listener, secure *tls.Config, handler http.Handler, log *zap.Logger) {
+func ServeHTTP(p *parts.Parts, l net.Listener, secure *tls.Config, handler http.Handler, log *zap.Logger) {
 	server := newHTTPServer(secure, handler, log)
-	p.Serve("admin address", func(ctx context.Context) error { return ServeUntil(ctx, server, l, HTTPStop) })
+	p.Serve("admin address", func(ctx context.Context) error { return parts.ServeUntil(ctx, server, l, parts.HTTPStop) })
 }
 
 func newHTTPServer(secure *tls.Config, handler http.Handler, log *zap.Logger) *http.Server {
@@ -39,32 +38,6 @@ func newHTTPServer(secure *tls.Config, handler http.Handler, log *zap.Logger) *h
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       zap.NewStdLog(log.Named("admin")),
 	}
-}
-
-// ServeUntil serves until ctx ends, and then waits for grace for the requests that are being served.
-func ServeUntil(ctx context.Context, server *http.Server, l net.Listener, grace time.Duration) error {
-	served := make(chan error, 1)
-	go func() {
-		if server.TLSConfig != nil {
-			served <- server.ServeTLS(l, "", "")
-			return
-		}
-		served <- server.Serve(l)
-	}()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	if server.Shutdown(ending) != nil {
-		_ = server.Close() // what is cut here has had its time
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
 
 // A Note is what /readyz says besides, or "". It changes nothing of the status: were every control plane out of

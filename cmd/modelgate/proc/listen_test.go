@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,4 +48,46 @@ func TestMutualTLSIsGivenWholeOrNotAtAll(t *testing.T) {
 			require.Equal(t, c.wrong, err != nil)
 		})
 	}
+}
+
+func TestListenReplacesASocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "mg")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	address := "unix://" + filepath.Join(dir, "x.sock")
+	old, err := Listen(address)
+	require.NoError(t, err)
+	successor, err := Listen(address)
+	require.NoError(t, err)
+	require.NoError(t, old.Close())
+
+	connection, err := net.Dial("unix", strings.TrimPrefix(address, "unix://"))
+	require.NoError(t, err, "the end of the old one does not remove the socket of its successor")
+	require.NoError(t, connection.Close())
+	info, err := os.Stat(strings.TrimPrefix(address, "unix://"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	require.NoError(t, successor.Close())
+}
+
+func TestGatewayAddress(t *testing.T) {
+	for listen, want := range map[string]string{
+		"127.0.0.1:0": "127.0.0.1:0",
+		"localhost:0": "127.0.0.1:0",
+		":0":          "0.0.0.0:0",
+	} {
+		at, err := GatewayAddress(listen)
+		require.NoError(t, err, listen)
+		require.Equal(t, want, at.String())
+	}
+	for _, listen := range []string{"", "127.0.0.1", "name.test:1", "127.0.0.1:65536"} {
+		_, err := GatewayAddress(listen)
+		require.ErrorContains(t, err, "--listen", listen)
+	}
+
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, err = GatewayAddress(taken.Addr().String())
+	require.ErrorContains(t, err, "address already in use")
 }

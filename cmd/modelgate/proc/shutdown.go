@@ -3,9 +3,11 @@ package proc
 import (
 	"context"
 	"errors"
-	"net/http"
-	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 // ShutdownFlags are of processes that others reach through something that balances, which needs a while to learn that
@@ -14,8 +16,19 @@ type ShutdownFlags struct {
 	ShutdownDelay time.Duration `default:"0s" help:"How long the process continues to serve after a termination signal, while /readyz reports that it is not ready. Set it longer than the load balancer needs to notice."`
 }
 
-// Wait returns when a part has ended by itself, or, some time after ctx has, when the process may end.
-func (f ShutdownFlags) Wait(ctx context.Context, p *Parts, e *Ending) error {
+// Run starts the parts of a process, and stops them when one has ended by itself or, some time after ctx has ended,
+// when the process may end.
+func (f ShutdownFlags) Run(ctx context.Context, log *zap.Logger,
+	start func(*parts.Parts, *parts.Ending) error) error {
+	p, e := parts.New(log), &parts.Ending{}
+	err := start(p, e)
+	if err == nil {
+		err = f.wait(ctx, p, e)
+	}
+	return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+}
+
+func (f ShutdownFlags) wait(ctx context.Context, p *parts.Parts, e *parts.Ending) error {
 	if err := p.Wait(ctx); err != nil {
 		return err
 	}
@@ -23,25 +36,4 @@ func (f ShutdownFlags) Wait(ctx context.Context, p *Parts, e *Ending) error {
 	delayed, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.ShutdownDelay)
 	defer cancel()
 	return p.Wait(delayed)
-}
-
-// An Ending tells whether the process has begun to end.
-type Ending struct{ Begun atomic.Bool }
-
-// Ready reports that no more requests are to be sent here.
-func (e *Ending) Ready() error {
-	if e.Begun.Load() {
-		return errors.New("it is ending")
-	}
-	return nil
-}
-
-// Handler has answers say that their connection ends, once the process has begun to: the next request goes elsewhere.
-func (e *Ending) Handler(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if e.Begun.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -11,14 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 func TestAProcessGoesOnForAWhileWhenItIsToldToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		p, e := NewParts(zap.NewNop()), &Ending{}
+		p, e := parts.New(zap.NewNop()), &parts.Ending{}
 		returned := make(chan error, 1)
-		go func() { returned <- ShutdownFlags{ShutdownDelay: 5 * time.Second}.Wait(ctx, p, e) }()
+		go func() { returned <- ShutdownFlags{ShutdownDelay: 5 * time.Second}.wait(ctx, p, e) }()
 		synctest.Wait()
 		require.NoError(t, e.Ready())
 		answer := func() string {
@@ -46,15 +48,16 @@ func TestAPartThatEndsByItselfEndsTheProcessAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				p := NewParts(zap.NewNop())
+				p, broken := parts.New(zap.NewNop()), make(chan error)
+				p.Serve("a part", func(context.Context) error { return <-broken })
 				start := time.Now()
 				returned := make(chan error, 1)
-				go func() { returned <- ShutdownFlags{ShutdownDelay: time.Hour}.Wait(ctx, p, &Ending{}) }()
+				go func() { returned <- ShutdownFlags{ShutdownDelay: time.Hour}.wait(ctx, p, &parts.Ending{}) }()
 				if told {
 					cancel()
 				}
 				synctest.Wait()
-				p.fail("a part", errors.New("broken"))
+				broken <- errors.New("broken")
 				require.ErrorContains(t, <-returned, "broken")
 				require.Zero(t, time.Since(start))
 			})

@@ -6,12 +6,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // StartTelemetry starts the telemetry of a process. It stops with p: start it before what is to be measured to its
 // end.
-func StartTelemetry(ctx context.Context, p *Parts, service string, log *zap.Logger) (*telemetry.Telemetry, error) {
+func StartTelemetry(ctx context.Context, p *parts.Parts, service string,
+	log *zap.Logger) (*telemetry.Telemetry, error) {
 	log = log.Named("telemetry")
 	t, err := telemetry.Start(ctx, telemetry.Options{Service: service, Version: cmdline.Version(), Log: log})
 	if err != nil {

@@ -1,18 +1,11 @@
 package serve
 
 import (
-	"context"
-	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
-	"github.com/modelgate/modelgate/internal/limit"
-	"github.com/modelgate/modelgate/internal/respcache"
+	"github.com/modelgate/modelgate/extproc/app"
 )
 
 // answerFlags say where response caches keep answers.
@@ -24,28 +17,8 @@ type answerFlags struct {
 	Password     string        `name:"cache-password" env:"MODELGATE_CACHE_PASSWORD" hidden:""`
 }
 
-// open opens the store, and has it closed with p. It returns nil for one in memory.
-func (f answerFlags) open(p *proc.Parts, r prometheus.Registerer, t *troubles,
-	log *zap.Logger) (*respcache.Redis, error) {
-	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_cache_store_failures_total",
-		Help: "Answers that were not looked up, shared or kept, because the Redis of response caches was away."})
-	r.MustRegister(failures)
-	if f.Store == "memory" {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	address, err := redisURL(f.Store, f.PasswordFile, f.Password)
-	if err != nil {
-		return nil, fmt.Errorf("--cache: %w", err)
-	}
-	redis.SetLogger(redisLog{log.Named("redis")}) // before there is a client: it is one for all
-	client, err := limit.OpenRedis(address)
-	if err != nil {
-		return nil, admincli.Misused("--cache: %w", err)
-	}
-	p.Add("connections to the redis of answers", func(context.Context) error { return client.Close() })
-	store := respcache.NewRedis(client, respcache.RedisOptions{Prefix: f.Prefix, Timeout: f.Timeout, Failed: failures.Inc,
-		Log: log.Named("cache")})
-	p.Add("answers", store.Close)
-	*t = append(*t, store.Trouble)
-	return store, nil
+// store returns where answers are kept.
+func (f answerFlags) store(log *zap.Logger) (app.Answers, error) {
+	client, err := openRedis("--cache", f.Store, f.PasswordFile, f.Password, log)
+	return app.Answers{Redis: client, Prefix: f.Prefix, Timeout: f.Timeout}, err
 }

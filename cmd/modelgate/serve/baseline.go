@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/controlplane/api"
+	"github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/controlplane/authz"
 )
 
@@ -47,10 +47,10 @@ func configObjects(files []string) ([]configv1.Object, error) {
 }
 
 // newBaseline returns the baseline of a control plane, whose admin API is called in process.
-func newBaseline(objects []configv1.Object, plane *controlPlane, log *zap.Logger) *baseline {
+func newBaseline(objects []configv1.Object, plane *app.ControlPlane, log *zap.Logger) *baseline {
 	return &baseline{
 		objects: objects,
-		api: api.InProcess(plane.admin, authz.Principal{Name: "--config", Role: "owner",
+		api: plane.As(authz.Principal{Name: "--config", Role: "owner",
 			Scopes: authz.ScopesOf(configv1.Role_OWNER)}),
 		loaded: plane.Ready,
 		log:    log,

@@ -6,13 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/http"
-	"net/netip"
-	"os"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"gocloud.dev/blob"
 	"google.golang.org/grpc/credentials"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -20,23 +16,11 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane"
-	"github.com/modelgate/modelgate/controlplane/alerts"
-	"github.com/modelgate/modelgate/controlplane/api"
-	"github.com/modelgate/modelgate/controlplane/audit"
-	"github.com/modelgate/modelgate/controlplane/audit/auditship"
-	"github.com/modelgate/modelgate/controlplane/bodies"
-	"github.com/modelgate/modelgate/controlplane/dashboard"
-	"github.com/modelgate/modelgate/controlplane/identity"
-	"github.com/modelgate/modelgate/controlplane/ledger"
-	"github.com/modelgate/modelgate/controlplane/secretstore"
+	"github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
-	"github.com/modelgate/modelgate/internal/auth"
-	"github.com/modelgate/modelgate/internal/blobstore"
-	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdspace"
-	"github.com/modelgate/modelgate/internal/memlimit"
-	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc"
 )
@@ -83,22 +67,16 @@ type ControlplaneCmd struct {
 
 // Run serves until ctx ends.
 func (c *ControlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
+	return c.ShutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
+}
+
+func (c *ControlplaneCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, log *zap.Logger) error {
 	calls := proc.NewEtcdCalls()
 	etcd, err := c.Etcd.Client(log, calls.Option())
 	if err != nil {
 		return err
 	}
-	p := proc.NewParts(log)
 	p.Add("connection to etcd", func(context.Context) error { return etcd.Close() })
-	e := &proc.Ending{}
-	if err = c.start(ctx, p, e, etcd, calls, log); err == nil {
-		err = c.Wait(ctx, p, e)
-	}
-	return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
-}
-
-func (c *ControlplaneCmd) start(ctx context.Context, p *proc.Parts, e *proc.Ending, etcd *clientv3.Client,
-	calls proc.EtcdCalls, log *zap.Logger) error {
 	objects, mayName, err := c.objects()
 	if err != nil {
 		return err
@@ -111,44 +89,27 @@ func (c *ControlplaneCmd) start(ctx context.Context, p *proc.Parts, e *proc.Endi
 	if err != nil {
 		return err
 	}
+	playground, err := c.playground(log)
+	if err != nil {
+		return err
+	}
 	xds, err := c.listenXDS(secure)
 	if err != nil {
 		return err
 	}
-	root, err := loadRoot(ctx, c.Pepper, etcd)
+	o := &app.Options{
+		Etcd: etcd, XDS: xds, Credentials: secure, ClientNames: c.clientNames(), SystemCA: c.SystemCA, Log: log,
+		Allowed: mayName, AlertNetworks: c.AlertNetwork, TraceURL: c.TraceURL, Managers: c.managers(log),
+	}
+	plane, room, err := c.plane(ctx, p, o, calls)
 	if err != nil {
 		return errors.Join(err, xds.Close())
 	}
-	token, err := loadAdminToken(c.AdminToken)
-	if err != nil {
-		return errors.Join(err, xds.Close())
-	}
-	playground, err := c.playground(log)
-	if err != nil {
-		return errors.Join(err, xds.Close())
-	}
-	measured, room, err := c.measure(ctx, p, etcd, calls, log)
-	if err != nil {
-		return errors.Join(err, xds.Close())
-	}
-	book, err := openNamedLedger(ctx, p, c.Ledger, log)
-	if err != nil {
-		return errors.Join(err, xds.Close())
-	}
-	plane, err := c.plane(ctx, p, controlPlaneOptions{
-		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root,
-		adminToken: token,
-		ledger:     book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName,
-		room: room, alertNetworks: c.AlertNetwork, traceURL: c.TraceURL,
-	})
-	if err != nil {
-		return err
-	}
-	plane.start(p)
+	plane.Start(p)
 	followRoom(p, room, c.Upkeep.keeper(room, plane.Leads, log).Step)
 	base := newBaseline(objects, plane, log)
 	p.Serve("configuration of --config", base.run)
-	adminAt, err := c.serveAdmin(p, plane, adminTLS, playground, e, base)
+	adminAt, err := c.serveAdmin(p, o, plane, adminTLS, playground, room, e, base)
 	if err != nil {
 		return err
 	}
@@ -157,7 +118,7 @@ func (c *ControlplaneCmd) start(ctx context.Context, p *proc.Parts, e *proc.Endi
 }
 
 // measure starts what the process tells of itself and of etcd.
-func (c *ControlplaneCmd) measure(ctx context.Context, p *proc.Parts, etcd *clientv3.Client, calls proc.EtcdCalls,
+func (c *ControlplaneCmd) measure(ctx context.Context, p *parts.Parts, etcd *clientv3.Client, calls proc.EtcdCalls,
 	log *zap.Logger) (*telemetry.Telemetry, *etcdspace.Room, error) {
 	measured, err := proc.StartTelemetry(ctx, p, "modelgate-controlplane", log)
 	if err != nil {
@@ -184,9 +145,8 @@ func (c *ControlplaneCmd) objects() ([]configv1.Object, *allowed.List, error) {
 }
 
 // serveAdmin starts the admin address of a control plane.
-func (c *ControlplaneCmd) serveAdmin(p *proc.Parts, plane *controlPlane, secure *tls.Config, playground playground,
-	e *proc.Ending, base *baseline) (net.Addr, error) {
-	log := plane.options.log
+func (c *ControlplaneCmd) serveAdmin(p *parts.Parts, o *app.Options, plane *app.ControlPlane, secure *tls.Config,
+	playground app.Playground, room *etcdspace.Room, e *parts.Ending, base *baseline) (net.Addr, error) {
 	l, err := proc.Listen(c.Admin)
 	if err != nil {
 		return nil, err
@@ -194,158 +154,47 @@ func (c *ControlplaneCmd) serveAdmin(p *proc.Parts, plane *controlPlane, secure 
 	if secure == nil && !c.AdminPlainHTTP && !loopback(l.Addr()) {
 		return nil, errors.Join(errAdminNeedsTLS, l.Close())
 	}
-	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
-	mux := proc.HealthHandler(proc.AllReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry,
-		proc.NoteOf(plane.options.room), noteOfLedger(plane.options.ledger), noteOfMemory(plane.options.memory))
+	pages, _ := plane.WithDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
+	mux := proc.HealthHandler(proc.AllReady(e.Ready, plane.Ready, base.Ready), o.Telemetry, proc.NoteOf(room),
+		noteOfLedger(o.Ledger), noteOfMemory(o.Memory))
 	mux.Handle("/", pages)
-	proc.ServeHTTP(p, l, secure, e.Handler(mux), log)
+	proc.ServeHTTP(p, l, secure, e.Handler(mux), o.Log)
 	return l.Addr(), nil
 }
 
-// controlPlaneOptions are what a control plane needs in either form.
-type controlPlaneOptions struct {
-	etcd        *clientv3.Client
-	xds         net.Listener
-	credentials credentials.TransportCredentials // nil: none
-	clientNames map[string]string                // of certificates, by role; empty: any
-	systemCA    string                           // on Envoy's machine
-	allowed     *allowed.List                    // what objects may name
-	vault       *secretstore.Follower            // nil: there is none
-	managers    *secretstore.Follower            // of secrets in secret managers; nil: there are none
-	// alertNetworks are private, and receivers of alerts and of the audit log may be in them.
-	alertNetworks []netip.Prefix
-	root          *secret.Root
-	adminToken    secret.Value
-	traceURL      string // of a trace, with {trace_id} in it; empty: not known
-	ledger        *ledger.Ledger
-	blobs         *blob.Bucket // nil: what is archived there is not seen
-	kept          *blob.Bucket // of bodies; nil: blobs
-	memory        *memlimit.Watch
-	log           *zap.Logger
-	telemetry     *telemetry.Telemetry
-	room          *etcdspace.Room
-}
-
-// A controlPlane is one and its admin API, which works before the control plane is started.
-type controlPlane struct {
-	*controlplane.Server
-	options controlPlaneOptions
-	bodies  *bodies.Store
-	store   *configstore.Store
-	audit   *audit.Log
-	alerts  *alerts.Service
-	people  *identity.Service
-	sinks   *auditship.Service
-	expire  func(context.Context) error // changes that wait for approval
-	admin   http.Handler
-}
-
-func (c *controlPlane) start(p *proc.Parts) {
-	p.Serve("control plane", c.Run)
-	p.Serve("retention of the ledger", c.maintainLedger)
-	p.Serve("audit log", c.audit.Run)
-	p.Serve("kept bodies", c.bodies.Run)
-	p.Serve("alerts", c.alerts.Run)
-	p.Serve("audit sinks", c.sinks.Run)
-	p.Serve("approvals", c.expire)
-}
-
-func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
-	log := o.log.Named("controlplane")
-	store := configstore.New(o.etcd, validStored, log)
-	kept, err := bodies.New(cmp.Or(o.kept, o.blobs), o.ledger, o.root.BodySealer(), o.telemetry.Registry,
-		log.Named("bodies"))
-	if err != nil {
-		return nil, errors.Join(err, o.xds.Close())
-	}
-	server, err := controlplane.New(controlplane.Config{
-		Store:          store,
-		Etcd:           o.etcd,
-		XDS:            o.xds,
-		Credentials:    o.credentials,
-		ClientNames:    o.clientNames,
-		Root:           o.root,
-		Providers:      cmdline.Vendors(),
-		Allowed:        o.allowed,
-		Vault:          o.vault,
-		SecretManagers: o.managers,
-		SystemCA:       o.systemCA,
-		Logger:         log,
-		Registerer:     o.telemetry.Registry,
-		Register:       serveLedger(o.ledger, kept),
-	})
-	if err != nil {
-		return nil, errors.Join(err, o.xds.Close())
-	}
-	audit, sinks, err := newAuditLog(o, server, log)
-	if err != nil {
-		return nil, errors.Join(err, o.xds.Close())
-	}
-	people := identity.New(identity.Config{Providers: identity.ProvidersOf(store), Secret: server.ClientSecret})
-	config := adminConfig(o, store, server, people)
-	config.Audit, config.Sinks, config.Bodies = audit, sinks, kept
-	watch, err := alerts.New(alerts.Options{Etcd: o.etcd, Facts: api.Facts(config), Ledger: o.ledger, Plane: server,
-		Networks: o.alertNetworks, Log: log.Named("alerts")})
-	if err != nil {
-		return nil, errors.Join(err, o.xds.Close())
-	}
-	config.Alerts = watch
-	return &controlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
-		people: people, sinks: sinks, expire: api.Expire(config), admin: api.New(config)}, nil
-}
-
-// adminConfig returns what the admin API works with, but for what has state of its own.
-func adminConfig(o controlPlaneOptions, store *configstore.Store, server *controlplane.Server,
-	people *identity.Service) api.Config {
-	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
-	return api.Config{
-		Store:     store,
-		Sealer:    o.root.Sealer(),
-		Hasher:    auth.NewHasher(o.root.KeyPepper()),
-		Token:     o.adminToken,
-		Terminals: dashboard.Terminals(o.etcd, dashboard.AccountsOf(store)),
-		Vendors:   cmdline.KnownVendor,
-		Allowed:   o.allowed,
-		Plane:     server,
-		Identity:  people,
-		Variable:  os.LookupEnv,
-		Await:     server.Await,
-		Ledger:    o.ledger,
-		Jobs:      inspector,
-		Batch:     inspector,
-		Quotas:    inspector,
-		Version:   cmdline.Version(),
-		Log:       o.log.Named("admin"),
-	}
-}
-
-// newAuditLog returns the audit log, and what delivers it. The metrics of the ledger are registered with theirs.
-func newAuditLog(o controlPlaneOptions, server *controlplane.Server, log *zap.Logger) (*audit.Log,
-	*auditship.Service, error) {
-	chain := audit.New(o.etcd, o.ledger, o.ledger, log)
-	sinks, err := auditship.New(auditship.Options{Etcd: o.etcd, Ledger: o.ledger, Chain: chain, Plane: server,
-		Allowed: o.allowed, Networks: o.alertNetworks, Log: log.Named("auditsinks")})
-	if err != nil {
+// plane returns the control plane. It completes its options with what is read, opened and started.
+func (c *ControlplaneCmd) plane(ctx context.Context, p *parts.Parts, o *app.Options,
+	calls proc.EtcdCalls) (plane *app.ControlPlane, room *etcdspace.Room, err error) {
+	if o.Root, err = app.LoadRoot(ctx, c.Pepper, o.Etcd, cmdline.KnownVendor); err != nil {
 		return nil, nil, err
 	}
-	registry := o.telemetry.Registry
-	return chain, sinks, errors.Join(chain.Register(registry), o.ledger.Register(registry), sinks.Register(registry))
+	if o.AdminToken, err = app.LoadAdminToken(c.AdminToken); err != nil {
+		return nil, nil, err
+	}
+	if o.Telemetry, room, err = c.measure(ctx, p, o.Etcd, calls, o.Log); err != nil {
+		return nil, nil, err
+	}
+	if o.Ledger, err = openNamedLedger(ctx, p, c.Ledger, o.Log); err != nil {
+		return nil, nil, err
+	}
+	o.Memory = startMemory(p, aloneShare, o.Telemetry, o.Log)
+	if o.Vault, err = c.Vault.follower(o.Log); err != nil {
+		return nil, nil, err
+	}
+	if o.Blobs, err = app.OpenArchive(ctx, p, c.Blobs); err != nil {
+		return nil, nil, err
+	}
+	if o.Kept, err = app.OpenArchive(ctx, p, c.BodiesStore); err != nil {
+		return nil, nil, err
+	}
+	plane, err = newControlPlane(*o)
+	return plane, room, err
 }
 
-// plane returns the control plane, with the archive of jobs and Vault.
-func (c *ControlplaneCmd) plane(ctx context.Context, p *proc.Parts, o controlPlaneOptions) (_ *controlPlane,
-	err error) {
-	o.managers = c.managers(o.log)
-	if o.vault, err = c.Vault.follower(o.log); err == nil {
-		o.blobs, err = openArchive(ctx, p, c.Blobs)
-	}
-	if err == nil {
-		o.kept, err = openArchive(ctx, p, c.BodiesStore)
-	}
-	if err != nil {
-		return nil, errors.Join(err, o.xds.Close())
-	}
-	return newControlPlane(o)
+// newControlPlane returns a control plane of this binary.
+func newControlPlane(o app.Options) (*app.ControlPlane, error) {
+	o.Jobs, o.Vendors, o.Version = jobsvc.NewInspector(o.Etcd, o.Blobs), cmdline.KnownVendor, cmdline.Version()
+	return app.New(o)
 }
 
 // listenXDS listens where xDS is served. Without TLS that has to be on this machine alone.
@@ -361,19 +210,6 @@ func (c *ControlplaneCmd) listenXDS(secure credentials.TransportCredentials) (ne
 				l.Close())
 	}
 	return l, nil
-}
-
-// openArchive opens a blob store, in which jobs are archived or bodies are kept, or returns nil where it is not said.
-func openArchive(ctx context.Context, p *proc.Parts, address string) (*blob.Bucket, error) {
-	if address == "" {
-		return nil, nil
-	}
-	bucket, err := blobstore.Open(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	p.Add("archive", func(context.Context) error { return bucket.Close() })
-	return bucket, nil
 }
 
 // credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/fakeprovider"
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 // EchoCmd is the command echo.
@@ -24,18 +25,18 @@ func (c *EchoCmd) Run(ctx context.Context, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	p := proc.NewParts(log)
+	p := parts.New(log)
 	startEcho(p, l, log)
 	log.Info("echo provider started", zap.Stringer("listen", l.Addr()))
 	return errors.Join(p.Wait(ctx), p.Stop(context.WithoutCancel(ctx)))
 }
 
 // startEcho starts the built-in provider as a part.
-func startEcho(p *proc.Parts, l net.Listener, log *zap.Logger) {
+func startEcho(p *parts.Parts, l net.Listener, log *zap.Logger) {
 	server := &http.Server{
 		Handler:           fakeprovider.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          zap.NewStdLog(log.Named("echo")),
 	}
-	p.Serve("echo provider", func(ctx context.Context) error { return proc.ServeUntil(ctx, server, l, proc.HTTPStop) })
+	p.Serve("echo provider", func(ctx context.Context) error { return parts.ServeUntil(ctx, server, l, parts.HTTPStop) })
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 const (
@@ -44,7 +45,7 @@ func (c *envoyRunCmd) Run(ctx context.Context, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	p := proc.NewParts(log)
+	p := parts.New(log)
 	if err = c.start(ctx, p, binary, log); err == nil {
 		err = p.Wait(ctx)
 	}
@@ -56,7 +57,7 @@ func (c *envoyRunCmd) Run(ctx context.Context, log *zap.Logger) error {
 	return errors.Join(err, p.Stop(atOnce))
 }
 
-func (c *envoyRunCmd) start(ctx context.Context, p *proc.Parts, binary string, log *zap.Logger) error {
+func (c *envoyRunCmd) start(ctx context.Context, p *parts.Parts, binary string, log *zap.Logger) error {
 	c.MaxHeap = cmp.Or(c.MaxHeap, envoyHeap(envoyAlone))
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
@@ -85,7 +86,7 @@ func (c *envoyRunCmd) start(ctx context.Context, p *proc.Parts, binary string, l
 		return err
 	}
 	s := supervised{admin: process.NewAdmin(socket)}
-	e := &proc.Ending{}
+	e := &parts.Ending{}
 	mux := proc.ProbesHandler(proc.AllReady(e.Ready, watch.Ready, s.ready))
 	mux.HandleFunc("GET /metrics", s.metrics)
 	proc.ServeHTTP(p, admin, nil, mux, log)
@@ -116,7 +117,7 @@ func (c *envoyRunCmd) start(ctx context.Context, p *proc.Parts, binary string, l
 // watchCertificates checks the files that Envoy reads, and says in the log when a certificate has expired: Envoy's own
 // words for that are those of whoever refuses it. It returns those of the connection to the ext_proc service, nil
 // where it has no TLS.
-func (c *envoyRunCmd) watchCertificates(p *proc.Parts, log *zap.Logger) (extProc *proc.MutualTLS, err error) {
+func (c *envoyRunCmd) watchCertificates(p *parts.Parts, log *zap.Logger) (extProc *proc.MutualTLS, err error) {
 	xds, err := proc.ReadMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -37,7 +37,7 @@ func (f upkeepFlags) keeper(room *etcdspace.Room, leads func(context.Context) bo
 }
 
 // followRoom has a room know how full etcd is, and what it is given act on that.
-func followRoom(p *proc.Parts, room *etcdspace.Room, act func(context.Context)) {
+func followRoom(p *parts.Parts, room *etcdspace.Room, act func(context.Context)) {
 	p.Serve("room of etcd", func(ctx context.Context) error { return room.Run(ctx, act) })
 }
 

@@ -4,19 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 
-	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/extproc"
-	"github.com/modelgate/modelgate/internal/inflight"
-	"github.com/modelgate/modelgate/internal/memlimit"
-	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/extproc/app"
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 // ExtprocCmd is the command extproc.
@@ -42,21 +38,14 @@ type ExtprocCmd struct {
 
 // Run serves until ctx ends.
 func (c *ExtprocCmd) Run(ctx context.Context, log *zap.Logger) error {
-	connection, err := c.XDS.dial(log)
+	return c.ShutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
+}
+
+func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, log *zap.Logger) error {
+	xds, err := c.XDS.connect(p, log)
 	if err != nil {
 		return err
 	}
-	p := proc.NewParts(log)
-	p.Add("connection to the control plane", func(context.Context) error { return connection.Close() })
-	e := &proc.Ending{}
-	if err = c.start(ctx, p, e, connection, log); err == nil {
-		err = c.Wait(ctx, p, e)
-	}
-	return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
-}
-
-func (c *ExtprocCmd) start(ctx context.Context, p *proc.Parts, e *proc.Ending, xds grpc.ClientConnInterface,
-	log *zap.Logger) error {
 	measured, err := proc.StartTelemetry(ctx, p, "modelgate-extproc", log)
 	if err != nil {
 		return err
@@ -76,11 +65,10 @@ func (c *ExtprocCmd) start(ctx context.Context, p *proc.Parts, e *proc.Ending, x
 		l = tls.NewListener(l, secure)
 	}
 	memory := startMemory(p, aloneShare, measured, log)
-	bytes := c.Bodies.bound(memory)
-	server, err := startExtProc(p, extProcOptions{
-		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, answers: c.Answers,
-		spool: c.Spool, spoolBytes: c.SpoolBytes, memory: memory, bytes: bytes, log: log, telemetry: measured,
-		transport: c.Transport,
+	bytes := app.BoundBodies(c.Bodies.BodyBytes, memory)
+	server, err := startExtProc(p, c.Limits, c.Answers, c.Transport, app.Options{
+		Listener: l, XDS: xds, Node: c.Node, Grace: c.Grace, Spool: c.Spool, SpoolBytes: c.SpoolBytes,
+		Memory: memory, Bytes: bytes, Log: log, Telemetry: measured,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -100,57 +88,20 @@ type transportFlags struct {
 	Name string `name:"extproc-transport" default:"lean" enum:"lean,grpc" env:"MODELGATE_EXTPROC_TRANSPORT" help:"What serves Envoy's streams of ext_proc: lean, with one goroutine for each connection, or grpc, the library grpc-go, which costs several times as much CPU."`
 }
 
-type extProcOptions struct {
-	transport  transportFlags
-	listener   net.Listener
-	xds        grpc.ClientConnInterface
-	node       string
-	grace      time.Duration
-	limits     limitStoreFlags
-	answers    answerFlags
-	spool      string
-	spoolBytes int64 // 0: the default
-	memory     *memlimit.Watch
-	bytes      *inflight.Bytes
-	log        *zap.Logger
-	telemetry  *telemetry.Telemetry
-}
-
-// startExtProc starts the ext_proc service as a part.
-func startExtProc(p *proc.Parts, o extProcOptions) (*extproc.Server, error) {
-	var t troubles
-	limits, err := o.limits.open(p, &t, o.log)
-	if err != nil {
+// startExtProc starts the service with what the flags say besides the options.
+func startExtProc(p *parts.Parts, limits limitStoreFlags, answers answerFlags, transport transportFlags,
+	o app.Options) (*extproc.Server, error) {
+	var err error
+	if o.Limits, err = limits.store(o.Log); err != nil {
 		return nil, err
 	}
-	answers, err := o.answers.open(p, o.telemetry.Registry, &t, o.log)
-	if err != nil {
+	if o.Answers, err = answers.store(o.Log); err != nil {
 		return nil, err
 	}
-	spool, err := openSpool(p, o.spool, o.spoolBytes, &t, o.log, o.telemetry.Registry)
+	o.GRPC = transport.Name == "grpc"
+	server, err := app.Start(p, o)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--spool: %w", err)
 	}
-	server := extproc.New(extproc.Options{
-		XDS:        o.xds,
-		NodeID:     o.node,
-		Vendors:    cmdline.Vendors(),
-		Logger:     o.log.Named("extproc"),
-		AccessLog:  telemetry.AccessLog(o.log),
-		Registerer: o.telemetry.Registry,
-		Meter:      o.telemetry.Meter(),
-		Tracer:     o.telemetry.Tracer(),
-		Limits:     limits,
-		LimitsWait: o.limits.Store != "memory",
-		GRPC:       o.transport.Name == "grpc",
-		Answers:    answers,
-		Spool:      spool,
-		Ledger:     ledgerv1.NewLedgerClient(o.xds),
-		Keeper:     ledgerv1.NewBodiesClient(o.xds),
-		Bytes:      o.bytes,
-		Shedding:   o.memory.Shedding,
-	})
-	t = append(t, server.Trouble) // before it ships records
-	p.Serve("ext_proc service", func(ctx context.Context) error { return server.Run(ctx, o.listener, o.grace) })
 	return server, nil
 }

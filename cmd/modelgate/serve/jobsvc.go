@@ -5,33 +5,21 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
-	"github.com/modelgate/modelgate/internal/blobstore"
-	"github.com/modelgate/modelgate/internal/etcdspace"
-	"github.com/modelgate/modelgate/internal/httpapi"
-	"github.com/modelgate/modelgate/internal/memlimit"
-	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/jobsvc"
+	"github.com/modelgate/modelgate/jobsvc/app"
 	"github.com/modelgate/modelgate/jobsvc/archive"
 	"github.com/modelgate/modelgate/jobsvc/batches"
-	jobsgateway "github.com/modelgate/modelgate/jobsvc/gateway"
-	jobsmemory "github.com/modelgate/modelgate/jobsvc/memory"
 	"github.com/modelgate/modelgate/jobsvc/webhooks"
 )
-
-// uploadGrace is how long requests to the job service may go on when it ends.
-const uploadGrace = 10 * time.Second
 
 // JobsvcCmd is the command jobsvc.
 type JobsvcCmd struct {
@@ -69,16 +57,10 @@ type jobsTLSFlags struct {
 
 // Run serves until ctx ends.
 func (c *JobsvcCmd) Run(ctx context.Context, log *zap.Logger) error {
-	p := proc.NewParts(log)
-	e := &proc.Ending{}
-	err := c.start(ctx, p, e, log)
-	if err == nil {
-		err = c.Wait(ctx, p, e)
-	}
-	return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+	return c.ShutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
 }
 
-func (c *JobsvcCmd) start(ctx context.Context, p *proc.Parts, e *proc.Ending, log *zap.Logger) error {
+func (c *JobsvcCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, log *zap.Logger) error {
 	if c.Jobs.Blobs == "" {
 		return admincli.Misused("--blobs is missing: give the location of files, such as file:///var/lib/modelgate/blobs")
 	}
@@ -100,11 +82,10 @@ func (c *JobsvcCmd) start(ctx context.Context, p *proc.Parts, e *proc.Ending, lo
 		return err
 	}
 	p.Add("connection to etcd", func(context.Context) error { return etcd.Close() })
-	xds, err := c.XDS.dial(log)
+	xds, err := c.XDS.connect(p, log)
 	if err != nil {
 		return err
 	}
-	p.Add("connection to the control plane", func(context.Context) error { return xds.Close() })
 	l, err := proc.Listen(c.Listen)
 	if err != nil {
 		return err
@@ -118,9 +99,9 @@ func (c *JobsvcCmd) start(ctx context.Context, p *proc.Parts, e *proc.Ending, lo
 	}
 	followRoom(p, room, nil)
 	memory := startMemory(p, aloneShare, measured, log)
-	server, err := startJobs(ctx, p, jobsOptions{
-		jobFlags: c.Jobs, listener: l, gateway: c.Gateway, tls: toEnvoy, etcd: etcd, xds: xds, node: c.Node, lease: c.Lease,
-		memory: memory, log: log, telemetry: measured, ending: e, room: room,
+	server, err := c.Jobs.startJobs(ctx, p, app.Options{
+		Listener: l, Gateway: c.Gateway, TLS: toEnvoy, Etcd: etcd, XDS: xds, Node: c.Node, Lease: c.Lease,
+		Memory: memory, Log: log, Telemetry: measured, Ending: e, Room: room,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -136,65 +117,15 @@ func (c *JobsvcCmd) start(ctx context.Context, p *proc.Parts, e *proc.Ending, lo
 	return nil
 }
 
-type jobsOptions struct {
-	jobFlags
-	listener  net.Listener
-	gateway   string
-	tls       *tls.Config // towards the gateway
-	etcd      *clientv3.Client
-	xds       grpc.ClientConnInterface
-	node      string
-	lease     time.Duration
-	memory    *memlimit.Watch
-	log       *zap.Logger
-	telemetry *telemetry.Telemetry
-	ending    *proc.Ending
-	gate      func(http.Handler) http.Handler // nil: none
-	room      *etcdspace.Room
-}
-
-// startJobs starts the API of the job service. Its workers are a part of their own, which needs Envoy.
-func startJobs(ctx context.Context, p *proc.Parts, o jobsOptions) (*jobsvc.Server, error) {
-	log := o.log.Named("jobs")
-	bucket, err := blobstore.Open(ctx, o.Blobs)
-	if err != nil {
-		return nil, err
-	}
-	p.Add("blob store", func(context.Context) error { return bucket.Close() })
-	out, err := jobsgateway.New(o.gateway, o.tls, 2*o.BatchConcurrency)
-	if err != nil {
-		return nil, err
-	}
-	p.Add("connections to the gateway", func(context.Context) error { out.Close(); return nil })
-	held, err := jobsmemory.New(o.heldBytes(o.memory), o.telemetry.Registry)
-	if err != nil {
-		return nil, err
-	}
-	server, err := jobsvc.New(jobsvc.Options{
-		Etcd: o.etcd, Room: o.room, Bucket: bucket, Gateway: out, XDS: o.xds, Vendors: cmdline.Vendors(),
-		Validate: validStored, Node: o.node, Lease: o.lease, Shedding: o.memory.Shedding, Memory: held,
-		Batches:  batches.Limits{Lines: o.BatchConcurrency, TokensPerMinute: o.BatchTokens},
-		Webhooks: webhooks.Limits{Networks: o.WebhookNetwork},
-		Archive:  archive.Limits{After: o.ArchiveAfter, Keep: o.ArchiveKeep},
-		Log:      log, Registerer: o.telemetry.Registry, Tracer: o.telemetry.Tracer(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	// No limit on how long a body takes: Envoy ends a connection that is silent. Idle connections are Envoy's to close.
-	handler := httpapi.Spare(o.memory.Shedding, isNewWork, server.Handler())
-	if o.gate != nil {
-		handler = o.gate(handler)
-	}
-	api := &http.Server{Handler: o.ending.Handler(handler), ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: zap.NewStdLog(log)}
-	p.Serve("job service", func(ctx context.Context) error { return proc.ServeUntil(ctx, api, o.listener, uploadGrace) })
-	return server, nil
-}
-
-// validStored reports what is wrong with an object of the configuration.
-func validStored(object configv1.Object) error {
-	return configv1.ValidateStored(object, cmdline.KnownVendor).Err()
+// startJobs starts the API of the job service with what the flags say besides the options. Its workers are a part of
+// their own, which needs Envoy.
+func (f jobFlags) startJobs(ctx context.Context, p *parts.Parts, o app.Options) (*jobsvc.Server, error) {
+	o.Blobs, o.Held = f.Blobs, f.JobsMemory
+	o.Batches = batches.Limits{Lines: f.BatchConcurrency, TokensPerMinute: f.BatchTokens}
+	o.Webhooks = webhooks.Limits{Networks: f.WebhookNetwork}
+	o.Archive = archive.Limits{After: f.ArchiveAfter, Keep: f.ArchiveKeep}
+	o.Vendors = cmdline.KnownVendor
+	return app.Start(ctx, p, o)
 }
 
 // configs returns the TLS of a client of the gateway and of the server for Envoy; nil where both are Unix sockets.

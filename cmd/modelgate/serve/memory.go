@@ -1,17 +1,14 @@
 package serve
 
 import (
-	"net/http"
-	"strings"
-
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
+	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/telemetry"
-	jobsmemory "github.com/modelgate/modelgate/jobsvc/memory"
 )
 
 // Parts of the memory that a process and its children may take. What is left is what Go's runtime does not count, and
@@ -25,7 +22,7 @@ const (
 
 // startMemory has the process live within a share of the memory that it may take, and returns what says that there is
 // none left.
-func startMemory(p *proc.Parts, share float64, measured *telemetry.Telemetry, log *zap.Logger) *memlimit.Watch {
+func startMemory(p *parts.Parts, share float64, measured *telemetry.Telemetry, log *zap.Logger) *memlimit.Watch {
 	w := memlimit.New(memlimit.Set(share))
 	measured.Registry.MustRegister(w.Collectors()...)
 	p.Serve("watch of the memory", w.Run)
@@ -39,44 +36,6 @@ func envoyHeap(share float64) uint64 { return uint64(float64(memlimit.Find()) * 
 // bodyFlags say how much of bodies is held at the same time.
 type bodyFlags struct {
 	BodyBytes int64 `default:"0" placeholder:"N" help:"Maximum bytes of request and response bodies in memory, both original and translated. One key can use half of it. Default: an eighth of the memory, at least 96 MiB and at most 512 MiB."`
-}
-
-// Bounds of what is held of bodies where the operator does not say: room for the largest answer, and what fits beside
-// all else.
-const (
-	leastBodies = 96 << 20
-	mostBodies  = 512 << 20
-	bodyShare   = 8
-)
-
-// bound returns the bound of the bytes of bodies.
-func (f bodyFlags) bound(memory *memlimit.Watch) *inflight.Bytes {
-	total := f.BodyBytes
-	if total == 0 {
-		total = mostBodies
-		if limit := memory.Limit(); limit > 0 {
-			total = min(max(limit/bodyShare, leastBodies), mostBodies)
-		}
-	}
-	return inflight.New(total, total/2)
-}
-
-// Bounds of what the job service holds where the operator does not say. The rest of its memory is for what is not
-// counted: its configuration, connections, and what the collector has not found yet.
-const (
-	leastHeld = 64 << 20
-	mostHeld  = 1 << 30
-)
-
-// heldBytes returns the bound of what the job service holds in memory.
-func (f jobFlags) heldBytes(memory *memlimit.Watch) int64 {
-	if f.JobsMemory > 0 {
-		return f.JobsMemory
-	}
-	if limit := memory.Limit(); limit > 0 {
-		return min(max(3*limit/8, leastHeld), mostHeld)
-	}
-	return jobsmemory.Total
 }
 
 // noteOfMemory is that the process refuses work for want of memory, or did so a short time ago.
@@ -95,15 +54,4 @@ func prefixed(prefix string, n proc.Note) proc.Note {
 		}
 		return what, severe
 	}
-}
-
-// isNewWork reports whether a request to the job service makes or adds something, which takes memory.
-func isNewWork(r *http.Request) bool {
-	return r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "/cancel")
-}
-
-// isExport reports whether a request to the control plane is for a table, which is made in memory.
-func isExport(r *http.Request) bool {
-	return strings.HasSuffix(r.URL.Path, ".csv") || r.URL.Query().Get("format") == "csv" ||
-		strings.Contains(r.Header.Get("Accept"), "text/csv")
 }

@@ -8,14 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/extproc/app"
 	"github.com/modelgate/modelgate/internal/limit"
-	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // dirSpool holds, below the data folder, the records that the ledger has not yet.
@@ -33,46 +31,34 @@ type limitStoreFlags struct {
 	Password     string        `name:"limits-password" env:"MODELGATE_REDIS_PASSWORD" hidden:""`
 }
 
-// troubles say what is wrong with the stores that processes share, each with "" if nothing is.
-type troubles []func() string
-
-// says returns what is wrong with all of them.
-func (t *troubles) says() string {
-	var all []string
-	for _, trouble := range *t {
-		if says := trouble(); says != "" {
-			all = append(all, says)
-		}
-	}
-	return strings.Join(all, " ")
-}
-
-// open opens what requests are limited by, and has it closed with p.
-func (f limitStoreFlags) open(p *proc.Parts, t *troubles, log *zap.Logger) (limit.Limiter, error) {
+// store returns where usage is counted.
+func (f limitStoreFlags) store(log *zap.Logger) (app.Limits, error) {
 	for name, part := range map[string]float64{"share": f.Share, "part": f.Part} {
 		if part <= 0 || part > 1 {
-			return nil, admincli.Misused("--limits-%s: must be above 0 and at most 1", name)
+			return app.Limits{}, admincli.Misused("--limits-%s: must be above 0 and at most 1", name)
 		}
 	}
-	if f.Store == "memory" {
-		return limit.Part(limit.NewMemory(limit.Options{}), f.Part), nil
+	client, err := openRedis("--limits", f.Store, f.PasswordFile, f.Password, log)
+	return app.Limits{Redis: client, Prefix: f.Prefix, FailOpen: f.Failure == "open", Share: f.Share, Part: f.Part,
+		Timeout: f.Timeout}, err
+}
+
+// openRedis returns a client of the Redis that a flag names, or nil for the memory. The password may be in a file, or
+// given by itself.
+func openRedis(flag, address, file, password string, log *zap.Logger) (redis.UniversalClient, error) {
+	if address == "memory" {
+		return nil, nil //nolint:nilnil // there is none
 	}
-	address, err := f.address()
+	address, err := redisURL(address, file, password)
 	if err != nil {
-		return nil, fmt.Errorf("--limits: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	redis.SetLogger(redisLog{log.Named("redis")}) // before there is a client: it is one for all
 	client, err := limit.OpenRedis(address)
 	if err != nil {
-		return nil, admincli.Misused("--limits: %w", err)
+		return nil, admincli.Misused("%s: %w", flag, err)
 	}
-	p.Add("connections to redis", func(context.Context) error { return client.Close() })
-	limits := limit.NewRedis(client, limit.RedisOptions{
-		Prefix: f.Prefix, FailOpen: f.Failure == "open", Share: f.Share, Timeout: f.Timeout, Log: log.Named("limits"),
-	})
-	p.Add("limits", limits.Close)
-	*t = append(*t, limits.Trouble)
-	return limit.Part(limits, f.Part), nil
+	return client, nil
 }
 
 // A redisLog takes what the client of Redis has to say, which the limiter says better.
@@ -81,11 +67,6 @@ type redisLog struct{ log *zap.Logger }
 // Printf logs a message.
 func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 	l.log.Debug("redis client", zap.String("message", fmt.Sprintf(format, v...)))
-}
-
-// address returns the URL with the password that is elsewhere.
-func (f limitStoreFlags) address() (string, error) {
-	return redisURL(f.Store, f.PasswordFile, f.Password)
 }
 
 // redisURL returns a URL of Redis with the password that is in a file, or given by itself.
@@ -106,20 +87,4 @@ func redisURL(address, file, password string) (string, error) {
 	}
 	u.User = url.UserPassword(u.User.Username(), password)
 	return u.String(), nil
-}
-
-// openSpool opens the folder in which records wait for the ledger, and has it closed with p.
-func openSpool(p *proc.Parts, dir string, maxBytes int64, t *troubles, log *zap.Logger,
-	registry prometheus.Registerer) (usage.Spool, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("--spool: naming who ships records: %w", err)
-	}
-	spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: dir, Process: host + ":" + dir, MaxBytes: maxBytes,
-		Stores: t.says, Log: log.Named("spool"), Registerer: registry})
-	if err != nil {
-		return nil, fmt.Errorf("--spool: %w", err)
-	}
-	p.Add("spool", func(context.Context) error { return spool.Close() })
-	return spool, nil
 }

@@ -4,13 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
-
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 )
 
 func TestThePasswordOfRedisMayBeElsewhere(t *testing.T) {
@@ -28,7 +24,7 @@ func TestThePasswordOfRedisMayBeElsewhere(t *testing.T) {
 			"unix://:secret@/run/redis.sock?db=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address, err := c.flags.address()
+			address, err := redisURL(c.flags.Store, c.flags.PasswordFile, c.flags.Password)
 			require.NoError(t, err)
 			require.Equal(t, c.want, address)
 		})
@@ -49,30 +45,12 @@ func TestLimitStoresThatCannotBe(t *testing.T) {
 			"--limits: must be memory or a URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := proc.NewParts(zap.NewNop())
-			_, err := c.flags.open(p, &troubles{}, zap.NewNop())
+			_, err := c.flags.store(zap.NewNop())
 			require.ErrorContains(t, err, c.says)
 			require.NotContains(t, err.Error(), "topsecret")
-			require.NoError(t, p.Stop(t.Context()))
 		})
 	}
-	p := proc.NewParts(zap.NewNop())
-	limits, err := limitStoreFlags{Store: "memory", Share: 1, Part: 1}.open(p, &troubles{}, zap.NewNop())
+	limits, err := limitStoreFlags{Store: "memory", Share: 1, Part: 1}.store(zap.NewNop())
 	require.NoError(t, err)
-	require.NotNil(t, limits)
-}
-
-func TestWhatIsSaidOfStoresThatAreAway(t *testing.T) {
-	p := proc.NewParts(zap.NewNop())
-	shared := troubles{}
-	_, err := limitStoreFlags{Store: "redis://127.0.0.1:1", Share: 1, Part: 1, Failure: "closed",
-		Timeout: time.Second}.open(p, &shared, zap.NewNop())
-	require.NoError(t, err)
-	cache, err := answerFlags{Store: "redis://127.0.0.1:1"}.open(p, prometheus.NewRegistry(), &shared, zap.NewNop())
-	require.NoError(t, err)
-	require.NotNil(t, cache)
-	require.Len(t, shared, 2)
-	require.Eventually(t, func() bool { return shared.says() != "" }, 10*time.Second, time.Millisecond)
-	require.Equal(t, "The Redis of limits does not answer: requests that have a limit are refused.", shared.says())
-	require.ErrorContains(t, p.Stop(t.Context()), "tell the store of limits that this process ends")
+	require.Nil(t, limits.Redis)
 }

@@ -4,7 +4,6 @@ package serve
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -27,22 +26,27 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane"
+	controlapp "github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/extproc"
+	extprocapp "github.com/modelgate/modelgate/extproc/app"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/atomicfile"
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
-	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc"
+	jobsapp "github.com/modelgate/modelgate/jobsvc/app"
 )
 
 const (
@@ -93,7 +97,7 @@ func (c *RunCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (er
 
 	g := &gateway{
 		RunCmd: c, data: data, sockets: sockets, log: log, stdout: stdout,
-		parts: proc.NewParts(log), etcdLevel: zap.NewAtomicLevelAt(proc.EtcdQuiet),
+		parts: parts.New(log), etcdLevel: zap.NewAtomicLevelAt(proc.EtcdQuiet),
 	}
 	if err = g.start(ctx); err == nil {
 		err = g.parts.Wait(ctx)
@@ -117,7 +121,7 @@ type gateway struct {
 	sockets   string
 	log       *zap.Logger
 	stdout    io.Writer
-	parts     *proc.Parts
+	parts     *parts.Parts
 	telemetry *telemetry.Telemetry
 	memory    *memlimit.Watch
 	bytes     *inflight.Bytes // of bodies
@@ -128,7 +132,8 @@ type gateway struct {
 	vault        *secretstore.Follower // nil: there is none
 	etcd         *clientv3.Client
 	room         *etcdspace.Room
-	controlPlane *controlPlane
+	controlPlane *controlapp.ControlPlane
+	ledger       *ledger.Ledger
 	adminURL     string
 	hosts        []string         // that the development certificate is for
 	xds          *grpc.ClientConn // to the control plane
@@ -152,7 +157,7 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	g.memory = startMemory(g.parts, goBesideEnvoy, g.telemetry, g.log)
-	g.bytes = g.Bodies.bound(g.memory)
+	g.bytes = extprocapp.BoundBodies(g.Bodies.BodyBytes, g.memory)
 	binary, err := process.Find(ctx, g.Envoy)
 	if err != nil {
 		return err
@@ -180,7 +185,7 @@ func (g *gateway) start(ctx context.Context) error {
 	if err := g.configureOrDefer(ctx, at, api); err != nil {
 		return err
 	}
-	g.controlPlane.start(g.parts)
+	g.controlPlane.Start(g.parts)
 	if err := g.startExtProc(); err != nil {
 		return err
 	}
@@ -214,11 +219,11 @@ func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, n
 
 // startAdmin prepares the control plane, starts the admin address and returns a client of its API.
 func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*adminapi.Client, error) {
-	root, err := loadRoot(ctx, g.data.File(admincli.FilePepper), g.etcd)
+	root, err := controlapp.LoadRoot(ctx, g.data.File(admincli.FilePepper), g.etcd, cmdline.KnownVendor)
 	if err != nil {
 		return nil, err
 	}
-	token, err := loadAdminToken(g.data.File(admincli.FileAdminToken))
+	token, err := controlapp.LoadAdminToken(g.data.File(admincli.FileAdminToken))
 	if err != nil {
 		return nil, err
 	}
@@ -226,23 +231,20 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	if err != nil {
 		return nil, err
 	}
-	book, err := openLedger(ctx, g.parts, proc.FolderLedger(g.data.Path), g.log)
-	if err != nil {
+	if g.ledger, err = controlapp.OpenLedger(ctx, g.parts, proc.FolderLedger(g.data.Path), g.log); err != nil {
 		return nil, errors.Join(err, xds.Close())
 	}
-	blobs, err := openArchive(ctx, g.parts, g.blobs())
+	blobs, err := controlapp.OpenArchive(ctx, g.parts, g.blobs())
 	if err != nil { // the job service will say so; the rest goes on
 		g.log.Warn("the archive of jobs cannot be opened; only those in etcd are listed", zap.Error(err))
 	}
-	g.controlPlane, err = newControlPlane(controlPlaneOptions{
-		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs,
-		memory: g.memory,
-		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, vault: g.vault,
-		managers: g.Credentials.managers(g.log), room: g.room,
-		alertNetworks: g.Alerts.AlertNetwork, traceURL: g.Trace.TraceURL,
+	g.controlPlane, err = newControlPlane(controlapp.Options{
+		Etcd: g.etcd, XDS: xds, SystemCA: controlplane.SystemCA(), Root: root, AdminToken: token, Ledger: g.ledger,
+		Blobs: blobs, Memory: g.memory, Log: g.log, Telemetry: g.telemetry, Allowed: g.mayName, Vault: g.vault,
+		Managers: g.Credentials.managers(g.log), AlertNetworks: g.Alerts.AlertNetwork, TraceURL: g.Trace.TraceURL,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, xds.Close())
 	}
 	if err := g.controlPlane.Claim(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w: restore the file that belongs to %s", g.data.File(admincli.FilePepper), err,
@@ -261,33 +263,29 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		return nil, errors.Join(fmt.Errorf("preparing the certificate: %w", err), admin.Close())
 	}
 	g.adminURL = "https://" + proc.Reachable(at)
-	pages, board := g.controlPlane.withDashboard(g.adminURL, func() (string, http.RoundTripper) {
+	pages, board := g.controlPlane.WithDashboard(g.adminURL, func() (string, http.RoundTripper) {
 		return g.baseURL(), client.Transport
 	})
 	g.dashboard = board
 	mux := proc.HealthHandler(g.ready, g.telemetry, proc.NoteOf(g.room), g.jobsNote,
-		noteOfLedger(g.controlPlane.options.ledger), noteOfMemory(g.memory), noteOfBodies(g.bytes))
+		noteOfLedger(g.ledger), noteOfMemory(g.memory), noteOfBodies(g.bytes))
 	mux.Handle("/", pages)
 	proc.ServeHTTP(g.parts, admin, server, mux, g.log)
 	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.Write(admincli.FileAdmin, g.adminURL)
 }
 
-func newAdminToken() secret.Value { return secret.New(rand.Text()) }
-
 func (g *gateway) startExtProc() error {
 	var err error
-	if g.xds, err = (xdsFlags{Address: "unix://" + g.socket("xds")}).dial(g.log); err != nil {
+	if g.xds, err = (xdsFlags{Address: "unix://" + g.socket("xds")}).connect(g.parts, g.log); err != nil {
 		return err
 	}
-	g.parts.Add("connection to the control plane", func(context.Context) error { return g.xds.Close() })
 	l, err := proc.Listen("unix://" + g.socket("extproc"))
 	if err != nil {
 		return err
 	}
-	g.extProc, err = startExtProc(g.parts, extProcOptions{
-		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, answers: g.Answers,
-		spool: g.data.File(dirSpool), memory: g.memory, bytes: g.bytes, log: g.log, telemetry: g.telemetry,
-		transport: g.Transport,
+	g.extProc, err = startExtProc(g.parts, g.Limits, g.Answers, g.Transport, extprocapp.Options{
+		Listener: l, XDS: g.xds, Node: "run", Grace: extProcGrace, Spool: g.data.File(dirSpool),
+		Memory: g.memory, Bytes: g.bytes, Log: g.log, Telemetry: g.telemetry,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -310,9 +308,9 @@ func (g *gateway) startJobs(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	g.jobs, err = startJobs(ctx, g.parts, jobsOptions{
-		jobFlags: flags, listener: l, gateway: "unix://" + g.socket("internal"), etcd: g.etcd, xds: g.xds, node: "run",
-		memory: g.memory, log: g.log, telemetry: g.telemetry, ending: &proc.Ending{}, gate: g.jobsGate, room: g.room,
+	g.jobs, err = flags.startJobs(ctx, g.parts, jobsapp.Options{
+		Listener: l, Gateway: "unix://" + g.socket("internal"), Etcd: g.etcd, XDS: g.xds, Node: "run",
+		Memory: g.memory, Log: g.log, Telemetry: g.telemetry, Ending: &parts.Ending{}, Gate: g.jobsGate, Room: g.room,
 	})
 	if err != nil {
 		g.jobsAway(fmt.Errorf("%s cannot be used: %w", flags.Blobs, err))

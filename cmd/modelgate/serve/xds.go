@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 // xdsFlags say where a client of the control plane finds it. With mutual TLS the client shows that it may have what it
@@ -30,6 +32,15 @@ func (f xdsFlags) serverName(host string) string {
 		return f.Name
 	}
 	return host
+}
+
+// connect returns a connection to the control plane that ends with p.
+func (f xdsFlags) connect(p *parts.Parts, log *zap.Logger) (*grpc.ClientConn, error) {
+	c, err := f.dial(log)
+	if err == nil {
+		p.Add("connection to the control plane", func(context.Context) error { return c.Close() })
+	}
+	return c, err
 }
 
 // dial returns a connection to the control plane. It is made when it is first used, and again after it breaks.

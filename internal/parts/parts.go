@@ -1,6 +1,7 @@
-// Package proc has what the processes of a gateway are made of: parts that start in order and end in reverse,
-// listeners, servers, certificates that are read again, etcd, and the data folder.
-package proc
+// Package parts has what a process is made of: parts that start in order and end in reverse.
+//
+// A part that ends by itself ends the process. What may end without that must not return before its context does.
+package parts
 
 import (
 	"context"
@@ -22,8 +23,8 @@ type part struct {
 	stop func(ctx context.Context) error
 }
 
-// NewParts returns a process without parts.
-func NewParts(log *zap.Logger) *Parts { return &Parts{log: log, failed: make(chan error, 1)} }
+// New returns a process without parts.
+func New(log *zap.Logger) *Parts { return &Parts{log: log, failed: make(chan error, 1)} }
 
 // Add says that a part was started, and how it is stopped: as kindly as it can be until ctx ends, then at once. Stop
 // returns when the part has ended.

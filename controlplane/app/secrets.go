@@ -1,7 +1,8 @@
-package serve
+package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -20,15 +22,16 @@ import (
 // which the root secret would have to be.
 const claimedTimeout = 15 * time.Second
 
-// loadRoot reads the root secret. It makes one only where no configuration was written under another: a wrong one that
+// LoadRoot reads the root secret. It makes one only where no configuration was written under another: a wrong one that
 // lies where the right one has to be would only hide that it is missing.
-func loadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.Root, error) {
+func LoadRoot(ctx context.Context, path string, etcd *clientv3.Client,
+	vendors configv1.Vendors) (*secret.Root, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return secret.LoadRoot(path)
 	}
 	limited, cancel := context.WithTimeout(ctx, claimedTimeout)
 	defer cancel()
-	claimed, err := configstore.New(etcd, validStored, zap.NewNop()).Claimed(limited)
+	claimed, err := configstore.New(etcd, validStored(vendors), zap.NewNop()).Claimed(limited)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -44,9 +47,9 @@ func loadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.
 	return secret.LoadRoot(path)
 }
 
-// loadAdminToken reads the token of the admin API, or makes one.
-func loadAdminToken(path string) (secret.Value, error) {
-	token, err := secret.File(path, newAdminToken)
+// LoadAdminToken reads the token of the admin API, or makes one.
+func LoadAdminToken(path string) (secret.Value, error) {
+	token, err := secret.File(path, func() secret.Value { return secret.New(rand.Text()) })
 	if err != nil {
 		return token, fmt.Errorf("%w; or move it away, and a new token is created", err)
 	}

@@ -1,4 +1,4 @@
-package serve
+package app
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestTheConfigurationSaysHowLongTheLedgerKeepsWhat(t *testing.T) {
 	const day = 24 * time.Hour
 	server := etcdtest.New(t)
 	etcd := server.Client(t)
-	store := configstore.New(etcd, validStored, zap.NewNop())
+	store := configstore.New(etcd, func(configv1.Object) error { return nil }, zap.NewNop())
 	kept, err := retentionIn(store)(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, ledger.Retention{Exchanges: 30 * day, Refused: 7 * day, Aggregates: 400 * day,
