@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"regexp"
 	"syscall"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -60,6 +62,18 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 				require.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte(c.stderr)), "an error is said once")
 			}
 		})
+	}
+}
+
+func TestEveryCommandIsInTheDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	parser, err := kong.New(&commands{}, kong.Vars{"hostname": "", "domains": ""})
+	require.NoError(t, err)
+	for _, c := range parser.Model.Children {
+		found, err := regexp.Match("(`|modelgate )"+c.Name+`\b`, text)
+		require.NoError(t, err)
+		require.True(t, found, "docs/cli.md lacks %s", c.Name)
 	}
 }
 
