@@ -1,0 +1,165 @@
+// Package recipes follows each recipe of docs/how-to-add.md with a throw-away addition, and proves that it does what
+// the recipe promises.
+//
+// testdata/NAME/addition has the files that the addition writes, and for a file that exists NAME.lines with the lines
+// that it inserts. testdata/NAME/proof has tests of the promise. A new test must not write into the module: it runs in
+// a copy of what it reads.
+package recipes
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/testenv"
+)
+
+// A recipe is a section of the document, and how it is followed.
+type recipe struct {
+	title string
+	long  bool // what it builds takes long
+	// reads are the folders that the generators and the tests read.
+	reads []string
+	// protobuf means that buf generates code, and generates are packages for which go generate is run.
+	protobuf  bool
+	generates []string
+	// tests are regular expressions of the tests to run, by package, and goldens those that write golden files.
+	tests, goldens map[string]string
+	// most is the largest number of files besides tests that the recipe may write by hand. A folder counts as one.
+	most int
+}
+
+var recipes = map[string]recipe{
+	"vendor": {
+		title: "A vendor", most: 2,
+		reads:     []string{"internal/provider", "internal/catalog", "docs"},
+		generates: []string{"internal/provider/all"},
+		tests: map[string]string{
+			"internal/provider/vendors/acme": ".",
+			"internal/provider/all":          "Acme|IsComplete|IsTested|TheForms",
+		},
+	},
+	"dialect": {
+		title: "A dialect of clients", long: true, most: 2,
+		reads:   []string{"internal/inbound", "controlplane/xds", "extproc/exchange"},
+		goldens: map[string]string{"controlplane/xds": "LocalReplies"},
+		tests: map[string]string{
+			"internal/inbound/dialects": ".",
+			"extproc/exchange":          "ChargedByTheTable",
+		},
+	},
+	"kind": {
+		title: "A kind of object", long: true, most: 4,
+		reads: []string{"api", "docs", "tools", "test/hostile", "controlplane/config",
+			"controlplane/api"},
+		protobuf:  true,
+		generates: []string{"api/config/v1"},
+		tests: map[string]string{
+			"api/config/v1":       ".",
+			"controlplane/config": "Kind|Secrecy",
+			"controlplane/api":    "InStepWithTheServer|TakesItsScope",
+		},
+	},
+	"command": {
+		title: "A command", long: true, most: 3,
+		reads: []string{"cmd/modelgate", "docs"},
+		tests: map[string]string{"cmd/modelgate": "Acme|EveryCommand"},
+	},
+}
+
+func TestRecipes(t *testing.T) {
+	text, err := os.ReadFile("../../docs/how-to-add.md")
+	require.NoError(t, err)
+	for name, r := range recipes {
+		t.Run(name, func(t *testing.T) {
+			documented := filesOf(t, string(text), r.title)
+			byHand := slices.DeleteFunc(slices.Clone(documented), func(f file) bool { return f.generated })
+			r.requireBar(t, byHand)
+			c := newCopy(t, name, r.reads)
+			c.add(t)
+			requireFiles(t, byHand, c.written(t))
+			if r.long {
+				testenv.Long(t)
+			}
+			if r.protobuf {
+				c.run(t, c.dir, "go", strings.Fields("tool -modfile=tools/go.mod buf generate --path api")...)
+			}
+			for _, of := range r.generates {
+				c.generate(t, of)
+			}
+			for of, pattern := range r.goldens {
+				c.test(t, of, pattern, "-update")
+			}
+			for of, pattern := range r.tests {
+				c.test(t, of, pattern)
+			}
+			requireFiles(t, documented, c.written(t))
+		})
+	}
+}
+
+// requireBar fails if a recipe writes more files by hand than it may.
+func (r *recipe) requireBar(t *testing.T, byHand []file) {
+	t.Helper()
+	n := 0
+	for _, f := range byHand {
+		if !strings.HasSuffix(f.path, "_test.go") {
+			n++
+		}
+	}
+	require.LessOrEqual(t, n, r.most, "files that the recipe writes by hand")
+}
+
+// A file is a line of a recipe's list of files.
+type file struct {
+	path      string // ends with a slash for a folder
+	line      bool   // a line is added to it, besides an import
+	generated bool
+}
+
+// filesOf returns the list of files of a section, which is its block of text.
+func filesOf(t *testing.T, document, title string) []file {
+	t.Helper()
+	_, of, found := strings.Cut(document, "\n## "+title+"\n")
+	require.True(t, found, "the document has no section %s", title)
+	of, _, _ = strings.Cut(of, "\n## ")
+	_, block, found := strings.Cut(of, "\n```text\n")
+	require.True(t, found, "the section %s has no list of files", title)
+	block, _, _ = strings.Cut(block, "```")
+	var files []file
+	for line := range strings.Lines(block) {
+		path, what, found := strings.Cut(strings.TrimSpace(line), " ")
+		require.True(t, found, line)
+		path = strings.NewReplacer("NAME", "acme").Replace(path)
+		files = append(files, file{path: path, line: strings.Contains(what, "a line"),
+			generated: strings.Contains(what, "written by")})
+	}
+	return files
+}
+
+// requireFiles fails if what was written is not what the document lists.
+func requireFiles(t *testing.T, documented []file, written map[string]change) {
+	t.Helper()
+	for _, f := range documented {
+		found := false
+		for path, c := range written {
+			if path != f.path && !(strings.HasSuffix(f.path, "/") && strings.HasPrefix(path, f.path)) {
+				continue
+			}
+			found, written[path] = true, change{known: true}
+			if c.known {
+				continue
+			}
+			require.Equal(t, f.generated, c.generated, "%s: whether it is generated", path)
+			require.True(t, !f.line || c.lines <= 2, "%s: more than a line and its import are added", path)
+		}
+		require.True(t, found, "the document lists %s, which nothing writes", f.path)
+	}
+	for path, c := range written {
+		require.True(t, c.known, "the document does not list %s", filepath.ToSlash(path))
+	}
+}
