@@ -1,54 +1,21 @@
 package dashboard
 
 import (
+	"cmp"
 	"embed"
+	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/accounts"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/alerts"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/approvals"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/audit"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/dataplane"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/find"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/findings"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/jobs"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/keys"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/models"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/objects"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/overview"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/playground"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/policies"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/providers"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/ratelimits"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/requests"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/tenants"
-	"github.com/modelgate/modelgate/controlplane/dashboard/sections/usage"
 )
+
+//go:generate go run ../../internal/listgen -root ../.. -package dashboard -folders controlplane/dashboard/sections -function Section -o list.go
 
 // sections returns the pages by subject, in the order of the navigation.
 func sections(c Config) []page.Section {
-	return []page.Section{
-		overview.Section(),
-		usage.Section(),
-		requests.Section(c.BaseURL, c.TraceURL),
-		findings.Section(),
-		playground.Section(c.Gateway),
-		keys.Section(c.Gateway),
-		tenants.Section(),
-		ratelimits.Section(),
-		approvals.Section(),
-		providers.Section(c.Vendors),
-		models.Section(),
-		policies.Section(),
-		jobs.Section(),
-		dataplane.Section(),
-		alerts.Section(),
-		objects.Section(),
-		audit.Section(),
-		accounts.Section(),
-		find.Section(),
-	}
+	all := list(c)
+	slices.SortFunc(all, func(a, b page.Section) int { return cmp.Compare(a.Place, b.Place) })
+	return all
 }
 
 //go:embed *.html

@@ -69,6 +69,15 @@ var recipes = map[string]recipe{
 		reads: []string{"cmd/modelgate", "docs"},
 		tests: map[string]string{"cmd/modelgate": "Acme|EveryCommand"},
 	},
+	"page": {
+		title: "A page of the dashboard", long: true, most: 1,
+		reads:     []string{"controlplane/dashboard"},
+		generates: []string{"controlplane/dashboard"},
+		tests: map[string]string{
+			"controlplane/dashboard/sections/acme": ".",
+			"controlplane/dashboard":               "TestEach|Acme",
+		},
+	},
 }
 
 func TestRecipes(t *testing.T) {

@@ -6,7 +6,7 @@ package all
 
 import "github.com/modelgate/modelgate/internal/provider"
 
-//go:generate go run gen.go -o list.go
+//go:generate go run ../../listgen -package all -folders internal/provider/vendors -function Provider -o list.go
 //go:generate go run gendocs.go -o ../../../docs/providers.md
 
 // Providers returns every vendor by its name. The map is the caller's.

@@ -24,6 +24,7 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
+		Place: 180,
 		Lines: []page.Line{
 			{Group: "System", Path: "/accounts", Name: "Accounts", Scope: authz.AdminsRead, Tenants: true},
 			{Group: "System", Path: "/objects/IdentityProvider", Name: "Identity providers", Scope: authz.AdminsRead},

@@ -19,6 +19,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
+		Place: 150,
 		Lines: []page.Line{
 			{Group: "System", Path: "/alerts", Name: "Alerts", Scope: authz.StatusRead},
 		},

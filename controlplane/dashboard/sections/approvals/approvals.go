@@ -19,6 +19,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
+		Place: 90,
 		Lines: []page.Line{
 			{Group: "Access", Path: page.Approvals, Name: "Approvals", Scope: authz.KeysWrite, Tenants: true},
 		},

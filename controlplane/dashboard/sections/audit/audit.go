@@ -18,6 +18,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
+		Place: 170,
 		Lines: []page.Line{
 			{Group: "System", Path: "/audit", Name: "Audit log", Scope: authz.AuditRead, Tenants: true},
 		},

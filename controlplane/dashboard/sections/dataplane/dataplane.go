@@ -18,6 +18,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
+		Place: 140,
 		Lines: []page.Line{
 			{Group: "System", Path: "/data-plane", Name: "Data plane", Scope: authz.StatusRead},
 		},

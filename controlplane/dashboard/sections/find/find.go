@@ -21,6 +21,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
+		Place: 190,
 		Routes: []page.Route{
 			page.Get("/find", "", show),
 		},

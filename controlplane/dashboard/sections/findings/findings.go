@@ -25,6 +25,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
+		Place: 40,
 		Lines: []page.Line{
 			{Group: "Traffic", Path: "/findings", Name: "Findings", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},

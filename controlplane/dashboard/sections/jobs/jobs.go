@@ -22,6 +22,7 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
+		Place: 130,
 		Lines: []page.Line{
 			{Group: "Jobs", Path: "/batches", Name: "Batches", Scope: authz.JobsRead, Tenants: true},
 			{Group: "Jobs", Path: "/fine-tuning", Name: "Fine-tuning", Scope: authz.JobsRead, Tenants: true},

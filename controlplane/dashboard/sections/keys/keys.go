@@ -32,6 +32,7 @@ type section struct{ gateway page.Gateway }
 func Section(gateway page.Gateway) page.Section {
 	s := section{gateway}
 	return page.Section{
+		Place: 60,
 		Lines: []page.Line{
 			{Group: "Access", Path: "/keys", Name: "Keys", Scope: authz.KeysRead, Tenants: true},
 		},

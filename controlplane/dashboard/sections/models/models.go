@@ -27,6 +27,7 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
+		Place: 110,
 		Lines: []page.Line{
 			{Group: "Routing", Path: "/models", Name: "Models", Scope: authz.ConfigRead},
 		},

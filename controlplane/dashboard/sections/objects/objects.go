@@ -21,6 +21,7 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
+		Place: 160,
 		Lines: []page.Line{
 			{Group: "System", Path: "/objects", Name: "All objects", Scope: authz.ConfigRead},
 		},

@@ -20,6 +20,7 @@ var templates embed.FS
 // Section returns the page.
 func Section() page.Section {
 	return page.Section{
+		Place: 10,
 		Lines: []page.Line{
 			{Path: "/", Name: "Overview", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},

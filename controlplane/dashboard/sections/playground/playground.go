@@ -34,6 +34,7 @@ type section struct {
 func Section(gateway page.Gateway) page.Section {
 	s := &section{gateway: gateway, keys: playKeys{keys: map[string]playKey{}}}
 	return page.Section{
+		Place: 50,
 		Lines: []page.Line{
 			{Group: "Traffic", Path: "/playground", Name: "Playground", Scope: authz.Playground},
 		},

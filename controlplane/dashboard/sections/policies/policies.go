@@ -27,6 +27,7 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
+		Place: 120,
 		Lines: []page.Line{
 			{Group: "Routing", Path: "/policies", Name: "Policies", Scope: authz.ConfigRead},
 		},

@@ -31,6 +31,7 @@ type section struct{ vendors []string }
 func Section(vendors []string) page.Section {
 	s := section{vendors}
 	return page.Section{
+		Place: 100,
 		Lines: []page.Line{
 			{Group: "Routing", Path: "/providers", Name: "Providers", Scope: authz.ConfigRead},
 		},

@@ -22,6 +22,7 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
+		Place: 80,
 		Lines: []page.Line{
 			{Group: "Access", Path: "/rate-limits", Name: "Rate limits", Scope: authz.ConfigRead},
 		},

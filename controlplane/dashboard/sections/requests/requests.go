@@ -29,6 +29,7 @@ type section struct{ baseURL, traceURL string }
 func Section(baseURL, traceURL string) page.Section {
 	s := section{baseURL, traceURL}
 	return page.Section{
+		Place: 30,
 		Lines: []page.Line{
 			{Group: "Traffic", Path: "/requests", Name: "Requests", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},

@@ -25,6 +25,7 @@ var templates embed.FS
 // Section returns the pages.
 func Section() page.Section {
 	return page.Section{
+		Place: 70,
 		Lines: []page.Line{
 			{Group: "Access", Path: "/organizations", Name: "Organizations", Scope: authz.ConfigRead, Tenants: true},
 			{Group: "Access", Path: "/projects", Name: "Projects", Scope: authz.ConfigRead, Tenants: true},

@@ -29,6 +29,7 @@ var templates embed.FS
 // Section returns the page and its export.
 func Section() page.Section {
 	return page.Section{
+		Place: 20,
 		Lines: []page.Line{
 			{Group: "Traffic", Path: "/usage", Name: "Usage", Scope: authz.UsageRead, Tenants: true, Ranged: true},
 		},
