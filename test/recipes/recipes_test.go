@@ -69,6 +69,11 @@ var recipes = map[string]recipe{
 		reads: []string{"cmd/modelgate", "docs"},
 		tests: map[string]string{"cmd/modelgate": "Acme|EveryCommand"},
 	},
+	"filter": {
+		title: "A filter", long: true, most: 2,
+		reads: []string{"extproc"},
+		tests: map[string]string{"extproc/chain": ".", "extproc/exchange": "Acme"},
+	},
 	"page": {
 		title: "A page of the dashboard", long: true, most: 1,
 		reads:     []string{"controlplane/dashboard"},
@@ -77,6 +82,12 @@ var recipes = map[string]recipe{
 			"controlplane/dashboard/sections/acme": ".",
 			"controlplane/dashboard":               "TestEach|Acme",
 		},
+	},
+	"error": {
+		title: "An error", most: 2,
+		reads:     []string{"api/openai", "docs"},
+		generates: []string{"api/openai"},
+		tests:     map[string]string{"api/openai": "Catalogue|ACode"},
 	},
 }
 
