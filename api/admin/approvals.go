@@ -6,40 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 )
-
-// Pending is the action of a change that is not made: it waits for a second person's approval.
-const Pending = "pending"
-
-// An Approval is a change that waits for a second person.
-type Approval struct {
-	ID string `json:"id,omitempty"`
-	// Action is [Created] or [Updated]: what the approval does.
-	Action string `json:"action"`
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	// Rules are the names of the ApprovalRules by which it waits, and Reason says why, as a sentence.
-	Rules  []string `json:"rules"`
-	Reason string   `json:"reason"`
-	// AskedBy is the account, or the id of the token, that asked for it.
-	AskedBy   string     `json:"asked_by,omitempty"`
-	AskedAt   *time.Time `json:"asked_at,omitempty"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-	// Stale means that the object was changed since: the change can only be rejected, or withdrawn and asked for anew.
-	Stale bool `json:"stale,omitempty"`
-	// MayDecide means that the caller may approve and reject it, and Own that the caller asked for it.
-	MayDecide bool `json:"may_decide,omitempty"`
-	Own       bool `json:"own,omitempty"`
-	// Diff is a unified diff from the object as it is now to the requested one.
-	Diff string `json:"diff,omitempty"`
-}
-
-// A Waiting is the answer to a change that waits. Pending is true.
-type Waiting struct {
-	Pending  bool     `json:"pending"`
-	Approval Approval `json:"approval"`
-}
 
 // A WaitingError is the error of a change of one object that is not made: it waits for approval.
 type WaitingError struct{ Approval Approval }
@@ -59,11 +26,6 @@ func (a ApplyAnswer) Waits() error {
 		}
 	}
 	return nil
-}
-
-// A RejectRequest says why a change is rejected.
-type RejectRequest struct {
-	Reason string `json:"reason,omitempty"`
 }
 
 // Approvals returns the changes that wait, the oldest first: all that the caller may see.

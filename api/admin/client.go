@@ -185,19 +185,37 @@ func (c ObjectCalls) ApplyPruning(ctx context.Context, objects []configv1.Object
 	return answer, err
 }
 
+// A Flag is a query parameter that is true.
+type Flag string
+
+// The flags of calls that take any.
+const (
+	DryRun        Flag = "dry_run"        // nothing is stored or erased
+	CreateMissing Flag = "create_missing" // the organization and the project of a key are made if there are none
+)
+
+// If returns the flag if something is true.
+func (f Flag) If(is bool) []Flag {
+	if is {
+		return []Flag{f}
+	}
+	return nil
+}
+
+func flagged(path string, flags []Flag) string {
+	query := url.Values{}
+	for _, f := range flags {
+		query.Set(string(f), "true")
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
 // CreateKey makes a key. It cannot be shown again.
-func (c ObjectCalls) CreateKey(ctx context.Context, r KeyRequest) (NewKey, error) {
-	var key NewKey
-	body, err := json.Marshal(r)
-	if err != nil {
-		return key, err
-	}
-	path := "keys"
-	if r.CreateMissing {
-		path += "?create_missing=true"
-	}
-	err = c.caller.call(ctx, request{method: http.MethodPost, path: path, body: body}, &key)
-	return key, err
+func (c ObjectCalls) CreateKey(ctx context.Context, r KeyRequest, flags ...Flag) (NewKey, error) {
+	return post[NewKey](ctx, c.caller, flagged("keys", flags), r)
 }
 
 func pathOf(kind configv1.Kind, name string) string {

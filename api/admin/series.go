@@ -34,31 +34,6 @@ func (q SeriesQuery) Values() url.Values {
 	return v
 }
 
-// A Series is sums over time. Latencies are not known of everything; they are 0 if they are not.
-type Series struct {
-	Start        time.Time `json:"start"`
-	End          time.Time `json:"end"`
-	WidthSeconds int64     `json:"width_seconds"`
-	By           string    `json:"by,omitempty"`
-	Totals
-	// Buckets are all between start and end, in order.
-	Buckets []SummaryHour `json:"buckets"`
-	// Groups are the largest, the largest first.
-	Groups        []SeriesGroup `json:"groups"`
-	GroupsLeftOut int64         `json:"groups_left_out"`
-}
-
-// A SeriesGroup is the sums of a group.
-type SeriesGroup struct {
-	// Name is empty for the group without one, such as requests without a user.
-	Name string `json:"name"`
-	// DisplayName is the name for people. It may be empty.
-	DisplayName string `json:"display_name,omitempty"`
-	Totals
-	// Buckets are the buckets that are not empty.
-	Buckets []SummaryHour `json:"buckets,omitempty"`
-}
-
 // Series returns sums over time, by bucket and group.
 func (c UsageCalls) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	return get[Series](ctx, c.caller, "series?"+q.Values().Encode())

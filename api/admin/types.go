@@ -1,9 +1,11 @@
-// Package admin is the admin API as its clients see it: the bodies that are exchanged, and a [Client]. The description
-// for other languages is openapi.yaml beside this file.
+// Package admin is the admin API as its clients see it: the bodies that are exchanged, and a [Client]. The bodies are
+// generated from openapi.yaml, which describes the API for all languages. Tests check every answer against it.
 //
-// This is not generated from openapi.yaml. Objects are protobuf messages with a JSON form of
-// their own, which a generator would declare a second time. Tests check every answer against the description instead.
+// An [Item] is written by hand: the document in it is a message of api/config/v1, with a JSON form of its own. So are
+// a [Version] and an [AuditEntry], because the ledger stores more in them than an answer has.
 package admin
+
+//go:generate go run gen.go
 
 import (
 	"encoding/json"
@@ -20,14 +22,6 @@ type Item struct {
 	// Object is nil if what is stored cannot be read; Status.Error then says why.
 	Object configv1.Object
 	Status Status
-}
-
-// Status is the state of an object at the gateway.
-type Status struct {
-	// Revision is the revision of the object's last change, and its ETag.
-	Revision int64 `json:"revision"`
-	// Error is why the object, or its last change, has no effect; empty if it has.
-	Error string `json:"error,omitempty"`
 }
 
 // MarshalJSON returns the document with its status.
@@ -76,28 +70,6 @@ func (i *Item) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Actions of a [Change].
-const (
-	Created   = "created"
-	Updated   = "updated"
-	Unchanged = "unchanged"
-	Deleted   = "deleted"
-)
-
-// A Change is what applying did, or would do, to one object.
-type Change struct {
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Action string `json:"action"`
-	// Diff is a unified diff of the object as YAML, credentials redacted. Empty where nothing changes.
-	Diff string `json:"diff,omitempty"`
-	// Error is why the object has no effect, or not as it was applied; empty if it has, and of a dry run.
-	Error string `json:"error,omitempty"`
-	// Approval is the approval that a change with the action [Pending] waits for. A dry run has only the
-	// rules and the reasons.
-	Approval *Approval `json:"approval,omitempty"`
-}
-
 // HeaderPending is the header of an answer to a change that was waited for: it names who has not taken it in time, and
 // is not there where everybody has.
 const HeaderPending = "X-Modelgate-Pending"
@@ -108,61 +80,6 @@ const HeaderTenant = "X-Modelgate-Tenant"
 
 // MaxWait is how long a change may be waited for at most.
 const MaxWait = 60 * time.Second
-
-// An ApplyAnswer lists the changes in the order of the documents.
-type ApplyAnswer struct {
-	// Revision is the revision of the configuration after the change. It is 0 for a dry run and if nothing changed.
-	Revision int64    `json:"revision"`
-	Changes  []Change `json:"changes"`
-}
-
-// An Export has the objects that files describe, as documents that an apply takes back. Credentials are masked. An
-// apply of a masked credential keeps the stored one.
-type Export struct {
-	Revision int64             `json:"revision"`
-	Objects  []json.RawMessage `json:"objects"`
-}
-
-// A KeyRequest asks for a new key.
-type KeyRequest struct {
-	DisplayName  string     `json:"display_name"`
-	Organization string     `json:"organization,omitempty"`
-	Project      string     `json:"project,omitempty"`
-	Models       []string   `json:"models,omitempty"`
-	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
-
-	Endpoints []string          `json:"endpoints,omitempty"`
-	Addresses []string          `json:"addresses,omitempty"`
-	Metadata  map[string]string `json:"metadata,omitempty"`
-	// Limits and Budgets are as in a Key's document.
-	Limits  []Limit  `json:"limits,omitempty"`
-	Budgets []Budget `json:"budgets,omitempty"`
-	// CreateMissing has the organization and the project made if there are none.
-	CreateMissing bool `json:"-"`
-}
-
-// A Limit is a configv1.Limit as JSON has it.
-type Limit struct {
-	Domain          string `json:"domain"`
-	Unit            string `json:"unit,omitempty"` // MINUTE, HOUR, DAY
-	RequestsPerUnit uint64 `json:"requests_per_unit"`
-	Model           string `json:"model,omitempty"`
-}
-
-// A Budget is a configv1.Budget as JSON has it.
-type Budget struct {
-	Unit string `json:"unit"` // DAY or MONTH
-	USD  string `json:"usd"`
-}
-
-// A NewKey is a key at the only time at which it is shown.
-type NewKey struct {
-	ID  string `json:"id"`
-	Key string `json:"key"`
-	// Pending means that the key does not work before Approval is given.
-	Pending  bool      `json:"pending,omitempty"`
-	Approval *Approval `json:"approval,omitempty"`
-}
 
 // A Version is what an object was after one change of it.
 type Version struct {

@@ -430,7 +430,7 @@ func TestListIsPagedSearchedAndFiltered(t *testing.T) {
 	var ids []string
 	for i := range 7 {
 		made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: fmt.Sprintf("Key number-%d", i),
-			Organization: []string{"a", "b"}[i%2], CreateMissing: true})
+			Organization: []string{"a", "b"}[i%2]}, adminapi.CreateMissing)
 		require.NoError(t, err)
 		ids = append(ids, made.ID)
 	}

@@ -26,7 +26,7 @@ func TestAKeyIsOfATenantThatThereIs(t *testing.T) {
 	require.Equal(t, 201, post("/admin/v1/keys", key).status)
 
 	made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: "n", Organization: "new",
-		Project: "too", CreateMissing: true})
+		Project: "too"}, adminapi.CreateMissing)
 	require.NoError(t, err)
 	for _, path := range []string{"organizations/new", "projects/new/too"} {
 		require.Equal(t, 200, b.do(t, "GET", "/admin/v1/"+path, "").status, path)

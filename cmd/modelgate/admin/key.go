@@ -66,8 +66,8 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	key, err := client.CreateKey(ctx, adminapi.KeyRequest{
 		DisplayName: c.Name, Organization: c.Organization, Project: c.Project, ExpiresAt: expires,
 		Models: c.Models, Endpoints: c.Endpoints, Addresses: c.Addresses, Metadata: c.Metadata,
-		Limits: limits, Budgets: c.Budgets(), CreateMissing: c.CreateMissing,
-	})
+		Limits: limits, Budgets: c.Budgets(),
+	}, adminapi.CreateMissing.If(c.CreateMissing)...)
 	if err != nil && key.Key == "" {
 		return admincli.Said(err)
 	}

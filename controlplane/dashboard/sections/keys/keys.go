@@ -124,10 +124,9 @@ func (s section) create(v *page.Visit, w http.ResponseWriter, r *http.Request) e
 	data := keyData{Key: &configv1.Key{}, CreateMissing: r.PostForm.Has("create_missing")}
 	err := readKey(r.PostForm, data.Key)
 	if err == nil {
-		asked := requestOf(data.Key)
-		asked.CreateMissing = data.CreateMissing
 		var made adminapi.NewKey
-		if made, err = v.API.CreateKey(r.Context(), asked); made.Key != "" { // also of one that waits for approval
+		made, err = v.API.CreateKey(r.Context(), requestOf(data.Key), adminapi.CreateMissing.If(data.CreateMissing)...)
+		if made.Key != "" { // also of one that waits for approval
 			data.Key.Name, data.New = made.ID, &made
 			return s.showNew(v, w, data)
 		}
