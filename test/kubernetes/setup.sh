@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes in FOLDER what the cluster is run from: links to the parts of Kubernetes under their names, metrics-server, modelgate and the test itself.
-# The large ones are kept in .cache under the hash of their sources and built again only when that changes: ktest takes about ten minutes once.
+# Makes in FOLDER what the cluster is run from: links to the parts of Kubernetes under their names, modelgate and the test itself.
+# Kubernetes is kept in .cache under the hash of its sources and built again only when that changes: it takes about ten minutes once.
 #
 #   setup.sh FOLDER    exits with 3 where this machine cannot run the cluster
 set -euo pipefail
@@ -33,15 +33,15 @@ fi
 [ -z "$(missing)" ] || cannot "not installed: $(missing | tr '\n' ' ')(Debian: apt install $packages)"
 [ -n "$(command -v redis-server)" ] && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || cannot "redis or postgresql is missing (tools/services/install.sh)"
 
-# kept_build NAME PACKAGE LDFLAGS: builds a package of the module NAME, unless what its files say was built before; prints where it is.
-kept_build() {
-	local name=$1 package=$2 flags=$3 hash target
-	hash=$(cd "$here/$name" && { cat -- *.go go.mod go.sum 2>/dev/null; echo "$flags"; go env GOVERSION GOARCH; } | sha256sum | cut -c1-12)
-	target=$kept/$name-$hash
+# built FLAGS: builds Kubernetes, unless what its files say was built before, and prints where it is.
+built() {
+	local hash target
+	hash=$(cd "$here/ktest" && { cat -- *.go go.mod go.sum; echo "$1"; go env GOVERSION GOARCH; } | sha256sum | cut -c1-12)
+	target=$kept/ktest-$hash
 	if [ ! -x "$target" ]; then
-		echo "test-chart: building $name, which is kept in .cache/kubernetes" >&2
-		rm -f "$kept/$name"-*
-		(cd "$here/$name" && CGO_ENABLED=0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w $flags" -o "$target.new" "$package")
+		echo "test-chart: building Kubernetes, which is kept in .cache/kubernetes" >&2
+		rm -f "$kept/ktest"-*
+		(cd "$here/ktest" && CGO_ENABLED=0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w $1" -o "$target.new")
 		mv "$target.new" "$target"
 	fi
 	echo "$target"
@@ -50,12 +50,10 @@ kept_build() {
 mkdir -p "$bin" "$kept"
 version=$(cd "$here/ktest" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
 minor=${version#v1.}
-stamp="-X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
-ktest=$(kept_build ktest . "$stamp")
-for part in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy coredns kubectl helm; do
+ktest=$(built "-X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}")
+for part in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy coredns metrics-server kubectl helm; do
 	ln -sf "$ktest" "$bin/$part"
 done
-ln -sf "$(kept_build metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server "")" "$bin/metrics-server"
 
 (cd "$root" && CGO_ENABLED=0 go build -trimpath -o "$bin/modelgate" ./cmd/modelgate)
 cd "$here"

@@ -1,5 +1,5 @@
 // Package main is one binary that is every part of a Kubernetes cluster: etcd, the API server, the controllers, the
-// scheduler, the kubelet, the proxy and CoreDNS, and the clients kubectl and helm. The test of the chart runs a real
+// scheduler, the kubelet, the proxy, CoreDNS and metrics-server, and the clients kubectl and helm. The test of the chart runs a real
 // cluster from it, without a registry of images.
 //
 // Which part it is, is the name it is called by (a link named kubectl is kubectl), or else its first argument. All
@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	helm "helm.sh/helm/v4/pkg/cmd"
 	"helm.sh/helm/v4/pkg/kube"
+	genericserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -25,6 +26,7 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+	metrics "sigs.k8s.io/metrics-server/cmd/metrics-server/app"
 
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	_ "k8s.io/component-base/logs/json/register"
@@ -39,7 +41,7 @@ func main() {
 	}
 	if len(os.Args) == 0 {
 		fmt.Fprintln(os.Stderr,
-			"usage: ktest etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy|coredns|kubectl|helm ...")
+			"usage: ktest etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy|coredns|metrics-server|kubectl|helm ...")
 		os.Exit(2)
 	}
 	// The kubelet looks its own flags up in the global set, and CoreDNS parses it; the others would meet flags of the
@@ -74,6 +76,8 @@ func command(name string) (*cobra.Command, error) {
 		return kubelet.NewKubeletCommand(context.Background()), nil
 	case "kube-proxy":
 		return proxy.NewProxyCommand(), nil
+	case "metrics-server":
+		return metrics.NewMetricsServerCommand(genericserver.SetupSignalHandler()), nil
 	case "kubectl":
 		return kubectl.NewDefaultKubectlCommand(), nil
 	case "helm":
