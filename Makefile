@@ -10,6 +10,10 @@ SOAK ?= 1h
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
+# The image's flags for everything: what one command has compiled the next one does not compile again.
+export GOFLAGS ?= -trimpath
+export CGO_ENABLED ?= 0
+
 .PHONY: help build image envoy run test test-all test-ha test-chart fuzz soak peers bench bench-check screenshots lint generate fresh clean
 
 help: ## List the targets

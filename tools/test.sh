@@ -23,7 +23,10 @@ vet() { go vet ./...; }
 # They wait more than they compute.
 unit() { events unit --format pkgname -- -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
 # The race detector needs a C compiler.
-race() { events race --format pkgname -- -timeout 30m -parallel 4 -race -skip InProportion $(others); }
+race() {
+	events race --format pkgname --raw-command -- env CGO_ENABLED=1 \
+		go test -json -timeout 30m -parallel 4 -race -skip InProportion $(others)
+}
 # They count the steps of our code, and of the libraries that read JSON, with the counters of coverage.
 proportion() {
 	events proportion --format pkgname -- -tags steps -covermode atomic -ldflags -checklinkname=0 \
