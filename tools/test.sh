@@ -16,20 +16,37 @@ events() { go tool -modfile="$root/tools/go.mod" gotestsum --jsonfile "$results/
 
 # Whole-system cases measure time and memory, which the race detector would change, and run a binary that Go's test cache knows nothing of.
 whole_system() { go list ./test/... | grep -v -e /test/ha$ -e /test/house$; }
-others() { go list ./... | grep -v /test/; echo ./test/house; }
+others() { go list ./... | grep -v /test/; go list ./test/house; }
+
+# starters OPTION...: the packages of ours in which a file that grep finds with the options starts a goroutine.
+starters() {
+	grep -rlE "$@" '(^|[^[:alnum:]_])go (func|[[:alnum:]_.]+\()|\.(Go|Parallel|RunParallel|AfterFunc|SetFinalizer|AddCleanup)\(|httptest\.New[A-Za-z]*Server|exec\.Command' \
+		api cmd controlplane envoy extproc internal jobsvc test/house | xargs -n 1 dirname | sort -u | sed "s#^#$module/#"
+}
+# concurrent lists the others in which goroutines may meet: their tests start one, or code of ours that is linked with them does.
+concurrent() {
+	go list -test -f '{{.ImportPath}} {{join .Deps " "}}' $(others) | sed -n 's/^\([^ ]*\)\.test /\1 /p' |
+		awk -v linked="$(starters --include='*.go' --exclude='*_test.go')" -v own="$(starters --include='*_test.go')" '
+			BEGIN { n = split(linked, all, "\n"); while (n) code[all[n--]]; n = split(own, all, "\n"); while (n) tests[all[n--]] }
+			{ meet = $1 in tests; for (i = 1; i <= NF; i++) meet = meet || $i in code; if (meet) print $1 }'
+}
 
 services() { tools/services/install.sh; }
-vet() { go vet ./...; }
+# It says what go test would say of the packages, which is why the steps below have -vet=off.
+vet() { GOGC=200 go vet ./... && go vet -tags steps ./internal/testenv/work; }
 # They wait more than they compute.
-unit() { events unit --format pkgname -- -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
-# The race detector needs a C compiler.
+unit() { events unit --format pkgname -- -vet=off -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
+# The race detector needs a C compiler, and something to find.
 race() {
+	local meet
+	meet=$(concurrent | sort)
 	events race --format pkgname --raw-command -- env CGO_ENABLED=1 \
-		go test -json -timeout 30m -parallel 4 -race -skip InProportion $(others)
+		go test -json -vet=off -timeout 30m -p 3 -parallel 4 -race -skip InProportion $meet
+	events unit --format pkgname -- -vet=off -timeout 30m -p 3 -skip InProportion $(others | sort | comm -23 - <(echo "$meet"))
 }
 # They count the steps of our code, and of the libraries that read JSON, with the counters of coverage.
 proportion() {
-	events proportion --format pkgname -- -tags steps -covermode atomic -ldflags -checklinkname=0 \
+	events proportion --format pkgname -- -vet=off -tags steps -covermode atomic -ldflags -checklinkname=0 \
 		-coverpkg "$module/...,github.com/tidwall/gjson,github.com/go-json-experiment/json/..." \
 		-run InProportion ./internal/testenv/work ./extproc/exchange ./internal/guard ./internal/provider/dialects/...
 }
@@ -38,8 +55,8 @@ modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 30m ./...); done
 }
 clients() { for suite in sdk agents browser admin reports; do test/$suite/setup.sh; done; }
-system() { events system --format testname --hide-summary=output -- -timeout 45m -count=1 -p 2 $(whole_system); }
-ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -count=1 -parallel 2 -timeout 10m ./test/ha; }
+system() { events system --format testname --hide-summary=output -- -vet=off -timeout 45m -count=1 -p 2 $(whole_system); }
+ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -vet=off -count=1 -parallel 2 -timeout 10m ./test/ha; }
 # It prints text, not events.
 chart() {
 	# shellcheck disable=SC2086 # one word an argument
