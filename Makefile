@@ -34,8 +34,9 @@ run: build $(ENVOY) ## Run the gateway in ./data (ARGS="--listen 127.0.0.1:0")
 test: $(ENVOY) ## Run the tests against the real Envoy, those that take long in a shorter form or not at all
 	tools/test.sh services vet unit proportion modules clients system
 
-test-all: $(ENVOY) ## Run every test whole, also those of test-ha and test-chart, and with the race detector (as root)
-	MODELGATE_ALL=1 ARGS="$(ARGS)" tools/test.sh services vet race proportion modules clients system ha chart
+test-all: $(ENVOY) ## Run every test whole, also those of test-ha and test-chart, and with the race detector, lint and fresh (as root)
+	MODELGATE_ALL=1 ARGS="$(ARGS)" tools/test.sh 'services&' 'clients&' 'cluster&' 'modules&' 'lint&' 'fresh&' \
+		vet services race proportion clients system ha cluster chart modules lint fresh
 
 test-ha: $(ENVOY) ## Replace, lose and restore every part under load, and run two versions at once
 	tools/test.sh services ha

@@ -3,7 +3,9 @@
 # What go test has said is kept in .cache/tests.
 #
 #   test.sh STEP...    steps are the functions below
+#   test.sh STEP\& ...    begins a step in the background, after those that were begun before; STEP, later, waits for it
 #
+# A step in the background has what the others leave of the processors, so nothing in it may depend on time.
 # ARGS are further arguments of the chart's test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -55,31 +57,72 @@ proportion() {
 }
 # The first time Helm is built, and what two architectures need.
 modules() {
-	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 30m ./...); done
+	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 45m ./...); done
 }
 clients() { for suite in sdk agents browser admin reports; do test/$suite/setup.sh; done; }
 system() { events system --format testname --hide-summary=output -- -vet=off -timeout 45m -count=1 -p 2 $(whole_system); }
 ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -vet=off -count=1 -parallel 2 -timeout 10m ./test/ha; }
+# What the chart's test is run from. It builds Kubernetes the first time.
+cluster() { test/kubernetes/run.sh --prepare; }
 # It prints text, not events.
 chart() {
 	# shellcheck disable=SC2086 # one word an argument
 	events chart --format standard-verbose --hide-summary=output --raw-command -- go tool test2json -t -p "$module/test/kubernetes" test/kubernetes/run.sh ${ARGS:-}
 }
 
+# The linters and generators are built here, and what they read was compiled by vet.
+lint() { make lint; }
+fresh() { make fresh; }
+
 finish() {
 	local status=$?
+	[ ${#begun[@]} = 0 ] || kill -- "${begun[@]/#/-}" 2>/dev/null || true
 	[ -z "$step" ] || echo "$step $((SECONDS - since)) $status" >>"$results/steps"
 	go -C tools run ./testreport "$results" || true
 	exit $status
 }
 
+# begin STEP: in the background, once the last that was begun there has ended.
+begin() {
+	set -m # a group of processes of its own, which finish can end
+	{
+		renice -n 19 $BASHPID >/dev/null
+		[ -z "$last" ] || tail --pid="$last" -f /dev/null
+		SECONDS=0
+		set +e
+		(set -e && "$1")
+		status=$?
+		echo "$1& $SECONDS 0" >>"$results/steps"
+		exit $status
+	} >"$results/$1.log" 2>&1 </dev/null &
+	set +m
+	last=$!
+	begun[$1]=$last
+}
+# await STEP: until it has ended in the background.
+await() {
+	local status=0
+	wait "${begun[$1]}" || status=$?
+	unset "begun[$1]"
+	cat "$results/$1.log"
+	return $status
+}
+
+declare -A begun=() # the process ids of steps in the background
+last=""
+step=""
 rm -rf "$results"
 mkdir -p "$results"
-step=""
 trap finish EXIT
 for step; do
 	since=$SECONDS
-	"$step"
+	case $step in
+	*'&')
+		begin "${step%&}"
+		continue
+		;;
+	esac
+	if [ -n "${begun[$step]:-}" ]; then await "$step"; else "$step"; fi
 	echo "$step $((SECONDS - since)) 0" >>"$results/steps"
 done
 step=""
