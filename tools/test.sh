@@ -60,7 +60,7 @@ modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 45m ./...); done
 }
 clients() { for suite in sdk agents browser admin reports; do test/$suite/setup.sh; done; }
-system() { events system --format testname --hide-summary=output -- -vet=off -timeout 45m -count=1 -p 2 $(whole_system); }
+system() { events system --format testname --hide-summary=output -- -vet=off -timeout 45m -count=1 -p 2 -parallel 3 $(whole_system); }
 ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -vet=off -count=1 -parallel 2 -timeout 10m ./test/ha; }
 # What the chart's test is run from. It builds Kubernetes the first time.
 cluster() { test/kubernetes/run.sh --prepare; }

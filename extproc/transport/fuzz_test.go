@@ -93,7 +93,7 @@ func (b *bounded) Close() error {
 func TestChurn(t *testing.T) {
 	w := serve(t)
 	close(w.release)
-	ctx, stop := context.WithTimeout(t.Context(), time.Duration(testenv.Size(1, 60))*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Duration(testenv.Size(1, 20))*time.Second)
 	defer stop()
 	var all sync.WaitGroup
 	for range 4 {

@@ -86,7 +86,7 @@ func TestSoak(t *testing.T) {
 
 func newSoak(t *testing.T) *soak {
 	s := &soak{begun: time.Now(), used: testenv.CPU(t), share: 100, outcomes: map[string]int{},
-		total: time.Duration(testenv.Size(2, 60)) * time.Second, delay: map[string]time.Duration{}}
+		total: time.Duration(testenv.Size(2, 30)) * time.Second, delay: map[string]time.Duration{}}
 	var err error
 	if long := os.Getenv(soakFor); long != "" {
 		s.total, err = time.ParseDuration(long)

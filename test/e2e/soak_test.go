@@ -60,6 +60,7 @@ func TestSoak(t *testing.T) {
 	if total == 0 {
 		testenv.Long(t)
 	}
+	t.Parallel()
 	sides := []*soaked{startSoaked(t, "lean"), startSoaked(t, "grpc")}
 	begun, replaced := time.Now(), 0
 	pace := time.NewTicker(soakPace)
