@@ -72,6 +72,7 @@ func (c *carrier) close() error {
 func (c *carrier) take(in *wire.Message) error {
 	if c.mayWait(in) {
 		kept := *in
+		in.Body = nil
 		return c.link.Go(func() error { return c.carry(&kept) })
 	}
 	return c.carry(in)
@@ -102,6 +103,7 @@ func (c *carrier) mayWaitForAnswer(in *wire.Message) bool {
 // carry passes a message to the exchange, and the reply to Envoy.
 func (c *carrier) carry(in *wire.Message) error {
 	queued, err := c.step(in)
+	in.Body = nil // the stream has the message until the next one
 	if queued {
 		return c.link.Go(c.turn)
 	}
@@ -207,7 +209,9 @@ func (c *carrier) send(p wire.Phase, reply *exchange.Reply) error {
 
 func (c *carrier) write(p wire.Phase, reply *exchange.Reply) error {
 	c.out = wire.Response{Phase: p, Reply: reply}
-	return c.link.Send(&c.out)
+	err := c.link.Send(&c.out)
+	c.out.Reply = nil // likewise
+	return err
 }
 
 // step passes a message of Envoy to the exchange.
