@@ -292,29 +292,34 @@ func (a *Log) Run(ctx context.Context) error {
 
 // ship moves the oldest entries, and reports whether there are more.
 func (a *Log) ship(ctx context.Context) (more bool, err error) {
+	left, more, err := empty(ctx, a.etcd, outbox, entriesOf, a.store.AppendAudit)
+	a.backlog.Set(float64(left))
+	return more, err
+}
+
+// empty moves what is under the oldest keys of an outbox to a store. It returns how many keys are left, and whether
+// there are more to move.
+func empty[T any](ctx context.Context, etcd *clientv3.Client, outbox string, read func(*mvccpb.KeyValue) []T,
+	keep func(context.Context, []T) error) (left int64, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()
-	var left int64
-	defer func() { a.backlog.Set(float64(left)) }()
-	r, err := a.etcd.Get(ctx, outbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
+	r, err := etcd.Get(ctx, outbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
 	if err != nil || len(r.Kvs) == 0 {
-		return false, err
+		return 0, false, err
 	}
-	left = r.Count
-	var entries []adminapi.AuditEntry
+	var all []T
 	var done []clientv3.Op
 	for _, kv := range r.Kvs {
-		entries = append(entries, entriesOf(kv)...)
+		all = append(all, read(kv)...)
 		done = append(done, clientv3.OpDelete(string(kv.Key)))
 	}
-	if err := a.store.AppendAudit(ctx, entries); err != nil {
-		return false, err
+	if err := keep(ctx, all); err != nil {
+		return r.Count, false, err
 	}
-	if _, err := a.etcd.Txn(ctx).Then(done...).Commit(); err != nil {
-		return r.More, err
+	if _, err := etcd.Txn(ctx).Then(done...).Commit(); err != nil {
+		return r.Count, r.More, err
 	}
-	left -= int64(len(done))
-	return r.More, nil
+	return r.Count - int64(len(done)), r.More, nil
 }
 
 // entriesOf returns the entries under a key. What is none, and so was written by something else, is an entry that says

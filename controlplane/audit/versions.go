@@ -232,28 +232,15 @@ func versionsOf(kv *mvccpb.KeyValue) ([]adminapi.Version, error) {
 
 // shipVersions moves the oldest versions to the store, and reports whether there are more.
 func (a *Log) shipVersions(ctx context.Context) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
-	defer cancel()
-	r, err := a.etcd.Get(ctx, versionsOutbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
-	if err != nil || len(r.Kvs) == 0 {
-		return false, err
-	}
-	var versions []adminapi.Version
-	var done []clientv3.Op
-	for _, kv := range r.Kvs {
+	_, more, err = empty(ctx, a.etcd, versionsOutbox, func(kv *mvccpb.KeyValue) []adminapi.Version {
 		some, err := versionsOf(kv)
 		if err != nil { // something else wrote it
 			some = []adminapi.Version{{ID: clean(strings.TrimPrefix(string(kv.Key), versionsOutbox), MaxText),
 				At: time.Unix(0, 0).UTC(), Action: "unreadable"}}
 		}
-		versions = append(versions, some...)
-		done = append(done, clientv3.OpDelete(string(kv.Key)))
-	}
-	if err := a.versions.AppendVersions(ctx, versions); err != nil {
-		return false, err
-	}
-	_, err = a.etcd.Txn(ctx).Then(done...).Commit()
-	return r.More, err
+		return some
+	}, a.versions.AppendVersions)
+	return more, err
 }
 
 // A History is the versions of the present epoch.
