@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-
 	"github.com/modelgate/modelgate/internal/timing"
 )
 
