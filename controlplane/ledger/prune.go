@@ -100,10 +100,7 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		}
 	}
 	n, err = l.pruneSums(ctx, now, aggregates)
-	if err != nil {
-		return total + n, fmt.Errorf("pruning sums: %w", err)
-	}
-	return total + n, nil
+	return total + n, doing("pruning sums", err)
 }
 
 // pruneSums deletes old sums by minute, and of keys and users, those of one time at once: they have no row numbers in

@@ -28,10 +28,7 @@ func (l usageReader) Series(ctx context.Context, query url.Values) (adminapi.Ser
 		return adminapi.Series{}, err
 	}
 	out, err := q.answer(ctx)
-	if err != nil {
-		return out, fmt.Errorf("reading usage over time: %w", err)
-	}
-	return out, nil
+	return out, doing("reading usage over time", err)
 }
 
 // A seriesQuery is one that was read.

@@ -89,10 +89,7 @@ func (g *group) subjects() []string {
 // cursor gives the rest.
 func (l usageReader) Spent(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
 	answer, err := l.spentSince(ctx, cursor)
-	if err != nil {
-		return nil, fmt.Errorf("reading what was spent: %w", err)
-	}
-	return answer, nil
+	return answer, doing("reading what was spent", err)
 }
 
 func (l usageReader) spentSince(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
