@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"strings"
 	"time"
 
@@ -131,18 +132,12 @@ func isChallenge(s string) bool {
 
 // newUserCode returns a code that a person types.
 func newUserCode() string {
-	var b strings.Builder
-	var random [64]byte
-	for b.Len() < codeLength {
-		_, _ = rand.Read(random[:]) // it never fails
-		for _, r := range random {
-			// of 256 values, those beyond a multiple are left out, so that each letter is as likely
-			if limit := 256 / len(letters) * len(letters); int(r) < limit && b.Len() < codeLength {
-				b.WriteByte(letters[int(r)%len(letters)])
-			}
-		}
+	code := make([]byte, codeLength)
+	for i := range code {
+		n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(letters)))) // it never fails
+		code[i] = letters[n.Int64()]
 	}
-	return b.String()
+	return string(code)
 }
 
 // shownCode writes a user code for people.
