@@ -4647,7 +4647,10 @@ type Capabilities struct {
 	// tools go over the vendor's Responses API, or ask for no reasoning.
 	ChatToolsWithReasoning *bool `protobuf:"varint,18,opt,name=chat_tools_with_reasoning,json=chatToolsWithReasoning,proto3,oneof" json:"chat_tools_with_reasoning,omitempty"`
 	// Rules for the JSON Schemas of tools, if they are not the vendor's: moonshot, deepseek, openai or google.
-	SchemaRules   string `protobuf:"bytes,19,opt,name=schema_rules,json=schemaRules,proto3" json:"schema_rules,omitempty"`
+	SchemaRules string `protobuf:"bytes,19,opt,name=schema_rules,json=schemaRules,proto3" json:"schema_rules,omitempty"`
+	// The vendor serves the model in chat completions. Default true. If it does not, chats go over the vendor's Responses
+	// API.
+	Chat          *bool `protobuf:"varint,20,opt,name=chat,proto3,oneof" json:"chat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4813,6 +4816,13 @@ func (x *Capabilities) GetSchemaRules() string {
 		return x.SchemaRules
 	}
 	return ""
+}
+
+func (x *Capabilities) GetChat() bool {
+	if x != nil && x.Chat != nil {
+		return *x.Chat
+	}
+	return false
 }
 
 // A Price is in US dollars for a million tokens, written as decimals ("0.15"). An empty price equals the more general
@@ -7949,7 +7959,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06models\x18\x02 \x03(\tB*\xca\xf3\x18&2\"needs at least one name or pattern8\x02R\x06models\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
 	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price:\x18\xd2\xf3\x18\x14\n" +
-	"\x12facts about models\"\x93\n" +
+	"\x12facts about models\"\xb5\n" +
 	"\n" +
 	"\fCapabilities\x12/\n" +
 	"\x11max_output_tokens\x18\x01 \x01(\x03H\x00R\x0fmaxOutputTokens\x88\x01\x01\x12*\n" +
@@ -7974,7 +7984,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0ebound_thinking\x18\x10 \x01(\bH\fR\rboundThinking\x88\x01\x01\x124\n" +
 	"\x13encrypted_reasoning\x18\x11 \x01(\bH\rR\x12encryptedReasoning\x88\x01\x01\x12>\n" +
 	"\x19chat_tools_with_reasoning\x18\x12 \x01(\bH\x0eR\x16chatToolsWithReasoning\x88\x01\x01\x12!\n" +
-	"\fschema_rules\x18\x13 \x01(\tR\vschemaRules\x1a:\n" +
+	"\fschema_rules\x18\x13 \x01(\tR\vschemaRules\x12\x17\n" +
+	"\x04chat\x18\x14 \x01(\bH\x0fR\x04chat\x88\x01\x01\x1a:\n" +
 	"\fBudgetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01:!\xd2\xf3\x18\x1d\n" +
@@ -7994,7 +8005,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\v_media_urlsB\x11\n" +
 	"\x0f_bound_thinkingB\x16\n" +
 	"\x14_encrypted_reasoningB\x1c\n" +
-	"\x1a_chat_tools_with_reasoning\"\xd5\x04\n" +
+	"\x1a_chat_tools_with_reasoningB\a\n" +
+	"\x05_chat\"\xd5\x04\n" +
 	"\x05Price\x12\x1c\n" +
 	"\x05input\x18\x01 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x05input\x12\x1e\n" +
 	"\x06output\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x06output\x12)\n" +

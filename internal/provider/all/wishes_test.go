@@ -57,6 +57,9 @@ func TestNoModelRefusesTheWishesOfAnotherDialect(t *testing.T) {
 			sent, _, err := r.Encode(target)
 			require.NoError(t, err, "%s %s, %s", vendor, model, dialect)
 			tried++
+			if strings.Contains(model, "-codex") && vendor == "openai" {
+				require.Equal(t, "/responses", sent.Path, "%s is nowhere else", model)
+			}
 			for _, name := range target.Can().GetUnsupportedParameters() {
 				if turns.IsWish(name) && gjson.Get(body, name).Exists() {
 					require.False(t, gjson.GetBytes(sent.Body, name).Exists(), "%s %s gets %s", vendor, model, name)

@@ -76,9 +76,13 @@ func (c *codec) asksSearch(r *openai.ChatRequest, t provider.Target) bool {
 		r.Marked(openai.MarkOtherTool) && slices.ContainsFunc(schema.Elements(r.Get("tools")), isSearch)
 }
 
-// Needed reports whether a request cannot go over chat completions as it is: it has tools, and the model takes them
-// there only without reasoning. What OpenAI's clients send to OpenAI alone is left to them.
+// Needed reports whether a request cannot go over chat completions as it is: the model is not there, or the request
+// has tools and the model takes them there only without reasoning. The latter is left to OpenAI's clients if they ask
+// OpenAI alone.
 func Needed(r *openai.ChatRequest, t provider.Target) bool {
+	if t.Can() != nil && t.Can().Chat != nil && !t.Can().GetChat() {
+		return true
+	}
 	takes := t.Can() == nil || t.Can().ChatToolsWithReasoning == nil || t.Can().GetChatToolsWithReasoning()
 	return t.Fits(r) && !takes && turns.Asked(r.Get("tools")) && string(r.Get("reasoning_effort")) != `"none"`
 }

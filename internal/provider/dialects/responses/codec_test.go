@@ -54,7 +54,13 @@ func TestWhichRequestsGoOverResponses(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.path, sent.Path, c.members)
 	}
-	r, err := chattest.Carrier().ParseChatRequest([]byte(`{"model":"m",` + hi + "," + tools + `}`))
+	r, err := chattest.Carrier().ParseChatRequest([]byte(`{"model":"m",` + hi + `}`))
+	require.NoError(t, err)
+	there := false
+	only := provider.Target{Facts: &configv1.ModelFacts{Capabilities: &configv1.Capabilities{Chat: &there}}}
+	require.True(t, Needed(r, only), "the model is nowhere else")
+	require.False(t, Needed(r, provider.Target{}))
+	r, err = chattest.Carrier().ParseChatRequest([]byte(`{"model":"m",` + hi + "," + tools + `}`))
 	require.NoError(t, err)
 	takes := false
 	facts := &configv1.ModelFacts{Capabilities: &configv1.Capabilities{ChatToolsWithReasoning: &takes}}

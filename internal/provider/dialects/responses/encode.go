@@ -27,7 +27,8 @@ var known = []string{"model", "messages", "stream", "stream_options", "max_token
 	"web_search_options", "n", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 
 // lacking are the parameters of chat completions that the API lacks.
-var lacking = []string{"stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"}
+var lacking = []string{"stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "functions",
+	"function_call", "audio", "prediction"}
 
 // A request is the body of the vendor's request. Members that are empty are left out.
 type request struct {
