@@ -78,30 +78,58 @@ func canonical(sent *openai.Members, to hash.Hash) {
 	}
 	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	for _, m := range members {
-		write(to, m.name)
-		if n := string(m.name); (n == `"system"` || n == `"instructions"`) && private.Mentioned(m.value) {
-			prompt(gjson.ParseBytes(m.value), to)
+		name := string(bytes.Trim(m.name, `"`))
+		if !private.Takes("", private.Member, name) {
 			continue
+		}
+		write(to, m.name)
+		switch name {
+		case "system", "instructions", "systemInstruction", "system_instruction":
+			if private.Mentioned(m.value) {
+				m.value = appendPrompt(nil, gjson.ParseBytes(m.value), promptDepth)
+			}
+		case "messages", "input":
+			if private.Mentioned(m.value) {
+				m.value = appendTurns(nil, gjson.ParseBytes(m.value))
+			}
 		}
 		write(to, m.value)
 	}
 }
 
-// prompt writes the system prompt of a Messages or Responses request without what no answer depends on.
-func prompt(system gjson.Result, to hash.Hash) {
-	if system.Type == gjson.String {
-		write(to, []byte(private.Prompt(system.Str, "")))
-		return
-	}
-	system.ForEach(func(_, block gjson.Result) bool {
-		text := block.Get("text").Str
-		rest := private.Prompt(text, "")
-		switch {
-		case rest == text:
-			write(to, []byte(block.Raw))
-		case rest != "":
-			write(to, []byte(rest))
+// promptDepth is how deep the texts of a prompt are: parts, a part, its text.
+const promptDepth = 4
+
+// appendTurns appends the messages of a conversation, those of the system without what no answer depends on.
+func appendTurns(dst []byte, list gjson.Result) []byte {
+	list.ForEach(func(_, message gjson.Result) bool {
+		dst = append(dst, ',')
+		switch message.Get("role").Str {
+		case "system", "developer":
+			dst = appendPrompt(dst, message, promptDepth)
+		default:
+			dst = append(dst, message.Raw...)
 		}
 		return true
 	})
+	return dst
+}
+
+// appendPrompt appends a prompt of the system without what no answer depends on.
+func appendPrompt(dst []byte, v gjson.Result, depth int) []byte {
+	switch {
+	case v.Type == gjson.String:
+		if rest := private.Prompt(v.Str, ""); rest != v.Str {
+			return openai.AppendString(dst, rest)
+		}
+	case v.Type == gjson.JSON && depth > 0:
+		dst = append(dst, v.Raw[0])
+		v.ForEach(func(name, inner gjson.Result) bool {
+			dst = append(append(dst, ','), name.Raw...)
+			dst = appendPrompt(append(dst, ':'), inner, depth-1)
+			return true
+		})
+		return append(dst, v.Raw[len(v.Raw)-1])
+	}
+	return append(dst, v.Raw...)
 }
