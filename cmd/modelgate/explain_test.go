@@ -263,6 +263,30 @@ func TestExplainShowsWhatServiceTiersCost(t *testing.T) {
 	require.Regexp(t, "REFUSED with status 400:\n.*The service tier has no price", out)
 }
 
+// A request is explained by its operation or by its path, in the dialect of any client.
+func TestExplainTakesOperationsAndPathsOfEveryDialect(t *testing.T) {
+	_, c := explainable(t)
+	const contents = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`
+	for operation, body := range map[string]string{
+		"/v1/chat/completions/": `{"model":"openai/gpt-4.1","messages":[{"role":"user","content":"hi"}]}`,
+		"v1/responses":          `{"model":"openai/gpt-4.1","input":"hi"}`,
+		"messages":              `{"model":"openai/gpt-4.1","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`,
+		"embeddings":            `{"model":"openai/text-embedding-3-small","input":"hi"}`,
+		"generateContent":       strings.Replace(contents, "{", `{"model":"openai/gpt-4.1",`, 1),
+
+		"models/openai/gpt-4.1:generateContent":                             contents,
+		"/v1beta/models/openai/gpt-4.1:streamGenerateContent":               contents,
+		"/v1beta/models/openai%2Fgpt-4.1:streamGenerateContent?alt=sse&x=y": contents,
+	} {
+		c.stdin(t, body)
+		out, _ := c.run(t, exitOK, "explain", "-", "--operation", operation, "-o", "json")
+		x := gjson.Parse(out)
+		require.Equal(t, "openai", x.Get("targets.0.provider").Str, operation)
+		require.Contains(t, x.Get("model").Str, "openai/", operation)
+		require.Positive(t, x.Get("targets.0.estimated_cost_usd").Float(), operation)
+	}
+}
+
 func TestExplainSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	_, c := explainable(t)
 	c.stdin(t, `{}`)

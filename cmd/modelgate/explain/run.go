@@ -177,8 +177,12 @@ func renamed(body []byte, model string) []byte {
 // ofGemini splits an operation that is a path of Gemini's, such as models/gemini-3:generateContent. The body gets the
 // name of the model, which other operations have there.
 func ofGemini(operation string, body []byte) (string, []byte) {
+	operation, _, _ = strings.Cut(operation, "?")
 	path, method, ok := strings.Cut(operation, ":")
 	_, model, named := strings.Cut(path, "models/")
+	if plain, err := url.PathUnescape(model); err == nil {
+		model = plain
+	}
 	if !ok || !named || gjson.GetBytes(body, "model").Exists() || !gjson.ParseBytes(body).IsObject() {
 		return cmp.Or(method, operation), body
 	}
