@@ -121,7 +121,36 @@ func testTheResponseCache(t *testing.T, args []string) {
 		return err
 	})
 	g.WaitFor(t, `"cache":"hit answers (`)
+	testWhoseAHitIs(t, g)
 	testSimilarRequests(t, g)
+}
+
+// testWhoseAHitIs has a hit belong to the user that the request names, in each dialect that names one.
+func testWhoseAHitIs(t *testing.T, g *gateway) {
+	t.Helper()
+	for path, body := range map[string]string{
+		chatPath:        cachedChat("whose", `,"user":"ann"`),
+		"/v1/responses": `{"model":"slow/m","input":"whose","safety_identifier":"ann","store":false}`,
+		"/v1/messages": `{"model":"slow/m","max_tokens":9,"messages":[{"role":"user","content":"whose"}],` +
+			`"metadata":{"user_id":"ann"}}`,
+	} {
+		c := g.As(g.Key)
+		harness.Eventually(t, path+": a hit with its user in the ledger", func() error {
+			a := c.Do(t, http.MethodPost, path, body)
+			require.Equal(t, 200, a.Status, "%s", a.Body)
+			if a.Header.Get("X-Modelgate-Cache") != "hit" {
+				return errStill
+			}
+			harness.Eventually(t, path+": the hit is in the ledger", func() error {
+				out, err := harness.Command(t, "", "requests", "--data", g.Dir, "-o", "json", a.Header.Get("X-Request-Id"))
+				if err == nil {
+					require.Equal(t, "ann", gjson.Get(out, "0.user").Str, "%s: %s", path, out)
+				}
+				return err
+			})
+			return nil
+		})
+	}
 }
 
 // testSimilarRequests has the cache compare requests, with a service that finds all texts close and wants its key.

@@ -35,6 +35,7 @@ func TestCommandLine(t *testing.T) {
 	require.ErrorContains(t, err, "exit status 3")
 	require.Equal(t, "model_not_found", gjson.Get(refused, "refused.body.error.code").Str)
 
+	explainPaths(t, g, id)
 	for range 5 {
 		status, body, err := g.post("/v1/chat/completions", key, chat)
 		require.NoError(t, err)
@@ -84,6 +85,19 @@ func TestCommandLine(t *testing.T) {
 	found, err = harness.Command(t, "", "doctor", "--data", g.Dir, "-o", "json")
 	require.Error(t, err)
 	require.True(t, gjson.Get(found, `findings.#(check=="gateway")`).Exists(), found)
+}
+
+// explainPaths explains requests by the paths that clients of other dialects use.
+func explainPaths(t *testing.T, g *gateway, key string) {
+	t.Helper()
+	for path, body := range map[string]string{
+		"/v1/messages": `{"model":"echo/echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`,
+		"/v1beta/models/echo%2Fecho:streamGenerateContent?alt=sse": `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`,
+	} {
+		got := harness.Must(t, body, "explain", "--data", g.Dir, "--key-id", key, "--operation", path, "-o", "json", "-")
+		require.Equal(t, "echo", gjson.Get(got, "targets.0.provider").Str, "%s: %s", path, got)
+		require.False(t, gjson.Get(got, "refused").Exists(), "%s: %s", path, got)
+	}
 }
 
 func roles(status string) []string {
