@@ -46,7 +46,7 @@ type Call struct {
 	Unserved     *openai.Error // of a path that nothing serves
 	CacheControl string        // the header, if there are caches
 
-	Guarded   Guarded
+	Guarded   *Guarded // nil: no guardrail applies
 	followers []Follower
 	few       [2]Follower       // room for most calls' followers
 	Kept      *respcache.Answer // to an equal or similar request; nil: a provider is asked
@@ -67,7 +67,7 @@ type Call struct {
 	Media     string        // its content-type, if it may be kept in a cache
 	Held      []byte        // what is received of it and held
 
-	Removed [16]string // room of most replies for headers of the request, and then of the answer
+	Removed [12]string // room of most replies for headers of the request, and then of the answer
 
 	driver    Driver
 	lastChunk time.Time // of a stream

@@ -12,10 +12,10 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// Guarded is what guardrails have to do with a call. It is zero if none applies.
+// Guarded is what guardrails have to do with a call.
 type Guarded struct {
-	Set   *guard.Set
-	Masks *guard.Masks
+	Set   *guard.Set   // nil: none could look at the request, and none has to
+	Masks *guard.Masks // nil: none has looked yet
 	// Checks are what checkers have to judge before the request is sent; later what they have to judge of the answer.
 	Checks []guard.Check
 	Texts  []string // of the request, for checkers
@@ -24,13 +24,21 @@ type Guarded struct {
 	turn  turns.Turn // of what takes long
 }
 
+// Rules returns the rules that apply, or nil.
+func (g *Guarded) Rules() *guard.Set {
+	if g == nil {
+		return nil
+	}
+	return g.Set
+}
+
 // LooksAtAnswer reports whether the answer must come as events, in which the client's own texts are restored.
 func (g *Guarded) LooksAtAnswer() bool {
-	return g.Set != nil && (g.Set.Answers() || !g.Masks.IsEmpty())
+	return g.Rules() != nil && (g.Set.Answers() || !g.Masks.IsEmpty())
 }
 
 // Masked reports whether guardrails have masked some of the request.
-func (g *Guarded) Masked() bool { return g.Set != nil && !g.Masks.IsEmpty() }
+func (g *Guarded) Masked() bool { return g.Rules() != nil && !g.Masks.IsEmpty() }
 
 // maxTurnWait bounds the time that a request or an answer waits for a turn with its guardrails, each time.
 const maxTurnWait = 5 * time.Second
@@ -57,7 +65,11 @@ func (c *Call) TakeTurn(ctx context.Context) error {
 }
 
 // ReleaseTurn gives the turn with guardrails to others.
-func (c *Call) ReleaseTurn() { c.Guarded.turn.Release() }
+func (c *Call) ReleaseTurn() {
+	if c.Guarded != nil {
+		c.Guarded.turn.Release()
+	}
+}
 
 // Remask puts the body without what is masked in place of the request's.
 func (c *Call) Remask(body []byte) error {
@@ -69,8 +81,8 @@ func (c *Call) Remask(body []byte) error {
 
 // GuardAnswer makes the guard of the answer that is about to come, if rules have something to do with it.
 func (c *Call) GuardAnswer() {
-	g := &c.Guarded
-	if g.Set == nil {
+	g := c.Guarded
+	if g.Rules() == nil {
 		return
 	}
 	if c.Guard = guard.NewAnswer(g.Set, g.Masks, c.WantsStream, g.Judge); c.Guard == nil {

@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 
-	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/filters/room"
@@ -14,15 +13,14 @@ import (
 
 // A Chain decides about one request, and has its passage.
 type Chain struct {
-	c       *call.Call
-	account *account.Account
-	answer  *answer.Answer
+	c      *call.Call
+	answer *answer.Answer
 
-	at      int         // the place of the filter that decides next
-	filter  call.Filter // that waits; nil: none does
-	hasPlan bool        // it is known who gets the request
+	at      uint8 // the place of the filter that decides next
+	hasPlan bool  // it is known who gets the request
 	gzip    bool
-	pending *passed.Passage // until the body to be signed is complete
+	waits   bool            // the passage of the request waits for the body
+	filter  call.Filter     // that waits; nil: none does
 	sends   sender          // the passage of a request that the last filters decide about
 	passage Passage         // nil: nothing is sent
 	Planned planned.Passage // of a request with a plan
@@ -51,7 +49,7 @@ type sender interface {
 
 // Open prepares the chain of a call.
 func (x *Chain) Open(c *call.Call, a *answer.Answer) {
-	x.c, x.account, x.answer = c, a.Account, a
+	x.c, x.answer = c, a
 	x.Planned.Open(c, a)
 }
 
@@ -66,13 +64,13 @@ func (x *Chain) IsPacked() bool { return x.gzip && x.passage == nil }
 
 // run has the filters of a stage decide.
 func (x *Chain) run(ctx context.Context, s stage) *call.Reply {
-	for ; x.at < len(list) && list[x.at].stage <= s; x.at++ {
+	for ; int(x.at) < len(list) && list[x.at].stage <= s; x.at++ {
 		p := &list[x.at]
 		if p.stage < s {
 			continue
 		}
 		if x.filter == nil {
-			if x.filter = p.filter(x.account); x.filter == nil {
+			if x.filter = p.filter(x.answer.Account); x.filter == nil {
 				continue
 			}
 		}
@@ -119,9 +117,8 @@ func (x *Chain) Body(ctx context.Context, body []byte) call.Reply {
 	if reply := room.Request(x.c, int64(len(body))); reply != nil {
 		return *reply
 	}
-	if x.pending != nil {
-		x.pending.SetBody(body)
-		x.pending = nil
+	if x.waits {
+		x.sends.(*passed.Passage).SetBody(body) // nothing else waits
 		return x.decide(ctx)
 	}
 	if reply, done := x.read(ctx, body); done {

@@ -33,7 +33,7 @@ func (x *Chain) await(ctx context.Context, op *inbound.Operation, end bool) call
 			return *reply
 		}
 	}
-	x.account.WantsCost = c.Headers.Get(answer.HeaderTellCost) == "true"
+	x.answer.Account.WantsCost = c.Headers.Get(answer.HeaderTellCost) == "true"
 	if len(c.Config.Caches) > 0 {
 		c.CacheControl = c.Headers.Get("cache-control")
 	}
@@ -87,14 +87,14 @@ func (x *Chain) read(ctx context.Context, body []byte) (reply call.Reply, done b
 	if x.gzip {
 		plain, e := room.Gunzip(c, body)
 		if e != nil {
-			return *x.account.RejectBody(ctx, e, "mg_bad_gzip"), true
+			return *x.answer.Account.RejectBody(ctx, e, "mg_bad_gzip"), true
 		}
 		body = plain
 	}
 	parsed, err := c.Operation.Parse(c.Head, body)
 	if err != nil {
 		e := dialects.Misdirected(c.Operation, body, pipeline.ClientError(err))
-		return *x.account.RejectBody(ctx, e, "mg_bad_request"), true
+		return *x.answer.Account.RejectBody(ctx, e, "mg_bad_request"), true
 	}
 	c.Request = request.Request{Request: parsed, Body: body, Given: parsed.Sent, Size: len(body)}
 	r := &c.Request
@@ -122,7 +122,7 @@ func (x *Chain) resolve(ctx context.Context, asked string) *call.Reply {
 	if c.Record.RefusedBy = c.Config.Withholder(c.Key, asked); c.Record.RefusedBy != "" { // it exists
 		c.Record.Model, c.Record.Label = asked, c.Config.Label(asked)
 	}
-	return x.account.RejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
+	return x.answer.Account.RejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 }
 
 // stateOf returns what a request wants of stored state, as far as there may be any.

@@ -117,7 +117,7 @@ func modelAsked(path string) (id string, ok bool) {
 
 // lookUp answers a request that needs no provider.
 func (x *Chain) lookUp(ctx context.Context, method, path, query string) call.Reply {
-	c, here := x.c, local.New(x.c, x.account)
+	c, here := x.c, local.New(x.c, x.answer.Account)
 	switch {
 	case isReport(path):
 		c.Record.Operation = "reports"
@@ -154,7 +154,7 @@ func (x *Chain) openSession(ctx context.Context, query string, end bool) call.Re
 	}
 	asked, e := realtime.Model(query)
 	if e != nil {
-		return *x.account.RejectBody(ctx, e, "mg_bad_request")
+		return *x.answer.Account.RejectBody(ctx, e, "mg_bad_request")
 	}
 	c.Request.Request = inbound.Request{Stream: true, Encoder: realtime.Encoder{}}
 	if reply := x.resolve(ctx, asked); reply != nil {
@@ -223,6 +223,6 @@ func (x *Chain) pass(ctx context.Context, p *routing.Provider, path, query strin
 			return *reply
 		}
 	}
-	x.pending = next
+	x.waits = true
 	return c.Begun(call.Reply{ResponseBody: call.None})
 }

@@ -98,7 +98,7 @@ func (x *filter) Request(ctx context.Context) *call.Reply {
 	tells.Result = metering.CacheMiss
 	question := &respcache.Question{Subject: c.Record.Subject, Operation: c.Dialect.Name + " " + c.Operation.Name,
 		Path: c.Head.Path, Betas: c.Head.Betas, Stream: c.WantsStream, Model: r.Model,
-		Served: c.Derived().ServedBy(r.Model), Guards: c.Guarded.Set.Chosen(), Sent: r.Given}
+		Served: c.Derived().ServedBy(r.Model), Guards: c.Guarded.Rules().Chosen(), Sent: r.Given}
 	x.key = cache.Key(question)
 	c.Follow(x)
 	if x.wants.noCache {

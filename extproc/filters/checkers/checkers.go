@@ -20,7 +20,7 @@ type filter struct{ account *account.Account }
 
 // New returns the filter of a request on which guardrails have decided; nil if none has to do with it.
 func New(a *account.Account) call.Filter {
-	if a.Call.Guarded.Set == nil || len(a.Call.Config.Checkers) == 0 {
+	if a.Call.Guarded.Rules() == nil || len(a.Call.Config.Checkers) == 0 {
 		return nil
 	}
 	return filter{a}
@@ -29,7 +29,7 @@ func New(a *account.Account) call.Filter {
 // Request implements call.Filter. All checkers judge at once. The request goes on if no rule refuses it.
 func (f filter) Request(ctx context.Context) *call.Reply {
 	c := f.account.Call
-	g := &c.Guarded
+	g := c.Guarded
 	if g.Judge = f.answer; len(g.Checks) == 0 {
 		return nil
 	}

@@ -32,17 +32,17 @@ func (f filter) Request(ctx context.Context) *call.Reply {
 	if c.Request.Body == nil {
 		return f.unread(ctx)
 	}
-	set := c.Guarded.Set // that has waited
-	if set == nil {
-		set = c.Config.Rails.For(&c.Record.Subject, c.Request.Model, c.Fits)
+	if c.Guarded == nil { // it has not waited
+		set := c.Config.Rails.For(&c.Record.Subject, c.Request.Model, c.Fits)
+		if set == nil {
+			return nil
+		}
+		c.Guarded = &call.Guarded{Set: set}
 	}
-	if set == nil {
-		return nil
-	}
+	set := c.Guarded.Set
 	work := guard.NewWork()
 	if set.IsMuch(c.Request.Size, configv1.GuardSide_REQUESTS) {
 		if wait := c.Queue(); wait != nil {
-			c.Guarded.Set = set
 			return wait
 		}
 		work.Pause(c.TakeTurn)
@@ -95,7 +95,7 @@ func look(ctx context.Context, c *call.Call, set *guard.Set, work *guard.Work) e
 		c.RefusedBy("guardrail "+looked.Blocked, c.Request.Model)
 		return call.ContentBlocked(looked.Blocked, looked.Unmaskable)
 	}
-	g := &c.Guarded
+	g := c.Guarded
 	if g.Set, g.Masks = set, looked.Masks; len(looked.Texts) > 0 {
 		g.Checks, g.Texts = set.Checks(configv1.GuardSide_REQUESTS), looked.Texts
 	}

@@ -33,13 +33,13 @@ func (p *Passage) isFurther() bool { return p.further != nil && p.further.stale 
 
 // relays reports whether this process makes the first attempt, too, because its provider is known to break answers off
 // before their content. Envoy could not try such an attempt again.
-func (p *Passage) relays(first *routing.Attempt) bool {
+func (p *Passage) relays(of *first) bool {
 	plan, env, now := p.c.Active, p.c.Env, p.c.Record.Start
 	if !p.c.Duplex || len(plan.Targets) < 2 || env.Again == nil ||
 		env.Suspects.Until(plan.Targets[0].Provider, now).IsZero() || !env.Again() {
 		return false
 	}
-	p.further = &further{first: &again.Request{Cluster: plan.Targets[0].Cluster, Header: first.Header, Body: first.Body,
+	p.further = &further{first: &again.Request{Cluster: plan.Targets[0].Cluster, Header: of.header, Body: of.body,
 		Timeout: plan.Timeout}}
 	return true
 }
@@ -66,7 +66,7 @@ func (p *Passage) takeOver(h call.Headers, f call.Facts) call.Reply {
 // answered with an error's status, unless this process made them.
 func (p *Passage) hasNext() bool {
 	return p.c.Env.Again != nil && p.c.Duplex && p.c.Record.Attempts < len(p.c.Active.Targets) &&
-		(p.account.Begun || p.isFurther()) && (p.further == nil || !p.further.over)
+		(p.answer.Account.Begun || p.isFurther()) && (p.further == nil || !p.further.over)
 }
 
 // Again goes on with the next attempt of the plan after one has failed of which the client has got nothing, if the
@@ -82,7 +82,7 @@ func (p *Passage) Again(err error) (call.Reply, bool) {
 			continue
 		}
 		p.giveUp(err, n)
-		p.account.Text.Request(attempt.Body)
+		p.answer.Account.Text.Request(attempt.Body)
 		return call.Reply{Wait: true, Again: &again.Request{Cluster: plan.Targets[n-1].Provider.Cluster(1),
 			Header: attempt.Header, Body: attempt.Body, Timeout: plan.Timeout}}, true
 	}
@@ -118,7 +118,7 @@ func (p *Passage) giveUp(err error, n int) {
 	r, now, next := &c.Record, c.Env.Now(), &c.Active.Targets[n-1]
 	e := c.Provider.Scrub(pipeline.ClientError(err))
 	cool := c.Env.Cooldown.Refused(c.Provider, cmp.Or(p.answer.Status(), loadStatus(e)), e.RetryAfter, now)
-	p.account.Billed = p.account.Begun && !answer.IsRefusal(err)
+	p.answer.Account.Billed = p.answer.Account.Begun && !answer.IsRefusal(err)
 	r.Outcome = metering.OutcomeFailed
 	if errors.Is(err, provider.ErrTruncated) {
 		r.Outcome = metering.OutcomeTruncated
@@ -127,7 +127,7 @@ func (p *Passage) giveUp(err error, n int) {
 	p.readUsage()
 	p.answer.End()
 	c.NoteTries()
-	p.account.EndTry(n, cmp.Or(string(e.Code), e.Type, string(r.Outcome)), cool, now)
+	p.answer.Account.EndTry(n, cmp.Or(string(e.Code), e.Type, string(r.Outcome)), cool, now)
 	if p.further == nil {
 		p.further = &further{}
 	}
@@ -183,7 +183,7 @@ func (p *Passage) Broken(err error) call.Reply {
 		c.GuardAnswer() // the error is the provider's
 		return p.answer.FailUpstream(p.further.lost, "mg_no_envoy")
 	case p.form == none:
-		p.account.Unanswered = errors.Is(err, context.DeadlineExceeded) ||
+		p.answer.Account.Unanswered = errors.Is(err, context.DeadlineExceeded) ||
 			metering.Reached(err.Error(), c.Env.Now().Sub(c.Active.SentAt(c.Record.Attempts, c.Record.SentAt)))
 		e := openai.CodeUpstreamUnavailable.New("The provider could not be reached.")
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -191,7 +191,7 @@ func (p *Passage) Broken(err error) call.Reply {
 		}
 		return p.answer.FailUpstream(e, "mg_unreached")
 	case p.form == whole, p.form == judged, p.form == failed:
-		p.account.Salvage(c.Held)
+		p.answer.Account.Salvage(c.Held)
 		return p.answer.ReplaceByError(provider.ErrTruncated)
 	case c.HeadWaits:
 		return p.answer.FailUpstream(provider.ErrTruncated, "mg_failed_stream")

@@ -90,7 +90,7 @@ func (p *Passage) open(f form, write func(chat.Asked) chat.Writer) {
 	c := p.c
 	asked := chat.Asked{Model: c.Record.Model, Created: c.Record.Start.Unix(), IncludeUsage: c.IncludeUsage,
 		Plain: c.Dialect.Plain, Echo: c.Echo, Carrier: c.Head.Carrier}
-	o := pipeline.Options{Answer: p.answer.Decoded.Reader, Asked: asked, Writer: write(asked), Meter: &p.account.Text}
+	o := pipeline.Options{Answer: p.answer.Decoded.Reader, Asked: asked, Writer: write(asked), Meter: &p.answer.Account.Text}
 	if c.Guard != nil {
 		o.Guard = c.Guard
 	}
@@ -130,7 +130,7 @@ func (p *Passage) Body(ctx context.Context, piece []byte, end bool) call.Reply {
 		return p.answer.PassPiece(ctx, piece, end)
 	case whole, judged:
 		if p.c.NoRoom {
-			p.account.Salvage(piece)
+			p.answer.Account.Salvage(piece)
 			return p.answer.ReplaceByError(call.ErrNoRoom)
 		}
 		if p.form == whole {
@@ -157,14 +157,14 @@ func (p *Passage) document(ctx context.Context, body []byte) call.Reply {
 		err = pipeline.ErrNotAStream
 	}
 	if err != nil {
-		p.account.Salvage(body)
+		p.answer.Account.Salvage(body)
 		return p.answer.ReplaceByError(err)
 	}
 	p.c.Record.Outcome = metering.OutcomeFinished
-	p.account.Text.Report(p.pipe.Usage())
+	p.answer.Account.Text.Report(p.pipe.Usage())
 	p.c.Finish()
 	set := append(p.sized[:0], call.Header{Name: "content-length", Value: strconv.Itoa(len(out))})
-	if p.account.WantsCost && p.c.Record.Priced {
+	if p.answer.Account.WantsCost && p.c.Record.Priced {
 		set = append(set, call.Header{Name: answer.HeaderCost, Value: p.c.Record.Cost.String()})
 	}
 	return call.Reply{ReplaceBody: true, Body: out, Set: set}
@@ -173,7 +173,7 @@ func (p *Passage) document(ctx context.Context, body []byte) call.Reply {
 func (p *Passage) piece(ctx context.Context, piece []byte, end bool) call.Reply {
 	out, err := p.pipe.Piece(ctx, piece, end)
 	p.c.Chunks(p.pipe.Chunks())
-	p.account.Text.Report(p.pipe.Usage())
+	p.answer.Account.Text.Report(p.pipe.Usage())
 	switch {
 	case p.pipe.HasEnded():
 		p.c.Record.Outcome = metering.OutcomeFinished

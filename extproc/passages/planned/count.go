@@ -20,7 +20,7 @@ const headerCounted = "X-Modelgate-Counted"
 // count answers a request for the number of its tokens without the provider, which cannot count.
 func (p *Passage) count(ctx context.Context, here *inbound.CountHere) call.Reply {
 	set := p.c.RulesOfKey().For(p.c.Fits).Only(limit.Requests, limit.Concurrency)
-	if e := p.account.ReserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
+	if e := p.answer.Account.ReserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return p.c.Reject(e, "mg_limited")
 	}
 	var text metering.Text
@@ -41,7 +41,7 @@ func (p *Passage) mayCountInstead(e *openai.Error) bool {
 
 // countInstead replaces the provider's refusal to count by the gateway's own count.
 func (p *Passage) countInstead() call.Reply {
-	counted, _ := p.account.Text.Usage(p.c.Provider.Vendor.Name, p.c.Record.Upstream, openai.Usage{}, true)
+	counted, _ := p.answer.Account.Text.Usage(p.c.Provider.Vendor.Name, p.c.Record.Upstream, openai.Usage{}, true)
 	body := p.c.Operation.AppendCount(nil, counted.PromptTokens)
 	p.c.Record.Outcome, p.c.Record.Status = metering.OutcomeFinished, http.StatusOK
 	p.c.Finish()

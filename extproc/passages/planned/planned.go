@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/modelgate/modelgate/extproc/account"
 	"github.com/modelgate/modelgate/extproc/answer"
 	"github.com/modelgate/modelgate/extproc/call"
 	"github.com/modelgate/modelgate/extproc/judge"
@@ -19,17 +18,22 @@ import (
 
 // A Passage is a request with a plan of providers.
 type Passage struct {
-	c       *call.Call
-	account *account.Account
-	answer  *answer.Answer
+	c      *call.Call
+	answer *answer.Answer
 
-	first   routing.Attempt
+	first   first
 	further *further // nil: Envoy makes all attempts
 	form    form
 	pipe    pipeline.Pipeline // of an answer that is translated
 	removed []string          // headers of the answer that the client does not get, while they wait
 
 	sized [2]call.Header // of a whole body
+}
+
+// first is the request of the first attempt, until it is sent.
+type first struct {
+	header call.Headers
+	body   []byte
 }
 
 // A form is how an answer reaches the client.
@@ -50,7 +54,7 @@ const (
 const patience = 15 * time.Second
 
 // Open prepares the passage of a call.
-func (p *Passage) Open(c *call.Call, a *answer.Answer) { p.c, p.account, p.answer = c, a.Account, a }
+func (p *Passage) Open(c *call.Call, a *answer.Answer) { p.c, p.answer = c, a }
 
 // Plan plans the attempts of a request, and says what it is expected to use. If the first provider has a free place,
 // Plan takes it.
@@ -59,15 +63,14 @@ func (p *Passage) Plan(ctx context.Context) *call.Reply {
 	c.Offers()
 	r := &c.Request
 	c.Record.Model, c.Record.Label = r.Model, c.Config.Label(r.Model)
-	j := judge.New(c, p.account, c.Guarded.Set)
+	j := judge.New(c, p.answer.Account, c.Guarded.Rules())
 	o := &routing.PlanRequest{ID: c.Record.ID, Model: r.Model, Request: r.Encoder, Guarded: c.Guarded.LooksAtAnswer(),
 		Now: c.Env.Now, Random: c.Env.Random, Gates: &c.Env.Gates, Cooldown: &c.Env.Cooldown, Trace: c}
 	if j != nil {
 		o.Judge = j
 	}
-	var free bool
-	var err error
-	c.Active, p.first, free, err = c.Config.Plan(ctx, o)
+	plan, attempt, free, err := c.Config.Plan(ctx, o)
+	c.Active, p.first = plan, first{attempt.Header, attempt.Body}
 	j.Planned()
 	if here, ok := errors.AsType[*inbound.CountHere](err); ok {
 		reply := p.count(ctx, here)
@@ -75,12 +78,12 @@ func (p *Passage) Plan(ctx context.Context) *call.Reply {
 	}
 	if err != nil {
 		e := dialects.Misdirected(c.Operation, r.Body, pipeline.ClientError(err))
-		return p.account.RejectBody(ctx, e, "mg_no_plan")
+		return p.answer.Account.RejectBody(ctx, e, "mg_no_plan")
 	}
 	c.Record.RefusedBy = "" // also if a rule has refused it for another target
 	c.Full = !free
-	p.account.Expect(p.demand())
-	p.account.Text.Request(p.first.Body)
+	p.answer.Account.Expect(p.demand())
+	p.answer.Account.Text.Request(p.first.body)
 	return nil
 }
 
@@ -96,26 +99,26 @@ func (p *Passage) demand() metering.Demand {
 
 // Send sends the first attempt.
 func (p *Passage) Send(context.Context) call.Reply {
-	first := p.first
-	p.first = routing.Attempt{}
-	p.account.Send()
-	if p.relays(&first) {
+	of := p.first
+	p.first = first{}
+	p.answer.Account.Send()
+	if p.relays(&of) {
 		return call.Reply{Plan: p.elsewhere()}
 	}
-	return call.Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: p.c.Active}
+	return call.Reply{Set: of.header, ReplaceBody: true, Body: of.body, Plan: p.c.Active}
 }
 
 // End is called once, when the exchange has ended.
 func (p *Passage) End() {
 	if p.form == whole && p.c.Record.Outcome == metering.OutcomeCut && len(p.c.Held) > 0 {
-		p.account.Salvage(p.c.Held)
+		p.answer.Account.Salvage(p.c.Held)
 	}
 	p.readUsage()
 }
 
 // readUsage takes over what the answer has reported.
 func (p *Passage) readUsage() {
-	if !p.pipe.IsIdle() && !p.account.Salvaged {
-		p.c.Record.Usage, p.account.Tier = p.pipe.Usage(), p.pipe.Tier()
+	if !p.pipe.IsIdle() && !p.answer.Account.Salvaged {
+		p.c.Record.Usage, p.answer.Account.Tier = p.pipe.Usage(), p.pipe.Tier()
 	}
 }
