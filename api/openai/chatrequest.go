@@ -54,6 +54,14 @@ func (r *ChatRequest) Sent() *Object {
 	return &r.Object
 }
 
+// ChatFor is Chat, with the error of RejectDeviations.
+func (r *ChatRequest) ChatFor(own ...string) (*Chat, error) {
+	if err := r.RejectDeviations(own...); err != nil {
+		return nil, err
+	}
+	return r.Chat()
+}
+
 // Chat returns the decoded request. It is decoded at the first call, because only translating codecs need it, and
 // shared: callers must not modify it. Its raw values share memory with the body.
 func (r *ChatRequest) Chat() (*Chat, error) {

@@ -76,3 +76,17 @@ func CheckFunction(f *openai.Function, i int) error {
 	}
 	return nil
 }
+
+// Allow leaves of the tools those that the client allows, by the names that the vendor gets.
+func Allow[T any](tools []T, nameOf func(T) string, allowed []string) ([]T, error) {
+	names := make(map[string]bool, len(allowed))
+	for _, n := range allowed {
+		names[Identifier(n)] = true
+	}
+	kept := slices.DeleteFunc(tools, func(t T) bool { return !names[nameOf(t)] })
+	if len(kept) == 0 {
+		return nil, openai.CodeInvalidValue.On("tool_choice",
+			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+	}
+	return kept, nil
+}

@@ -154,7 +154,7 @@ func (g *gathered) add(b *contentBlock) {
 	if t == nil || !t.isClients() {
 		return
 	}
-	input := compactObject(t.Input)
+	input := messages.CompactObject(t.Input)
 	switch {
 	case g.answer.answerTool == "" || t.Name != g.answer.answerTool:
 		g.calls = append(g.calls, chat.Call{ID: g.thoughts.callID(t.ToolUseID), Name: g.answer.names.Client(t.Name),
@@ -170,17 +170,6 @@ func (g *gathered) content() string {
 		return string(g.structured) // what the model says beside it would spoil the JSON
 	}
 	return g.text.String()
-}
-
-// compactObject returns a tool's input without white space, in the vendor's order.
-func compactObject(input jsontext.Value) jsontext.Value {
-	if len(input) == 0 || input.Kind() == 'n' {
-		return jsontext.Value("{}")
-	}
-	if err := input.Compact(provider.Lenient, jsontext.PreserveRawStrings(true)); err != nil {
-		return jsontext.Value("{}") // it was read as JSON before
-	}
-	return input
 }
 
 // thinkingBlocks returns the extension of that name, or nil if there are no thoughts.

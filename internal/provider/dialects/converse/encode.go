@@ -38,10 +38,7 @@ type encoder struct {
 
 // Encode builds a request of Converse or ConverseStream.
 func (Codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	if err := r.RejectDeviations(openai.Unnamed, "tool_choice:any"); err != nil {
-		return provider.Request{}, nil, err
-	}
-	chat, err := r.Chat()
+	chat, err := r.ChatFor(openai.Unnamed, "tool_choice:any")
 	if err != nil {
 		return provider.Request{}, nil, err
 	}

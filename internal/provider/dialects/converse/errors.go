@@ -80,18 +80,11 @@ func readException(body []byte) exception {
 	if !jsontext.Value(body).IsValid(provider.Lenient) { // which, other than gjson, bounds how deep it may be
 		return exception{}
 	}
-	x := exception{class: className(stringOf(gjson.GetBytes(body, "__type")))}
+	x := exception{class: className(gjson.GetBytes(body, "__type").Str)}
 	for _, name := range []string{"message", "Message", "originalMessage", "error.message"} {
-		x.message = cmp.Or(x.message, stringOf(gjson.GetBytes(body, name)))
+		x.message = cmp.Or(x.message, gjson.GetBytes(body, name).Str)
 	}
 	return x
-}
-
-func stringOf(r gjson.Result) string {
-	if r.Type == gjson.String {
-		return r.Str
-	}
-	return ""
 }
 
 // className returns the class of "ValidationException:http://internal..." and

@@ -57,14 +57,8 @@ func (e *encoder) structured(f *openai.JSONSchema) {
 func (e *encoder) hiddenTool(object jsontext.Value, description string) {
 	own := e.out.ToolConfig != nil && (e.chat.ToolChoice == nil || e.chat.ToolChoice.Mode != "none") &&
 		len(e.chat.Tools) > 0
-	e.answerTool = messages.AnswerTool
-	for e.hasTool(e.answerTool) {
-		e.answerTool += "_"
-	}
-	text := "Give the final answer by calling this tool, once, and write nothing else."
-	if description != "" {
-		text += " The answer: " + description
-	}
+	var text string
+	e.answerTool, text = messages.NewAnswerTool(e.hasTool, description)
 	e.offer(toolSpec{Name: e.answerTool, Description: text, InputSchema: inputSchema{object}})
 	if own {
 		e.force = "any"

@@ -11,6 +11,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/eventstream"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/reported"
 )
 
@@ -174,7 +175,7 @@ func (s *stream) startBlock(e *event, out chat.Sink) {
 		s.ignored = append(s.ignored, e.ContentBlockIndex)
 		return
 	}
-	b := openBlock{index: e.ContentBlockIndex, kind: callBlock, input: compactObject(t.Input)}
+	b := openBlock{index: e.ContentBlockIndex, kind: callBlock, input: messages.CompactObject(t.Input)}
 	if s.answer.answerTool != "" && t.Name == s.answer.answerTool {
 		if s.answered {
 			s.ignored = append(s.ignored, e.ContentBlockIndex)

@@ -99,7 +99,8 @@ func (e *encoder) noTools() {
 // choice translates tool_choice and parallel_tool_calls.
 func (e *encoder) choice(c *openai.ToolChoice) error {
 	if c.Allowed != nil {
-		if err := e.allow(c.Allowed); err != nil {
+		var err error
+		if e.out.ToolConfig.Tools, err = turns.Allow(e.out.ToolConfig.Tools, tool.name, c.Allowed); err != nil {
 			return err
 		}
 	}
@@ -134,26 +135,17 @@ func (e *encoder) choice(c *openai.ToolChoice) error {
 	return nil
 }
 
-// allow leaves of the tools those that allowed_tools names.
-func (e *encoder) allow(names []string) error {
-	allowed := map[string]bool{}
-	for _, n := range names {
-		allowed[turns.Identifier(n)] = true
-	}
-	kept := slices.DeleteFunc(e.out.ToolConfig.Tools, func(t tool) bool {
-		return t.ToolSpec == nil || !allowed[t.ToolSpec.Name]
-	})
-	if len(kept) == 0 {
-		return openai.CodeInvalidValue.On("tool_choice",
-			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
-	}
-	e.out.ToolConfig.Tools = kept
-	return nil
-}
-
 func (e *encoder) hasTool(name string) bool {
 	return e.out.ToolConfig != nil && slices.ContainsFunc(e.out.ToolConfig.Tools,
-		func(t tool) bool { return t.ToolSpec != nil && t.ToolSpec.Name == name })
+		func(t tool) bool { return t.name() == name })
+}
+
+// name returns the tool's name; a cache point has none.
+func (t tool) name() string {
+	if t.ToolSpec == nil {
+		return ""
+	}
+	return t.ToolSpec.Name
 }
 
 // choose writes the choice. One call at a time is Claude's own parameter, which takes the place of Converse's choice.

@@ -47,10 +47,7 @@ type encoder struct {
 
 // Encode builds the request for r, and the Answer that reads what comes back for it. An error is an *openai.Error.
 func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Answer, error) {
-	if err := r.RejectDeviations(openai.Unnamed, "tools.type"); err != nil {
-		return nil, nil, err
-	}
-	chat, err := r.Chat()
+	chat, err := r.ChatFor(openai.Unnamed, "tools.type")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -59,34 +59,27 @@ func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 }
 
 func readError(e gjson.Result) vendorError {
-	v := vendorError{code: int(e.Get("code").Int()), message: text(e.Get("message")), status: text(e.Get("status"))}
+	v := vendorError{code: int(e.Get("code").Int()), message: e.Get("message").Str, status: e.Get("status").Str}
 	if e.Type == gjson.String {
 		v.message = e.Str
 	}
 	e.Get("details").ForEach(func(_, d gjson.Result) bool {
-		if reason := text(d.Get("reason")); reason != "" {
+		if reason := d.Get("reason").Str; reason != "" {
 			v.reason = reason
 		}
 		delay := d.Get("retryDelay")
-		if parsed, err := time.ParseDuration(text(delay)); err == nil {
+		if parsed, err := time.ParseDuration(delay.Str); err == nil {
 			v.delay = parsed
 		} else if delay.IsObject() {
 			v.delay = time.Duration(delay.Get("seconds").Int())*time.Second + time.Duration(delay.Get("nanos").Int())
 		}
 		d.Get("violations").ForEach(func(_, violation gjson.Result) bool {
-			v.quota += text(violation.Get("quotaMetric")) + text(violation.Get("quotaId"))
+			v.quota += violation.Get("quotaMetric").Str + violation.Get("quotaId").Str
 			return true
 		})
 		return true
 	})
 	return v
-}
-
-func text(r gjson.Result) string {
-	if r.Type == gjson.String {
-		return r.Str
-	}
-	return ""
 }
 
 // decode returns OpenAI's error. A status of 0 means that the error says itself what happened.

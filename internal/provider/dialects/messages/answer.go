@@ -128,7 +128,7 @@ func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
 	case "redacted_thinking":
 		p.thoughts = append(p.thoughts, Thought{Redacted: b.Data, raw: raw})
 	case "tool_use":
-		input := compactObject(b.Input)
+		input := CompactObject(b.Input)
 		switch {
 		case a.answerTool == "" || b.Name != a.answerTool:
 			id := CarryThoughts(p.carrier, b.ID, p.thoughts[p.carried:])
@@ -141,8 +141,8 @@ func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
 	return nil
 }
 
-// compactObject returns a tool's input without white space, in the vendor's order.
-func compactObject(input jsontext.Value) jsontext.Value {
+// CompactObject returns a tool's input without white space, in the vendor's order.
+func CompactObject(input jsontext.Value) jsontext.Value {
 	if len(input) == 0 || input.Kind() == 'n' || string(input) == `""` {
 		return jsontext.Value("{}")
 	}

@@ -38,10 +38,7 @@ type encoder struct {
 // Encode builds the vendor's request for r, and the Answer that reads what comes back for it. The vendor's name is
 // what errors tell the client. An error is an *openai.Error.
 func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, *Answer, error) {
-	if err := r.RejectDeviations(openai.Unnamed, "tool_choice:any"); err != nil {
-		return nil, nil, err
-	}
-	chat, err := r.Chat()
+	chat, err := r.ChatFor(openai.Unnamed, "tool_choice:any")
 	if err != nil {
 		return nil, nil, err
 	}

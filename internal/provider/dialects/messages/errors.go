@@ -28,9 +28,9 @@ func readError(data []byte) vendorError {
 	if root.IsArray() {
 		root = root.Get("0")
 	}
-	v.typ, v.code = stringOf(root.Get("error.type")), int(root.Get("error.code").Int())
+	v.typ, v.code = root.Get("error.type").Str, int(root.Get("error.code").Int())
 	for _, place := range []string{"error.message", "error", "message", "detail"} {
-		if v.message = stringOf(root.Get(place)); strings.TrimSpace(v.message) != "" {
+		if v.message = root.Get(place).Str; strings.TrimSpace(v.message) != "" {
 			break
 		}
 	}
@@ -85,11 +85,4 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 		e.Type = openai.TypeTokens
 	}
 	return e
-}
-
-func stringOf(r gjson.Result) string {
-	if r.Type == gjson.String {
-		return r.Str
-	}
-	return ""
 }

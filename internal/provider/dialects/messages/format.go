@@ -13,6 +13,18 @@ import (
 // AnswerTool is the tool that emulates structured output: what the model calls it with is the answer's content.
 const AnswerTool = "give_answer"
 
+// NewAnswerTool returns its name, which no other tool has, and its description.
+func NewAnswerTool(taken func(name string) bool, answer string) (name, how string) {
+	for name = AnswerTool; taken(name); {
+		name += "_"
+	}
+	how = "Give the final answer by calling this tool, once, and write nothing else."
+	if answer != "" {
+		how += " The answer: " + answer
+	}
+	return name, how
+}
+
 // outputConfig is the vendor's parameter for how the answer is to be.
 type outputConfig struct {
 	effort string
@@ -95,14 +107,8 @@ func (e *encoder) structured(asked jsontext.Value, description string) {
 	case chosen != nil && chosen.kind == "tool":
 		return // the client's own choice leaves no room for an answer
 	}
-	e.answerTool = AnswerTool
-	for e.hasTool(e.answerTool) {
-		e.answerTool += "_"
-	}
-	how := "Give the final answer by calling this tool, once, and write nothing else."
-	if description != "" {
-		how += " The answer: " + description
-	}
+	var how string
+	e.answerTool, how = NewAnswerTool(e.hasTool, description)
 	e.out.Tools = append(e.out.Tools, tool{name: e.answerTool, description: how, inputSchema: object})
 	if len(e.out.Tools) == 1 || chosen != nil && chosen.kind == "none" {
 		e.out.ToolChoice = &toolChoice{kind: "tool", name: e.answerTool, disableParallel: true}

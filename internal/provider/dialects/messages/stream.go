@@ -251,7 +251,7 @@ func (s *Stream) startBlock(e *event, out chat.Sink) error {
 	case "redacted_thinking":
 		b.kind, b.data = c.Type, c.Data
 	case "tool_use":
-		b.kind, b.input = c.Type, compactObject(c.Input)
+		b.kind, b.input = c.Type, CompactObject(c.Input)
 		if s.answer.answerTool != "" && c.Name == s.answer.answerTool {
 			b.kind = kindIgnored
 			if !s.answered {

@@ -190,7 +190,8 @@ func (e *encoder) choice() error {
 			e.Vendor)
 	}
 	if c.Allowed != nil {
-		if err := e.allow(c.Allowed); err != nil {
+		var err error
+		if e.out.Tools, err = turns.Allow(e.out.Tools, func(t tool) string { return t.name }, c.Allowed); err != nil {
 			return err
 		}
 	}
@@ -206,21 +207,6 @@ func (e *encoder) choice() error {
 	if e.chat.ToolChoice != nil || out.disableParallel { // auto is the vendor's default too
 		e.out.ToolChoice = out
 	}
-	return nil
-}
-
-// allow leaves of the tools those that allowed_tools names.
-func (e *encoder) allow(names []string) error {
-	allowed := map[string]bool{}
-	for _, n := range names {
-		allowed[turns.Identifier(n)] = true
-	}
-	kept := slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !allowed[t.name] })
-	if len(kept) == 0 {
-		return openai.CodeInvalidValue.On("tool_choice",
-			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
-	}
-	e.out.Tools = kept
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (d *Dialect) readError(body []byte) vendorError {
 	if raw := from.Get("metadata.raw"); raw.Type == gjson.String && raw.Str != "" && len(raw.Str) < 2000 {
 		v.message += ": " + raw.Str
 	}
-	v.typ, v.param = cmp.Or(stringOf(from.Get("type")), stringOf(root.Get("error_type"))), stringOf(from.Get("param"))
+	v.typ, v.param = cmp.Or(from.Get("type").Str, root.Get("error_type").Str), from.Get("param").Str
 	switch code := from.Get("code"); code.Type {
 	case gjson.String:
 		if !strings.Contains(code.Str, " ") { // xAI has sentences there
@@ -108,13 +108,6 @@ func textOfDetail(d gjson.Result) string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-func stringOf(r gjson.Result) string {
-	if r.Type == gjson.String {
-		return r.Str
-	}
-	return ""
 }
 
 // codes are vendors' own words for what OpenAI has a code for.

@@ -17,10 +17,7 @@ type chatCodec struct{}
 
 // Encode implements provider.ChatCodec.
 func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	if err := r.RejectDeviations(openai.Unnamed); err != nil {
-		return provider.Request{}, nil, err
-	}
-	chat, err := r.Chat()
+	chat, err := r.ChatFor(openai.Unnamed)
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
