@@ -1,10 +1,7 @@
 package admin
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -26,30 +23,4 @@ func (a ApplyAnswer) Waits() error {
 		}
 	}
 	return nil
-}
-
-// Approvals returns the changes that wait, the oldest first: all that the caller may see.
-func (c ApprovalCalls) Approvals(ctx context.Context) (Page[Approval], error) {
-	return get[Page[Approval]](ctx, c.caller, "approvals")
-}
-
-// Approval returns one change that waits.
-func (c ApprovalCalls) Approval(ctx context.Context, id string) (Approval, error) {
-	return get[Approval](ctx, c.caller, "approvals/"+url.PathEscape(id))
-}
-
-// Approve makes a change that waits, and returns the object as it is then.
-func (c ApprovalCalls) Approve(ctx context.Context, id string) (Item, error) {
-	return post[Item](ctx, c.caller, "approvals/"+url.PathEscape(id)+"/approve", struct{}{})
-}
-
-// Reject ends a change that waits.
-func (c ApprovalCalls) Reject(ctx context.Context, id, reason string) error {
-	_, err := post[Approval](ctx, c.caller, "approvals/"+url.PathEscape(id)+"/reject", RejectRequest{Reason: reason})
-	return err
-}
-
-// Withdraw ends a change that the caller has asked for.
-func (c ApprovalCalls) Withdraw(ctx context.Context, id string) error {
-	return c.caller.call(ctx, request{method: http.MethodDelete, path: "approvals/" + url.PathEscape(id)}, nil)
 }

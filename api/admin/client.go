@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 )
 
@@ -20,54 +19,15 @@ import (
 const maxRead = 256 << 20
 
 // A Client calls the admin API. It is safe for concurrent use. If the API answers with an error, the client
-// returns an *[openai.Error]. Each subject has a type with its methods.
+// returns an *[openai.Error].
 type Client struct {
-	ObjectCalls
-	ApprovalCalls
-	UsageCalls
-	RequestCalls
-	JobCalls
-	StateCalls
-}
-
-// ObjectCalls read and change the configuration.
-type ObjectCalls struct{ caller *caller }
-
-// ApprovalCalls are about changes that wait for a second person.
-type ApprovalCalls struct{ caller *caller }
-
-// UsageCalls ask what was used and spent.
-type UsageCalls struct{ caller *caller }
-
-// RequestCalls read the request log, and what is kept of requests.
-type RequestCalls struct{ caller *caller }
-
-// JobCalls are about the jobs of all tenants.
-type JobCalls struct{ caller *caller }
-
-// StateCalls ask how the gateway is, and what people did to it.
-type StateCalls struct{ caller *caller }
-
-// A caller makes requests.
-type caller struct {
 	base  string
 	token string
 	http  *http.Client
 
 	tenant  string // see Acting
-	wait    string // query of changes, or empty
+	wait    string // seconds, or empty
 	pending func(who string)
-}
-
-func (c *caller) client() *Client {
-	return &Client{ObjectCalls{c}, ApprovalCalls{c}, UsageCalls{c}, RequestCalls{c}, JobCalls{c}, StateCalls{c}}
-}
-
-// Acting returns a client that acts for one of an account's tenants: see [HeaderTenant].
-func (c *Client) Acting(tenant string) *Client {
-	acting := *c.ObjectCalls.caller
-	acting.tenant = tenant
-	return acting.client()
 }
 
 // NewClient returns a client of the API at base, the URL without /admin/v1. It follows no redirect, whatever client
@@ -75,7 +35,14 @@ func (c *Client) Acting(tenant string) *Client {
 func NewClient(base, token string, client *http.Client) *Client {
 	own := *client
 	own.CheckRedirect = Redirected
-	return (&caller{base: strings.TrimRight(base, "/"), token: token, http: &own}).client()
+	return &Client{base: strings.TrimRight(base, "/"), token: token, http: &own}
+}
+
+// Acting returns a client that acts for one of an account's tenants: see [HeaderTenant].
+func (c *Client) Acting(tenant string) *Client {
+	acting := *c
+	acting.tenant = tenant
+	return &acting
 }
 
 // Redirected is the CheckRedirect of an [http.Client] that calls the admin API. A change that is redirected would be
@@ -92,97 +59,9 @@ func Redirected(r *http.Request, via []*http.Request) error {
 // With 0 they do not wait. If the time is over, pending is called with the names of the clients that have not taken
 // the change.
 func (c *Client) Waiting(d time.Duration, pending func(who string)) *Client {
-	waiting := *c.ObjectCalls.caller
-	waiting.wait, waiting.pending = "wait="+strconv.Itoa(int(d/time.Second)), pending
-	return waiting.client()
-}
-
-// listPage is how many objects List asks for at once.
-const listPage = 1000
-
-// List returns the objects of a kind, sorted by name.
-func (c ObjectCalls) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
-	var items []Item
-	for o := (ListOptions{Limit: listPage}); ; {
-		page, err := c.ListPage(ctx, kind, o)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, page.Items...)
-		if page.Next == "" {
-			return items, nil
-		}
-		o.After = page.Next
-	}
-}
-
-// Get returns one object. The error is a 404 if there is none.
-func (c ObjectCalls) Get(ctx context.Context, kind configv1.Kind, name string) (Item, error) {
-	var item Item
-	err := c.caller.call(ctx, request{method: http.MethodGet, path: pathOf(kind, name)}, &item)
-	return item, err
-}
-
-// Put stores one object, and returns it as it is then. Where revision is not 0, the object must still have it: the
-// error is a 412 otherwise.
-func (c ObjectCalls) Put(ctx context.Context, o configv1.Object, revision int64) (Item, error) {
-	var item Item
-	body, err := configv1.MarshalJSON(o)
-	if err != nil {
-		return item, err
-	}
-	err = c.caller.call(ctx, request{method: http.MethodPut, path: pathOf(configv1.KindOf(o), o.GetName()), body: body,
-		revision: revision}, &item)
-	return item, err
-}
-
-// Delete removes one object. A key that is deleted is revoked.
-func (c ObjectCalls) Delete(ctx context.Context, kind configv1.Kind, name string) error {
-	return c.caller.call(ctx, request{method: http.MethodDelete, path: pathOf(kind, name)}, nil)
-}
-
-// How an apply treats objects that are stored and not given.
-const (
-	PruneNone = ""     // they stay
-	PruneSome = "true" // they are deleted, but not all of a kind
-	PruneAll  = "all"  // they are deleted
-)
-
-// Apply stores all objects or none. With dryRun it stores none and says what it would have done.
-func (c ObjectCalls) Apply(ctx context.Context, objects []configv1.Object, dryRun bool) (ApplyAnswer, error) {
-	return c.ApplyPruning(ctx, objects, PruneNone, dryRun)
-}
-
-// ApplyPruning is Apply, and also deletes objects that are not given. What a file does not describe stays: keys,
-// accounts, tokens, listings and fine-tuned models.
-func (c ObjectCalls) ApplyPruning(ctx context.Context, objects []configv1.Object, prune string,
-	dryRun bool) (ApplyAnswer, error) {
-	var answer ApplyAnswer
-	docs := make([]json.RawMessage, len(objects))
-	for i, o := range objects {
-		doc, err := configv1.MarshalJSON(o)
-		if err != nil {
-			return answer, err
-		}
-		docs[i] = doc
-	}
-	body, err := json.Marshal(docs)
-	if err != nil {
-		return answer, err
-	}
-	query := url.Values{}
-	if dryRun {
-		query.Set("dry_run", "true")
-	}
-	if prune != PruneNone {
-		query.Set("prune", prune)
-	}
-	path := "apply"
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	err = c.caller.call(ctx, request{method: http.MethodPost, path: path, body: body}, &answer)
-	return answer, err
+	waiting := *c
+	waiting.wait, waiting.pending = strconv.Itoa(int(d/time.Second)), pending
+	return &waiting
 }
 
 // A Flag is a query parameter that is true.
@@ -202,50 +81,62 @@ func (f Flag) If(is bool) []Flag {
 	return nil
 }
 
-func flagged(path string, flags []Flag) string {
+func valuesOf(flags []Flag) url.Values {
 	query := url.Values{}
 	for _, f := range flags {
 		query.Set(string(f), "true")
 	}
-	if len(query) == 0 {
-		return path
-	}
-	return path + "?" + query.Encode()
+	return query
 }
 
-// CreateKey makes a key. It cannot be shown again.
-func (c ObjectCalls) CreateKey(ctx context.Context, r KeyRequest, flags ...Flag) (NewKey, error) {
-	return post[NewKey](ctx, c.caller, flagged("keys", flags), r)
-}
-
-func pathOf(kind configv1.Kind, name string) string {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
+// pathOf returns a path with names in the places of a format.
+func pathOf(format string, names ...string) string {
+	escaped := make([]any, len(names))
+	for i, name := range names {
+		escaped[i] = url.PathEscape(name)
 	}
-	return kind.Plural + "/" + strings.Join(parts, "/")
+	return fmt.Sprintf(format, escaped...)
 }
 
 type request struct {
 	method, path string
-	body         []byte
+	query        url.Values
+	body         any
 	revision     int64 // the revision that the object must have, unless 0
+	waits        bool  // it is a change that can be waited for
 }
 
-// call does one request and decodes the answer into answer, unless that is nil.
-func (c *caller) call(ctx context.Context, r request, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base+"/admin/v1/"+r.path, bytes.NewReader(r.body))
+// ask does one request and returns its answer.
+func ask[T any](ctx context.Context, c *Client, r request) (answer T, err error) {
+	err = c.call(ctx, r, &answer)
+	return answer, err
+}
+
+// send does one request and returns the status, the header and the body of its answer.
+func (c *Client) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
+	var body []byte
+	if r.body != nil {
+		var err error
+		if body, err = json.Marshal(r.body); err != nil {
+			return 0, nil, nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("call the admin API: %w", err)
+		return 0, nil, nil, fmt.Errorf("call the admin API: %w", err)
 	}
-	if c.wait != "" && r.method != http.MethodGet {
-		req.URL.RawQuery = strings.TrimPrefix(req.URL.RawQuery+"&"+c.wait, "&")
+	if r.waits && c.wait != "" {
+		if r.query == nil {
+			r.query = url.Values{}
+		}
+		r.query.Set("wait", c.wait)
 	}
+	req.URL.RawQuery = r.query.Encode()
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if c.tenant != "" {
 		req.Header.Set(HeaderTenant, c.tenant)
 	}
-	if len(r.body) > 0 {
+	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if r.revision != 0 {
@@ -253,20 +144,29 @@ func (c *caller) call(ctx context.Context, r request, answer any) error {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("call the admin API: %w", err)
+		return 0, nil, nil, fmt.Errorf("call the admin API: %w", err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
 	if err != nil {
-		return fmt.Errorf("read the admin API's answer: %w", err)
+		return 0, nil, nil, fmt.Errorf("read the admin API's answer: %w", err)
 	}
-	if resp.StatusCode >= http.StatusBadRequest {
-		return ErrorOf(resp.StatusCode, body)
+	return resp.StatusCode, resp.Header, answer, nil
+}
+
+// call does one request and decodes the answer into answer, unless that is nil.
+func (c *Client) call(ctx context.Context, r request, answer any) error {
+	status, header, body, err := c.send(ctx, r)
+	if err != nil {
+		return err
 	}
-	if who := resp.Header.Get(HeaderPending); who != "" && c.pending != nil {
+	if status >= http.StatusBadRequest {
+		return ErrorOf(status, body)
+	}
+	if who := header.Get(HeaderPending); who != "" && c.pending != nil {
 		c.pending(who)
 	}
-	waiting := waitingOf(resp.StatusCode, body)
+	waiting := waitingOf(status, body)
 	if answer == nil {
 		return waiting
 	}

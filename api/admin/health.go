@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -61,9 +60,4 @@ func (h *ProviderHealth) Judge() string {
 		return ProviderDegraded
 	}
 	return ProviderOK
-}
-
-// Health returns how the attempts at each provider went.
-func (c StateCalls) Health(ctx context.Context) (Health, error) {
-	return get[Health](ctx, c.caller, "health")
 }

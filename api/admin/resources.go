@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -107,6 +108,25 @@ type ListOptions struct {
 	Query string
 	// Filters are other query parameters, such as organization.
 	Filters map[string]string
+}
+
+func (o ListOptions) values() url.Values {
+	q := url.Values{}
+	for name, value := range o.Filters {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if o.After != "" {
+		q.Set("after", o.After)
+	}
+	if o.Limit != 0 {
+		q.Set("limit", strconv.Itoa(o.Limit))
+	}
+	if o.Query != "" {
+		q.Set("q", o.Query)
+	}
+	return q
 }
 
 // LongestSummary is the longest time that usage is summed up of at once.

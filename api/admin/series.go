@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"net/url"
 	"strconv"
 	"time"
@@ -32,9 +31,4 @@ func (q SeriesQuery) Values() url.Values {
 		v[name] = list
 	}
 	return v
-}
-
-// Series returns sums over time, by bucket and group.
-func (c UsageCalls) Series(ctx context.Context, q SeriesQuery) (Series, error) {
-	return get[Series](ctx, c.caller, "series?"+q.Values().Encode())
 }

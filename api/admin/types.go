@@ -1,8 +1,9 @@
-// Package admin is the admin API as its clients see it: the bodies that are exchanged, and a [Client]. The bodies are
+// Package admin is the admin API as its clients see it: the bodies that are exchanged, and a [Client]. Both are
 // generated from openapi.yaml, which describes the API for all languages. Tests check every answer against it.
 //
-// An [Item] is written by hand: the document in it is a message of api/config/v1, with a JSON form of its own. So are
-// a [Version] and an [AuditEntry], because the ledger stores more in them than an answer has.
+// An [Item] is written by hand, and so are the calls in objects.go: their documents are messages of api/config/v1,
+// with a JSON form of their own. So are a [Version] and an [AuditEntry], because the ledger stores more in them than
+// an answer has.
 package admin
 
 //go:generate go run gen.go

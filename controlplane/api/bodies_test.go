@@ -119,10 +119,10 @@ func TestBodiesAreDeletedForWhomItIsSaid(t *testing.T) {
 		"bodies?%zz"} {
 		require.Equal(t, 400, b.do(t, "DELETE", "/admin/v1/"+path, "").status, path)
 	}
-	n, err := b.client.DeleteBodiesOf(t.Context(), adminapi.ListOptions{Filters: map[string]string{"key": "key_2"}})
+	n, err := b.client.DeleteBodies(t.Context(), adminapi.ListOptions{Filters: map[string]string{"key": "key_2"}})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n.Deleted)
-	n, err = b.client.DeleteBodies(t.Context(), "1")
+	n, err = b.client.DeleteBodiesOfRequest(t.Context(), "1")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n.Deleted)
 	for id, gone := range map[string]bool{"1": true, "2": false, "3": true} {

@@ -38,7 +38,7 @@ func (b *bench) enter(t *testing.T, n int) {
 
 func (b *bench) verified(t *testing.T) adminapi.AuditVerification {
 	t.Helper()
-	found, err := b.client.VerifyAudit(t.Context(), "")
+	found, err := b.client.VerifyAudit(t.Context(), adminapi.ListOptions{})
 	require.NoError(t, err)
 	return found
 }

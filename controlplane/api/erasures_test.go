@@ -22,7 +22,7 @@ func TestAUserIsErased(t *testing.T) {
 	}
 	require.NoError(t, b.config.Ledger.Record(t.Context(), records))
 	erase := func(dryRun bool) adminapi.Erasure {
-		e, err := b.client.Erase(t.Context(), adminapi.ErasureRequest{User: "ann@example.com"},
+		e, err := b.client.EraseUser(t.Context(), adminapi.ErasureRequest{User: "ann@example.com"},
 			adminapi.DryRun.If(dryRun)...)
 		require.NoError(t, err)
 		return e

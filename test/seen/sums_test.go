@@ -95,7 +95,7 @@ func (s *scene) compareSeries(t *testing.T) {
 		for _, width := range []string{"1m", "5m", "1h", "1d"} {
 			q := adminapi.SeriesQuery{Start: s.begin.Add(-time.Minute), End: time.Now().Add(time.Minute),
 				Width: width, By: field, Groups: 100, Detailed: 100}
-			got, err := s.admin.Series(t.Context(), q)
+			got, err := s.admin.Series(t.Context(), q.Values())
 			require.NoError(t, err)
 			require.Equal(t, s.sum(everything), exact(got.Totals), "%s %s", field, width)
 			named := map[string]adminapi.Totals{}

@@ -99,7 +99,8 @@ type approvalRejectCmd struct {
 // Run rejects a change.
 func (c approvalRejectCmd) Run(ctx context.Context, stdout io.Writer) error {
 	return change(stdout, c.AdminFlags, nil, func(client *adminapi.Client) (string, error) {
-		return c.ID + " rejected", client.Reject(ctx, c.ID, c.Reason)
+		_, err := client.Reject(ctx, c.ID, adminapi.RejectRequest{Reason: c.Reason})
+		return c.ID + " rejected", err
 	})
 }
 

@@ -37,7 +37,8 @@ func (c auditVerifyCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	conn.HTTP.Timeout = verifyTimeout
-	found, err := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP).VerifyAudit(ctx, c.Head)
+	found, err := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP).VerifyAudit(ctx,
+		adminapi.ListOptions{Filters: map[string]string{"head": c.Head}})
 	if err != nil {
 		return admincli.Said(err)
 	}

@@ -83,12 +83,12 @@ func (c bodiesDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	call := func(client *adminapi.Client) (adminapi.DeletedBodies, error) {
 		if c.Exchange != "" {
-			return client.DeleteBodies(ctx, c.Exchange)
+			return client.DeleteBodiesOfRequest(ctx, c.Exchange)
 		}
 		if id, err := adminflags.IDOf(ctx, client, configv1.KeyKind(), c.Key); err == nil {
 			c.Key = id // else it is of one that was removed
 		}
-		return client.DeleteBodiesOf(ctx, adminapi.ListOptions{Filters: map[string]string{"key": c.Key,
+		return client.DeleteBodies(ctx, adminapi.ListOptions{Filters: map[string]string{"key": c.Key,
 			"organization": c.Organization, "project": c.Project}})
 	}
 	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,

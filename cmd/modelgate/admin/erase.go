@@ -27,7 +27,7 @@ func (EraseCmd) Help() string {
 func (c EraseCmd) Run(ctx context.Context, stdout io.Writer) error {
 	call := func(client *adminapi.Client) (all adminapi.Erasure, err error) {
 		for all.More = true; all.More; {
-			erased, err := client.Erase(ctx, adminapi.ErasureRequest{User: c.User}, adminapi.DryRun.If(c.DryRun)...)
+			erased, err := client.EraseUser(ctx, adminapi.ErasureRequest{User: c.User}, adminapi.DryRun.If(c.DryRun)...)
 			if err != nil {
 				return all, err
 			}

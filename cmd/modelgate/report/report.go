@@ -222,7 +222,7 @@ func givesRights(name string) bool {
 
 // audit counts what was done, and lists what changed rights.
 func (r *Report) audit(ctx context.Context, client *adminapi.Client) error {
-	verified, err := client.VerifyAudit(ctx, "")
+	verified, err := client.VerifyAudit(ctx, adminapi.ListOptions{})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func Used(ctx context.Context, client *adminapi.Client, by string, start, end ti
 	if by == byDay {
 		q.By = ""
 	}
-	s, err := client.Series(ctx, q)
+	s, err := client.Series(ctx, q.Values())
 	rows, rest := []Usage{}, usageOf("(others)", s.Totals)
 	if by == byDay {
 		rows = days(s.Buckets)

@@ -34,7 +34,7 @@ func ActivityOf(v *page.Visit, r *http.Request, field, name, by, what string) (*
 	q := a.Span.Series(by)
 	q.Groups, q.Detailed, q.Filters = MostNamed, MaxStack, map[string][]string{field: {name}}
 	var err error
-	a.Series, err = v.API.Series(r.Context(), q)
+	a.Series, err = v.API.Series(r.Context(), q.Values())
 	if a.Away, err = page.Unavailable(err); err != nil {
 		return nil, err
 	}

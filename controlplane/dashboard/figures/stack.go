@@ -102,6 +102,6 @@ func (c *Chart) Compare(before *adminapi.Series, measure string) {
 func Before(v *page.Visit, r *http.Request, s Span, filters map[string][]string) (*adminapi.Series, error) {
 	q := s.Previous().Series("")
 	q.Filters = filters
-	before, err := v.API.Series(r.Context(), q)
+	before, err := v.API.Series(r.Context(), q.Values())
 	return &before, err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
@@ -58,7 +59,7 @@ func decide(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		_, err = v.API.Approve(r.Context(), id)
 		done = "approved"
 	case "reject":
-		err = v.API.Reject(r.Context(), id, r.PostForm.Get("reason"))
+		_, err = v.API.Reject(r.Context(), id, adminapi.RejectRequest{Reason: r.PostForm.Get("reason")})
 		done = "rejected"
 	case "withdraw":
 		err = v.API.Withdraw(r.Context(), id)

@@ -88,7 +88,7 @@ func (d *overviewData) read(v *page.Visit, r *http.Request) error {
 		if q.Groups = figures.MostNamed; by == "model" {
 			q.Detailed = figures.MaxStack // for the charts
 		}
-		s, err := v.API.Series(r.Context(), q)
+		s, err := v.API.Series(r.Context(), q.Values())
 		if err != nil {
 			return err
 		}

@@ -121,7 +121,7 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	q := data.Span.Series(data.By)
 	q.Order, q.Groups, q.Detailed, q.Filters = data.Measure, maxRows, figures.MaxStack, data.Filters
 	var err error
-	if data.Series, err = v.API.Series(r.Context(), q); err == nil && data.Span.Compare {
+	if data.Series, err = v.API.Series(r.Context(), q.Values()); err == nil && data.Span.Compare {
 		data.Before, err = figures.Before(v, r, data.Span, data.Filters)
 	}
 	if err == nil {
@@ -144,7 +144,7 @@ func export(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	const all = 10_000 // as many as the API names
 	q := u.Span.Series(u.By)
 	q.Order, q.Groups, q.Detailed, q.Filters = u.Measure, all, all, u.Filters
-	s, err := v.API.Series(r.Context(), q)
+	s, err := v.API.Series(r.Context(), q.Values())
 	if err != nil {
 		return err
 	}
