@@ -1,14 +1,13 @@
 package api
 
 import (
-	"net/http"
+	"context"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
-	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // alertHandlers show and test alerts.
@@ -16,50 +15,38 @@ type alertHandlers struct{ *server }
 
 func (h alertHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/alerts", scope: authz.StatusRead, handler: h.withAlerts(h.alerts)},
-		{pattern: "GET /admin/v1/alerts/history", scope: authz.StatusRead, handler: h.withAlerts(h.alertHistory)},
-		{pattern: "POST /admin/v1/alerts/{receiver}/test", scope: authz.ConfigWrite, handler: h.withAlerts(h.testAlert),
-			timeout: 20 * time.Second},
+		{operation: onAlerts(h.alerts), scope: authz.StatusRead, needs: h.hasAlerts},
+		{operation: onAlertHistory(h.alertHistory), scope: authz.StatusRead, needs: h.hasAlerts},
+		{operation: onTestAlert(h.testAlert), scope: authz.ConfigWrite, needs: h.hasAlerts, timeout: 20 * time.Second},
 	}
 }
 
-// withAlerts has a handler answer only where there are alerts.
-func (h alertHandlers) withAlerts(f httpapi.HandlerFunc) httpapi.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if h.config.Alerts == nil {
-			return openai.CodeNotFound.New("This control plane has no alerts.")
-		}
-		return f(w, r)
+// hasAlerts returns an error if there are no alerts.
+func (h alertHandlers) hasAlerts() error {
+	if h.config.Alerts == nil {
+		return openai.CodeNotFound.New("This control plane has no alerts.")
 	}
+	return nil
 }
 
-func (h alertHandlers) alerts(w http.ResponseWriter, r *http.Request) error {
-	all, err := h.config.Alerts.Alerts(r.Context())
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, all)
+func (h alertHandlers) alerts(ctx context.Context) (adminapi.Alerts, error) {
+	return h.config.Alerts.Alerts(ctx)
 }
 
-func (h alertHandlers) alertHistory(w http.ResponseWriter, r *http.Request) error {
-	all, err := h.config.Alerts.History(r.Context())
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, adminapi.AlertHistory{Items: all})
+func (h alertHandlers) alertHistory(ctx context.Context) (adminapi.AlertHistory, error) {
+	all, err := h.config.Alerts.History(ctx)
+	return adminapi.AlertHistory{Items: all}, err
 }
 
 // testAlert uses the credential of the receiver, and so takes the scope of those who may change the receiver.
-func (h alertHandlers) testAlert(w http.ResponseWriter, r *http.Request) error {
-	kind := configv1.KindOf((*configv1.AlertReceiver)(nil))
-	entry, err := h.config.Store.Get(r.Context(), kind, r.PathValue("receiver"))
+func (h alertHandlers) testAlert(ctx context.Context, name string) (adminapi.AlertTest, error) {
+	entry, err := h.config.Store.Get(ctx, configv1.KindOf((*configv1.AlertReceiver)(nil)), name)
 	if err != nil {
-		return err
+		return adminapi.AlertTest{}, err
 	}
 	receiver, ok := entry.Object.(*configv1.AlertReceiver)
 	if !ok {
-		return httpapi.WriteJSON(w, http.StatusOK, adminapi.AlertTest{Message: "The stored object cannot be read: " +
-			entry.Err.Error()})
+		return adminapi.AlertTest{Message: unreadable(entry)}, nil
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, h.config.Alerts.Test(r.Context(), receiver))
+	return h.config.Alerts.Test(ctx, receiver), nil
 }

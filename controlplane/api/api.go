@@ -1,5 +1,6 @@
-// Package api serves the admin API: its routes and handlers, a type for each subject. Handlers read the request, ask
-// packages config, audit and queries, and answer.
+// Package api serves the admin API: its routes and handlers, a type for each subject. Handlers ask packages config,
+// audit and queries. Functions that are generated from openapi.yaml read the request for them and write the answer,
+// unless an operation has several answers: then its handler does.
 //
 // A route says which scope it takes, and what it does for people of a tenant: without a rule it is closed to them. A
 // route whose rule is "checked" is open, and its handler has to look whether the object is the tenant's.
@@ -44,7 +45,7 @@ func New(c Config) http.Handler {
 		streams: turns.New(maxStreams, 0)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
-		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.authorized(r)))
+		mux.Handle(r.method+" "+r.path, httpapi.Handler(c.Log, s.authorized(r)))
 	}
 	for pattern, allowed := range refused(s.routes()) {
 		mux.Handle(pattern, notAllowed(allowed))
@@ -67,7 +68,7 @@ func (s *server) authorized(r route) httpapi.HandlerFunc {
 	if r.timeout == 0 {
 		r.timeout = requestTimeout
 	}
-	if r.writes {
+	if r.waits {
 		r.timeout += adminapi.MaxWait
 	}
 	return func(w http.ResponseWriter, req *http.Request) error {
@@ -81,13 +82,18 @@ func (s *server) authorized(r route) httpapi.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		if r.writes {
+		if r.waits {
 			if _, _, err := waitOf(req); err != nil {
 				return err
 			}
 		}
 		ctx, cancel := context.WithTimeout(ledger.For(req.Context(), p.Queue()), r.timeout)
 		defer cancel()
+		if r.needs != nil {
+			if err := r.needs(); err != nil {
+				return clientError(err)
+			}
+		}
 		return clientError(r.handler(w, req.WithContext(ctx)))
 	}
 }
@@ -132,8 +138,7 @@ func refused(routes []route) map[string]string {
 	const ofAnyKind = "/admin/v1/{kind}"
 	methods := map[string][]string{}
 	for _, r := range routes {
-		method, path, _ := strings.Cut(r.pattern, " ")
-		methods[path] = append(methods[path], method)
+		methods[r.path] = append(methods[r.path], r.method)
 	}
 	patterns := map[string]string{}
 	for path, allowed := range methods {
@@ -218,17 +223,16 @@ func (e Endpoint) For(p authz.Principal) bool {
 func Endpoints() []Endpoint {
 	var all []Endpoint
 	for _, r := range (&server{}).routes() {
-		method, path, _ := strings.Cut(r.pattern, " ")
-		if !strings.HasPrefix(path, "/admin/v1/{kind}") {
-			all = append(all, Endpoint{method, path, r.scope, r.tenants != closed})
+		if !strings.HasPrefix(r.path, "/admin/v1/{kind}") {
+			all = append(all, Endpoint{r.method, r.path, r.scope, r.tenants != closed})
 			continue
 		}
 		for _, k := range configv1.Kinds() {
 			scope := authz.WriteScope(k)
-			if method == "GET" {
+			if r.method == http.MethodGet {
 				scope = authz.ReadScope(k)
 			}
-			all = append(all, Endpoint{method, strings.Replace(path, "{kind}", k.Plural, 1), scope,
+			all = append(all, Endpoint{r.method, strings.Replace(r.path, "{kind}", k.Plural, 1), scope,
 				r.tenants != closed && authz.TenantKind(k, scope)})
 		}
 	}

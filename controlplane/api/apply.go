@@ -61,12 +61,3 @@ func pruneOf(r *http.Request) (string, error) {
 	}
 	return "", openai.CodeInvalidValue.On("prune", "The parameter prune must be true, all or false.")
 }
-
-// exportAll answers with all objects that files describe.
-func (h objectHandlers) exportAll(w http.ResponseWriter, r *http.Request) error {
-	answer, err := h.changes.Export(r.Context())
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, answer)
-}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -17,42 +18,33 @@ type auditHandlers struct{ *server }
 
 func (h auditHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/audit", scope: authz.AuditRead, handler: h.audit, tenants: queried},
-		{pattern: "GET /admin/v1/audit/verify", scope: authz.AuditRead, handler: h.verifyAudit,
-			timeout: audit.VerifyTimeout},
-		{pattern: "GET /admin/v1/audit/sinks", scope: authz.AuditRead, handler: h.auditSinks},
+		{operation: onAudit(h.audit), scope: authz.AuditRead, tenants: queried},
+		{operation: onVerifyAudit(h.verifyAudit), scope: authz.AuditRead, timeout: audit.VerifyTimeout},
+		{operation: onAuditSinks(h.auditSinks), scope: authz.AuditRead},
 	}
 }
 
-func (h auditHandlers) audit(w http.ResponseWriter, r *http.Request) error {
-	asked, err := optionsOf(r)
-	if err != nil {
-		return err
-	}
+func (h auditHandlers) audit(ctx context.Context, asked adminapi.ListOptions) (page adminapi.AuditPage, err error) {
 	for _, own := range []string{audit.FilterTenant, audit.FilterAs} {
 		if asked.Filters[own] != "" {
-			return openai.CodeUnknownParameter.On(own, "Unknown parameter: '%s'.", own)
+			return page, openai.CodeUnknownParameter.On(own, "Unknown parameter: '%s'.", own)
 		}
 	}
 	of := authz.Tenant{Organization: asked.Filters["organization"], Project: asked.Filters["project"]}
 	delete(asked.Filters, "organization")
 	delete(asked.Filters, "project")
 	if of.Organization == "" && of.Project != "" {
-		return openai.CodeInvalidValue.On("organization",
+		return page, openai.CodeInvalidValue.On("organization",
 			"A project needs its organization: two organizations may have projects of one name.")
 	}
-	if caller, _ := authz.PrincipalOf(r.Context()); !caller.Tenant.IsAll() {
+	if caller, _ := authz.PrincipalOf(ctx); !caller.Tenant.IsAll() {
 		of = caller.Tenant
 		asked.Filters[audit.FilterAs] = of.String()
 	}
 	if !of.IsAll() {
 		asked.Filters[audit.FilterTenant] = of.String()
 	}
-	page, err := h.config.Audit.List(r.Context(), asked)
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, page)
+	return h.config.Audit.List(ctx, asked)
 }
 
 // verifyAudit reads the whole log and says whether it is unchanged.
@@ -80,14 +72,14 @@ func (h auditHandlers) verifyAudit(w http.ResponseWriter, r *http.Request) error
 	return httpapi.WriteJSON(w, http.StatusOK, found)
 }
 
-func (h auditHandlers) auditSinks(w http.ResponseWriter, r *http.Request) error {
+func (h auditHandlers) auditSinks(ctx context.Context) (adminapi.AuditSinks, error) {
 	out := adminapi.AuditSinks{Items: []adminapi.AuditSinkStatus{}}
 	if h.config.Sinks != nil {
-		all, err := h.config.Sinks.Sinks(r.Context())
+		all, err := h.config.Sinks.Sinks(ctx)
 		if err != nil {
-			return err
+			return out, err
 		}
 		out.Items = append(out.Items, all...)
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, out)
+	return out, nil
 }

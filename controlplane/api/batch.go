@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/internal/configstore"
-	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 const (
@@ -26,61 +26,51 @@ const (
 )
 
 // batch answers with a batch. Its cost is absent if the ledger is unavailable.
-func (h jobHandlers) batch(w http.ResponseWriter, r *http.Request) error {
-	found, err := h.findBatch(r)
-	if err != nil {
-		return err
+func (h jobHandlers) batch(ctx context.Context, id string) (details adminapi.BatchDetails, err error) {
+	if details.TenantObject, err = h.findBatch(ctx, id); err != nil {
+		return details, err
 	}
-	details := adminapi.BatchDetails{TenantObject: found}
 	if h.config.Ledger != nil {
 		var created struct {
 			At int64 `json:"created_at"`
 		}
-		if err := json.Unmarshal(found.Object, &created); err != nil {
-			return err
+		if err := json.Unmarshal(details.Object, &created); err != nil {
+			return details, err
 		}
-		cost, err := h.config.Ledger.BatchCost(r.Context(), r.PathValue("id"), found.Key, time.Unix(created.At, 0))
+		cost, err := h.config.Ledger.BatchCost(ctx, id, details.Key, time.Unix(created.At, 0))
 		if err == nil {
 			details.Cost = &cost
 		}
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, details)
+	return details, nil
 }
 
-// findBatch returns the batch of a path, if the caller may see it.
-func (h jobHandlers) findBatch(r *http.Request) (adminapi.TenantObject, error) {
-	found, err := h.config.Batch.Batch(r.Context(), r.PathValue("id"))
-	if err == nil && !authz.SeesTenant(r.Context(), found.Organization, found.Project) {
-		err = fmt.Errorf("%s %s: %w", kindBatch, r.PathValue("id"), configstore.ErrNotFound)
+// findBatch returns a batch, if the caller may see it.
+func (h jobHandlers) findBatch(ctx context.Context, id string) (adminapi.TenantObject, error) {
+	found, err := h.config.Batch.Batch(ctx, id)
+	if err == nil && !authz.SeesTenant(ctx, found.Organization, found.Project) {
+		err = fmt.Errorf("%s %s: %w", kindBatch, id, configstore.ErrNotFound)
 	}
 	return found, err
 }
 
-func (h jobHandlers) batchFailures(w http.ResponseWriter, r *http.Request) error {
-	failures, err := h.config.Batch.BatchFailures(r.Context(), r.PathValue("id"), maxFailures)
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, adminapi.Page[adminapi.BatchFailure]{Items: failures})
+func (h jobHandlers) batchFailures(ctx context.Context, id string) (adminapi.BatchFailures, error) {
+	failures, err := h.config.Batch.BatchFailures(ctx, id, maxFailures)
+	return adminapi.BatchFailures{Items: failures}, err
 }
 
 // cancelBatch asks for the end of a batch. The audit log says it first, so that no batch is cancelled without an
 // entry.
-func (h jobHandlers) cancelBatch(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
-	found, err := h.findBatch(r)
+func (h jobHandlers) cancelBatch(ctx context.Context, id string) (adminapi.TenantObject, error) {
+	found, err := h.findBatch(ctx, id)
 	if err != nil {
-		return err
+		return found, err
 	}
 	about := authz.Within(found.Organization, found.Project)
-	if err := h.note(r.Context(), actionCancel, kindBatch, id, "", about...); err != nil {
-		return err
+	if err := h.note(ctx, actionCancel, kindBatch, id, "", about...); err != nil {
+		return found, err
 	}
-	cancelled, err := h.config.Batch.CancelBatch(r.Context(), id)
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, cancelled)
+	return h.config.Batch.CancelBatch(ctx, id)
 }
 
 // batchFile answers with a file of a batch. It has what clients sent or got, so that nobody sees any without an entry
@@ -91,7 +81,7 @@ func (h jobHandlers) batchFile(w http.ResponseWriter, r *http.Request) error {
 		return openai.CodeInvalidValue.On("which", "The file %.64q is unknown. Give input, output or error.",
 			which)
 	}
-	found, err := h.findBatch(r)
+	found, err := h.findBatch(r.Context(), id)
 	if err != nil {
 		return err
 	}

@@ -27,37 +27,34 @@ type bodyHandlers struct{ *server }
 
 func (h bodyHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/requests/{id}/bodies", scope: authz.BodiesRead, handler: h.readBodies},
-		{pattern: "DELETE /admin/v1/requests/{id}/bodies", scope: authz.BodiesDelete, handler: h.deleteBodiesOf},
-		{pattern: "DELETE /admin/v1/bodies", scope: authz.BodiesDelete, handler: h.deleteBodies, timeout: applyTimeout},
-		{pattern: "POST /admin/v1/erasures", scope: authz.Everything, handler: h.requireLedger(h.eraseUser),
-			timeout: applyTimeout},
+		{operation: onBodies(h.readBodies), scope: authz.BodiesRead},
+		{operation: onDeleteBodiesOfRequest(h.deleteBodiesOf), scope: authz.BodiesDelete},
+		{operation: onDeleteBodies(h.deleteBodies), scope: authz.BodiesDelete, timeout: applyTimeout},
+		{operation: onEraseUser(h.eraseUser), scope: authz.Everything, needs: h.hasLedger, timeout: applyTimeout},
 	}
 }
 
 // readBodies shows the bodies of an exchange to those who may see them. Nobody sees any that is not in the audit log.
-func (h bodyHandlers) readBodies(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
+func (h bodyHandlers) readBodies(ctx context.Context, id string) (answer adminapi.Bodies, err error) {
 	if h.config.Bodies == nil {
-		return noBodies()
+		return answer, noBodies()
 	}
-	found, err := h.config.Bodies.Read(r.Context(), id)
+	found, err := h.config.Bodies.Read(ctx, id)
 	if errors.Is(err, bodies.ErrNone) {
-		return noBodies()
+		return answer, noBodies()
 	}
 	if err != nil {
-		return bodiesError(err)
+		return answer, bodiesError(err)
 	}
 	about := authz.Within(found.GetOrganization(), found.GetProject())
-	if err := h.note(r.Context(), actionLook, kindBodies, id, "", about...); err != nil {
-		return err
+	if err := h.note(ctx, actionLook, kindBodies, id, "", about...); err != nil {
+		return answer, err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	return httpapi.WriteJSON(w, http.StatusOK, adminapi.Bodies{
+	return adminapi.Bodies{
 		ID: found.GetId(), Start: found.GetStart().AsTime(), Key: found.GetKey(), Organization: found.GetOrganization(),
 		Project: found.GetProject(), Expires: found.GetStart().AsTime().Add(found.GetRetention().AsDuration()),
 		Request: bodyOf(found.GetRequest()), Answer: bodyOf(found.GetAnswer()),
-	})
+	}, nil
 }
 
 func bodyOf(b *ledgerv1.KeptBody) adminapi.Body {
@@ -74,8 +71,8 @@ func bodiesError(err error) error {
 }
 
 // deleteBodiesOf erases the bodies of one exchange.
-func (h bodyHandlers) deleteBodiesOf(w http.ResponseWriter, r *http.Request) error {
-	return h.erase(w, r, "exchange="+r.PathValue("id"), ledger.BodiesQuery{ID: r.PathValue("id")})
+func (h bodyHandlers) deleteBodiesOf(ctx context.Context, id string) (adminapi.DeletedBodies, error) {
+	return h.erase(ctx, "exchange="+id, ledger.BodiesQuery{ID: id})
 }
 
 // deleteBodies erases the bodies of a key, an organization or a project.
@@ -104,25 +101,29 @@ func (h bodyHandlers) deleteBodies(w http.ResponseWriter, r *http.Request) error
 		return openai.CodeInvalidValue.On("organization",
 			"A project needs its organization: two organizations may have projects of one name.")
 	}
-	return h.erase(w, r, query.Encode(), q)
-}
-
-// erase deletes bodies. The audit log says it first, so that there is no deletion without an entry.
-func (h bodyHandlers) erase(w http.ResponseWriter, r *http.Request, name string, q ledger.BodiesQuery) error {
-	about, err := h.tenantsOfBodies(r.Context(), q)
+	deleted, err := h.erase(r.Context(), query.Encode(), q)
 	if err != nil {
 		return err
 	}
-	if err := h.note(r.Context(), actionDelete, kindBodies, name, "", about...); err != nil {
-		return err
+	return httpapi.WriteJSON(w, http.StatusOK, deleted)
+}
+
+// erase deletes bodies. The audit log says it first, so that there is no deletion without an entry.
+func (h bodyHandlers) erase(ctx context.Context, name string,
+	q ledger.BodiesQuery) (deleted adminapi.DeletedBodies, err error) {
+	about, err := h.tenantsOfBodies(ctx, q)
+	if err != nil {
+		return deleted, err
 	}
-	deleted := adminapi.DeletedBodies{}
+	if err := h.note(ctx, actionDelete, kindBodies, name, "", about...); err != nil {
+		return deleted, err
+	}
 	if h.config.Bodies != nil {
-		if deleted.Deleted, err = h.config.Bodies.Erase(r.Context(), q); err != nil {
-			return bodiesError(err)
+		if deleted.Deleted, err = h.config.Bodies.Erase(ctx, q); err != nil {
+			return deleted, bodiesError(err)
 		}
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, deleted)
+	return deleted, nil
 }
 
 // tenantsOfBodies returns the tenants that have the bodies of a query.
@@ -149,41 +150,26 @@ const maxUser = 512
 // eraseUser erases what is recorded of a user. The audit log says it first, so that there is no erasure without an
 // entry, and does not name the user, who would be in it for as long as it is kept. Who asks again erases what has come
 // since.
-func (h bodyHandlers) eraseUser(w http.ResponseWriter, r *http.Request) error {
-	var asked adminapi.ErasureRequest
-	if err := decodeBody(w, r, &asked); err != nil {
-		return err
-	}
+func (h bodyHandlers) eraseUser(ctx context.Context, asked adminapi.ErasureRequest,
+	dryRun bool) (erasure adminapi.Erasure, err error) {
 	if asked.User == "" || len(asked.User) > maxUser {
-		return openai.CodeInvalidValue.On("user", "The member user must be a text of 1 to %d bytes.", maxUser)
-	}
-	ctx := r.Context()
-	dryRun, err := boolOf(r, "dry_run")
-	if err != nil {
-		return err
+		return erasure, openai.CodeInvalidValue.On("user", "The member user must be a text of 1 to %d bytes.", maxUser)
 	}
 	if dryRun {
-		found, err := h.config.Ledger.UserData(ctx, asked.User)
-		if err != nil {
-			return ledger.Unavailable(err)
-		}
-		return httpapi.WriteJSON(w, http.StatusOK, adminapi.Erasure{UserData: found})
+		erasure.UserData, err = fromLedger(h.config.Ledger.UserData(ctx, asked.User))
+		return erasure, err
 	}
-	erasure := adminapi.Erasure{ID: id.New("era")}
+	erasure.ID = id.New("era")
 	if err := h.note(ctx, "erase", "UserData", erasure.ID, ""); err != nil {
-		return err
+		return erasure, err
 	}
 	var bodies int64
 	if h.config.Bodies != nil {
 		if bodies, err = h.config.Bodies.Erase(ctx, ledger.BodiesQuery{User: asked.User}); err != nil {
-			return bodiesError(err)
+			return erasure, bodiesError(err)
 		}
 	}
-	erased, err := h.config.Ledger.EraseUser(ctx, asked.User)
-	if err != nil {
-		return ledger.Unavailable(err)
-	}
-	erasure.UserData = erased
+	erasure.UserData, err = fromLedger(h.config.Ledger.EraseUser(ctx, asked.User))
 	erasure.Bodies = bodies
-	return httpapi.WriteJSON(w, http.StatusOK, erasure)
+	return erasure, err
 }

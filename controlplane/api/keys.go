@@ -15,12 +15,10 @@ type keyHandlers struct{ *server }
 
 func (h keyHandlers) routes() []route {
 	return []route{
-		{pattern: "POST /admin/v1/keys", scope: authz.KeysWrite, handler: h.createKey, writes: true, tenants: checked},
-		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: authz.KeysWrite, handler: h.rotateKey, writes: true,
-			tenants: checked},
-		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: authz.KeysRead, handler: h.requireLedger(h.keyConsumption),
-			tenants: checked},
-		{pattern: "POST /admin/v1/admintokens", scope: authz.AdminsWrite, handler: h.createToken},
+		{operation: onCreateKey(h.createKey), scope: authz.KeysWrite, tenants: checked},
+		{operation: onRotateKey(h.rotateKey), scope: authz.KeysWrite, tenants: checked},
+		{operation: onKeyConsumption(h.queries.Consumption), scope: authz.KeysRead, needs: h.hasLedger, tenants: checked},
+		{operation: onCreateToken(h.createToken), scope: authz.AdminsWrite},
 	}
 }
 
@@ -94,13 +92,4 @@ func (h keyHandlers) createToken(w http.ResponseWriter, r *http.Request) error {
 	}
 	return h.answerMade(w, r, done, config.Ref{Kind: configv1.KindOf(asked), Name: asked.GetName()}, dryRun,
 		adminapi.NewToken{ID: asked.GetName(), Token: token.Reveal()})
-}
-
-// keyConsumption answers with the used part of the limits and budgets of a key, its organization and its project.
-func (h keyHandlers) keyConsumption(w http.ResponseWriter, r *http.Request) error {
-	answer, err := h.queries.Consumption(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, answer)
 }

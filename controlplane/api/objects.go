@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -19,19 +20,17 @@ type objectHandlers struct{ *server }
 
 func (h objectHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/{kind}", handler: h.list, tenants: checked},
-		{pattern: "POST /admin/v1/{kind}", handler: h.post, writes: true, tenants: checked},
-		{pattern: "GET /admin/v1/{kind}/{name...}", handler: h.get, tenants: checked},
-		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: h.put, writes: true, tenants: checked},
-		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: h.delete, writes: true, tenants: checked},
-		{pattern: "POST /admin/v1/apply", handler: h.apply, timeout: applyTimeout, writes: true},
-		{pattern: "GET /admin/v1/export", scope: authz.ConfigRead, handler: h.exportAll, timeout: exportTimeout},
-		{pattern: "GET /admin/v1/history/{kind}/{name...}", scope: authz.AuditRead, handler: h.history},
-		{pattern: "POST /admin/v1/rollback/{kind}/{name...}", handler: h.rollbackOne, timeout: applyTimeout, writes: true},
-		{pattern: "POST /admin/v1/rollback", scope: authz.ConfigWrite, handler: h.rollbackAll, timeout: applyTimeout,
-			writes: true},
-		{pattern: "POST /admin/v1/providers/{name}/test", scope: authz.ConfigWrite, handler: h.testProvider,
-			timeout: 15 * time.Second},
+		{operation: onList(h.list), tenants: checked},
+		{operation: onCreate(h.post), tenants: checked},
+		{operation: onGet(h.get), tenants: checked},
+		{operation: onPut(h.put), tenants: checked},
+		{operation: onDelete(h.delete), tenants: checked},
+		{operation: onApply(h.apply), timeout: applyTimeout},
+		{operation: onExport(h.changes.Export), scope: authz.ConfigRead, timeout: exportTimeout},
+		{operation: onHistory(h.history), scope: authz.AuditRead},
+		{operation: onRollbackOne(h.rollbackOne), timeout: applyTimeout},
+		{operation: onRollback(h.rollbackAll), scope: authz.ConfigWrite, timeout: applyTimeout},
+		{operation: onTestProvider(h.testProvider), scope: authz.ConfigWrite, timeout: 15 * time.Second},
 	}
 }
 
@@ -152,19 +151,19 @@ func (h objectHandlers) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // testProvider spends the operator's money at worst, and so takes the scope of those who may change the provider.
-func (h objectHandlers) testProvider(w http.ResponseWriter, r *http.Request) error {
-	entry, err := h.config.Store.Get(r.Context(), configv1.KindOf((*configv1.Provider)(nil)), r.PathValue("name"))
+func (h objectHandlers) testProvider(ctx context.Context, name string) (adminapi.ProviderTest, error) {
+	entry, err := h.config.Store.Get(ctx, configv1.KindOf((*configv1.Provider)(nil)), name)
 	if err != nil {
-		return err
+		return adminapi.ProviderTest{}, err
 	}
 	p, ok := entry.Object.(*configv1.Provider)
 	if !ok {
-		return httpapi.WriteJSON(w, http.StatusOK, adminapi.ProviderTest{Message: "The stored object cannot be read: " +
-			entry.Err.Error()})
+		return adminapi.ProviderTest{Message: unreadable(entry)}, nil
 	}
-	found, err := h.config.Plane.TestProvider(r.Context(), p)
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, found)
+	return h.config.Plane.TestProvider(ctx, p)
+}
+
+// unreadable says why a stored object cannot be tested.
+func unreadable(e configstore.Entry) string {
+	return "The stored object cannot be read: " + e.Err.Error()
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -13,21 +14,17 @@ import (
 
 // findings sums up what rules of guardrails and policies have found, for few callers at a time, because it reads many
 // requests.
-func (h requestHandlers) findings(w http.ResponseWriter, r *http.Request) error {
-	asked, err := h.searchOf(r)
+func (h requestHandlers) findings(ctx context.Context, asked adminapi.ListOptions) (adminapi.Findings, error) {
+	asked, err := h.queries.Search(ctx, asked)
 	if err != nil {
-		return err
+		return adminapi.Findings{}, err
 	}
-	leave, err := authz.TakeTurn(r.Context(), h.sums, "findings are summed up")
+	leave, err := authz.TakeTurn(ctx, h.sums, "findings are summed up")
 	if err != nil {
-		return err
+		return adminapi.Findings{}, err
 	}
 	defer leave()
-	sums, err := h.config.Ledger.Findings(r.Context(), asked)
-	if err != nil {
-		return ledger.Unavailable(err)
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, sums)
+	return fromLedger(h.config.Ledger.Findings(ctx, asked))
 }
 
 // requestHandlers show the request log, and what was found in it.
@@ -35,16 +32,15 @@ type requestHandlers struct{ *server }
 
 func (h requestHandlers) routes() []route {
 	return []route{
-		{pattern: "POST /admin/v1/policies/test", scope: authz.UsageRead, handler: h.requireLedger(h.testPolicies),
+		{operation: onTestPolicies(h.testPolicies), scope: authz.UsageRead, needs: h.hasLedger,
 			timeout: exportTimeout},
-		{pattern: "GET /admin/v1/requests", scope: authz.UsageRead, handler: h.requireLedger(h.requests),
-			timeout: streamTimeout, tenants: queried},
-		{pattern: "GET /admin/v1/requests/{id}", scope: authz.UsageRead, handler: h.requireLedger(h.request),
-			tenants: checked},
-		{pattern: "GET /admin/v1/outcomes", scope: authz.UsageRead, handler: h.requireLedger(h.outcomes),
-			timeout: exportTimeout, tenants: queried},
-		{pattern: "GET /admin/v1/findings", scope: authz.UsageRead, handler: h.requireLedger(h.findings),
-			timeout: exportTimeout, tenants: queried},
+		{operation: onRequests(h.requests), scope: authz.UsageRead, needs: h.hasLedger, timeout: streamTimeout,
+			tenants: queried},
+		{operation: onRequest(h.request), scope: authz.UsageRead, needs: h.hasLedger, tenants: checked},
+		{operation: onOutcomes(h.outcomes), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: queried},
+		{operation: onFindings(h.findings), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: queried},
 	}
 }
 
@@ -79,32 +75,34 @@ func (h requestHandlers) searchOf(r *http.Request) (adminapi.ListOptions, error)
 }
 
 // request answers with one exchange.
-func (h requestHandlers) request(w http.ResponseWriter, r *http.Request) error {
-	e, found, err := h.config.Ledger.Exchange(r.Context(), r.PathValue("id"))
+func (h requestHandlers) request(ctx context.Context, id string) (adminapi.Exchange, error) {
+	e, found, err := h.config.Ledger.Exchange(ctx, id)
 	switch {
 	case err != nil:
-		return ledger.Unavailable(err)
-	case !found || !authz.SeesTenant(r.Context(), e.Organization, e.Project):
-		return openai.CodeNotFound.New("There is no exchange %q in the request log.", r.PathValue("id"))
+		return e, ledger.Unavailable(err)
+	case !found || !authz.SeesTenant(ctx, e.Organization, e.Project):
+		return e, openai.CodeNotFound.New("There is no exchange %q in the request log.", id)
 	}
 	e.KeyName = h.queries.KeyName(e.Key)
-	if e.Cost, err = h.queries.CostOf(r.Context(), &e); err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, e)
+	e.Cost, err = h.queries.CostOf(ctx, &e)
+	return e, err
 }
 
 // outcomes counts the request log.
-func (h requestHandlers) outcomes(w http.ResponseWriter, r *http.Request) error {
-	asked, err := h.searchOf(r)
+func (h requestHandlers) outcomes(ctx context.Context, asked adminapi.ListOptions) (adminapi.Outcomes, error) {
+	asked, err := h.queries.Search(ctx, asked)
 	if err != nil {
-		return err
+		return adminapi.Outcomes{}, err
 	}
-	counts, err := h.config.Ledger.Outcomes(r.Context(), asked)
+	return fromLedger(h.config.Ledger.Outcomes(ctx, asked))
+}
+
+// fromLedger returns what the ledger answers.
+func fromLedger[T any](answer T, err error) (T, error) {
 	if err != nil {
-		return ledger.Unavailable(err)
+		err = ledger.Unavailable(err)
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, counts)
+	return answer, err
 }
 
 // maxTried bounds the bytes of policies that are tried.

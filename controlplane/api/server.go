@@ -38,14 +38,25 @@ const (
 	writeTimeout = 90 * time.Second
 )
 
-// A route is an endpoint, with the scope that it takes.
+// An operation is what openapi.yaml says of an endpoint, with its handler.
+type operation struct {
+	method, path string
+	waits        bool // the change may be waited for, for adminapi.MaxWait longer
+	handler      httpapi.HandlerFunc
+}
+
+// at returns an operation. The name of an object at the end of a path may have slashes.
+func at(method, path string, waits bool, handler httpapi.HandlerFunc) operation {
+	return operation{method, strings.Replace(path, "{kind}/{name}", "{kind}/{name...}", 1), waits, handler}
+}
+
+// A route is an operation, with who may use it and what it needs.
 type route struct {
-	pattern string
+	operation
 	// scope is empty if it depends on the kind of the object, and the handler checks it.
 	scope   authz.Scope
-	handler httpapi.HandlerFunc
+	needs   func() error  // returns an error if the control plane cannot do it; nil: nothing
 	timeout time.Duration // 0: requestTimeout
-	writes  bool          // the change may be waited for, for adminapi.MaxWait longer
 	tenants tenantRule    // what it does for principals who are restricted to a tenant
 }
 
@@ -86,14 +97,12 @@ func (t tenantRule) within(r *http.Request, p authz.Principal) (*http.Request, e
 	return restricted, nil
 }
 
-// requireLedger has a handler that asks the ledger answer only if there is one.
-func (s *server) requireLedger(f httpapi.HandlerFunc) httpapi.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if s.config.Ledger == nil {
-			return ledger.Unavailable(ledger.ErrNone)
-		}
-		return f(w, r)
+// hasLedger returns an error if there is no ledger.
+func (s *server) hasLedger() error {
+	if s.config.Ledger == nil {
+		return ledger.Unavailable(ledger.ErrNone)
 	}
+	return nil
 }
 
 // note writes into the audit log who did what with something that is not an object of the configuration. People of the

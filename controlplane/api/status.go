@@ -1,7 +1,7 @@
 package api
 
 import (
-	"net/http"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -9,8 +9,6 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
-	"github.com/modelgate/modelgate/controlplane/ledger"
-	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // statusHandlers show how the gateway and what it depends on are.
@@ -18,23 +16,22 @@ type statusHandlers struct{ *server }
 
 func (h statusHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/attention", scope: authz.StatusRead, handler: h.attention},
-		{pattern: "GET /admin/v1/health", scope: authz.StatusRead, handler: h.requireLedger(h.health)},
-		{pattern: "GET /admin/v1/dataplane", scope: authz.StatusRead, handler: h.dataPlane},
-		{pattern: "POST /admin/v1/identityproviders/{provider}/test", scope: authz.AdminsWrite, handler: h.testIdentity,
-			timeout: 20 * time.Second},
+		{operation: onAttention(h.queries.Attention), scope: authz.StatusRead},
+		{operation: onHealth(h.health), scope: authz.StatusRead, needs: h.hasLedger},
+		{operation: onDataPlane(h.dataPlane), scope: authz.StatusRead},
+		{operation: onTestIdentity(h.testIdentity), scope: authz.AdminsWrite, timeout: 20 * time.Second},
 	}
 }
 
 // health answers with the health of every configured provider, and of providers with traffic in the last day.
-func (h statusHandlers) health(w http.ResponseWriter, r *http.Request) error {
-	all, err := h.config.Ledger.Health(r.Context())
+func (h statusHandlers) health(ctx context.Context) (adminapi.Health, error) {
+	all, err := fromLedger(h.config.Ledger.Health(ctx))
 	if err != nil {
-		return ledger.Unavailable(err)
+		return adminapi.Health{}, err
 	}
-	entries, err := h.config.Store.List(r.Context(), configv1.KindOf((*configv1.Provider)(nil)))
+	entries, err := h.config.Store.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
 	if err != nil {
-		return err
+		return adminapi.Health{}, err
 	}
 	for _, e := range entries {
 		if !slices.ContainsFunc(all, func(h adminapi.ProviderHealth) bool { return h.Provider == e.Name }) {
@@ -42,40 +39,36 @@ func (h statusHandlers) health(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	slices.SortFunc(all, func(a, b adminapi.ProviderHealth) int { return strings.Compare(a.Provider, b.Provider) })
-	return httpapi.WriteJSON(w, http.StatusOK, adminapi.Health{Providers: all})
+	return adminapi.Health{Providers: all}, nil
 }
 
 // testIdentity says whether people can sign in with an identity provider. It shows no secret, but its errors say what
 // the control plane reaches, and so it takes the scope of those who may change the provider.
-func (h statusHandlers) testIdentity(w http.ResponseWriter, r *http.Request) error {
-	entry, err := h.config.Store.Get(r.Context(), configv1.KindOf((*configv1.IdentityProvider)(nil)),
-		r.PathValue("provider"))
+func (h statusHandlers) testIdentity(ctx context.Context, name string) (adminapi.IdentityTest, error) {
+	entry, err := h.config.Store.Get(ctx, configv1.KindOf((*configv1.IdentityProvider)(nil)), name)
 	if err != nil {
-		return err
+		return adminapi.IdentityTest{}, err
 	}
 	p, ok := entry.Object.(*configv1.IdentityProvider)
 	if !ok {
-		err = entry.Err
-	} else if h.config.Identity != nil {
-		err = h.config.Identity.Test(r.Context(), p)
+		return identityTest(entry.Err), nil
 	}
-	if err != nil {
-		return httpapi.WriteJSON(w, http.StatusOK, adminapi.IdentityTest{Message: err.Error()})
+	if h.config.Identity == nil {
+		return identityTest(nil), nil
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, adminapi.IdentityTest{OK: true,
-		Message: "The issuer is reached, and says what it should."})
+	return identityTest(h.config.Identity.Test(ctx, p)), nil
 }
 
-func (h statusHandlers) dataPlane(w http.ResponseWriter, r *http.Request) error {
-	d := h.config.Plane.DataPlane(r.Context())
+// identityTest says what came of a test that found an error, or nil.
+func identityTest(found error) adminapi.IdentityTest {
+	if found != nil {
+		return adminapi.IdentityTest{Message: found.Error()}
+	}
+	return adminapi.IdentityTest{OK: true, Message: "The issuer is reached, and says what it should."}
+}
+
+func (h statusHandlers) dataPlane(ctx context.Context) (adminapi.DataPlane, error) {
+	d := h.config.Plane.DataPlane(ctx)
 	d.Version = h.config.Version
-	return httpapi.WriteJSON(w, http.StatusOK, d)
-}
-
-func (h statusHandlers) attention(w http.ResponseWriter, r *http.Request) error {
-	answer, err := h.queries.Attention(r.Context())
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, answer)
+	return d, nil
 }

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
@@ -22,17 +24,17 @@ type usageHandlers struct{ *server }
 
 func (h usageHandlers) routes() []route {
 	return []route{
-		{pattern: "GET /admin/v1/usage/{resource}", scope: authz.UsageRead, handler: h.requireLedger(h.usage),
-			timeout: exportTimeout, tenants: checked},
-		{pattern: "GET /v1/organization/usage/{resource}", scope: authz.UsageRead, handler: h.requireLedger(h.usage),
-			timeout: exportTimeout, tenants: checked},
-		{pattern: "GET /v1/organization/costs", scope: authz.UsageRead, handler: h.requireLedger(h.costs),
-			timeout: exportTimeout, tenants: checked},
-		{pattern: "GET /admin/v1/summary", scope: authz.UsageRead, handler: h.requireLedger(h.summary),
-			timeout: exportTimeout, tenants: queried},
-		{pattern: "GET /admin/v1/series", scope: authz.UsageRead, handler: h.requireLedger(h.series),
-			timeout: exportTimeout, tenants: queried},
-		{pattern: "GET /admin/v1/budgets", scope: authz.UsageRead, handler: h.requireLedger(h.budgets), tenants: checked},
+		{operation: onUsage(h.usage), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: checked},
+		{operation: onOrganizationUsage(h.usage), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: checked},
+		{operation: onOrganizationCosts(h.costs), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: checked},
+		{operation: onSummary(h.summary), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: queried},
+		{operation: onSeries(h.series), scope: authz.UsageRead, needs: h.hasLedger, timeout: exportTimeout,
+			tenants: queried},
+		{operation: onBudgets(h.queries.Budgets), scope: authz.UsageRead, needs: h.hasLedger, tenants: checked},
 	}
 }
 
@@ -94,16 +96,8 @@ func (h usageHandlers) report(w http.ResponseWriter, r *http.Request, resource s
 	}
 }
 
-func (h usageHandlers) summary(w http.ResponseWriter, r *http.Request) error {
-	asked, err := optionsOf(r)
-	if err != nil {
-		return err
-	}
-	sum, err := h.config.Ledger.Summary(r.Context(), asked)
-	if err != nil {
-		return ledger.Unavailable(err)
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, sum)
+func (h usageHandlers) summary(ctx context.Context, asked adminapi.ListOptions) (adminapi.Summary, error) {
+	return fromLedger(h.config.Ledger.Summary(ctx, asked))
 }
 
 // series answers with sums over time. It adds the display names of keys and organizations.
@@ -145,12 +139,4 @@ func (h usageHandlers) series(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, out)
-}
-
-func (h usageHandlers) budgets(w http.ResponseWriter, r *http.Request) error {
-	answer, err := h.queries.Budgets(r.Context())
-	if err != nil {
-		return err
-	}
-	return httpapi.WriteJSON(w, http.StatusOK, answer)
 }
