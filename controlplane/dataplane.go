@@ -21,9 +21,9 @@ func (s *Server) clients() []adminapi.DataPlaneClient {
 func health(c snapshot.Client) string {
 	switch {
 	case c.Refused != "":
-		return "refused"
+		return adminapi.HealthRefused
 	case c.Behind:
-		return "behind"
+		return adminapi.HealthBehind
 	}
 	return adminapi.HealthOK
 }

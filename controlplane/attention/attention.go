@@ -197,7 +197,7 @@ func plane(f Facts) []adminapi.Attention {
 		}
 		a := adminapi.Attention{Kind: adminapi.AttentionDataPlane, Severity: adminapi.SeverityWarning, Path: "/data-plane",
 			Message: fmt.Sprintf("%s %s does not use the newest configuration.", c.Role, c.Node)}
-		if c.Health != "behind" {
+		if c.Health != adminapi.HealthBehind {
 			a.Severity, a.Message = adminapi.SeverityError, fmt.Sprintf("%s %s: %s.", c.Role, c.Node, c.Health)
 		}
 		if c.Error != "" {
