@@ -90,7 +90,8 @@ func (p *Passage) open(f form, write func(chat.Asked) chat.Writer) {
 	c := p.c
 	asked := chat.Asked{Model: c.Record.Model, Created: c.Record.Start.Unix(), IncludeUsage: c.IncludeUsage,
 		Plain: c.Dialect.Plain, Echo: c.Echo, Carrier: c.Head.Carrier}
-	o := pipeline.Options{Answer: p.answer.Decoded.Reader, Asked: asked, Writer: write(asked), Meter: &p.answer.Account.Text}
+	o := pipeline.Options{Answer: p.answer.Decoded.Reader, Asked: asked, Writer: write(asked),
+		Meter: &p.answer.Account.Text}
 	if c.Guard != nil {
 		o.Guard = c.Guard
 	}
