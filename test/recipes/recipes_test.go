@@ -141,6 +141,11 @@ type file struct {
 	generated bool
 }
 
+// has reports whether a path is the file, or in the folder.
+func (f file) has(path string) bool {
+	return path == f.path || strings.HasSuffix(f.path, "/") && strings.HasPrefix(path, f.path)
+}
+
 // filesOf returns the list of files of a section, which is its block of text.
 func filesOf(t *testing.T, document, title string) []file {
 	t.Helper()
@@ -167,7 +172,7 @@ func requireFiles(t *testing.T, documented []file, written map[string]change) {
 	for _, f := range documented {
 		found := false
 		for path, c := range written {
-			if path != f.path && !(strings.HasSuffix(f.path, "/") && strings.HasPrefix(path, f.path)) {
+			if !f.has(path) {
 				continue
 			}
 			found, written[path] = true, change{known: true}
