@@ -205,3 +205,16 @@ func BenchmarkFactsOfANewModel(b *testing.B) {
 		c.find("anthropic", "claude-sonnet-4-5-20250929")
 	}
 }
+
+// A service tier with prices of its own has them for prompts of any length, so a model whose price depends on the
+// length has factors.
+func TestServiceTiersOfPricesByLengthAreFactors(t *testing.T) {
+	for _, e := range builtinCatalog(t).GetModels() {
+		if len(e.GetPrice().GetTiers()) == 0 {
+			continue
+		}
+		for _, s := range e.GetPrice().GetServiceTiers() {
+			require.Empty(t, s.GetInput()+s.GetOutput()+s.GetCachedInput(), "%v %s", e.GetModels(), s.GetName())
+		}
+	}
+}
