@@ -153,3 +153,9 @@ func showCheckpoint(of *store.Record[Job]) func(r *store.Record[Checkpoint]) che
 		return o
 	}
 }
+
+// Show returns a job as the clients' API shows it, for JSON.
+func Show(r *store.Record[Job]) any { return show(r) }
+
+// ShowEvent returns an event as the clients' API shows it, for JSON.
+func ShowEvent(r *store.Record[Event]) any { return showEvent(r) }

@@ -2,11 +2,13 @@ package finetuning
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/archive"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -191,4 +193,15 @@ func (j *Job) translator(t store.Tenant, id, model string) *strings.Replacer {
 		add(j.Remote.Validation, j.Validation.ID)
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// Events returns a page of the events of a job, newest first, and whether more follow.
+func Events(ctx context.Context, s *store.Store, of *store.Record[Job], p store.Page) ([]*store.Record[Event], bool,
+	error) {
+	return store.ListParts(ctx, s, Kind, of, eventKind, p)
+}
+
+// Archived returns how jobs are archived, with their events and checkpoints.
+func Archived() archive.Kind {
+	return archive.Kind{Name: Kind.Name, Queue: queueKind, Quota: store.KeptFineTuningJobs, Objects: Kind}
 }
