@@ -69,7 +69,7 @@ var vendors = map[string]Vendor{
 	"fireworks":   {Call: Form{Max: 64}, Tool: identifier, Item: identifier},
 	"together":    {Call: Form{Max: 64}, Tool: identifier},
 	"alibaba":     {Call: Form{Max: 64}, Tool: identifier},
-	"zai":         {Call: Form{Max: 64}, Tool: identifier},
+	"zai":         {Call: Form{Max: 64}, Tool: identifier, User: Form{Min: 6, Max: 128}},
 	"perplexity":  {},
 	"nvidia":      {Call: Form{Max: 64}, Tool: identifier},
 	"huggingface": {Call: Form{Max: 64}, Tool: identifier, Item: Form{Max: 64}},

@@ -39,7 +39,7 @@ func (c *Changes) fit(r *openai.ChatRequest) *turns.Names {
 	form := forms.Of(c.dialect.Vendor)
 	if form.User != (forms.Form{}) {
 		for _, name := range [...]string{"user", "safety_identifier"} {
-			if user := textOr(c.Get(name)); !form.User.Takes(user) {
+			if user := textOr(c.Get(name)); user != "" && !form.User.Takes(user) {
 				c.Set(name, openai.AppendString(nil, form.User.Fit(user)))
 			}
 		}

@@ -21,7 +21,7 @@ func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) 
 		c.Set("stop", slices.Concat([]byte("["), stop, []byte("]")))
 	}
 	user := c.Get("user")
-	// others are refused
+	// others are refused, and have become others: see package forms
 	if n := utf8.RuneCountInString(gjson.ParseBytes(user).Str); n >= 6 && n <= 128 && c.Get("user_id") == nil {
 		c.Set("user_id", user)
 		c.Remove("user")
