@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -16,6 +17,12 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/private"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
+
+// nativeRequest returns a client's request for a vendor that has the API itself.
+func nativeRequest(path string, r *openai.NativeRequest, t provider.Target, vendor string) provider.Request {
+	body, adjusted := fitted(nativeBody(r, t, vendor), r, t, vendor)
+	return provider.Request{Path: path, Header: http.Header{"Content-Type": {jsonType}}, Body: body, Adjusted: adjusted}
+}
 
 // nativeBody returns a client's request for a vendor that has the API itself: with the vendor's name of the model, and
 // without what the gateway added to answers of other vendors and this one would refuse.

@@ -8,7 +8,6 @@ package responses
 import (
 	"bytes"
 	"mime"
-	"net/http"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -114,8 +113,7 @@ func (c compaction) Encode(v *provider.Provider, t provider.Target) (provider.Re
 	if t.Guarded {
 		return provider.Request{}, nil, notGuarded()
 	}
-	return provider.Request{Path: at, Header: http.Header{"Content-Type": {jsonType}},
-		Body: nativeBody(c.NativeRequest, t, v.Name)}, nil, nil
+	return nativeRequest(at, c.NativeRequest, t, v.Name), nil, nil
 }
 
 // notGuarded is the error of a request whose answer a guardrail must look at, and cannot.
@@ -158,8 +156,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 		if t.Guarded {
 			return provider.Request{}, nil, notGuarded()
 		}
-		return provider.Request{Path: at, Header: http.Header{"Content-Type": {jsonType}},
-			Body: nativeBody(r.NativeRequest, t, v.Name)}, nil, nil
+		return nativeRequest(at, r.NativeRequest, t, v.Name), nil, nil
 	}
 	if v.Chat == nil {
 		return provider.Request{}, nil, dialect.NotServed(t, "/v1"+path)

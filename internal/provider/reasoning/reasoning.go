@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/tidwall/gjson"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
@@ -216,6 +217,18 @@ func check(param, effort string) error {
 	}
 	return openai.CodeUnsupportedValue.On(param,
 		"Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
+}
+
+// Fit returns the nearest effort that a model has, or "", and whether the model reasons. An effort stays as it is if
+// nothing is known of the model.
+func Fit(asked string, can *configv1.Capabilities) (effort string, reasons bool) {
+	if can.GetThinking() == configv1.Thinking_NEVER {
+		return "", false
+	}
+	if len(can.GetEfforts()) == 0 {
+		return asked, true
+	}
+	return Nearest(asked, can.GetEfforts()), true
 }
 
 // Nearest returns the effort of a model that is nearest to the one that is asked for, and rather more than less. It
