@@ -20,9 +20,9 @@ import (
 const maxMessage = 64 << 20
 
 // lean returns a server of extproc/transport, with a goroutine per connection.
-func (s *Server) lean() *transport.Server {
+func (s *Server) lean(maxHeld int) *transport.Server {
 	return transport.New(transport.Options{
-		MaxMessage: maxMessage,
+		MaxMessage: maxMessage, MaxHeld: maxHeld,
 		Panicked: func(reason any, stack []byte) {
 			s.log.Error("panic on a stream", zap.Any("panic", reason), zap.ByteString("stack", stack))
 		},

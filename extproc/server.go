@@ -71,6 +71,9 @@ type Options struct {
 	// memory; it may be nil.
 	Bytes    *inflight.Bytes
 	Shedding func() bool
+	// MaxHeld bounds the bytes of Envoy's messages that have not come whole, and of replies that Envoy does not take yet.
+	// 0 is the transport's default.
+	MaxHeld int
 }
 
 // A Server is Envoy's external processor and the receiver of its access log.
@@ -139,7 +142,7 @@ func New(o Options) *Server {
 	o.Registerer.MustRegister(newProviderCollector(s), newAnswerCollector(s), s.refusals, newBodyGauge(o.Bytes),
 		newTurnGauge(s.env.Turns, "running"), newTurnGauge(s.env.Turns, "waiting"))
 	s.limitsWait = o.LimitsWait
-	if s.transport = s.lean(); o.GRPC {
+	if s.transport = s.lean(o.MaxHeld); o.GRPC {
 		s.transport = s.grpc()
 	}
 	return s

@@ -90,6 +90,7 @@ func Start(p *parts.Parts, o Options) (*extproc.Server, error) {
 		Keeper:     ledgerv1.NewBodiesClient(o.XDS),
 		Bytes:      o.Bytes,
 		Shedding:   o.Memory.Shedding,
+		MaxHeld:    maxHeld(o.Memory),
 	})
 	*t = append(*t, server.Trouble) // before it ships records
 	p.Serve("ext_proc service", func(ctx context.Context) error { return server.Run(ctx, o.Listener, o.Grace) })
@@ -172,4 +173,15 @@ func BoundBodies(total int64, memory *memlimit.Watch) *inflight.Bytes {
 		}
 	}
 	return inflight.New(total, total/2)
+}
+
+// leastMessages is room for the largest messages of Envoy.
+const leastMessages = 256 << 20
+
+// maxHeld returns the bound of what is held of Envoy's messages: half of the memory. 0 is the transport's own.
+func maxHeld(memory *memlimit.Watch) int {
+	if memory == nil || memory.Limit() == 0 {
+		return 0
+	}
+	return int(min(max(memory.Limit()/2, leastMessages), 1<<30))
 }

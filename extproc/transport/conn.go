@@ -69,7 +69,6 @@ type conn struct {
 	newest   uint32    // the client's highest id
 	starved  []*Stream // streams with more bytes than the peer's windows allow: those with pending ones
 	drained  []*Stream // streams whose handlers can continue
-	held     int       // bytes of messages, bounded by MaxHeld
 	draining int
 }
 
@@ -323,6 +322,7 @@ func (c *conn) open() {
 	c.mu.Lock()
 	s.window = c.initial
 	c.streams[s.id] = s
+	c.server.open.Add(1)
 	if given && err == nil {
 		s.deadline = time.Now().Add(d)
 		s.expiry = time.AfterFunc(d, s.expire)

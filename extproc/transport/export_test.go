@@ -2,9 +2,9 @@ package transport
 
 import "fmt"
 
-// Held returns the bytes that a connection holds of messages: the most of any connection, and their bound. Waiting are
-// the bytes that wait for a peer to take them.
-func (s *Server) Held() (most, bound, waiting int) {
+// Held returns the bytes of messages that streams hold, and their bound. Waiting are the most bytes of any connection
+// that wait for a peer to take them.
+func (s *Server) Held() (held, bound, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
@@ -13,10 +13,10 @@ func (s *Server) Held() (most, bound, waiting int) {
 		for _, of := range c.streams {
 			out += len(of.pending)
 		}
-		most, waiting = max(most, c.held), max(waiting, out)
+		waiting = max(waiting, out)
 		c.mu.Unlock()
 	}
-	return most, s.options.MaxHeld, waiting
+	return int(s.held.Load()), s.options.MaxHeld, waiting
 }
 
 // Open returns the number of connections and of streams.

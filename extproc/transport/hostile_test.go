@@ -130,6 +130,37 @@ func TestWhatAConnectionHoldsIsBounded(t *testing.T) {
 	}
 }
 
+// TestWhatAllConnectionsHoldIsBounded: Envoy opens as many connections as it needs. A stream that holds little is
+// served beside those that hold much.
+func TestWhatAllConnectionsHoldIsBounded(t *testing.T) {
+	w := serveHolding(t, 1<<20)
+	for range 4 {
+		p := w.connect(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for id := uint32(1); id < 5; id += 2 {
+			p.headers(id, p.good(), false)
+			for range 4 {
+				require.NoError(t, p.framer.WriteData(id, false, message("keep"+strings.Repeat("x", 100<<10))))
+			}
+			require.NoError(t, p.framer.WriteData(id, false, message("give")))
+		}
+		p.pong()
+	}
+	held, bound, _ := w.server.Held()
+	require.Less(t, held, 2*bound)
+	p := w.connect(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+	p.headers(1, p.good(), false)
+	whole := message(strings.Repeat("x", 15<<10))
+	require.NoError(t, p.framer.WriteData(1, false, whole[:10<<10]))
+	p.pong()
+	require.NoError(t, p.framer.WriteData(1, true, whole[10<<10:]))
+	for got := 0; got < len(whole); {
+		f := p.until(func(f http2.Frame) bool { return f.Header().StreamID == 1 && f.Header().Type != http2.FrameHeaders })
+		d, ok := f.(*http2.DataFrame)
+		require.True(t, ok, "%v", f)
+		got += len(d.Data())
+	}
+}
+
 // TestFloodsCostTheirSenderOnly: whatever a peer sends much of, no more is kept than the server has read at once,
 // other connections are served, and every handler ends.
 func TestFloodsCostTheirSenderOnly(t *testing.T) {

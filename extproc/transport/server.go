@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,8 +33,9 @@ type Options struct {
 	Service Service
 	// MaxMessage bounds a message, in bytes.
 	MaxMessage int
-	// MaxHeld bounds the bytes of messages that a connection holds: those that have not come whole, those that wait for
-	// their handler, and those that the client does not take. 0 means 1 GB.
+	// MaxHeld bounds the bytes of messages that all streams hold: those that have not come whole, those that wait for
+	// their handler, and those that the client does not take. Beyond it, streams with more than an equal share are reset.
+	// 0 means 1 GB.
 	MaxHeld int
 	// Panicked is called with the panic of a handler. The stream ends with the status Internal.
 	Panicked func(reason any, stack []byte)
@@ -42,6 +44,8 @@ type Options struct {
 // A Server serves gRPC on connections.
 type Server struct {
 	options Options
+	held    atomic.Int64 // bytes of messages, bounded by MaxHeld
+	open    atomic.Int64 // streams
 
 	mu        sync.Mutex // guards the fields below
 	listeners map[net.Listener]bool

@@ -202,10 +202,9 @@ func (s *Stream) deliver(d []byte, last bool) {
 			s.queue = append(s.queue, d...)
 			s.clientClosed = last
 			s.wake()
-			s.holds += len(d)
-			c.held += len(d)
+			c.hold(s, s.holds+len(d))
 		}
-		exceeded := c.held > c.server.options.MaxHeld
+		exceeded := c.exceeds(s)
 		c.mu.Unlock()
 		if exceeded {
 			c.reset(s.id, http2.ErrCodeEnhanceYourCalm)
@@ -303,10 +302,8 @@ var errHandedOver = errors.New("handed over")
 // more than it may. The caller holds the lock.
 func (c *conn) account(s *Stream) (exceeded bool) {
 	holds := cap(s.partial) + len(s.queue) + len(s.pending)
-	c.held += holds - s.holds
-	s.holds = holds
-	if holds > 0 && c.held > c.server.options.MaxHeld {
-		return true // one that holds nothing is served
+	if c.hold(s, holds); c.exceeds(s) {
+		return true
 	}
 	if taken := s.consumed + s.padding; taken >= ackBytes && !s.clientClosed {
 		c.out = appendWindowUpdate(c.out, s.id, taken)
@@ -314,6 +311,19 @@ func (c *conn) account(s *Stream) (exceeded bool) {
 		s.consumed, s.padding = 0, 0
 	}
 	return false
+}
+
+// hold counts the held bytes of a stream. The caller holds the lock.
+func (c *conn) hold(s *Stream, bytes int) {
+	c.server.held.Add(int64(bytes - s.holds))
+	s.holds = bytes
+}
+
+// exceeds reports whether the server holds more than it may, and the stream more than its share. A stream that holds
+// little is served beside those that hold much.
+func (c *conn) exceeds(s *Stream) bool {
+	most := int64(c.server.options.MaxHeld)
+	return c.server.held.Load() > most && int64(s.holds) > most/max(1, c.server.open.Load())
 }
 
 // finish closes the handler and ends the stream. The owner calls it.

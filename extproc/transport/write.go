@@ -158,8 +158,8 @@ func (c *conn) forget(s *Stream) {
 	}
 	delete(c.streams, s.id)
 	c.drained = without(c.drained, s)
-	c.held -= s.holds
-	s.holds = 0
+	c.server.open.Add(-1)
+	c.hold(s, 0)
 	s.leave(context.Canceled)
 }
 
