@@ -173,7 +173,7 @@ func (c *workCopy) run(t *testing.T, dir, program string, arguments ...string) {
 	require.NoError(t, err, "%s %s\n%s", filepath.Base(program), strings.Join(arguments, " "), out)
 }
 
-var generator = regexp.MustCompile(`(?m)^//go:generate go run (\S+) (.*)$`)
+var generator = regexp.MustCompile(`(?m)^//go:generate go run (\S+) ?(.*)$`)
 
 // generate runs the programs that go generate would run for a package.
 func (c *workCopy) generate(t *testing.T, of string) {

@@ -89,6 +89,12 @@ var recipes = map[string]recipe{
 		generates: []string{"api/openai"},
 		tests:     map[string]string{"api/openai": "Catalogue|ACode"},
 	},
+	"endpoint": {
+		title: "An endpoint of the admin API", long: true, most: 3,
+		reads:     []string{"api", "tools", "controlplane/api"},
+		generates: []string{"api/admin"},
+		tests:     map[string]string{"controlplane/api": "Acme|InStepWithTheServer|TakesItsScope"},
+	},
 }
 
 func TestRecipes(t *testing.T) {
