@@ -50,6 +50,8 @@ type fakeAdmin struct {
 	mu    sync.Mutex // held while a request is answered
 	asked []string   // method and URL of every request
 	body  []byte     // of the last that had one
+	// tenant is the one that the last request acts for.
+	tenant string
 }
 
 const fakePage = 2
@@ -168,7 +170,7 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.asked = append(f.asked, r.Method+" "+r.URL.String())
+		f.asked, f.tenant = append(f.asked, r.Method+" "+r.URL.String()), r.Header.Get(adminapi.HeaderTenant)
 		if body, err := io.ReadAll(r.Body); err == nil && len(body) > 0 {
 			f.body, r.Body = body, io.NopCloser(bytes.NewReader(body))
 		}

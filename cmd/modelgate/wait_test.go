@@ -26,8 +26,9 @@ func TestAChangeThatIsNotInForceSaysSo(t *testing.T) {
 	}
 	for _, command := range commands {
 		f.asked, f.pending = nil, ""
-		c.run(t, exitOK, strings.Fields(command)...)
+		c.run(t, exitOK, append(strings.Fields(command), "--tenant", "acme")...)
 		require.Contains(t, f.asked[len(f.asked)-1], "wait=10", command)
+		require.Equal(t, "acme", f.tenant, "a change acts for the tenant, as a query does: %s", command)
 		f.pending = "extproc far"
 		_, errOut := c.run(t, exitRefused, append(strings.Fields(command), "--timeout", "3s")...)
 		require.Contains(t, errOut, "the change is stored, but not yet active everywhere after 3s: waiting for extproc far", command)

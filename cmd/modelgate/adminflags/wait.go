@@ -43,7 +43,7 @@ func (w *WaitFlags) Client(f AdminFlags) (*adminapi.Client, *pending, error) {
 		p.timeout = 0
 	}
 	conn.HTTP.Timeout += p.timeout
-	client := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP)
+	client := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP).Acting(f.Tenant)
 	return client.Waiting(p.timeout, func(who string) { p.who = who }), p, nil
 }
 
