@@ -157,8 +157,9 @@ func TestTheErrorsOfOpenAIAreItsOwn(t *testing.T) {
 			Type: "some_new_error", Code: "x"},
 		`{"message":"m","code":"DeploymentNotFound"}`: {Status: 404, Message: "m",
 			Type: openai.TypeInvalidRequest, Code: "model_not_found"},
-		`{"message":"m","type":"insufficient_quota","code":"organization_spend_limit_exceeded"}`: {Status: 404, Message: "m",
-			Type: "insufficient_quota", Code: "organization_spend_limit_exceeded"},
+		// An empty account is one, whatever the status.
+		`{"message":"m","type":"insufficient_quota","code":"organization_spend_limit_exceeded"}`: {Status: 429, Message: "m",
+			Type: "insufficient_quota", Code: "organization_spend_limit_exceeded", NoRetry: true},
 	} {
 		require.Equal(t, &want, d.DecodeError(404, nil, []byte(`{"error":`+in+`}`)), in)
 	}
