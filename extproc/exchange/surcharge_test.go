@@ -183,7 +183,7 @@ func TestAFormIsChargedForAsManyImagesAsItAsks(t *testing.T) {
 }
 
 // TestServiceTiersCostWhatTheirPagesSay: in millionths of a dollar, for a thousand tokens that are read, a thousand
-// that were cached and a thousand of answer. Azure has prices of its own. The page rounds gpt-5.4's cached flex tokens.
+// that were cached and a thousand of answer. Azure has prices of its own. The page rounds gpt-5.4's cached flex price.
 func TestServiceTiersCostWhatTheirPagesSay(t *testing.T) {
 	used := usage.Used{Usage: openai.Usage{PromptTokens: 2_000, CachedTokens: 1_000, CompletionTokens: 1_000}}
 	for _, want := range []struct {
