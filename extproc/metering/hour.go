@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,9 +16,7 @@ import (
 // than minutes: {"cache_control":{"type":"ephemeral","ttl":"1h"}}, at any place, or OpenAI's
 // {"prompt_cache_options":{"ttl":"12h"}}.
 func AsksHourCache(body []byte) bool {
-	// Clients escape letters or digits only to hide them.
-	if !hasHours(body) && !bytes.Contains(body, []byte(`\u0031`)) &&
-		!bytes.Contains(body, []byte(`\u0068`)) {
+	if !bytes.Contains(body, []byte(`"ttl"`)) && !hasEscaped(body, "74", "6c", "6C") {
 		return false
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -37,17 +36,18 @@ func AsksHourCache(body []byte) bool {
 	}
 }
 
-// hasHours reports whether there is a string that ends like a number of hours.
-func hasHours(body []byte) bool {
+// hasEscaped reports whether there is an escape of a letter, given as the end of its code. Clients escape letters only
+// to hide them.
+func hasEscaped(body []byte, ends ...string) bool {
 	for {
-		i := bytes.Index(body, []byte(`h"`))
-		switch {
-		case i < 0:
+		_, after, found := bytes.Cut(body, []byte(`\u00`))
+		if !found || len(after) < 2 {
 			return false
-		case i > 0 && body[i-1] >= '0' && body[i-1] <= '9':
+		}
+		if slices.Contains(ends, string(after[:2])) {
 			return true
 		}
-		body = body[i+2:]
+		body = after
 	}
 }
 
