@@ -70,7 +70,7 @@ func (s *Server) tellRefused(ctx context.Context, lease clientv3.LeaseID) error 
 	return nil
 }
 
-// learnRefused takes what other control planes have told.
+// learnRefused takes what other control planes have reported.
 func (s *Server) learnRefused(told []*mvccpb.KeyValue) error {
 	all := map[xds.Object]string{}
 	for _, kv := range told {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// replicaTTL is how long, in seconds, what a replica has told the others outlives it.
+	// replicaTTL is how long, in seconds, what a replica has reported to the others outlives it.
 	replicaTTL = 15
 	// replicaInterval is how often a replica looks whether it has something new to tell.
 	replicaInterval = time.Second
@@ -62,7 +62,7 @@ func (s *Server) Leads(ctx context.Context) bool {
 	return len(first.Kvs) == 0 || string(first.Kvs[0].Key) == s.replica
 }
 
-// othersClients reads what the other replicas have told.
+// othersClients reads what the other replicas have reported.
 func (s *Server) othersClients(ctx context.Context) ([]adminapi.DataPlaneClient, error) {
 	if s.config.Etcd == nil {
 		return nil, nil

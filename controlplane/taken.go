@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// takenPause is how often one tells of revisions, and how often it is looked at first what other replicas have told.
+	// takenPause is how often a replica reports revisions, and how often it first reads the reports of others.
 	// It is looked more and more seldom, up to takenPauses: many may wait for one that hangs.
 	takenPause  = 50 * time.Millisecond
 	takenPauses = time.Second
@@ -64,9 +64,9 @@ func (s *Server) awaitReplicas(ctx context.Context, revision int64) []string {
 // A connection is a client of xDS, by its role and node.
 type connection [2]string
 
-// replicasBehind returns how many other replicas have not told that all that are connected to them have a revision. It
+// replicasBehind returns how many other replicas have not reported that all their clients have a revision. It
 // is asked also when ctx has ended. Where movedOn says so, one whose clients are all connected elsewhere does not
-// count: it may be dead, and what it has told outlives it.
+// count: it may be dead, and its report outlives it.
 func (s *Server) replicasBehind(ctx context.Context, revision int64, movedOn bool) (behind int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replicaTimeout)
 	defer cancel()

@@ -45,7 +45,7 @@ type journal struct {
 	process string      // prefix of the ids of this process's exchanges
 	tried   tried
 	refused *refusedRequests // or nil
-	// broke is told of a provider that has broken an answer off before its content. It may be nil.
+	// broke is called with a provider that has broken an answer off before its content. It may be nil.
 	broke func(provider string)
 
 	mu      sync.Mutex // guards the fields below

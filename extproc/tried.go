@@ -27,7 +27,7 @@ type envoyFacts struct {
 const (
 	// maxTried is how many failed attempts are remembered until their exchanges ask for them.
 	maxTried = 4096
-	// maxHeld is how many exchanges wait to be told of their attempts.
+	// maxHeld is how many exchanges wait to learn of their attempts.
 	maxHeld = 4096
 	// sameClock is how much times of Envoy and of this process, which share a host, may differ.
 	sameClock = 10 * time.Millisecond
@@ -70,7 +70,7 @@ func (t *tried) tell(tries []metering.Try) bool {
 	return all
 }
 
-// find completes an attempt that was followed by another at a time, and reports whether Envoy has told of it.
+// find completes an attempt that was followed by another at a time, and reports whether Envoy has reported it.
 func (t *tried) find(try *metering.Try, next time.Time) bool {
 	best, nearest := -1, retryAhead
 	for i := range t.attempts {
@@ -141,7 +141,7 @@ func (t *tried) release(ready func(*heldRecord) bool) (all []heldRecord) {
 	return all
 }
 
-// guess completes the attempts that Envoy has not told of: another followed, so they have failed.
+// guess completes the attempts that Envoy has not reported: another followed, so they have failed.
 func guess(r *metering.Record) {
 	for i := range len(r.Tries) - 1 {
 		try, next := &r.Tries[i], &r.Tries[i+1]

@@ -87,7 +87,7 @@ func (j *judge) of(ctx context.Context, r *configv1.AlertRule) judged {
 	return judged{rule: r, found: bounded(found), unsure: !sure}
 }
 
-// told returns what package attention says of a fact, as that of a subject.
+// told returns what package attention says of a fact about a subject.
 func told(f attention.Facts, subject string) (found []finding) {
 	for _, a := range attention.Of(f) {
 		found = append(found, finding{subject, a.Message})

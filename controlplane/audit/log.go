@@ -132,7 +132,7 @@ func (a *Log) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 	return nil
 }
 
-// An aloneEntry is an entry of no change of an object, and where its writer is told.
+// An aloneEntry is an entry of no change of an object, and where its writer learns the outcome.
 type aloneEntry struct {
 	adminapi.AuditEntry
 	kept chan<- error // takes one

@@ -15,7 +15,7 @@ const spoolFor = 15 * time.Minute
 var intoSpools = sqldb.NewInsert("spools", "process, at, trouble, dropped, stores",
 	"ON CONFLICT (process) DO NOTHING") // two reports may arrive at once
 
-// noteSpool keeps what a process tells of its spool and other stores, and forgets what others told long ago.
+// noteSpool keeps what a process reports of its spool and other stores, and forgets what others reported long ago.
 func (l *writer) noteSpool(ctx context.Context, r *ledgerv1.SpoolReport) error {
 	process := text(r.GetProcess())
 	s := l.db.Statement("DELETE FROM spools WHERE at < ")

@@ -58,7 +58,7 @@ func (g *groupDraft) read(said attributes) (err error) {
 	return g.add(said["members"])
 }
 
-// add adds members, each of which has the id of a person as its value.
+// add adds members. The value of each is the id of a person.
 func (g *groupDraft) add(value any) error {
 	ids, err := memberIDs(value)
 	for _, id := range ids {

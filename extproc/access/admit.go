@@ -38,7 +38,7 @@ type Caller struct {
 }
 
 // Admit finds the client of a request, by its key, its certificate or the headers of the job service, and checks that
-// the key may be used for it. The client is nil if there is none. The errors are those of the interface document.
+// the key may be used for it. The client is nil if there is none. The interface document defines the errors.
 func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	var key *Client
 	var why string

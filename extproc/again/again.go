@@ -60,7 +60,7 @@ func (c *Client) Listens() bool {
 	return err == nil
 }
 
-// An Answer is that of a provider. Its body is to be closed, and fails if it breaks off.
+// An Answer is a provider's. The caller closes its body, which fails if it breaks off.
 type Answer struct {
 	Header message.Headers
 	Body   io.ReadCloser

@@ -32,7 +32,7 @@ func (s *Setting) Keeps(id string) bool {
 	return float64(binary.BigEndian.Uint64(sum[:])>>11)/resolution < s.Bodies.GetShare()
 }
 
-// An Owner is whose bodies they are, and of which exchange.
+// An Owner says whose bodies they are, and which exchange they belong to.
 type Owner struct {
 	ID    string
 	Start time.Time

@@ -130,7 +130,7 @@ func (k *Keeper) tell(now bool) {
 	}
 }
 
-// send redacts the bodies of an exchange and sends them, repeatedly while the control plane is away.
+// send redacts the bodies of an exchange and sends them, repeatedly while the control plane is unavailable.
 func (k *Keeper) send(ctx context.Context, c *Capture) {
 	b, err := k.redacted(ctx, c)
 	c.release()

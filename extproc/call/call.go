@@ -59,7 +59,7 @@ type Call struct {
 
 	// The answer.
 	Guard     *guard.Answer // judges it; nil: nothing does
-	GuardAway bool          // it ends because its checker is away
+	GuardAway bool          // it ends because its checker does not answer
 	Duplex    bool          // its pieces do not wait for replies, and its headers may wait for pieces
 	HeadWaits bool          // its headers wait for a reply: the client has got nothing
 	Whole     bool          // it is needed as a whole, which takes room

@@ -14,7 +14,7 @@ type Derived struct {
 	served *memo.Memo[string, []byte]
 }
 
-// maxServed bounds the models of which it is kept who serves them.
+// maxServed bounds the models whose providers are kept.
 const maxServed = 10_000
 
 // ServedBy identifies who serves a model, and how.

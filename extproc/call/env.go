@@ -64,7 +64,7 @@ type Ledger interface {
 
 // A Tried knows how attempts ended that Envoy has tried again. It is safe for concurrent use.
 type Tried interface {
-	// Tell completes the attempts of an exchange, but for the last, as far as Envoy has told of them.
+	// Tell completes the attempts of an exchange, but for the last, as far as Envoy has reported them.
 	Tell(tries []metering.Try)
 }
 

@@ -53,7 +53,7 @@ func (x *Chain) Open(c *call.Call, a *answer.Answer) {
 	x.Planned.Open(c, a)
 }
 
-// IsPlanned reports whether the passage is that of a request with a plan.
+// IsPlanned reports whether the request has a plan of providers.
 func (x *Chain) IsPlanned() bool { return x.passage == Passage(&x.Planned) }
 
 // Passage returns what becomes of the request; nil if nothing is sent.

@@ -32,7 +32,7 @@ const (
 	onPlan                 // it is known who gets the request, and what it may use
 )
 
-// A place is that of a filter in the chain.
+// A place is where a filter stands in the chain.
 type place struct {
 	stage  stage
 	name   string

@@ -133,8 +133,8 @@ func (d *driver) Finish() {
 	d.account.Leave()
 }
 
-// Chosen returns which rule of a policy has chosen the model, instead of which one, and the model. Both are empty if
-// none has.
+// Chosen returns the rule of a policy that has chosen the model, with the model that was asked for, and the chosen
+// model. Both are empty if none has.
 func (x *Exchange) Chosen() (policy, model string) {
 	if x.c.Record.Policy == "" {
 		return "", ""

@@ -21,7 +21,7 @@ type Try struct {
 	Error               string // why it failed
 	FirstByte, Duration time.Duration
 	Cool                time.Duration // how long the provider is left alone because of it
-	Known               bool          // Envoy has told how it ended
+	Known               bool          // Envoy has reported how it ended
 	Prompt              int64         // the tokens of its prompt
 	Cost                usage.Nano    // of the prompt
 	Used                *openai.Usage // nil: Cost is of the prompt alone
@@ -56,7 +56,7 @@ var (
 // stale is how soon a connection breaks that was idle.
 const stale = time.Second
 
-// ChargeTries adds the prompts of the attempts before the last that a provider bills, as far as Envoy has told how
+// ChargeTries adds the prompts of the attempts before the last that a provider bills, as far as Envoy has reported how
 // they ended, each once.
 func (r *Record) ChargeTries() {
 	for i := range len(r.Tries) - 1 {

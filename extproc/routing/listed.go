@@ -54,7 +54,7 @@ func (t *Table) newIndex() *index {
 		m := t.Models[name]
 		x.add(name, m.GetCreatedAt().GetSeconds(), m.Owner())
 	}
-	// Configured models come first, then models that the provider describes, then models of which only the name is known.
+	// Configured models come first, then models that the provider describes, then models that have only a name.
 	shown := func(name string) bool { return t.Models[name] != nil || x.tuned[name] != nil }
 	for _, name := range slices.Sorted(maps.Keys(t.Providers)) {
 		p := t.Providers[name]

@@ -32,7 +32,7 @@ func (p *Plan) Retried(status int) bool {
 	return status > 0 && slices.Contains(strings.Split(p.Retry, ","), strconv.Itoa(status))
 }
 
-// Tries returns the attempts so far if there are several, of which the first was sent at a time. Envoy counts
+// Tries returns the attempts so far if there are several. The first was sent at the given time. Envoy counts
 // attempts, too. It has made those that this process was not asked for as the plan says.
 func (p *Plan) Tries(sent time.Time, counted int) []metering.Try {
 	p.mu.Lock()

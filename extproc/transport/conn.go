@@ -63,7 +63,7 @@ type conn struct {
 	window   int64      // the peer's window for the connection
 	initial  int64      // the peer's window for a new stream
 	maxFrame int        // the peer's
-	table    uint32     // the peer's table of headers, of which nothing is used
+	table    uint32     // the peer's table of headers; nothing of it is used
 	shrunk   bool       // the next header block must say so
 	streams  map[uint32]*Stream
 	newest   uint32    // the client's highest id
@@ -289,7 +289,7 @@ func (c *conn) block(fragment []byte, last bool) error {
 	switch {
 	case ended:
 		c.reset(s.id, http2.ErrCodeStreamClosed)
-	case s != nil && h.isTrailers(): // of which gRPC has none
+	case s != nil && h.isTrailers(): // gRPC has none of the client
 		s.deliver(nil, true)
 	case s != nil:
 		c.reset(s.id, http2.ErrCodeProtocol)

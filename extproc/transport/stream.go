@@ -29,7 +29,7 @@ type Stream struct {
 	handler  Handler
 	deadline time.Time
 	expiry   *time.Timer
-	// httpStatus is that of an answer to what is not gRPC.
+	// httpStatus is the status of an answer to what is not gRPC.
 	httpStatus string
 
 	// The fields below belong to the owner: the goroutine that has set busy.

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// A Cluster is an etcd of several members, each of which can be stopped and started again. Its methods must not be
+// A Cluster is an etcd of several members. Each can be stopped and started again. Its methods must not be
 // called at the same time.
 type Cluster struct {
 	members []*member

@@ -53,7 +53,7 @@ func (s *server) serveEmbeddings(w http.ResponseWriter, r *http.Request) *openai
 		return asError(err)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // the client has gone, so nobody can be told
+	_, _ = w.Write(answer) // if the client has gone, nobody reads the error
 	return nil
 }
 

@@ -265,7 +265,7 @@ func (s *server) serveContent(w http.ResponseWriter, r *http.Request) *openai.Er
 	}
 	m := s.moment(j)
 	w.Header().Set("Content-Type", "text/csv")
-	_, _ = io.WriteString(w, m.csv()) // the client has gone, so nobody can be told
+	_, _ = io.WriteString(w, m.csv()) // if the client has gone, nobody reads the error
 	return nil
 }
 

@@ -159,7 +159,7 @@ func writeError(w http.ResponseWriter, e *openai.Error) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(e.AppendJSON(nil)) // the client has gone, so nobody can be told
+	_, _ = w.Write(e.AppendJSON(nil)) // if the client has gone, nobody reads the error
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// A call is that of one folder's function.
+// A call calls one folder's function.
 type call struct {
 	folder, text string
 	result, from string // the type that it returns, and the path of its package

@@ -381,7 +381,7 @@ func (l *List) own(at string, v gjson.Result) {
 	l.suffix(at, v.Str)
 }
 
-// suffix reads OpenRouter's suffixes of a model: variants, one of which searches the web, and a preset.
+// suffix reads OpenRouter's suffixes of a model: variants, and a preset. One variant searches the web.
 func (l *List) suffix(at, model string) {
 	model = strings.ToLower(model)
 	if strings.HasSuffix(model, ":online") || strings.Contains(model, ":online:") || strings.Contains(model, ":online@") {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Sleep waits for a time. The error is that of ctx if it ends before.
+// Sleep waits for a time. It returns the error of ctx if that ends before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -28,8 +28,8 @@ func Every(ctx context.Context, interval time.Duration, f func()) error {
 	return Until(ctx, interval, func() bool { f(); return false })
 }
 
-// Until calls done now and at each interval, until it returns true or ctx ends. The error is that of ctx if it ends
-// before.
+// Until calls done now and at each interval, until it returns true or ctx ends. It returns the error of ctx if that
+// ends before.
 func Until(ctx context.Context, interval time.Duration, done func() bool) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -55,7 +55,7 @@ func TestCost(t *testing.T) {
 			used(openai.Usage{PromptTokens: 1000, CachedTokens: 900, CacheWriteTokens: 600}), 900*300 + 100*3750},
 		"what is not billed": {mini, used(openai.Usage{PromptTokens: 1000, CachedTokens: 50, MorePrompt: -900,
 			CompletionTokens: 10, MoreAnswer: -4}), 50*75 + 50*150 + 6*600},
-		"more than all is not billed": {mini, used(openai.Usage{PromptTokens: 10, CachedTokens: 10, MorePrompt: -11}), 0},
+		"more than all is not billed":      {mini, used(openai.Usage{PromptTokens: 10, CachedTokens: 10, MorePrompt: -11}), 0},
 		"what is billed beside the tokens": {mini, used(openai.Usage{PromptTokens: 34, MorePrompt: 233}), 267 * 150},
 		"what is kept for an hour": {claude, used(openai.Usage{PromptTokens: 1000, CachedTokens: 300, CacheWriteTokens: 600,
 			HourWriteTokens: 200}),

@@ -56,7 +56,7 @@ func (r Result) Says(flag string) string {
 	return "it cannot be reached"
 }
 
-// Pause returns the pause after so many failed attempts, which is that of its number or the last. It is up to a fifth
+// Pause returns the pause after so many failed attempts, the one of its number or the last. It is up to a fifth
 // longer, so that not all are tried again together. It is no shorter than the receiver's retry-after, up to a bound.
 func Pause(pauses []time.Duration, failed int, after, most time.Duration) time.Duration {
 	pause := pauses[min(max(failed, 1), len(pauses))-1]

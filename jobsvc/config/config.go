@@ -36,7 +36,7 @@ type Config struct {
 	Webhooks []*configv1.Webhook
 	// Catalog has facts about models; it may be nil.
 	Catalog *catalog.Catalog
-	// Carriers signs the data in the ids of calls; nil: the control plane has not told its key.
+	// Carriers signs the data in the ids of calls; nil: the control plane has not sent its key.
 	Carriers *openai.CarrierKey
 	// Responses says how responses are stored; nil: they are not.
 	Responses *Responses

@@ -15,7 +15,7 @@ const (
 	shownFailures = 25
 )
 
-// A name is that of a test. A package's own is without a test.
+// A name names a test. A package's own is without a test.
 type name struct{ pkg, test string }
 
 func (n name) String() string {

@@ -77,7 +77,7 @@ func (c RequestsCmd) Run(ctx context.Context, stdout io.Writer) error {
 		})
 }
 
-// filters are those of the request log. A request that is named may be of any time.
+// filters are the filters of the request log. A request that is named may be of any time.
 func (c RequestsCmd) filters(now time.Time) (map[string]string, error) {
 	if c.ID != "" {
 		return map[string]string{"request_id": c.ID}, nil

@@ -10,5 +10,5 @@ type Misuse struct{ error }
 // Unwrap returns what is wrong.
 func (m Misuse) Unwrap() error { return m.error }
 
-// Misused returns the error for a command line that is wrong: its exit code is that of one that cannot be parsed.
+// Misused returns the error for a command line that is wrong: it has the exit code of a line that cannot be parsed.
 func Misused(format string, args ...any) error { return Misuse{fmt.Errorf(format, args...)} }

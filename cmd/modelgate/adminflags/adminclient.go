@@ -124,7 +124,7 @@ func (f AdminFlags) token() (string, error) {
 	return f.OrFile(f.Token, admincli.FileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
 }
 
-// OfFolder reports whether the gateway is that of the data folder, so that what lies there is its own.
+// OfFolder reports whether the gateway runs in the data folder, so that what lies there is its own.
 func (f AdminFlags) OfFolder() bool {
 	if f.Server == "" {
 		return true

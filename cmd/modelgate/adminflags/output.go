@@ -84,7 +84,7 @@ func (f ItemFlags) ShowOne(w io.Writer, kind configv1.Kind, item adminapi.Item) 
 	return err
 }
 
-// Show writes objects as an array of JSON, as YAML, both of which apply takes back, as names, or as a table with the
+// Show writes objects as an array of JSON or as YAML, which apply takes back, as names, or as a table with the
 // columns of the kind.
 func (f ItemFlags) Show(w io.Writer, kind configv1.Kind, items []adminapi.Item) error {
 	switch f.Output {

@@ -20,7 +20,7 @@ type FileFlags struct {
 	wanted bool // a file without objects is an error
 }
 
-// ReadSome is Read of files, each of which must hold an object.
+// ReadSome is Read of files that must each hold an object.
 func (f FileFlags) ReadSome(stdin io.Reader) ([]configv1.Document, error) {
 	f.wanted = true
 	return f.Read(stdin)

@@ -227,7 +227,7 @@ func checkSignIn(p *patient) (found []Finding) {
 	return found
 }
 
-// checkReceivers looks at who is told of alerts.
+// checkReceivers looks at who gets alerts.
 func checkReceivers(p *patient) (found []Finding) {
 	for _, r := range p.told {
 		if r.Error != "" && !r.Disabled {

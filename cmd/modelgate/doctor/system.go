@@ -310,7 +310,7 @@ func checkJobs(p *patient) []Finding {
 
 func checkSays(p *patient) []Finding { return Besides(p.says) }
 
-// Besides reports what /readyz says of a gateway that serves: etcd, which fills, or a part that is away.
+// Besides reports what /readyz says of a gateway that serves: etcd, which fills, or a part that does not answer.
 func Besides(says []string) []Finding {
 	var found []Finding
 	for _, line := range says {

@@ -204,7 +204,7 @@ func (r *StatusReport) ledger(ctx context.Context, client *adminapi.Client) {
 func (r *StatusReport) health(ctx context.Context, client *adminapi.Client) {
 	health, err := client.Health(ctx)
 	if err != nil {
-		return // the summary has told why
+		return // the summary says why
 	}
 	for _, h := range health.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == h.Provider })
@@ -218,11 +218,11 @@ func (r *StatusReport) health(ctx context.Context, client *adminapi.Client) {
 	}
 }
 
-// attention adds what needs attention and is not told by itself. What waits for a person's decision is no problem.
+// attention adds what needs attention and is not shown by itself. What waits for a person's decision is no problem.
 func (r *StatusReport) attention(ctx context.Context, client *adminapi.Client) {
 	found, err := client.Attention(ctx)
 	if err != nil {
-		return // what else was asked for has told why
+		return // what else was asked for says why
 	}
 	for _, a := range found.Items {
 		switch a.Kind {

@@ -189,7 +189,7 @@ func openEtcd(ctx context.Context, config *embed.Config, end *etcdEnd) (*embed.E
 		errors.New("it is not ready after "+etcdReadyTimeout.String()))
 	defer cancel()
 	started := make(chan *embed.Etcd, 1)
-	go func() { // it cannot be told to stop, and ends with the process where it does not by itself
+	go func() { // it cannot be stopped, and ends with the process if it does not by itself
 		defer func() {
 			if p := recover(); p != nil {
 				end.say(fmt.Errorf("%v", p))

@@ -103,5 +103,5 @@ func Reachable(bound netip.AddrPort) string {
 	return bound.String()
 }
 
-// OnSocket reports whether an address is that of a Unix socket, which only this user can open.
+// OnSocket reports whether an address names a Unix socket, which only this user can open.
 func OnSocket(address string) bool { return strings.HasPrefix(address, "unix://") }

@@ -25,7 +25,7 @@ const byDay = "day"
 const (
 	// mostGroups is how many groups the admin API names at most.
 	mostGroups = 10_000
-	// mostHours is how long a period is at most, of which the admin API tells the hours.
+	// mostHours is the longest period for which the admin API reports hours.
 	mostHours = 59 * 24 * time.Hour
 )
 

@@ -34,7 +34,7 @@ type baseline struct {
 	applied atomic.Bool // or cannot be for now: etcd is full
 }
 
-// configObjects returns the objects of the files of --config, of which there may be none.
+// configObjects returns the objects of the files of --config. There may be none.
 func configObjects(files []string) ([]configv1.Object, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -65,7 +65,7 @@ func (b *baseline) Ready() error {
 	return nil
 }
 
-// run applies the files, and waits for ctx to end. Where etcd is away it tries again; what is refused is an error.
+// run applies the files, and waits for ctx to end. It tries again if etcd is unavailable; what is refused is an error.
 func (b *baseline) run(ctx context.Context) error {
 	pause := time.NewTicker(baselinePause)
 	defer pause.Stop()

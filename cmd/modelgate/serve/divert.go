@@ -19,7 +19,7 @@ import (
 	"github.com/modelgate/modelgate/envoy/process"
 )
 
-// tellAgain is the pause after Envoy could not be told something.
+// tellAgain is the pause after Envoy could not be reached.
 const tellAgain = 100 * time.Millisecond
 
 // An extProcWatch knows whether the ext_proc service beside an Envoy is there: it keeps a connection, which ends with
@@ -57,7 +57,7 @@ func (c *envoyRunCmd) watchExtProc(log *zap.Logger, files *proc.MutualTLS) (*ext
 	return &extProcWatch{connection: connection, log: log}, nil
 }
 
-// Ready reports that the service is away.
+// Ready reports that the service does not answer.
 func (w *extProcWatch) Ready() error {
 	if w.away.Load() {
 		return errors.New("the ext_proc service is unavailable, so every request is answered with 503")
@@ -65,13 +65,13 @@ func (w *extProcWatch) Ready() error {
 	return nil
 }
 
-// run has Envoy end the connections of clients while the service is away: each gets one 503 on the one that it keeps,
-// and the next may lead to another Envoy.
+// run has Envoy end the connections of clients while the service does not answer: each gets one 503 on the connection
+// that it keeps, and the next may lead to another Envoy.
 func (w *extProcWatch) run(ctx context.Context, envoy *process.Process) error {
 	for ctx.Err() == nil {
 		w.connection.Connect()
 		state := w.connection.GetState()
-		// Only what could not be connected is away. One that hands its socket over to its successor is not.
+		// Only what could not be connected is missing. One that hands its socket over to its successor is not.
 		away := w.away.Load()
 		switch state {
 		case connectivity.TransientFailure:
@@ -87,7 +87,7 @@ func (w *extProcWatch) run(ctx context.Context, envoy *process.Process) error {
 	return nil
 }
 
-// tell reports whether Envoy was told.
+// tell reports whether Envoy has answered.
 func (w *extProcWatch) tell(ctx context.Context, envoy *process.Process, away bool) bool {
 	if err := envoy.Divert(ctx, away); err != nil {
 		w.log.Debug("reporting the state of the ext_proc service to envoy failed", zap.Error(err))

@@ -145,7 +145,7 @@ func (c *envoyRunCmd) watchCertificates(p *parts.Parts, log *zap.Logger) (extPro
 	return extProc, nil
 }
 
-// A supervised is what others are told of an Envoy.
+// A supervised is what others see of an Envoy.
 type supervised struct{ admin *process.Admin }
 
 // ready reports why Envoy takes no requests of clients, or nil.

@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// upkeepFlags are of the control plane, one replica of which keeps etcd.
+// upkeepFlags are of the control plane. One replica of it keeps etcd.
 type upkeepFlags struct {
 	Compact    bool `negatable:"" default:"true" help:"Compact etcd on a schedule. Revisions older than ten minutes are removed, or earlier if etcd fills up. Turn it off if etcd compacts itself (--auto-compaction-retention)."`
 	Defragment bool `negatable:"" default:"true" help:"Defragment etcd members, one at a time and only if that frees much space, and clear the alarm NOSPACE. Turn it off if another tool does this, or if the etcd user lacks the permission."`

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// defaultName is that of the gateway, the certificate and the first key that run makes.
+	// defaultName is the name of the gateway, the certificate and the first key that run makes.
 	defaultName = "default"
 	// listenerName is what the control plane calls the listener of that gateway.
 	listenerName = "gateway/" + defaultName

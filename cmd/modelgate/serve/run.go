@@ -146,7 +146,7 @@ type gateway struct {
 	serving      atomic.Bool            // everything above is set and does not change any more
 }
 
-// start starts the parts, each of which needs those before it, and returns when the gateway serves.
+// start starts the parts, in an order in which each finds what it needs, and returns when the gateway serves.
 func (g *gateway) start(ctx context.Context) error {
 	// What an operator can get wrong is found before anything runs.
 	var err error

@@ -41,7 +41,7 @@ type follower struct {
 
 	at       position
 	revision int64
-	known    bool // at is that of etcd, or ahead of it
+	known    bool // at is etcd's revision, or ahead of it
 	ahead    bool // at is to be stored
 	// confirmed is a sequence up to which entries that are missing will not come.
 	confirmed int64

@@ -20,7 +20,7 @@ import (
 // [SpanOf] reads it. To use it on a page:
 //
 //   - Put {{template "range" .Data.Span}} into the page's GET form, which has a button of its own.
-//   - Ask for what is between From and To. Of sums, Width is that of a bucket, and Buckets are where they begin.
+//   - Ask for what is between From and To. Of sums, Width is the width of a bucket, and Buckets are where they begin.
 //   - Append ?{{.Range}} or &{{.Range}} to links to other pages that have the picker. The navigation does so itself.
 //   - Where Compare is set, ask for Previous() too. Its buckets are as many, so they are compared by their index.
 type Span struct {

@@ -1,5 +1,5 @@
 // Package policies has policies refuse requests and choose their models. Policies decide first: guardrails, caches and
-// limits are those of the chosen model.
+// limits depend on the chosen model.
 package policies
 
 import (

@@ -119,8 +119,8 @@ func Gunzip(c *call.Call, body []byte) ([]byte, *openai.Error) {
 	}
 }
 
-// Answer takes room for an answer up to a total of bytes, of which so many are announced; 0: none are. It returns what
-// Await must wait for, or 0.
+// Answer takes room for an answer up to a total of bytes. Announced is how many are announced; 0: none are. It returns
+// what Await must wait for, or 0.
 func Answer(c *call.Call, bytes, announced int64) (wanting int64) {
 	need := copies * bytes
 	if need <= inflight.Small || c.Env.Bytes == nil {

@@ -134,7 +134,7 @@ func (p *Passage) SendRead(ctx context.Context, s inbound.State, unpacked bool) 
 }
 
 // fits checks that a request for a response that is made later fits in what is left of every budget, and reserves
-// nothing. Its client could not be told later.
+// nothing. Its client would not learn of it later.
 func (p *Passage) fits(ctx context.Context) *openai.Error {
 	set := p.a.PreBodyRules().Only(limit.Cost)
 	if len(set.Rules) == 0 || p.c.Env.Limits == nil {

@@ -69,7 +69,7 @@ func (p *Passage) hasNext() bool {
 		(p.answer.Account.Begun || p.isFurther()) && (p.further == nil || !p.further.over)
 }
 
-// Again goes on with the next attempt of the plan after one has failed of which the client has got nothing, if the
+// Again goes on with the next attempt of the plan after one has failed, if the client has got nothing of it and the
 // retry policy has failures of the kind tried again.
 func (p *Passage) Again(err error) (call.Reply, bool) {
 	if !p.hasNext() || p.form != none && !p.c.HeadWaits || !p.isRetried(err) || !p.c.Env.Again() {
@@ -159,7 +159,7 @@ func (p *Passage) noteStale(h call.Headers) {
 	}
 }
 
-// replaceHead returns the reply to the headers that Envoy holds, in place of which those of a later answer are sent.
+// replaceHead returns the reply that replaces the headers that Envoy holds by the headers of a later answer.
 func (p *Passage) replaceHead(reply call.Reply, h call.Headers) call.Reply {
 	set := call.Headers{{Name: ":status", Value: strconv.Itoa(p.c.Record.Answered)}}
 	for i := range h {

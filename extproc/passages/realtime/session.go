@@ -351,7 +351,7 @@ func (s *Session) owe(used limit.Amounts) {
 	}
 }
 
-// part returns the record of a part of the session. Its id is that of the session and a number.
+// part returns the record of a part of the session. Its id is the session's id and a number.
 func (s *Session) part(c *metering.Charge) metering.Record {
 	now := s.c.Env.Now()
 	number := s.parts

@@ -123,7 +123,7 @@ func (e *encoder) serviceTier() error {
 var claudes = append(slices.Clone(known), "output_config", "anthropic_beta")
 
 // known returns the members that are not named in Request.Dropped. The others change nothing of the answer's meaning
-// (seed, store), or neither OpenAI nor the vendor knows them: they are never refused, but the client is told.
+// (seed, store), or neither OpenAI nor the vendor knows them: they are never refused, but reported to the client.
 func (f *family) known() []string {
 	if f.effort == effortThinking {
 		return claudes

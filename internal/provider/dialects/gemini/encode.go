@@ -88,7 +88,7 @@ var known = []string{
 }
 
 // ignored notes the members that do not change the answer's meaning (user, metadata, store) or that are neither
-// OpenAI's nor the vendor's: they are never refused, but the client is told.
+// OpenAI's nor the vendor's: they are never refused, but reported to the client.
 func (e *encoder) ignored() {
 	for _, m := range e.unknown {
 		if m.Name != e.wish.Read && (m.Name != "metadata" || !e.label(m.Value)) {

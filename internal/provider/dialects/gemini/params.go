@@ -107,7 +107,7 @@ func (e *encoder) output() error {
 	}
 	if p := e.chat.ParallelToolCalls; p != nil && !*p {
 		if e.answer.oneCall = true; len(e.chat.Tools) > 0 {
-			e.Drop("parallel_tool_calls") // the model is not told
+			e.Drop("parallel_tool_calls") // the model does not learn of it
 		}
 	}
 	return nil

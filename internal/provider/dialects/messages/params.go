@@ -88,7 +88,7 @@ func (e *encoder) serviceTier() error {
 }
 
 // others passes the vendor's own members on. The remaining ones do not change the answer's meaning (seed, store) or
-// are unknown: they are never refused, but the client is told.
+// are unknown: they are never refused, but reported to the client.
 func (e *encoder) others() {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
 		if slices.Contains(own, name.Str) && v.Type != gjson.Null {

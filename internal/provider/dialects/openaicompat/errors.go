@@ -185,7 +185,7 @@ func isPlain(body []byte) bool {
 		bytes.IndexFunc(body, unicode.IsControl) < 0
 }
 
-// render makes the client's error: as the vendor told it, but where provider.StatusError draws a line.
+// render makes the client's error: what the vendor says, except for what provider.StatusError decides.
 func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.Error {
 	message := v.message
 	if strings.TrimSpace(message) == "" {

@@ -35,8 +35,8 @@ type stream struct {
 	done     bool
 	calls    []openCall
 	thoughts []jsontext.Value // reasoning since the last call
-	part     int              // of the reasoning that is being told
-	reasoned bool             // the item at hand has told some reasoning
+	part     int              // of the reasoning that is under way
+	reasoned bool             // the item under way has some reasoning
 	searches int64
 }
 

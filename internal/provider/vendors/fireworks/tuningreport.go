@@ -106,7 +106,7 @@ func (j *job) at() int64 {
 }
 
 // events returns one for the state and one for the progress, for Fireworks keeps no log of a job: what happens between
-// two polls is not told.
+// two polls is not reported.
 func (j *job) events(state, status string) []provider.TuningEvent {
 	e := provider.TuningEvent{ID: state, CreatedAt: j.at(), Level: "info", Type: "message",
 		Message: "The job is in the state " + state + "."}
