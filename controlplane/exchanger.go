@@ -73,7 +73,7 @@ func (e *exchanger) run(ctx context.Context) {
 	e.workers.Wait()
 }
 
-// exchange returns what the credential of a provider was exchanged for, and begins to exchange it where nothing does.
+// exchange returns what the credential of a provider was exchanged for, and begins to exchange it if nothing does.
 // The token of an earlier credential is returned until there is a newer one or it has expired, as long as it goes
 // where it went: who brings a credential of their own may send that anywhere, and not what somebody else's was
 // exchanged for. An error may come with a token: it could not be renewed.

@@ -63,7 +63,7 @@ func retentionIn(store *configstore.Store) func(context.Context) (ledger.Retenti
 	}
 }
 
-// OpenArchive opens a blob store, in which jobs are archived or bodies are kept, or returns nil where it is not said.
+// OpenArchive opens a blob store, in which jobs are archived or bodies are kept, or returns nil if it is not said.
 func OpenArchive(ctx context.Context, p *parts.Parts, address string) (*blob.Bucket, error) {
 	if address == "" {
 		return nil, nil

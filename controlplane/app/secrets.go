@@ -22,7 +22,7 @@ import (
 // which the root secret would have to be.
 const claimedTimeout = 15 * time.Second
 
-// LoadRoot reads the root secret. It makes one only where no configuration was written under another: a wrong one that
+// LoadRoot reads the root secret. It makes one only if no configuration was written under another: a wrong one that
 // lies where the right one has to be would only hide that it is missing.
 func LoadRoot(ctx context.Context, path string, etcd *clientv3.Client,
 	vendors configv1.Vendors) (*secret.Root, error) {

@@ -142,7 +142,7 @@ func (a *Log) moved(ctx context.Context, before chainHead, ours bool) (bool, err
 	}
 }
 
-// head returns the head in etcd, or where it has none, what it must have been.
+// head returns the head in etcd, or if it has none, what it must have been.
 func (a *Log) head(ctx context.Context) (chainHead, error) {
 	r, err := a.etcd.Get(ctx, configstore.AuditHeadKey)
 	if err != nil {

@@ -106,7 +106,7 @@ func (a *Log) Register(r prometheus.Registerer) error {
 }
 
 // Audit keeps an entry of something that changes no object, such as that somebody signed in. Its id is set here, and
-// its time where it has none.
+// its time if it has none.
 func (a *Log) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 	if e.At.IsZero() {
 		e.At = time.Now()

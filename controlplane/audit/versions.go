@@ -44,7 +44,7 @@ type VersionStore interface {
 	// Versions returns those of one object, newest first, before a revision if that is not 0.
 	Versions(ctx context.Context, epoch, kind, name string, before int64, limit int) ([]adminapi.Version, error)
 	// VersionsSince returns, of every object that was changed after a revision, its oldest version after it, and the
-	// newest that is not after it where that is kept.
+	// newest that is not after it if that is kept.
 	VersionsSince(ctx context.Context, epoch string, revision int64) (at, after []adminapi.Version, err error)
 }
 

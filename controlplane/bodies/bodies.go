@@ -49,7 +49,7 @@ const (
 	droppedFull    = "store_full"
 )
 
-// ErrNone is the error of Read where no bodies of an exchange are stored.
+// ErrNone is the error of Read if no bodies of an exchange are stored.
 var ErrNone = errors.New("no bodies of the exchange are kept")
 
 // A Store stores bodies. It is safe for concurrent use, and any number of control planes may have one on the same

@@ -234,7 +234,7 @@ func void(format string, args ...any) error {
 	return openai.CodeApprovalVoid.New(format, args...)
 }
 
-// errDecided is the error of whoever decides after somebody else, or err where that is another one.
+// errDecided is the error of whoever decides after somebody else, or err if that is another one.
 func errDecided(err error) error {
 	if err != nil && !errors.Is(err, configstore.ErrNotFound) && !errors.Is(err, configstore.ErrConflict) {
 		return err

@@ -165,7 +165,7 @@ func reachesInto(o configv1.Object, t authz.Tenant) bool {
 	})
 }
 
-// createTenants plans to make the organization and the project of a key where they are missing, without limits.
+// createTenants plans to make the organization and the project of a key if they are missing, without limits.
 func (p *Plan) createTenants(k *configv1.Key) error {
 	for _, t := range tenantsOf(k) {
 		if p.Entry(t.Kind, t.Name) != nil {

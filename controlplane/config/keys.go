@@ -125,7 +125,7 @@ func (s *Service) make(ctx context.Context, c change, o configv1.Object) (*Plan,
 		if err := p.permission().mayWrite(o); err != nil {
 			return err
 		}
-		if k, ok := o.(*configv1.Key); ok && len(c.refs) > 1 { // they are to be made where they are missing
+		if k, ok := o.(*configv1.Key); ok && len(c.refs) > 1 { // they are to be made if they are missing
 			if err := p.createTenants(k); err != nil {
 				return err
 			}

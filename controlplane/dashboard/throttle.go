@@ -56,7 +56,7 @@ func (t *throttle) giveBack(name string) {
 	}
 }
 
-// forget removes what no longer counts, and where that is little, anything: whoever has so many addresses is not held
+// forget removes what no longer counts, and if that is little, anything: whoever has so many addresses is not held
 // up by any one of them.
 func (t *throttle) forget(now time.Time) {
 	for name, bucket := range t.buckets {

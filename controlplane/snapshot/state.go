@@ -162,7 +162,7 @@ func (s *state) effective(o xds.Object, g *group) *group {
 	return g
 }
 
-// serve decides anew what the clients of a role are given, and returns it: the same pointer where nothing has changed.
+// serve decides anew what the clients of a role are given, and returns it: the same pointer if nothing has changed.
 func (s *state) serve(role string, now time.Time) *resources {
 	gone, come := s.turnover(role)
 	touched := map[id]bool{}

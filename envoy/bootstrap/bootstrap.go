@@ -41,7 +41,7 @@ type Options struct {
 	ExtProcTLS *TLS
 	// XDS is where the control plane listens. Required.
 	XDS Address
-	// XDSTLS is the mutual TLS of the connection to the control plane. Nil where that is a Unix socket.
+	// XDSTLS is the mutual TLS of the connection to the control plane. Nil if that is a Unix socket.
 	XDSTLS *TLS
 	// SecretsDir is the folder, on Envoy's machine, of the files that Secrets returns: with it Envoy follows the files of
 	// TLS when they are renewed. Empty: it reads them once.

@@ -25,7 +25,7 @@ type List struct {
 	files     map[string][]destination // by path, that of a folder with a slash at its end
 	// vault and managers are secrets in Vault and in secret managers, by path; a prefix has a star at its end.
 	vault, managers map[string][]destination
-	identities      map[string][]destination // by cloud, with a colon and who to act as where that is somebody else
+	identities      map[string][]destination // by cloud, with a colon and who to act as if that is somebody else
 	audit           map[string]bool          // files that the audit log may be written to, by path
 }
 

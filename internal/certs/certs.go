@@ -46,7 +46,7 @@ type Pair struct {
 }
 
 // Ensure returns the certificate of a listener that is reached as localhost, at the loopback addresses and at hosts,
-// which are names or IP addresses. It makes the authority and the certificate in dir where they are missing, and
+// which are names or IP addresses. It makes the authority and the certificate in dir if they are missing, and
 // issues the certificate again where it has less than 30 days left or does not cover hosts. An authority that is there
 // but cannot be used is an error.
 func Ensure(dir string, hosts []string, now time.Time) (Pair, error) {

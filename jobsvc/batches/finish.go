@@ -15,7 +15,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// life is for how long the files of a batch are kept where it does not say.
+// life is for how long the files of a batch are kept if it does not say.
 const life = 30 * 24 * time.Hour
 
 func newFileID() string { return files.Kind.NewID() }

@@ -10,7 +10,7 @@ import (
 // near is how far ahead a line is read up to instead of opened anew, in bytes.
 const near = 4 << 20
 
-// A random reads lines of an input in any order. It is fast where that is nearly the input's own. One goroutine uses
+// A random reads lines of an input in any order. It is fast if that is nearly the input's own. One goroutine uses
 // it at a time.
 type random struct {
 	input    input

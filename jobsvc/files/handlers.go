@@ -202,7 +202,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	return err
 }
 
-// commit creates what names a blob, and deletes the blob where nothing does. After a conflict it asks again, where
+// commit creates what names a blob, and deletes the blob if nothing does. After a conflict it asks again, where
 // that is not nil, whether to try once more.
 func (s *Service) commit(w http.ResponseWriter, r *http.Request, c rest.Caller, name string, same *store.Idempotency,
 	again func() error, fill func(*store.Txn) (any, error)) (made bool, err error) {

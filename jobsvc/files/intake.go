@@ -73,7 +73,7 @@ func (in *intake) idempotent(r *http.Request) {
 }
 
 // admit refuses a request whose body would come to nothing, before any of it is read: there is no room for what fill
-// counts, which has a content of so many bytes at least. One that comes again needs none where it was answered.
+// counts, which has a content of so many bytes at least. One that comes again needs none if it was answered.
 func (s *Service) admit(r *http.Request, c rest.Caller, fill func(t *store.Txn, bytes int64)) error {
 	same, err := rest.Idempotency(r, c)
 	if err != nil {

@@ -47,7 +47,7 @@ func completed(r *store.Record[Job]) error {
 	return openai.BadRequest("", "Job has already completed: %s", r.ID)
 }
 
-// cancel cancels a job at once where nobody has begun it at its provider, and else has its worker ask the provider.
+// cancel cancels a job at once if nobody has begun it at its provider, and else has its worker ask the provider.
 func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	return s.change(w, r, c, func(t *store.Txn, found *store.Record[Job]) (bool, error) {
 		j := &found.Value

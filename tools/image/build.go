@@ -55,7 +55,7 @@ func link(ctx context.Context, root string, p v1.Platform, path string) error {
 	return cmd.Run()
 }
 
-// version is what `modelgate version` says, and "unknown" where it does not know.
+// version is what `modelgate version` says, and "unknown" if it does not know.
 func (b binary) version() string {
 	if b.info.Main.Version == "" {
 		return "unknown"

@@ -15,7 +15,7 @@ func Version() string {
 	return info.Main.Version
 }
 
-// Hostname names this machine in the control plane where the operator does not.
+// Hostname names this machine in the control plane if the operator does not.
 func Hostname() string {
 	name, err := os.Hostname()
 	if err != nil || name == "" {

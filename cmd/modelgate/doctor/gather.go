@@ -37,7 +37,7 @@ const (
 // says why.
 type patient struct {
 	now  time.Time
-	data string // the data folder, empty where the gateway is on another machine
+	data string // the data folder, empty if the gateway is on another machine
 
 	// Of the data folder.
 	there      bool
@@ -75,7 +75,7 @@ type patient struct {
 
 // Options say what is examined.
 type Options struct {
-	Data    string                        // the data folder, empty where the gateway is on another machine
+	Data    string                        // the data folder, empty if the gateway is on another machine
 	Host    string                        // that clients call the gateway by; empty: that of its URL
 	Test    bool                          // every provider is asked once
 	Connect func() (admincli.Conn, error) // finds the admin API

@@ -19,7 +19,7 @@ import (
 type Explanation struct {
 	Operation string `json:"operation"`
 	Model     string `json:"model"`
-	// Refused is the error that the client would get; nil where the request would go out.
+	// Refused is the error that the client would get; nil if the request would go out.
 	Refused *refusedRequest `json:"refused,omitempty"`
 	Key     *explainedKey   `json:"key,omitempty"`
 	Plan    *explainedPlan  `json:"plan,omitempty"`
@@ -31,7 +31,7 @@ type Explanation struct {
 	Cache   string             `json:"cache,omitempty"`
 	Targets []*explainedTarget `json:"targets"`
 	Limits  []explainedLimit   `json:"limits"`
-	// Unknown is why it is not known what of the limits is used; empty where it is.
+	// Unknown is why it is not known what of the limits is used; empty if it is.
 	Unknown  string           `json:"usage_unknown,omitempty"`
 	Reserved *reservedAmounts `json:"reserved,omitempty"`
 }
@@ -58,7 +58,7 @@ type explainedPlan struct {
 	Attempts      int      `json:"attempts"`
 	RetryStatuses []string `json:"retry_statuses"`
 	TimeoutMS     int64    `json:"timeout_ms"` // of one attempt, up to its headers
-	// Order is one in which the targets may be tried, by "<provider>/<model>", a target again where there are more
+	// Order is one in which the targets may be tried, by "<provider>/<model>", a target again if there are more
 	// attempts.
 	Order []string `json:"order"`
 }
@@ -72,12 +72,12 @@ type explainedTarget struct {
 	Weight   uint32 `json:"weight"`
 	// Chance is how likely the target is the first of its priority, from 0 to 1.
 	Chance float64 `json:"chance"`
-	// LeftOut is why the target is not tried; empty where it is.
+	// LeftOut is why the target is not tried; empty if it is.
 	LeftOut string          `json:"left_out,omitempty"`
 	Request json.RawMessage `json:"request,omitempty"` // as modelgate translate prints it
 	Price   json.RawMessage `json:"price,omitempty"`   // US dollars for a million tokens
 	CostUSD string          `json:"estimated_cost_usd,omitempty"`
-	// Tiers are the service tiers that have a price, and the one that is asked for; none where there is no price.
+	// Tiers are the service tiers that have a price, and the one that is asked for; none if there is no price.
 	Tiers []explainedTier `json:"service_tiers,omitempty"`
 }
 
@@ -94,7 +94,7 @@ type explainedTier struct {
 type explainedLimit struct {
 	Counter string `json:"counter"` // what counts it; requests with the same are counted together
 	Limit   string `json:"limit"`
-	// Used is empty where it is not known: what runs, and what a RateLimit counts, is in the ext_proc services alone.
+	// Used is empty if it is not known: what runs, and what a RateLimit counts, is in the ext_proc services alone.
 	Used   string `json:"used,omitempty"`
 	Takes  string `json:"takes"` // what is reserved for the request
 	Shadow bool   `json:"shadow,omitempty"`

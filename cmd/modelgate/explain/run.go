@@ -210,7 +210,7 @@ func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *confi
 	hash := e.hasher.Hash(secret)
 	key = proto.CloneOf(key)
 	key.Hash, key.Retired = hash[:], nil
-	// A limit that nothing reaches has the exchange say what it would reserve, where no other limit holds.
+	// A limit that nothing reaches has the exchange say what it would reserve, if no other limit holds.
 	key.Limits = append(key.Limits, &configv1.Limit{Domain: configv1.DomainConcurrency, RequestsPerUnit: math.MaxUint64})
 	own := *config
 	own.Keyring = own.Keyring.With(map[string]*configv1.Key{key.GetName(): key})

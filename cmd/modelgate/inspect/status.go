@@ -46,7 +46,7 @@ type StatusReport struct {
 	Providers []providerStatus `json:"providers"`
 	Refused   []refusedObject  `json:"refused"`
 	Ledger    string           `json:"ledger"` // ok, or what is wrong with it
-	// Backlog is how many records wait for the ledger in the process at the admin address; absent where it has no spool.
+	// Backlog is how many records wait for the ledger in the process at the admin address; absent if it has no spool.
 	Backlog *int64 `json:"ledger_backlog,omitempty"`
 }
 
@@ -59,7 +59,7 @@ type providerStatus struct {
 	Errors    int64  `json:"errors"`
 	CostUSD   string `json:"cost_usd,omitempty"`
 	LatencyMS int64  `json:"latency_p50_ms,omitempty"`
-	// Health is how the attempts at it went; absent where the gateway cannot tell.
+	// Health is how the attempts at it went; absent if the gateway cannot tell.
 	Health *adminapi.ProviderHealth `json:"health,omitempty"`
 }
 

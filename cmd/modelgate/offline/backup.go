@@ -88,7 +88,7 @@ func (c BackupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 	return err
 }
 
-// open connects to etcd, or to that of the data folder, which it starts where no gateway runs there.
+// open connects to etcd, or to that of the data folder, which it starts if no gateway runs there.
 func (c BackupCmd) open(ctx context.Context, log *zap.Logger) (etcd *clientv3.Client, leave func() error, err error) {
 	if c.Data == "" {
 		etcd, err = c.Etcd.Client(log)

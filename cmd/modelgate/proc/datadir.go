@@ -31,7 +31,7 @@ type DataDir struct {
 // ErrRuns means that another process has a data folder.
 var ErrRuns = errors.New("another modelgate runs")
 
-// OpenDataDir makes the folder where it is missing and locks it until close. The lock ends with the process, however
+// OpenDataDir makes the folder if it is missing and locks it until close. The lock ends with the process, however
 // that ends.
 func OpenDataDir(path string) (*DataDir, error) {
 	path, err := filepath.Abs(path)
@@ -64,7 +64,7 @@ func (d *DataDir) writePid() error {
 	return err
 }
 
-// holder says which process holds the lock, where that can be read.
+// holder says which process holds the lock, if that can be read.
 func holder(path string) string {
 	text, err := os.ReadFile(filepath.Join(path, fileLock))
 	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {

@@ -226,7 +226,7 @@ func openEtcd(ctx context.Context, config *embed.Config, end *etcdEnd) (*embed.E
 	}
 }
 
-// closeEtcd ends an etcd, or leaves it to the end of the process where it does not end.
+// closeEtcd ends an etcd, or leaves it to the end of the process if it does not end.
 func closeEtcd(server *embed.Etcd) {
 	done := make(chan struct{})
 	go func() { defer close(done); server.Close() }()

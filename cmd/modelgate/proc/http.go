@@ -20,7 +20,7 @@ import (
 	"github.com/modelgate/modelgate/internal/parts"
 )
 
-// ServeHTTP starts the server of an admin address, without TLS where there is no configuration of it. Bodies are
+// ServeHTTP starts the server of an admin address, without TLS if there is no configuration of it. Bodies are
 // bounded by the handlers, which know how large theirs are, and so is how long an answer may take.
 func ServeHTTP(p *parts.Parts, l net.Listener, secure *tls.Config, handler http.Handler, log *zap.Logger) {
 	server := newHTTPServer(secure, handler, log)

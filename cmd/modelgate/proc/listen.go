@@ -43,7 +43,7 @@ func Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// clearPath makes room for a socket. Its folder is made where it is missing, and what is no socket is left alone.
+// clearPath makes room for a socket. Its folder is made if it is missing, and what is no socket is left alone.
 func clearPath(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -105,7 +105,7 @@ type MutualTLS struct {
 	log         *zap.Logger
 }
 
-// ReadMutualTLS returns nil where no file is given. Some of them without the others are a mistake that must not lead
+// ReadMutualTLS returns nil if no file is given. Some of them without the others are a mistake that must not lead
 // to a connection without TLS.
 func ReadMutualTLS(log *zap.Logger, prefix, certificate, key, ca string) (*MutualTLS, error) {
 	given, err := AllOrNone(prefix, certificate, key, ca)

@@ -18,7 +18,7 @@ import (
 // errAdminNeedsTLS refuses to send tokens and keys in clear to other machines.
 var errAdminNeedsTLS = admincli.Misused("--admin is reachable from other machines and needs TLS: give --admin-cert and --admin-key, a loopback address, or --admin-plain-http behind a proxy that terminates TLS")
 
-// adminTLS returns the TLS of the admin address, or nil where there is none.
+// adminTLS returns the TLS of the admin address, or nil if there is none.
 func (c *ControlplaneCmd) adminTLS(log *zap.Logger) (*tls.Config, error) {
 	if c.AdminCert != "" != (c.AdminKey != "") {
 		return nil, admincli.Misused("--admin-cert and --admin-key need each other: give both or none")

@@ -47,7 +47,7 @@ func (f credentialFlags) allowed() (*allowed.List, error) {
 	return list, nil
 }
 
-// managers returns what reads secrets from secret managers, or nil where none may be named.
+// managers returns what reads secrets from secret managers, or nil if none may be named.
 func (f credentialFlags) managers(log *zap.Logger) *secretstore.Follower {
 	if len(f.CredentialSecretManager) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func (f vaultFlags) check() error {
 	return nil
 }
 
-// follower returns what reads secrets from Vault, or nil where there is none.
+// follower returns what reads secrets from Vault, or nil if there is none.
 func (f vaultFlags) follower(log *zap.Logger) (*secretstore.Follower, error) {
 	if f.Addr == "" {
 		return nil, nil

@@ -44,7 +44,7 @@ type extprocClientFlags struct {
 	Name string `help:"DNS name in the ext_proc service's certificate. Default: the host of the address."`
 }
 
-// options returns what the flags say. Envoy follows the certificates by files in secrets; where that is empty, it
+// options returns what the flags say. Envoy follows the certificates by files in secrets; if that is empty, it
 // reads them once.
 func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, err error) {
 	o = bootstrap.Options{
@@ -68,7 +68,7 @@ func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, e
 	return o, err
 }
 
-// clientTLS returns nil where no file is given. The paths become absolute: Envoy may be started in another folder.
+// clientTLS returns nil if no file is given. The paths become absolute: Envoy may be started in another folder.
 func clientTLS(prefix, certificate, key, ca, name string) (*bootstrap.TLS, error) {
 	given, err := proc.AllOrNone(prefix, certificate, key, ca)
 	if err != nil || !given {
@@ -104,7 +104,7 @@ func (f envoyFlags) files(dir, adminSocket string, text func(bootstrap.Options) 
 	return files, err
 }
 
-// write writes the files into a folder, which is made where it is missing, and returns the path of the bootstrap.
+// write writes the files into a folder, which is made if it is missing, and returns the path of the bootstrap.
 func (f envoyFiles) write(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of the bootstrap: %w", err)

@@ -18,7 +18,7 @@ type extprocServerFlags struct {
 	Name string `help:"DNS name that Envoy's certificate must have. Default: any certificate that the CA issued."`
 }
 
-// config returns nil where there is no TLS.
+// config returns nil if there is no TLS.
 func (f extprocServerFlags) config(listen string, log *zap.Logger) (*tls.Config, error) {
 	files, err := proc.ReadMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
 	switch {

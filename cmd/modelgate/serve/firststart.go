@@ -68,7 +68,7 @@ func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminap
 	return g.applyFiles(ctx, api)
 }
 
-// certificate returns the development certificate, or nil where the operator has put another one in its place.
+// certificate returns the development certificate, or nil if the operator has put another one in its place.
 func (g *gateway) certificate(ctx context.Context, api *adminapi.Client) (configv1.Object, error) {
 	stored, err := get(ctx, api, &configv1.Certificate{Name: defaultName})
 	if err != nil || stored != nil && !certs.IsDevelopment([]byte(stored.GetChain())) {
@@ -158,7 +158,7 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 	return wanted, nil
 }
 
-// createFirstKey makes a key where there is no file of one. A key that was revoked does not come back: its file is
+// createFirstKey makes a key if there is no file of one. A key that was revoked does not come back: its file is
 // there.
 func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) error {
 	info, err := os.Stat(g.data.File(admincli.FileKey))
@@ -203,7 +203,7 @@ func (g *gateway) applyFiles(ctx context.Context, api *adminapi.Client) error {
 	return err
 }
 
-// get returns the stored object that has the type and the name of o, or nil where there is none.
+// get returns the stored object that has the type and the name of o, or nil if there is none.
 func get[T configv1.Object](ctx context.Context, api *adminapi.Client, o T) (T, error) {
 	var none T
 	item, err := api.Get(ctx, configv1.KindOf(o), o.GetName())

@@ -128,7 +128,7 @@ func (f jobFlags) startJobs(ctx context.Context, p *parts.Parts, o app.Options) 
 	return app.Start(ctx, p, o)
 }
 
-// configs returns the TLS of a client of the gateway and of the server for Envoy; nil where both are Unix sockets.
+// configs returns the TLS of a client of the gateway and of the server for Envoy; nil if both are Unix sockets.
 func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, server *tls.Config, err error) {
 	files, err := proc.ReadMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
 	if err != nil {

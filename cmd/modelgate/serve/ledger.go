@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/parts"
 )
 
-// openNamedLedger opens the ledger that a flag names: where that cannot be a file, the flag is wrong.
+// openNamedLedger opens the ledger that a flag names: if that cannot be a file, the flag is wrong.
 func openNamedLedger(ctx context.Context, p *parts.Parts, dsn string, log *zap.Logger) (*ledger.Ledger, error) {
 	l, err := app.OpenLedger(ctx, p, dsn, log)
 	if err != nil {

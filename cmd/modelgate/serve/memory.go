@@ -30,7 +30,7 @@ func startMemory(p *parts.Parts, share float64, measured *telemetry.Telemetry, l
 	return w
 }
 
-// envoyHeap returns the heap at which Envoy sheds load, where the operator does not say; 0 is none.
+// envoyHeap returns the heap at which Envoy sheds load, if the operator does not say; 0 is none.
 func envoyHeap(share float64) uint64 { return uint64(float64(memlimit.Find()) * share) }
 
 // bodyFlags say how much of bodies is held at the same time.

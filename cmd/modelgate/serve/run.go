@@ -138,7 +138,7 @@ type gateway struct {
 	hosts        []string         // that the development certificate is for
 	xds          *grpc.ClientConn // to the control plane
 	extProc      *extproc.Server
-	jobs         *jobsvc.Server         // nil where it cannot start
+	jobs         *jobsvc.Server         // nil if it cannot start
 	jobsTrouble  atomic.Pointer[string] // why there is no job service
 	envoy        *process.Process
 	dashboard    *dashboard.Dashboard

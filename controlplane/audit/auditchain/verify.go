@@ -100,7 +100,7 @@ func (v *Verifier) broken(kind string, sequence int64, id, format string, values
 	}
 }
 
-// End returns what was found in a log with this head. There is none where Sequence is 0.
+// End returns what was found in a log with this head. There is none if Sequence is 0.
 func (v *Verifier) End(head Head) adminapi.AuditVerification {
 	switch newest := v.newest; {
 	case head.Sequence == 0 && newest.Sequence > 0:

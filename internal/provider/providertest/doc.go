@@ -38,7 +38,7 @@
 // A body in provider-response is taken as it stands, line ends included, so that a stream's last blank line is in the
 // file. A request that the provider refuses has neither provider-request nor provider-response. The answer to a
 // streamed request with status 200 is read as a stream and rendered as the gateway does it: [DONE] after success, an
-// error event after an error in band, the error's own status where nothing was written before it, and nothing more
+// error event after an error in band, the error's own status if nothing was written before it, and nothing more
 // after a truncated stream.
 //
 // Completions at a vendor that has none of its own are played over its chat completions.

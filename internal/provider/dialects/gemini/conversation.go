@@ -81,7 +81,7 @@ func (e *encoder) resolution() {
 	}
 }
 
-// sentID returns the id that is sent for the client's: none where it is not the vendor's, which finds results by their
+// sentID returns the id that is sent for the client's: none if it is not the vendor's, which finds results by their
 // order then, and none for one that was used before.
 func sentID(id string, occurrence int) string {
 	if occurrence > 1 || strings.HasPrefix(id, madeID) || strings.HasPrefix(id, "fn:") {

@@ -201,7 +201,7 @@ func (b *brackets) ends(arguments []byte) bool {
 	return b.depth == 0 && !b.quoted
 }
 
-// appendDelta appends what the client gets of tool_calls in a delta: nothing where that is nothing new.
+// appendDelta appends what the client gets of tool_calls in a delta: nothing if that is nothing new.
 func (s *callStates) appendDelta(dst, list []byte, id callID) []byte {
 	start := len(dst)
 	eachElement(list, func(data []byte) {

@@ -96,7 +96,7 @@ func (c *Changes) find(name string) int {
 	return slices.IndexFunc(c.edits, func(e openai.Edit) bool { return e.Name == name })
 }
 
-// request returns the vendor's request. The body is the client's own where nothing has changed.
+// request returns the vendor's request. The body is the client's own if nothing has changed.
 func (c *Changes) request(path string) provider.Request {
 	body := c.object.Body
 	if len(c.edits) > 0 && !c.target.Unsent {

@@ -29,7 +29,7 @@ type Dialect struct {
 	// efforts.
 	Today bool
 	// Unsupported are parameters that the vendor refuses, or ignores in silence. Asked for with a value that is not the
-	// default, they are an error, or dropped where the operator says so; their defaults are left out.
+	// default, they are an error, or dropped if the operator says so; their defaults are left out.
 	Unsupported []string
 	// Rename gives parameters the vendor's own names: max_completion_tokens is often max_tokens.
 	Rename map[string]string
@@ -94,7 +94,7 @@ func New(d Dialect) provider.ChatCodec { return &chatCodec{d} }
 
 type chatCodec struct{ dialect Dialect }
 
-// Encode implements provider.ChatCodec. The body is the client's own where nothing must change.
+// Encode implements provider.ChatCodec. The body is the client's own if nothing must change.
 func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	d := &c.dialect
 	changes := newChanges(&r.Object, d, t)

@@ -153,7 +153,7 @@ func textOf(details []byte) []byte {
 	return openai.AppendString(nil, text.String())
 }
 
-// appendOthers appends the members that are not written apart. Lists to be given whole go to lists, where that is not
+// appendOthers appends the members that are not written apart. Lists to be given whole go to lists, if that is not
 // nil.
 func (s *said) appendOthers(dst []byte, lists *heldLists) []byte {
 	if !s.others {
