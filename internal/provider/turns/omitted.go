@@ -23,6 +23,8 @@ type Omitted struct {
 	Adjusted []string
 	// Read is a member that the codec has read although it is not a known one, or empty.
 	Read string
+
+	looked, functions bool // whether functions were looked for, and found
 }
 
 // wishes are the parameters that say how an answer is made, and not what it must be. Clients of other dialects, such

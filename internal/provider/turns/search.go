@@ -32,9 +32,14 @@ func (o *Omitted) OtherTool(typ string, i int, functions bool) error {
 		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, o.Vendor)
 }
 
-// HasFunctions reports whether there is a function among the tools.
-func HasFunctions(tools []openai.Tool) bool {
-	return slices.ContainsFunc(tools, func(t openai.Tool) bool { return t.Type == "function" })
+// HasFunctions reports whether there is a function among the tools of a request. It looks once, because it is asked for
+// each of the others.
+func (o *Omitted) HasFunctions(tools []openai.Tool) bool {
+	if !o.looked {
+		o.looked = true
+		o.functions = slices.ContainsFunc(tools, func(t openai.Tool) bool { return t.Type == "function" })
+	}
+	return o.functions
 }
 
 // SearchOptions converts a web search tool to web_search_options of chat completions, which only have another

@@ -51,7 +51,7 @@ func (e *encoder) tools() error {
 			}
 			continue
 		}
-		if err := e.OtherTool(t.Type, i, turns.HasFunctions(e.chat.Tools)); err != nil {
+		if err := e.OtherTool(t.Type, i, e.HasFunctions(e.chat.Tools)); err != nil {
 			return err
 		}
 	}

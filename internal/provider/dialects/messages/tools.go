@@ -75,7 +75,7 @@ func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
 		e.out.Tools = append(e.out.Tools, tool{name: gjson.GetBytes(raw, "name").Str, own: raw})
 		return nil
 	}
-	return e.OtherTool(typ, i, turns.HasFunctions(e.chat.Tools))
+	return e.OtherTool(typ, i, e.HasFunctions(e.chat.Tools))
 }
 
 // isDated reports whether a type of tools is one of the vendor's.

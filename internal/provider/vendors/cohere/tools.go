@@ -19,7 +19,7 @@ func (e *encoder) tools() error {
 	for i := range e.chat.Tools {
 		t := &e.chat.Tools[i]
 		if t.Type != "function" {
-			if err := e.OtherTool(t.Type, i, turns.HasFunctions(e.chat.Tools)); err != nil {
+			if err := e.OtherTool(t.Type, i, e.HasFunctions(e.chat.Tools)); err != nil {
 				return err
 			}
 			continue

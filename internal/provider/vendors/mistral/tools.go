@@ -73,7 +73,7 @@ func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, err
 	case slices.Contains(connectors, t.Type):
 		return raw[i], nil
 	case t.Type != "function":
-		return nil, e.OtherTool(t.Type, i, turns.HasFunctions(e.chat.Tools))
+		return nil, e.OtherTool(t.Type, i, e.HasFunctions(e.chat.Tools))
 	}
 	if err := turns.CheckFunction(f, i); err != nil {
 		return nil, err
