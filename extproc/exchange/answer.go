@@ -103,10 +103,10 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 		return Reply{Wait: true}
 	}
 	if d.whole {
-		if e, details := x.collect(piece); e != nil {
+		if details, err := x.collect(piece); err != nil {
 			d.over = true
 			x.account.Salvage(x.c.Held)
-			return x.answer.FailUpstream(e, details)
+			return x.answer.FailUpstream(err, details)
 		}
 		if !end {
 			return Reply{Wait: true}
@@ -133,13 +133,13 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 }
 
 // collect holds a piece of an answer that is needed whole. It returns why it cannot, and the details for Envoy's log.
-func (x *Exchange) collect(piece []byte) (err error, details string) {
+func (x *Exchange) collect(piece []byte) (details string, err error) {
 	held := &x.c.Held
 	switch {
 	case len(*held)+len(piece) > maxAnswer:
-		return call.ErrAnswerTooLarge, "mg_answer_too_large"
+		return "mg_answer_too_large", call.ErrAnswerTooLarge
 	case x.c.NoRoom:
-		return call.ErrNoRoom, "mg_no_room"
+		return "mg_no_room", call.ErrNoRoom
 	case *held == nil && int64(len(piece)) < x.duplex.size:
 		*held = append(make([]byte, 0, x.duplex.size), piece...)
 	case *held == nil:
@@ -147,7 +147,7 @@ func (x *Exchange) collect(piece []byte) (err error, details string) {
 	default:
 		*held = append(*held, piece...)
 	}
-	return nil, ""
+	return "", nil
 }
 
 // release sends a piece, and before it the headers if they waited.

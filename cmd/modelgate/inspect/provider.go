@@ -58,6 +58,6 @@ func showProviderTest(out *strings.Builder, test adminapi.ProviderTest) {
 			if o.Configured {
 				configured = "yes"
 			}
-			return []string{o.Name, string(o.State), number(int64(o.Status)), configured}
+			return []string{o.Name, o.State, number(int64(o.Status)), configured}
 		}))
 }

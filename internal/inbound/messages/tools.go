@@ -48,11 +48,11 @@ func (b *builder) tools() error {
 			return openai.CodeInvalidType.On(fmt.Sprintf("tools.%d", i), "tools.%d: It is not a valid tool.", i)
 		}
 		place, typ := fmt.Sprintf("tools.%d", i), kinds.Undated(t.Type)
-		switch kind := kinds.MessageTools[typ]; {
-		case kind.Decision == kinds.Dropped:
+		switch kind := kinds.MessageTools[typ]; kind.Decision {
+		case kinds.Dropped:
 			b.drop(place)
 			continue
-		case kind.Decision == kinds.Refused:
+		case kinds.Refused:
 			return openai.CodeUnsupportedValue.On(place,
 				"%s: Tools of the type '%s' are not supported by the provider of this model: %s.", place, t.Type, kind.Note)
 		}
