@@ -32,8 +32,8 @@ func (o *Omitted) OtherTool(typ string, i int, functions bool) error {
 		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, o.Vendor)
 }
 
-// HasFunctions reports whether there is a function among the tools of a request. It looks once, because it is asked for
-// each of the others.
+// HasFunctions reports whether there is a function among the tools of a request. It looks once, because it is asked
+// for each of the others.
 func (o *Omitted) HasFunctions(tools []openai.Tool) bool {
 	if !o.looked {
 		o.looked = true
