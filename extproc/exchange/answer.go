@@ -24,12 +24,12 @@ const maxAnswer = 48 << 20
 // ResponseHeaders handles the headers of an answer. The answer is a provider's, or Envoy's own if it reached no
 // provider.
 func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
-	if x.c.Ended || x.chain.Passage() == nil || x.answered {
-		return Reply{ResponseBody: None} // Envoy's own answer to a request without a plan
+	reply := Reply{ResponseBody: None} // of Envoy's own answer to a request without a plan
+	if p := x.chain.Passage(); p != nil && !x.c.Ended && !x.answered {
+		x.answered = true
+		x.duplex.size = announcedAnswer(h)
+		reply = p.Headers(h, f, end)
 	}
-	x.answered = true
-	x.duplex.size = announcedAnswer(h)
-	reply := x.chain.Passage().Headers(h, f, end)
 	switch {
 	case reply.Again != nil:
 		return x.startAgain(reply)
