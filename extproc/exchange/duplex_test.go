@@ -181,3 +181,19 @@ func TestEnvoysOwnAnswerPasses(t *testing.T) {
 		require.Equal(t, "upstream_unavailable", string(record.Error.Code))
 	}
 }
+
+// Envoy answers by itself before it has shown the body, for example because that is too large.
+func TestEnvoysAnswerToARequestWithoutABodyPasses(t *testing.T) {
+	m := newMeter(t, &configv1.Key{Name: "k"})
+	m.env.Again = func() bool { return true }
+	x := exchange.New(m.env, m.config)
+	reply := x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: chats},
+		{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "application/json"}}, false)
+	require.Equal(t, exchange.Duplex, reply.ResponseBody)
+	reply = x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "413"}},
+		exchange.Facts{CodeDetails: "request_payload_too_large"}, false)
+	require.Equal(t, exchange.Keep, reply.ResponseBody, "the mode of a Duplex body never changes")
+	reply = x.ResponseBody(t.Context(), []byte("too large"), true)
+	require.True(t, reply.Piece && reply.End)
+	require.Equal(t, "too large", string(reply.Body))
+}
