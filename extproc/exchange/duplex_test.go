@@ -187,7 +187,8 @@ func TestEnvoysAnswerToARequestWithoutABodyPasses(t *testing.T) {
 	m := newMeter(t, &configv1.Key{Name: "k"})
 	m.env.Again = func() bool { return true }
 	x := exchange.New(m.env, m.config)
-	reply := x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: chats},
+	reply := x.RequestHeaders(t.Context(), exchange.Headers{
+		{Name: ":method", Value: "POST"}, {Name: ":path", Value: chats},
 		{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "application/json"}}, false)
 	require.Equal(t, exchange.Duplex, reply.ResponseBody)
 	reply = x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "413"}},
