@@ -71,6 +71,5 @@ func (a *Account) CountRefused(ctx context.Context, e *openai.Error) {
 // RejectBody refuses a request because of its body. It counts towards the limits of requests.
 func (a *Account) RejectBody(ctx context.Context, e *openai.Error, details string) *call.Reply {
 	a.CountRefused(ctx, e)
-	reply := a.Call.Reject(e, details)
-	return &reply
+	return a.Call.Refuse(e, details)
 }

@@ -12,7 +12,7 @@ import (
 func (a *Answer) Begin(h call.Headers, f call.Facts) (status int, own *call.Reply) {
 	c := a.Call
 	if status = a.Note(h, f); f.CodeDetails != envoy.CodeDetailsUpstream {
-		reply := a.Envoys(status, f.CodeDetails)
+		reply := a.Envoys(h, f.CodeDetails)
 		return status, &reply
 	}
 	c.Record.Answered = status

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -10,8 +11,9 @@ import (
 )
 
 // Envoys passes an answer of Envoy itself.
-func (a *Answer) Envoys(status int, details string) call.Reply {
+func (a *Answer) Envoys(h call.Headers, details string) call.Reply {
 	c := a.Call
+	status, _ := strconv.Atoi(h.Get(":status"))
 	c.Record.Outcome = metering.OutcomeGateway
 	a.Account.Unanswered = metering.Reached(details, c.Env.Now().Sub(c.Record.SentAt))
 	if c.Active != nil { // else the job service's

@@ -22,6 +22,12 @@ func (c *Call) Reject(e *openai.Error, details string) Reply {
 	return c.Immediate(e.Status, e.Header(), c.ErrorBody(e), details)
 }
 
+// Refuse is Reject as the reply of a filter.
+func (c *Call) Refuse(e *openai.Error, details string) *Reply {
+	reply := c.Reject(e, details)
+	return &reply
+}
+
 // refuser returns what refused a request, if no rule did.
 func (c *Call) refuser(e *openai.Error) string {
 	switch {

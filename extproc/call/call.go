@@ -3,7 +3,6 @@ package call
 import (
 	"time"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
@@ -31,28 +30,26 @@ type Call struct {
 	Request      request.Request
 	WantsStream  bool
 	IncludeUsage bool
+	Unserved     bool // nothing serves the path
+	Full         bool // the provider of the first attempt takes no further request now
+	// MayWait means that filters may wait: the client waits for the answer, and its leaving ends their context.
+	MayWait      bool
 	Echo         []byte // see chat.Asked
 	LimitHeaders Headers
 	Active       *routing.Plan     // nil: no provider is asked
 	Provider     *routing.Provider // that answers
-	Full         bool              // the provider of the first attempt takes no further request now
-	// MayWait means that filters may wait: the client waits for the answer, and its leaving ends their context.
-	MayWait bool
 
 	// Of the request's headers, while filters decide on them.
 	Headers      Headers
-	Endpoint     string        // by which a key's endpoints are judged
-	Gateway      string        // whose clients may present certificates; empty: it is another
-	Unserved     *openai.Error // of a path that nothing serves
-	CacheControl string        // the header, if there are caches
+	Endpoint     string // by which a key's endpoints are judged
+	Gateway      string // whose clients may present certificates; empty: it is another
+	CacheControl string // the header, if there are caches
 
 	Guarded   *Guarded // nil: no guardrail applies
 	followers []Follower
-	few       [2]Follower       // room for most calls' followers
 	Kept      *respcache.Answer // to an equal or similar request; nil: a provider is asked
 	Pace      int               // how many chunks of a kept stream are sent a second; 0: all at once
 	Hold      inflight.Hold     // room for the bodies
-	NoRoom    bool              // there is none for the answer
 
 	facts  *policy.Facts // for expressions; nil: none has asked
 	offers offers        // what the request has the vendor do
@@ -64,10 +61,11 @@ type Call struct {
 	HeadWaits bool          // its headers wait for a reply: the client has got nothing
 	Whole     bool          // it is needed as a whole, which takes room
 	Unseen    bool          // it passes without being shown
+	NoRoom    bool          // there is no room for it
 	Media     string        // its content-type, if it may be kept in a cache
 	Held      []byte        // what is received of it and held
 
-	Removed [12]string // room of most replies for headers of the request, and then of the answer
+	Removed [16]string // room of most replies for headers of the request, and then of the answer
 
 	driver    Driver
 	lastChunk time.Time // of a stream

@@ -35,12 +35,7 @@ var left = Reply{Wait: true}
 func Left() *Reply { return &left }
 
 // Follow has a follower see the answer.
-func (c *Call) Follow(f Follower) {
-	if c.followers == nil {
-		c.followers = c.few[:0]
-	}
-	c.followers = append(c.followers, f)
-}
+func (c *Call) Follow(f Follower) { c.followers = append(c.followers, f) }
 
 // Sent notes a piece of the answer's body that the client gets.
 func (c *Call) Sent(piece []byte) {

@@ -65,9 +65,9 @@ func (c *Call) TakeTurn(ctx context.Context) error {
 }
 
 // ReleaseTurn gives the turn with guardrails to others.
-func (c *Call) ReleaseTurn() {
-	if c.Guarded != nil {
-		c.Guarded.turn.Release()
+func (g *Guarded) ReleaseTurn() {
+	if g != nil {
+		g.turn.Release()
 	}
 }
 

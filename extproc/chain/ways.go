@@ -58,9 +58,7 @@ func (x *Chain) headers(ctx context.Context, end bool) call.Reply {
 	if routed { // what has the path of another API is passed as an operator wants it
 		op, c.Dialect = nil, dialects.Default
 	}
-	if route == nil && op == nil && !strings.HasPrefix(path, "/v1/") && !isModels(path) {
-		c.Unserved = call.UnknownURL(method, path)
-	}
+	c.Unserved = route == nil && op == nil && !strings.HasPrefix(path, "/v1/") && !isModels(path)
 	c.Endpoint = path
 	if op != nil && op.Dialect == gemini.Dialect {
 		c.Endpoint = gemini.Beta(path) // who may list models may not use them for that

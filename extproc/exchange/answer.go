@@ -12,8 +12,9 @@ import (
 type duplex struct {
 	head  *Reply // the reply to the headers, while they wait
 	held  Reply  // what head points to
-	whole bool   // the whole body is needed
 	size  int64  // from the headers; 0 if unknown or more than may be held
+	begun bool   // the headers have come
+	whole bool   // the whole body is needed
 	pass  bool   // the pieces pass unchanged
 	over  bool   // the client has its answer; the rest is ignored
 }
@@ -25,8 +26,8 @@ const maxAnswer = 48 << 20
 // provider.
 func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	reply := Reply{ResponseBody: None} // of Envoy's own answer to a request without a plan
-	if p := x.chain.Passage(); p != nil && !x.c.Ended && !x.answered {
-		x.answered = true
+	if p := x.chain.Passage(); p != nil && !x.c.Ended && !x.duplex.begun {
+		x.duplex.begun = true
 		x.duplex.size = announcedAnswer(h)
 		reply = p.Headers(h, f, end)
 	}
@@ -41,7 +42,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 
 // startAgain prepares for the answer to another attempt.
 func (x *Exchange) startAgain(reply Reply) Reply {
-	x.duplex, x.answered = duplex{}, false
+	x.duplex = duplex{}
 	return reply
 }
 
@@ -92,7 +93,7 @@ func (x *Exchange) take(ctx context.Context, piece []byte, end bool) Reply {
 		return Reply{ReplaceBody: true} // bytes after the end mark or the error of a stream
 	}
 	x.c.BeginJudging(len(piece) + len(x.c.Held))
-	defer x.c.ReleaseTurn()
+	defer x.c.Guarded.ReleaseTurn()
 	return x.chain.Passage().Body(ctx, piece, end)
 }
 

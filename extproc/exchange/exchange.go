@@ -34,8 +34,7 @@ type Exchange struct {
 	chain   chain.Chain
 	drained *drained // nil: no answer waits for the rest of the request
 
-	answered bool // the headers of the answer have come
-	duplex   duplex
+	duplex duplex
 }
 
 // New returns an exchange that uses config until it ends.

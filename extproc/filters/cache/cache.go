@@ -187,8 +187,7 @@ func (x *filter) missed() *call.Reply {
 		return nil
 	}
 	e := openai.CodeNotCached.New("The request has 'cache-control: only-if-cached', and no answer to it is kept.").Final()
-	reply := x.c.Reject(e, "mg_not_cached")
-	return &reply
+	return x.c.Refuse(e, "mg_not_cached")
 }
 
 // found has a kept answer sent, and notes it in the record.

@@ -68,7 +68,7 @@ func mask(ctx context.Context, c *call.Call, texts []string, found []guard.Match
 	}
 	work := guard.NewWork()
 	work.Pause(c.TakeTurn)
-	defer c.ReleaseTurn()
+	defer c.Guarded.ReleaseTurn()
 	masked, err := guard.Mask(ctx, work, c.Request.Body, c.Guarded.Masks, texts, found)
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
 		return u.Refusal()

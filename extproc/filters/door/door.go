@@ -19,6 +19,5 @@ func (f filter) Request(ctx context.Context) *call.Reply {
 	if e == nil {
 		return nil
 	}
-	reply := f.account.Call.Reject(e, "mg_limited")
-	return &reply
+	return f.account.Call.Refuse(e, "mg_limited")
 }

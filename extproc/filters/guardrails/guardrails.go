@@ -49,7 +49,7 @@ func (f filter) Request(ctx context.Context) *call.Reply {
 	}
 	c.Guarded.Set = nil
 	err := look(ctx, c, set, work)
-	c.ReleaseTurn()
+	c.Guarded.ReleaseTurn()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return call.Left()

@@ -25,8 +25,8 @@ func New(a *account.Account) call.Filter { return filter{a.Call} }
 // Request implements call.Filter.
 func (f filter) Request(context.Context) *call.Reply {
 	e, details := admit(f.Call), "mg_unauthorized"
-	if f.Unserved != nil { // a client with a valid key is not a stranger
-		e, details = f.Unserved, "mg_unknown_url"
+	if f.Unserved { // a client with a valid key is not a stranger
+		e, details = call.UnknownURL(f.Record.Method, f.Record.Path), "mg_unknown_url"
 	}
 	if e == nil {
 		return nil
@@ -34,8 +34,7 @@ func (f filter) Request(context.Context) *call.Reply {
 	if f.Key == nil && !f.Internal && !f.Env.Strangers.Allow(f.Headers.Get(envoy.HeaderAddress), f.Record.Start) {
 		e, details = tooManyRefusals(), "mg_strangers_limited"
 	}
-	reply := f.Reject(e, details)
-	return &reply
+	return f.Refuse(e, details)
 }
 
 func admit(c *call.Call) *openai.Error {

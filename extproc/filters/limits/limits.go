@@ -22,8 +22,7 @@ func New(a *account.Account) call.Filter {
 // Request implements call.Filter.
 func (f filter) Request(ctx context.Context) *call.Reply {
 	if e := f.account.Reserve(ctx); e != nil {
-		reply := f.account.Call.Reject(e, "mg_limited")
-		return &reply
+		return f.account.Call.Refuse(e, "mg_limited")
 	}
 	if e, details := f.account.Unmetered(); e != nil {
 		return f.account.RejectBody(ctx, e, details)

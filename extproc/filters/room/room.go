@@ -48,8 +48,7 @@ func (f memory) Request(context.Context) *call.Reply {
 		return nil
 	}
 	f.Shed(shedMemory)
-	reply := f.Reject(call.OverCapacity("The gateway has no memory left for another request at the moment. Please try again later."), "mg_no_memory")
-	return &reply
+	return f.Refuse(call.OverCapacity("The gateway has no memory left for another request at the moment. Please try again later."), "mg_no_memory")
 }
 
 type announced struct{ *call.Call }
@@ -72,8 +71,7 @@ func Request(c *call.Call, bytes int64) *call.Reply {
 	if e == nil {
 		return nil
 	}
-	reply := c.Reject(e, "mg_no_room")
-	return &reply
+	return c.Refuse(e, "mg_no_room")
 }
 
 func grow(c *call.Call, bytes int64) *openai.Error {

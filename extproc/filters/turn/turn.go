@@ -30,8 +30,7 @@ func (f filter) Request(ctx context.Context) *call.Reply {
 	case err == nil:
 		return nil
 	case errors.Is(err, limit.ErrFull), errors.Is(err, routing.ErrWaited):
-		reply := f.Reject(call.Overloaded(), "mg_overloaded")
-		return &reply
+		return f.Refuse(call.Overloaded(), "mg_overloaded")
 	}
 	return call.Left()
 }

@@ -90,8 +90,7 @@ func (p *Passage) replay(set call.Headers, stream []byte) call.Reply {
 // Headers replaces the headers of Envoy's answer.
 func (p *Passage) Headers(h call.Headers, f call.Facts, _ bool) call.Reply {
 	if f.CodeDetails != envoy.CodeDetailsOwn {
-		status, _ := strconv.Atoi(h.Get(":status"))
-		return p.answer.Envoys(status, f.CodeDetails)
+		return p.answer.Envoys(h, f.CodeDetails)
 	}
 	reply := p.answer.Headers(h)
 	reply.Set, reply.Remove = p.set, append(reply.Remove, "content-length")

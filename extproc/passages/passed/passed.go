@@ -110,7 +110,7 @@ func (p *Passage) Plan(context.Context) *call.Reply {
 	c := p.c
 	attempt, err := p.provider.Attempt(c.Record.Method, &p.request, c.Record.Start)
 	if err != nil {
-		return reject(c, pipeline.ClientError(err), "mg_no_plan")
+		return c.Refuse(pipeline.ClientError(err), "mg_no_plan")
 	}
 	target := routing.Target{Provider: p.provider, Model: p.modelIn(p.provider.Vendor.Name, p.request.Path),
 		Cluster: p.provider.Cluster(1)}
@@ -121,15 +121,10 @@ func (p *Passage) Plan(context.Context) *call.Reply {
 		return nil
 	}
 	if !c.Active.Acquire(&c.Env.Gates) {
-		return reject(c, call.Overloaded(), "mg_overloaded")
+		return c.Refuse(call.Overloaded(), "mg_overloaded")
 	}
 	p.account.Expect(p.demand())
 	return nil
-}
-
-func reject(c *call.Call, e *openai.Error, details string) *call.Reply {
-	reply := c.Reject(e, details)
-	return &reply
 }
 
 // Send sends the request, without the headers that the provider must not get.

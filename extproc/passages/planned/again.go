@@ -33,20 +33,18 @@ func (p *Passage) isFurther() bool { return p.further != nil && p.further.stale 
 
 // relays reports whether this process makes the first attempt, too, because its provider is known to break answers off
 // before their content. Envoy could not try such an attempt again.
-func (p *Passage) relays(of *first) bool {
-	plan, env, now := p.c.Active, p.c.Env, p.c.Record.Start
-	if !p.c.Duplex || len(plan.Targets) < 2 || env.Again == nil ||
-		env.Suspects.Until(plan.Targets[0].Provider, now).IsZero() || !env.Again() {
-		return false
-	}
-	p.further = &further{first: &again.Request{Cluster: plan.Targets[0].Cluster, Header: of.header, Body: of.body,
-		Timeout: plan.Timeout}}
-	return true
+func (p *Passage) relays() bool {
+	plan, env := p.c.Active, p.c.Env
+	return p.c.Duplex && len(plan.Targets) > 1 && env.Again != nil &&
+		!env.Suspects.Until(plan.Targets[0].Provider, p.c.Record.Start).IsZero() && env.Again()
 }
 
-// elsewhere is the plan of a request that takes the route on which Envoy itself answers.
-func (p *Passage) elsewhere() *routing.Plan {
-	return &routing.Plan{ID: p.c.Active.ID, Kind: envoy.KindReplayed}
+// relay has this process make the first attempt. The request takes the route on which Envoy itself answers.
+func (p *Passage) relay(of first) call.Reply {
+	plan := p.c.Active
+	p.further = &further{first: &again.Request{Cluster: plan.Targets[0].Cluster, Header: of.header, Body: of.body,
+		Timeout: plan.Timeout}}
+	return call.Reply{Plan: &routing.Plan{ID: plan.ID, Kind: envoy.KindReplayed}}
 }
 
 // takeOver has the first attempt made in place of an answer of Envoy itself.
@@ -54,8 +52,7 @@ func (p *Passage) takeOver(h call.Headers, f call.Facts) call.Reply {
 	first := p.further.first
 	p.further.first = nil
 	if f.CodeDetails != envoy.CodeDetailsOwn {
-		status, _ := strconv.Atoi(h.Get(":status"))
-		return p.answer.Envoys(status, f.CodeDetails)
+		return p.answer.Envoys(h, f.CodeDetails)
 	}
 	p.noteStale(h)
 	p.c.Record.Attempts = 1

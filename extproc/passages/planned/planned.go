@@ -102,8 +102,8 @@ func (p *Passage) Send(context.Context) call.Reply {
 	of := p.first
 	p.first = first{}
 	p.answer.Account.Send()
-	if p.relays(&of) {
-		return call.Reply{Plan: p.elsewhere()}
+	if p.relays() {
+		return p.relay(of)
 	}
 	return call.Reply{Set: of.header, ReplaceBody: true, Body: of.body, Plan: p.c.Active}
 }

@@ -65,9 +65,9 @@ func New(c *call.Call, a *answer.Answer, end bool) (*Session, *call.Reply) {
 	c.Operation, c.Record.Operation, c.Record.Stream = Operation, Operation.Name, true
 	switch {
 	case c.Record.Method != http.MethodGet:
-		return nil, refused(c, call.WrongMethod(c.Record.Method, c.Record.Path, http.MethodGet), "mg_method")
+		return nil, c.Refuse(call.WrongMethod(c.Record.Method, c.Record.Path, http.MethodGet), "mg_method")
 	case end || !isWebSocket(h):
-		return nil, refused(c, openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade")
+		return nil, c.Refuse(openai.CodeUpgradeRequired.New("The Realtime API is served over WebSocket, with HTTP/1.1. Open the URL with a WebSocket client."), "mg_no_upgrade")
 	}
 	s := &Session{c: c, account: a.Account, answer: a, from: h.Get(envoy.HeaderAddress), since: c.Record.Start}
 	for _, p := range call.Protocols(h) {
@@ -76,11 +76,6 @@ func New(c *call.Call, a *answer.Answer, end bool) (*Session, *call.Reply) {
 		}
 	}
 	return s, nil
-}
-
-func refused(c *call.Call, e *openai.Error, details string) *call.Reply {
-	reply := c.Reject(e, details)
-	return &reply
 }
 
 // SetKey sets the client's key, as a header has it. It is checked as long as the session is open.
@@ -100,7 +95,7 @@ func (s *Session) Plan(ctx context.Context) *call.Reply {
 	case err != nil:
 		return s.account.RejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	case !free:
-		return refused(c, call.Overloaded(), "mg_overloaded")
+		return c.Refuse(call.Overloaded(), "mg_overloaded")
 	}
 	// This is refused if a limit is used up, and counts the request. What responses use has reservations of its own.
 	s.account.Expect(metering.Demand{Input: 1, Output: 1, Answers: 1})
