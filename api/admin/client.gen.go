@@ -9,281 +9,281 @@ import (
 )
 
 // CreateToken Creates a token of the admin API. Only this response shows it.
-func (c *Client) CreateToken(ctx context.Context, body TokenRequest, flags ...Flag) (NewToken, error) {
-	return ask[NewToken](ctx, c, request{
+func (c ObjectCalls) CreateToken(ctx context.Context, body TokenRequest, flags ...Flag) (NewToken, error) {
+	return ask[NewToken](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/admintokens"), query: valuesOf(flags), body: body,
 	})
 }
 
 // Alerts The alerts that fire or are about to, and how their receivers are. Needs the scope status:read.
-func (c *Client) Alerts(ctx context.Context) (Alerts, error) {
-	return ask[Alerts](ctx, c, request{
+func (c StateCalls) Alerts(ctx context.Context) (Alerts, error) {
+	return ask[Alerts](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/alerts"),
 	})
 }
 
 // AlertHistory What has fired and cleared, and what came of telling each receiver. The newest 500 events, newest first. Needs the scope status:read.
-func (c *Client) AlertHistory(ctx context.Context) (AlertHistory, error) {
-	return ask[AlertHistory](ctx, c, request{
+func (c StateCalls) AlertHistory(ctx context.Context) (AlertHistory, error) {
+	return ask[AlertHistory](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/alerts/history"),
 	})
 }
 
 // TestAlert Send a marked test message to a receiver, once, and report what it did. It takes at most 15 s. Needs the scope config:write.
-func (c *Client) TestAlert(ctx context.Context, receiver string) (AlertTest, error) {
-	return ask[AlertTest](ctx, c, request{
+func (c StateCalls) TestAlert(ctx context.Context, receiver string) (AlertTest, error) {
+	return ask[AlertTest](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/alerts/%s/test", receiver),
 	})
 }
 
 // Approvals The changes that wait for a second person, the oldest first. Needs the scope keys:read, and for changes of others admins:read.
-func (c *Client) Approvals(ctx context.Context) (ApprovalPage, error) {
-	return ask[ApprovalPage](ctx, c, request{
+func (c ApprovalCalls) Approvals(ctx context.Context) (ApprovalPage, error) {
+	return ask[ApprovalPage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/approvals"),
 	})
 }
 
 // Withdraw Ends a change that the caller has asked for. Needs the scope keys:write.
-func (c *Client) Withdraw(ctx context.Context, id string) error {
-	return c.call(ctx, request{
+func (c ApprovalCalls) Withdraw(ctx context.Context, id string) error {
+	return c.caller.call(ctx, request{
 		method: http.MethodDelete, path: pathOf("/admin/v1/approvals/%s", id),
 	}, nil)
 }
 
 // Approval One change that waits.
-func (c *Client) Approval(ctx context.Context, id string) (Approval, error) {
-	return ask[Approval](ctx, c, request{
+func (c ApprovalCalls) Approval(ctx context.Context, id string) (Approval, error) {
+	return ask[Approval](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/approvals/%s", id),
 	})
 }
 
 // Approve Makes a change that waits. Takes a signed-in person other than who asked for it, with the scopes admins:write and that of writing the kind.
-func (c *Client) Approve(ctx context.Context, id string) (Item, error) {
-	return ask[Item](ctx, c, request{
+func (c ApprovalCalls) Approve(ctx context.Context, id string) (Item, error) {
+	return ask[Item](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/approvals/%s/approve", id), waits: true,
 	})
 }
 
 // Reject Ends a change that waits. Takes what approving it takes.
-func (c *Client) Reject(ctx context.Context, id string, body RejectRequest) (Approval, error) {
-	return ask[Approval](ctx, c, request{
+func (c ApprovalCalls) Reject(ctx context.Context, id string, body RejectRequest) (Approval, error) {
+	return ask[Approval](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/approvals/%s/reject", id), body: body,
 	})
 }
 
 // Attention What a person must look at. Needs the scope status:read, and that of each object.
-func (c *Client) Attention(ctx context.Context) (Attentions, error) {
-	return ask[Attentions](ctx, c, request{
+func (c StateCalls) Attention(ctx context.Context) (Attentions, error) {
+	return ask[Attentions](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/attention"),
 	})
 }
 
 // Audit Who did what to which object, when, from where, and what it changed. Newest first. Needs the scope audit:read.
-func (c *Client) Audit(ctx context.Context, o ListOptions) (AuditPage, error) {
-	return ask[AuditPage](ctx, c, request{
+func (c StateCalls) Audit(ctx context.Context, o ListOptions) (AuditPage, error) {
+	return ask[AuditPage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/audit"), query: o.values(),
 	})
 }
 
 // AuditSinks How far the audit log was delivered to each AuditSink, by whichever control plane. Needs the scope audit:read.
-func (c *Client) AuditSinks(ctx context.Context) (AuditSinks, error) {
-	return ask[AuditSinks](ctx, c, request{
+func (c StateCalls) AuditSinks(ctx context.Context) (AuditSinks, error) {
+	return ask[AuditSinks](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/audit/sinks"),
 	})
 }
 
 // VerifyAudit Whether the audit log is what was written. Reads all of it, which takes about 10 seconds for a million entries; others who ask, and exports of tables, wait. Needs the scope audit:read.
-func (c *Client) VerifyAudit(ctx context.Context, o ListOptions) (AuditVerification, error) {
-	return ask[AuditVerification](ctx, c, request{
+func (c StateCalls) VerifyAudit(ctx context.Context, o ListOptions) (AuditVerification, error) {
+	return ask[AuditVerification](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/audit/verify"), query: o.values(),
 	})
 }
 
 // Batches The batches of all tenants, newest first. Needs the scope jobs:read.
-func (c *Client) Batches(ctx context.Context, o ListOptions) (TenantPage, error) {
-	return ask[TenantPage](ctx, c, request{
+func (c JobCalls) Batches(ctx context.Context, o ListOptions) (TenantPage, error) {
+	return ask[TenantPage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/batches"), query: o.values(),
 	})
 }
 
 // Batch One batch, with what its answered requests have cost. Needs the scope jobs:read.
-func (c *Client) Batch(ctx context.Context, id string) (BatchDetails, error) {
-	return ask[BatchDetails](ctx, c, request{
+func (c JobCalls) Batch(ctx context.Context, id string) (BatchDetails, error) {
+	return ask[BatchDetails](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/batches/%s", id),
 	})
 }
 
 // CancelBatch Asks for the end of a batch. Requests that are under way may still end. Needs the scope jobs:write.
-func (c *Client) CancelBatch(ctx context.Context, id string) (TenantObject, error) {
-	return ask[TenantObject](ctx, c, request{
+func (c JobCalls) CancelBatch(ctx context.Context, id string) (TenantObject, error) {
+	return ask[TenantObject](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/batches/%s/cancel", id),
 	})
 }
 
 // BatchFailures At most 100 failed requests of a batch, without their content. Needs the scope jobs:read.
-func (c *Client) BatchFailures(ctx context.Context, id string) (BatchFailures, error) {
-	return ask[BatchFailures](ctx, c, request{
+func (c JobCalls) BatchFailures(ctx context.Context, id string) (BatchFailures, error) {
+	return ask[BatchFailures](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/batches/%s/failures", id),
 	})
 }
 
 // DeleteBodies Deletes all kept bodies of a key, an organization or a project. Needs the scope bodies:delete.
-func (c *Client) DeleteBodies(ctx context.Context, o ListOptions) (DeletedBodies, error) {
-	return ask[DeletedBodies](ctx, c, request{
+func (c RequestCalls) DeleteBodies(ctx context.Context, o ListOptions) (DeletedBodies, error) {
+	return ask[DeletedBodies](ctx, c.caller, request{
 		method: http.MethodDelete, path: pathOf("/admin/v1/bodies"), query: o.values(),
 	})
 }
 
 // Budgets What of the budgets of keys, organizations and projects is spent, and what will be. Needs the scope usage:read, and that of the owner.
-func (c *Client) Budgets(ctx context.Context) (Budgets, error) {
-	return ask[Budgets](ctx, c, request{
+func (c UsageCalls) Budgets(ctx context.Context) (Budgets, error) {
+	return ask[Budgets](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/budgets"),
 	})
 }
 
 // DataPlane The Envoys, ext_proc services and job services that are connected to this control plane. Needs the scope status:read.
-func (c *Client) DataPlane(ctx context.Context) (DataPlane, error) {
-	return ask[DataPlane](ctx, c, request{
+func (c StateCalls) DataPlane(ctx context.Context) (DataPlane, error) {
+	return ask[DataPlane](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/dataplane"),
 	})
 }
 
 // EraseUser Erases what is recorded of a user, or counts it. Needs the scope *.
-func (c *Client) EraseUser(ctx context.Context, body ErasureRequest, flags ...Flag) (Erasure, error) {
-	return ask[Erasure](ctx, c, request{
+func (c RequestCalls) EraseUser(ctx context.Context, body ErasureRequest, flags ...Flag) (Erasure, error) {
+	return ask[Erasure](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/erasures"), query: valuesOf(flags), body: body,
 	})
 }
 
 // Export The objects that files describe, at one revision, such that apply takes them back. Needs the scope config:read.
-func (c *Client) Export(ctx context.Context) (Export, error) {
-	return ask[Export](ctx, c, request{
+func (c ObjectCalls) Export(ctx context.Context) (Export, error) {
+	return ask[Export](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/export"),
 	})
 }
 
 // Findings What rules of guardrails and policies have found, by rule and action, without content. Needs the scope usage:read.
-func (c *Client) Findings(ctx context.Context, o ListOptions) (Findings, error) {
-	return ask[Findings](ctx, c, request{
+func (c RequestCalls) Findings(ctx context.Context, o ListOptions) (Findings, error) {
+	return ask[Findings](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/findings"), query: o.values(),
 	})
 }
 
 // FineTuningJobs The fine-tuning jobs of all tenants, newest first. Needs the scope jobs:read.
-func (c *Client) FineTuningJobs(ctx context.Context, o ListOptions) (TenantPage, error) {
-	return ask[TenantPage](ctx, c, request{
+func (c JobCalls) FineTuningJobs(ctx context.Context, o ListOptions) (TenantPage, error) {
+	return ask[TenantPage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/fine_tuning/jobs"), query: o.values(),
 	})
 }
 
 // FineTuningJob One fine-tuning job. Needs the scope jobs:read.
-func (c *Client) FineTuningJob(ctx context.Context, id string) (TenantObject, error) {
-	return ask[TenantObject](ctx, c, request{
+func (c JobCalls) FineTuningJob(ctx context.Context, id string) (TenantObject, error) {
+	return ask[TenantObject](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/fine_tuning/jobs/%s", id),
 	})
 }
 
 // FineTuningEvents The events of a job, newest first, with metrics if the provider reports them. Needs the scope jobs:read.
-func (c *Client) FineTuningEvents(ctx context.Context, id string, o ListOptions) (EventPage, error) {
-	return ask[EventPage](ctx, c, request{
+func (c JobCalls) FineTuningEvents(ctx context.Context, id string, o ListOptions) (EventPage, error) {
+	return ask[EventPage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/fine_tuning/jobs/%s/events", id), query: o.values(),
 	})
 }
 
 // Health How the attempts at each provider went in the last 15 minutes and 24 hours. Needs the scope status:read.
-func (c *Client) Health(ctx context.Context) (Health, error) {
-	return ask[Health](ctx, c, request{
+func (c StateCalls) Health(ctx context.Context) (Health, error) {
+	return ask[Health](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/health"),
 	})
 }
 
 // TestIdentity Whether people can sign in with an identity provider. Its issuer is asked for its endpoints. It takes at most 15 s. Needs the scope admins:write.
-func (c *Client) TestIdentity(ctx context.Context, provider string) (IdentityTest, error) {
-	return ask[IdentityTest](ctx, c, request{
+func (c StateCalls) TestIdentity(ctx context.Context, provider string) (IdentityTest, error) {
+	return ask[IdentityTest](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/identityproviders/%s/test", provider),
 	})
 }
 
 // CreateKey Creates a key. Only this response shows it.
-func (c *Client) CreateKey(ctx context.Context, body KeyRequest, flags ...Flag) (NewKey, error) {
-	return ask[NewKey](ctx, c, request{
+func (c ObjectCalls) CreateKey(ctx context.Context, body KeyRequest, flags ...Flag) (NewKey, error) {
+	return ask[NewKey](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/keys"), query: valuesOf(flags), body: body, waits: true,
 	})
 }
 
 // KeyConsumption The limits and budgets of a key, its organization and its project, with their use according to the ledger.
-func (c *Client) KeyConsumption(ctx context.Context, id string) (Consumption, error) {
-	return ask[Consumption](ctx, c, request{
+func (c ObjectCalls) KeyConsumption(ctx context.Context, id string) (Consumption, error) {
+	return ask[Consumption](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/keys/%s/consumption", id),
 	})
 }
 
 // Outcomes How many requests were served, failed, were rejected and cancelled, by time. Needs the scope usage:read.
-func (c *Client) Outcomes(ctx context.Context, o ListOptions) (Outcomes, error) {
-	return ask[Outcomes](ctx, c, request{
+func (c RequestCalls) Outcomes(ctx context.Context, o ListOptions) (Outcomes, error) {
+	return ask[Outcomes](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/outcomes"), query: o.values(),
 	})
 }
 
 // TestProvider Requests the models of a provider with its credential, from the control plane. Needs the scope config:write.
-func (c *Client) TestProvider(ctx context.Context, name string) (ProviderTest, error) {
-	return ask[ProviderTest](ctx, c, request{
+func (c ObjectCalls) TestProvider(ctx context.Context, name string) (ProviderTest, error) {
+	return ask[ProviderTest](ctx, c.caller, request{
 		method: http.MethodPost, path: pathOf("/admin/v1/providers/%s/test", name),
 	})
 }
 
 // Quotas The quotas of organizations, projects and keys without an organization at the job service, with their use. Needs the scope jobs:read.
-func (c *Client) Quotas(ctx context.Context, o ListOptions) (QuotasPage, error) {
-	return ask[QuotasPage](ctx, c, request{
+func (c JobCalls) Quotas(ctx context.Context, o ListOptions) (QuotasPage, error) {
+	return ask[QuotasPage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/quotas"), query: o.values(),
 	})
 }
 
 // Requests The request log, newest first. Needs the scope usage:read.
-func (c *Client) Requests(ctx context.Context, o ListOptions) (ExchangePage, error) {
-	return ask[ExchangePage](ctx, c, request{
+func (c RequestCalls) Requests(ctx context.Context, o ListOptions) (ExchangePage, error) {
+	return ask[ExchangePage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/requests"), query: o.values(),
 	})
 }
 
 // Request One request with its attempts, details and cost, by the id of its exchange. Needs the scope usage:read.
-func (c *Client) Request(ctx context.Context, id string) (Exchange, error) {
-	return ask[Exchange](ctx, c, request{
+func (c RequestCalls) Request(ctx context.Context, id string) (Exchange, error) {
+	return ask[Exchange](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/requests/%s", id),
 	})
 }
 
 // DeleteBodiesOfRequest Deletes the kept bodies of an exchange. Needs the scope bodies:delete.
-func (c *Client) DeleteBodiesOfRequest(ctx context.Context, id string) (DeletedBodies, error) {
-	return ask[DeletedBodies](ctx, c, request{
+func (c RequestCalls) DeleteBodiesOfRequest(ctx context.Context, id string) (DeletedBodies, error) {
+	return ask[DeletedBodies](ctx, c.caller, request{
 		method: http.MethodDelete, path: pathOf("/admin/v1/requests/%s/bodies", id),
 	})
 }
 
 // Bodies The kept request and answer of an exchange, redacted. The audit log records who has seen them. Needs the scope bodies:read, which neither a role nor * includes.
-func (c *Client) Bodies(ctx context.Context, id string) (Bodies, error) {
-	return ask[Bodies](ctx, c, request{
+func (c RequestCalls) Bodies(ctx context.Context, id string) (Bodies, error) {
+	return ask[Bodies](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/requests/%s/bodies", id),
 	})
 }
 
 // Series Requests, errors, tokens and cost over time, in buckets of a minute, five minutes, an hour or a day. Needs the scope usage:read.
-func (c *Client) Series(ctx context.Context, query url.Values) (Series, error) {
-	return ask[Series](ctx, c, request{
+func (c UsageCalls) Series(ctx context.Context, query url.Values) (Series, error) {
+	return ask[Series](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/series"), query: query,
 	})
 }
 
 // Summary Requests, tokens, cost, errors and latency of a period, by hour, model and provider. Needs the scope usage:read.
-func (c *Client) Summary(ctx context.Context, o ListOptions) (Summary, error) {
-	return ask[Summary](ctx, c, request{
+func (c UsageCalls) Summary(ctx context.Context, o ListOptions) (Summary, error) {
+	return ask[Summary](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/summary"), query: o.values(),
 	})
 }
 
 // Usage Usage of all tenants, by hour or day.
-func (c *Client) Usage(ctx context.Context, resource string, query url.Values) (UsagePage, error) {
-	return ask[UsagePage](ctx, c, request{
+func (c UsageCalls) Usage(ctx context.Context, resource string, query url.Values) (UsagePage, error) {
+	return ask[UsagePage](ctx, c.caller, request{
 		method: http.MethodGet, path: pathOf("/admin/v1/usage/%s", resource), query: query,
 	})
 }

@@ -19,8 +19,29 @@ import (
 const maxRead = 256 << 20
 
 // A Client calls the admin API. It is safe for concurrent use. If the API answers with an error, the client
-// returns an *[openai.Error].
+// returns an *[openai.Error]. Each subject, a tag of the description, has a type with its methods.
 type Client struct {
+	ObjectCalls
+	ApprovalCalls
+	UsageCalls
+	RequestCalls
+	JobCalls
+	StateCalls
+}
+
+// The calls of each subject: the configuration, changes that wait for a second person, what was used and spent, the
+// request log, the jobs of all tenants, and how the gateway is.
+type (
+	ObjectCalls   struct{ caller *caller }
+	ApprovalCalls struct{ caller *caller }
+	UsageCalls    struct{ caller *caller }
+	RequestCalls  struct{ caller *caller }
+	JobCalls      struct{ caller *caller }
+	StateCalls    struct{ caller *caller }
+)
+
+// A caller makes requests.
+type caller struct {
 	base  string
 	token string
 	http  *http.Client
@@ -30,19 +51,23 @@ type Client struct {
 	pending func(who string)
 }
 
+func (c *caller) client() *Client {
+	return &Client{ObjectCalls{c}, ApprovalCalls{c}, UsageCalls{c}, RequestCalls{c}, JobCalls{c}, StateCalls{c}}
+}
+
 // NewClient returns a client of the API at base, the URL without /admin/v1. It follows no redirect, whatever client
 // would: see [Redirected].
 func NewClient(base, token string, client *http.Client) *Client {
 	own := *client
 	own.CheckRedirect = Redirected
-	return &Client{base: strings.TrimRight(base, "/"), token: token, http: &own}
+	return (&caller{base: strings.TrimRight(base, "/"), token: token, http: &own}).client()
 }
 
 // Acting returns a client that acts for one of an account's tenants: see [HeaderTenant].
 func (c *Client) Acting(tenant string) *Client {
-	acting := *c
+	acting := *c.ObjectCalls.caller
 	acting.tenant = tenant
-	return &acting
+	return acting.client()
 }
 
 // Redirected is the CheckRedirect of an [http.Client] that calls the admin API. A change that is redirected would be
@@ -59,9 +84,9 @@ func Redirected(r *http.Request, via []*http.Request) error {
 // With 0 they do not wait. If the time is over, pending is called with the names of the clients that have not taken
 // the change.
 func (c *Client) Waiting(d time.Duration, pending func(who string)) *Client {
-	waiting := *c
+	waiting := *c.ObjectCalls.caller
 	waiting.wait, waiting.pending = strconv.Itoa(int(d/time.Second)), pending
-	return &waiting
+	return waiting.client()
 }
 
 // A Flag is a query parameter that is true.
@@ -107,13 +132,13 @@ type request struct {
 }
 
 // ask does one request and returns its answer.
-func ask[T any](ctx context.Context, c *Client, r request) (answer T, err error) {
+func ask[T any](ctx context.Context, c *caller, r request) (answer T, err error) {
 	err = c.call(ctx, r, &answer)
 	return answer, err
 }
 
 // send does one request and returns the status, the header and the body of its answer.
-func (c *Client) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
+func (c *caller) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
 	var body []byte
 	if r.body != nil {
 		var err error
@@ -155,7 +180,7 @@ func (c *Client) send(ctx context.Context, r request) (int, http.Header, []byte,
 }
 
 // call does one request and decodes the answer into answer, unless that is nil.
-func (c *Client) call(ctx context.Context, r request, answer any) error {
+func (c *caller) call(ctx context.Context, r request, answer any) error {
 	status, header, body, err := c.send(ctx, r)
 	if err != nil {
 		return err

@@ -34,15 +34,15 @@ func documents[T configv1.Object](objects []T) ([]json.RawMessage, error) {
 }
 
 // ListPage returns a part of the objects of a kind, sorted by name.
-func (c *Client) ListPage(ctx context.Context, kind configv1.Kind, o ListOptions) (ItemPage, error) {
-	return ask[ItemPage](ctx, c, request{method: http.MethodGet, path: apiPath + kind.Plural, query: o.values()})
+func (c ObjectCalls) ListPage(ctx context.Context, kind configv1.Kind, o ListOptions) (ItemPage, error) {
+	return ask[ItemPage](ctx, c.caller, request{method: http.MethodGet, path: apiPath + kind.Plural, query: o.values()})
 }
 
 // listPage is how many objects List asks for at once.
 const listPage = 1000
 
 // List returns the objects of a kind, sorted by name.
-func (c *Client) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
+func (c ObjectCalls) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
 	return allOf(func(after string) (ItemPage, error) {
 		return c.ListPage(ctx, kind, ListOptions{Limit: listPage, After: after})
 	})
@@ -64,34 +64,36 @@ func allOf[T any](page func(after string) (Page[T], error)) ([]T, error) {
 }
 
 // Get returns one object. The error is a 404 if there is none.
-func (c *Client) Get(ctx context.Context, kind configv1.Kind, name string) (Item, error) {
-	return ask[Item](ctx, c, request{method: http.MethodGet, path: objectPath(apiPath, kind, name)})
+func (c ObjectCalls) Get(ctx context.Context, kind configv1.Kind, name string) (Item, error) {
+	return ask[Item](ctx, c.caller, request{method: http.MethodGet, path: objectPath(apiPath, kind, name)})
 }
 
 // Create stores an object that is not there yet, and returns it as it is then. The error is a 409 if it is there.
-func (c *Client) Create(ctx context.Context, o configv1.Object) (Item, error) {
+func (c ObjectCalls) Create(ctx context.Context, o configv1.Object) (Item, error) {
 	body, err := document(o)
 	if err != nil {
 		return Item{}, err
 	}
-	return ask[Item](ctx, c, request{method: http.MethodPost, path: apiPath + configv1.KindOf(o).Plural, body: body,
+	return ask[Item](ctx, c.caller, request{
+		method: http.MethodPost, path: apiPath + configv1.KindOf(o).Plural, body: body,
 		waits: true})
 }
 
 // Put stores one object, and returns it as it is then. If revision is not 0, the object must still have it: the
 // error is a 412 otherwise.
-func (c *Client) Put(ctx context.Context, o configv1.Object, revision int64) (Item, error) {
+func (c ObjectCalls) Put(ctx context.Context, o configv1.Object, revision int64) (Item, error) {
 	body, err := document(o)
 	if err != nil {
 		return Item{}, err
 	}
-	return ask[Item](ctx, c, request{method: http.MethodPut, path: objectPath(apiPath, configv1.KindOf(o), o.GetName()),
+	return ask[Item](ctx, c.caller, request{
+		method: http.MethodPut, path: objectPath(apiPath, configv1.KindOf(o), o.GetName()),
 		body: body, revision: revision, waits: true})
 }
 
 // Delete removes one object. A key that is deleted is revoked.
-func (c *Client) Delete(ctx context.Context, kind configv1.Kind, name string) error {
-	return c.call(ctx, request{method: http.MethodDelete, path: objectPath(apiPath, kind, name), waits: true}, nil)
+func (c ObjectCalls) Delete(ctx context.Context, kind configv1.Kind, name string) error {
+	return c.caller.call(ctx, request{method: http.MethodDelete, path: objectPath(apiPath, kind, name), waits: true}, nil)
 }
 
 // How an apply treats objects that are stored and not given.
@@ -102,13 +104,13 @@ const (
 )
 
 // Apply stores all objects or none. With dryRun it stores none and says what it would have done.
-func (c *Client) Apply(ctx context.Context, objects []configv1.Object, dryRun bool) (ApplyAnswer, error) {
+func (c ObjectCalls) Apply(ctx context.Context, objects []configv1.Object, dryRun bool) (ApplyAnswer, error) {
 	return c.ApplyPruning(ctx, objects, PruneNone, dryRun)
 }
 
 // ApplyPruning is Apply, and also deletes objects that are not given. What a file does not describe stays: keys,
 // accounts, tokens, listings and fine-tuned models.
-func (c *Client) ApplyPruning(ctx context.Context, objects []configv1.Object, prune string,
+func (c ObjectCalls) ApplyPruning(ctx context.Context, objects []configv1.Object, prune string,
 	dryRun bool) (ApplyAnswer, error) {
 	docs, err := documents(objects)
 	if err != nil {
@@ -118,29 +120,32 @@ func (c *Client) ApplyPruning(ctx context.Context, objects []configv1.Object, pr
 	if prune != PruneNone {
 		query.Set("prune", prune)
 	}
-	return ask[ApplyAnswer](ctx, c, request{method: http.MethodPost, path: apiPath + "apply", query: query, body: docs,
+	return ask[ApplyAnswer](ctx, c.caller, request{
+		method: http.MethodPost, path: apiPath + "apply", query: query, body: docs,
 		waits: true})
 }
 
 // RotateKey makes a key in the place of another, which keeps its id.
-func (c *Client) RotateKey(ctx context.Context, id string, r RotateRequest) (NewKey, error) {
-	return ask[NewKey](ctx, c, request{method: http.MethodPost, path: pathOf("/admin/v1/keys/%s/rotate", id), body: r,
+func (c ObjectCalls) RotateKey(ctx context.Context, id string, r RotateRequest) (NewKey, error) {
+	return ask[NewKey](ctx, c.caller, request{
+		method: http.MethodPost, path: pathOf("/admin/v1/keys/%s/rotate", id), body: r,
 		waits: true})
 }
 
 // History returns the versions of an object, newest first.
-func (c *Client) History(ctx context.Context, kind configv1.Kind, name string) ([]Version, error) {
+func (c ObjectCalls) History(ctx context.Context, kind configv1.Kind, name string) ([]Version, error) {
 	return allOf(func(after string) (VersionPage, error) { return c.HistoryPage(ctx, kind, name, after) })
 }
 
 // HistoryPage returns a page of the versions of an object, newest first: that after the Next of another.
-func (c *Client) HistoryPage(ctx context.Context, kind configv1.Kind, name, after string) (VersionPage, error) {
-	return ask[VersionPage](ctx, c, request{method: http.MethodGet, path: objectPath(apiPath+"history/", kind, name),
+func (c ObjectCalls) HistoryPage(ctx context.Context, kind configv1.Kind, name, after string) (VersionPage, error) {
+	return ask[VersionPage](ctx, c.caller, request{
+		method: http.MethodGet, path: objectPath(apiPath+"history/", kind, name),
 		query: ListOptions{After: after}.values()})
 }
 
 // Rollback makes one object what it was at a revision, or with the zero Kind all that have a history.
-func (c *Client) Rollback(ctx context.Context, kind configv1.Kind, name string, revision int64,
+func (c ObjectCalls) Rollback(ctx context.Context, kind configv1.Kind, name string, revision int64,
 	dryRun bool) (ApplyAnswer, error) {
 	path := apiPath + "rollback"
 	if kind.Name != "" {
@@ -148,17 +153,17 @@ func (c *Client) Rollback(ctx context.Context, kind configv1.Kind, name string, 
 	}
 	query := valuesOf(DryRun.If(dryRun))
 	query.Set("revision", strconv.FormatInt(revision, 10))
-	return ask[ApplyAnswer](ctx, c, request{method: http.MethodPost, path: path, query: query, waits: true})
+	return ask[ApplyAnswer](ctx, c.caller, request{method: http.MethodPost, path: path, query: query, waits: true})
 }
 
 // TestPolicies evaluates policies over the request log. It takes the filters of Requests. Without policies, the
 // stored ones that are not disabled are evaluated.
-func (c *Client) TestPolicies(ctx context.Context, policies []*configv1.Policy,
+func (c RequestCalls) TestPolicies(ctx context.Context, policies []*configv1.Policy,
 	filters map[string]string) (PolicyTrial, error) {
 	docs, err := documents(policies)
 	if err != nil {
 		return PolicyTrial{}, err
 	}
-	return ask[PolicyTrial](ctx, c, request{method: http.MethodPost, path: apiPath + "policies/test",
+	return ask[PolicyTrial](ctx, c.caller, request{method: http.MethodPost, path: apiPath + "policies/test",
 		query: ListOptions{Filters: filters}.values(), body: docs})
 }
