@@ -29,15 +29,19 @@ type Client struct {
 	StateCalls
 }
 
-// The calls of each subject: the configuration, changes that wait for a second person, what was used and spent, the
-// request log, the jobs of all tenants, and how the gateway is.
 type (
-	ObjectCalls   struct{ caller *caller }
+	// ObjectCalls read and change the configuration.
+	ObjectCalls struct{ caller *caller }
+	// ApprovalCalls are about changes that wait for a second person.
 	ApprovalCalls struct{ caller *caller }
-	UsageCalls    struct{ caller *caller }
-	RequestCalls  struct{ caller *caller }
-	JobCalls      struct{ caller *caller }
-	StateCalls    struct{ caller *caller }
+	// UsageCalls ask what was used and spent.
+	UsageCalls struct{ caller *caller }
+	// RequestCalls read the request log, and what is kept of requests.
+	RequestCalls struct{ caller *caller }
+	// JobCalls are about the jobs of all tenants.
+	JobCalls struct{ caller *caller }
+	// StateCalls ask how the gateway is, and what people did to it.
+	StateCalls struct{ caller *caller }
 )
 
 // A caller makes requests.

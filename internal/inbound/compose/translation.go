@@ -43,6 +43,13 @@ func (t *Translation) Encode(v *provider.Provider, to provider.Target, translate
 	return sent, answer, Placed(err, t.Places)
 }
 
+// Drop notes a member that is left out.
+func (t *Translation) Drop(param string) {
+	if !slices.Contains(t.Dropped, param) {
+		t.Dropped = append(t.Dropped, param)
+	}
+}
+
 // Parse parses the chat completion that b has, up to its end. Its bytes from common on say how much the model thinks.
 func (t *Translation) Parse(by openai.Carrier, b *Builder, common int) error {
 	own, err := Chat(by, append(slices.Clone(b.Dst), '}'))

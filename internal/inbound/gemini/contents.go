@@ -271,7 +271,7 @@ func (b *builder) assistant(place string, parts []part) error {
 		case p.Text != nil:
 			said.WriteString(*p.Text)
 		case p.InlineData != nil, p.isGoogles():
-			b.drop(at)
+			b.Drop(at)
 		case p.ThoughtSignature == "":
 			return unknownPart(at, p, "text", "functionCall")
 		}
@@ -296,12 +296,6 @@ func (p *part) isGoogles() bool {
 		}
 	}
 	return false
-}
-
-func (b *builder) drop(param string) {
-	if !slices.Contains(b.Dropped, param) {
-		b.Dropped = append(b.Dropped, param)
-	}
 }
 
 // calls appends the calls of a turn, and remembers them for their results. A call without an id gets one from its

@@ -44,7 +44,7 @@ func (b *builder) cache(control jsontext.Value) {
 func (b *builder) other(place string, k *block, table kinds.Table, expected []string) error {
 	switch kind := table[k.Type]; {
 	case kind.Decision == kinds.Dropped, k.Type == "compaction":
-		b.drop(place)
+		b.Drop(place)
 		return nil
 	case kind.Decision == kinds.Refused:
 		return openai.CodeUnsupportedValue.On(place,
@@ -152,10 +152,4 @@ func (b *builder) textPart(k *block) {
 	b.String("text", k.Text)
 	b.cache(k.CacheControl)
 	b.End("}")
-}
-
-func (b *builder) drop(param string) {
-	if !slices.Contains(b.Dropped, param) {
-		b.Dropped = append(b.Dropped, param)
-	}
 }

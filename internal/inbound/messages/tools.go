@@ -50,7 +50,7 @@ func (b *builder) tools() error {
 		place, typ := fmt.Sprintf("tools.%d", i), kinds.Undated(t.Type)
 		switch kind := kinds.MessageTools[typ]; kind.Decision {
 		case kinds.Dropped:
-			b.drop(place)
+			b.Drop(place)
 			continue
 		case kinds.Refused:
 			return openai.CodeUnsupportedValue.On(place,
@@ -78,7 +78,7 @@ func (b *builder) tools() error {
 		b.Text("tool_choice", "required")
 	case "tool":
 		if slices.ContainsFunc(b.Tools, func(raw jsontext.Value) bool { return nameOf(raw) == c.Name && isSearch(raw) }) {
-			b.drop("tool_choice") // it is no function
+			b.Drop("tool_choice") // it is no function
 			break
 		}
 		b.Member("tool_choice", `{"type":"function","function":{`)
