@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // An Object is a JSON object with the positions of its top-level members, so that some can be replaced and every other
@@ -76,7 +78,7 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 	if err := checkMembers(o.Body); err != nil {
 		return err
 	}
-	if !jsontext.Value(o.Body).IsValid() {
+	if !jsonwalk.Strict(o.Body) {
 		return invalid(o.Body)
 	}
 	c := &o.walk

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
@@ -41,7 +42,7 @@ const maxDepth = 100
 
 func (a *assembly) event(data []byte) {
 	v := jsontext.Value(data)
-	if !v.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) { // such as [DONE]
+	if !jsonwalk.Valid(data) { // such as [DONE]
 		a.place("data").set(quoted(string(data)))
 		return
 	}

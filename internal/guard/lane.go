@@ -8,11 +8,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 const (
@@ -194,7 +193,7 @@ func (a *Answer) part(ctx context.Context, it *item, over bool, next chat.Sink) 
 // whole judges a JSON document, and sends it. What is none is left for a judgement as a text.
 func (a *Answer) whole(ctx context.Context, it *item, next chat.Sink) {
 	t := &it.text
-	if !jsontext.Value(t.whole).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+	if !jsonwalk.Valid(t.whole) {
 		t.isText()
 		return
 	}

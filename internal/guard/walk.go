@@ -15,6 +15,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // A walk judges a body: every string in it, and the names of members, except for those that are proven harmless.
@@ -310,7 +311,7 @@ func (w *walk) inner(ctx context.Context, text string, kind placeKind) (string, 
 		return text, errNotJSON
 	}
 	data := []byte(text)
-	if !jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+	if !jsonwalk.Valid(data) {
 		return text, errNotJSON
 	}
 	w.inside++

@@ -1,9 +1,9 @@
-// Package jsonwalk steps through valid JSON: a body is checked once, as a whole, and later only the positions of its
-// members are searched.
+// Package jsonwalk checks JSON and steps through it: a body is checked once, as a whole, by [Valid] or [Strict], and
+// later only the positions of its members are searched.
 //
 // No library does this, and it is most of the cost of a request. Libraries either check the text again, or decode
-// values that are only forwarded. Each function takes the position of an item and returns the position after it. For
-// invalid JSON a function may return any position, or panic, except for [String].
+// values that are only forwarded. Each other function takes the position of an item and returns the position after it.
+// For invalid JSON a function may return any position, or panic, except for [String].
 //
 // It needs the whole text. For JSON in pieces see extproc/metering.
 package jsonwalk
@@ -21,29 +21,28 @@ func Between(data []byte, at int) int {
 	}
 }
 
-// shortString is the length up to which a loop over bytes finds the end of a string faster than a search. Most strings
-// are shorter.
-const shortString = 48
+// shortString is the length up to which words find the end of a string faster than a search. Most strings are shorter.
+const shortString = 64
 
 // String skips a string, from its opening quote. If the string does not end, it returns the end of the data.
 func String(data []byte, at int) int {
-	for short := min(at+shortString, len(data)); at+1 < short; {
-		at++
-		switch data[at] {
-		case '"':
+	short := data[:min(at+1+shortString, len(data))]
+	for at++; ; at += 2 {
+		if at = quoteOrEscape(short, at); at >= len(short) {
+			break
+		}
+		if data[at] == '"' {
 			return at + 1
-		case '\\':
-			at++
 		}
 	}
-	for at++; at < len(data); at++ {
+	for begin := at; at < len(data); at++ {
 		n := bytes.IndexByte(data[at:], '"')
 		if n < 0 {
 			break
 		}
 		at += n
 		escapes := at
-		for data[escapes-1] == '\\' {
+		for escapes > begin && data[escapes-1] == '\\' {
 			escapes--
 		}
 		if (at-escapes)%2 == 0 {

@@ -151,7 +151,7 @@ func ReadForm(f Form) *List {
 	l := &List{}
 	f.Fields(func(name string, text []byte) {
 		value := openai.AppendString(nil, string(text))
-		if v := gjson.ParseBytes(text); gjson.ValidBytes(text) && (v.Type == gjson.Number || v.IsBool()) {
+		if v := gjson.ParseBytes(text); jsonwalk.Valid(text) && (v.Type == gjson.Number || v.IsBool()) {
 			value = text
 		}
 		of, _, within := strings.Cut(name, "[")

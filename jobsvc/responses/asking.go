@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/timing"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
@@ -77,7 +78,7 @@ func (w *worker) try(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, crowded
 	case err != nil:
 		return nil, cut
-	case len(object) > maxAnswer || !gjson.ValidBytes(object) || !gjson.ParseBytes(object).IsObject():
+	case len(object) > maxAnswer || !jsonwalk.Valid(object) || !gjson.ParseBytes(object).IsObject():
 		return nil, unread
 	}
 	return object, nil

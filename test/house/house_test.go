@@ -98,7 +98,7 @@ var table = []rule{
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"envoy/...", []string{"envoy", "api/config/..."}, nil},
 
-	{"internal/jsonwalk", none, none},
+	{"internal/jsonwalk", none, []string{"github.com/go-json-experiment/json/jsontext"}},
 	{"internal/reported", []string{"api/openai", "internal/jsonwalk"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/chat", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/pipeline", []string{"api/openai", "internal/chat", "internal/provider"}, none},
@@ -119,7 +119,8 @@ var table = []rule{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/fit", "internal/provider/forms",
 		"internal/provider/private", "internal/provider/turns", "internal/provider/schema",
 		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat", "api/...",
-		"internal/sse", "internal/eventstream", "internal/usage", "internal/reported", "internal/secret",
+		"internal/jsonwalk", "internal/sse", "internal/eventstream", "internal/usage", "internal/reported",
+		"internal/secret",
 	}, nil},
 	{"internal/provider/dialects/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/fit", "internal/provider/forms",

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/eventstream"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -77,7 +77,7 @@ func FrameError(f eventstream.Frame) error {
 // readException reads what a body says of an error. The message's name begins with either case, by who in front of the
 // model sends it.
 func readException(body []byte) exception {
-	if !jsontext.Value(body).IsValid(provider.Lenient) { // which, other than gjson, bounds how deep it may be
+	if !jsonwalk.Valid(body) { // which, other than gjson, bounds the depth
 		return exception{}
 	}
 	x := exception{class: className(gjson.GetBytes(body, "__type").Str)}

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -136,7 +135,7 @@ func (s *stream) Close(out chat.Sink) error {
 	s.out = out
 	rest, ok := s.frames.close()
 	if ok {
-		if !jsontext.Value(bytes.TrimSpace(rest)).IsValid(provider.Lenient) {
+		if !jsonwalk.Valid(bytes.TrimSpace(rest)) {
 			return provider.ErrTruncated
 		}
 		if err := s.event(rest); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
@@ -108,7 +109,7 @@ type Embeddings struct {
 
 // Decode implements provider.Answer.
 func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
-	if !jsontext.Value(body).IsValid(provider.Lenient) {
+	if !jsonwalk.Valid(body) {
 		return fmt.Errorf("%w: it is not JSON", provider.ErrNotAnAnswer)
 	}
 	root := gjson.ParseBytes(body)

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -46,7 +46,7 @@ var credentialReasons = []string{
 // the error stands in an array.
 func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	var root gjson.Result
-	if jsontext.Value(body).IsValid(provider.Lenient) { // which, other than gjson, bounds how deep it may be
+	if jsonwalk.Valid(body) { // which, other than gjson, bounds the depth
 		root = gjson.ParseBytes(bytes.TrimSpace(body))
 	}
 	if root.IsArray() {

@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -21,7 +21,7 @@ type vendorError struct {
 
 func readError(data []byte) vendorError {
 	var v vendorError
-	if !jsontext.Value(data).IsValid(provider.Lenient) { // which, other than gjson, bounds how deep it may be
+	if !jsonwalk.Valid(data) { // which, other than gjson, bounds the depth
 		return v
 	}
 	root := gjson.ParseBytes(data)

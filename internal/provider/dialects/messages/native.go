@@ -103,7 +103,7 @@ func (s *nativeStream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream.
 func (s *nativeStream) Close(out chat.Sink) error {
-	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(provider.Lenient) {
+	if e, ok := s.sse.Close(); ok && jsonwalk.Valid(e.Data) {
 		if err := s.events.Event(e.Data, out); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/reported"
 	"github.com/modelgate/modelgate/internal/sse"
@@ -112,7 +113,7 @@ func (s *Stream) Decode(piece []byte, out chat.Sink) error {
 // Close ends the stream, which is complete only where the vendor said so. What is left where the last event has no
 // blank line may be half of one.
 func (s *Stream) Close(out chat.Sink) error {
-	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(provider.Lenient) {
+	if e, ok := s.sse.Close(); ok && jsonwalk.Valid(e.Data) {
 		if err := s.Event(e.Data, out); err != nil {
 			return err
 		}

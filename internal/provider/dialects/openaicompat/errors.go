@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -30,7 +31,7 @@ type vendorError struct {
 // {"detail":...} (FastAPI). For any other body everything is empty.
 func (d *Dialect) readError(body []byte) vendorError {
 	var v vendorError
-	if !valid(body) {
+	if !jsonwalk.Valid(body) {
 		return v
 	}
 	root := gjson.ParseBytes(body)

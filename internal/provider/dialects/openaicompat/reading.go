@@ -19,7 +19,7 @@ type reading struct {
 // not a JSON object, or has too many choices.
 func (r *reading) read(data []byte, said string) bool {
 	r.clear()
-	if kindOf(data) != '{' || !valid(data) {
+	if kindOf(data) != '{' || !jsonwalk.Valid(data) {
 		return false
 	}
 	r.data = data

@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
-
 	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
@@ -40,7 +37,7 @@ type members struct {
 // scan finds the members of a JSON object in one pass. It reports false if data is not a JSON object.
 func scan(data []byte) (members, bool) {
 	var m members
-	if kindOf(data) != '{' || !valid(data) {
+	if kindOf(data) != '{' || !jsonwalk.Valid(data) {
 		return m, false
 	}
 	m.empty, m.end = true, bytes.LastIndexByte(data, '}')
@@ -51,15 +48,6 @@ func scan(data []byte) (members, bool) {
 		m.empty = false
 	})
 	return m, true
-}
-
-// valid reports whether data is JSON. gjson is the faster reader, but it calls itself for each level of nesting
-// without a limit, and a stack that has overflown ends the process; the other gives up at a depth of 10,000.
-func valid(data []byte) bool {
-	if len(data) <= 64<<10 {
-		return gjson.ValidBytes(data)
-	}
-	return jsontext.Value(data).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
 
 // eachMember calls f for the members of an object, with the name as it is written. Of what is not an object there are

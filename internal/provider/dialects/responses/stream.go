@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/sse"
 )
@@ -57,7 +58,7 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream.
 func (s *stream) Close(out chat.Sink) error {
-	if e, ok := s.events.Close(); ok && jsontext.Value(e.Data).IsValid(provider.Lenient) {
+	if e, ok := s.events.Close(); ok && jsonwalk.Valid(e.Data) {
 		if err := s.take(e, out); err != nil {
 			return err
 		}

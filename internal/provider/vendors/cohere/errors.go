@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -17,7 +18,7 @@ type vendorError struct{ message, typ string }
 
 func readError(body []byte) vendorError {
 	var v vendorError
-	if len(body) > maxError || !gjson.ValidBytes(body) {
+	if len(body) > maxError || !jsonwalk.Valid(body) {
 		return v
 	}
 	root := gjson.ParseBytes(body)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 	"github.com/modelgate/modelgate/internal/reported"
@@ -75,7 +76,7 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
 func (s *stream) Close(out chat.Sink) error {
-	if e, ok := s.events.Close(); ok && !s.done && jsontext.Value(e.Data).IsValid(provider.Lenient) {
+	if e, ok := s.events.Close(); ok && !s.done && jsonwalk.Valid(e.Data) {
 		if err := s.take(e, out); err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (s *stream) take(raw sse.Event, out chat.Sink) error {
 	switch {
 	case typ == "error", typ == "" && readError(data).message != "":
 		return inBand(data)
-	case !known(typ) && jsontext.Value(data).IsValid(provider.Lenient):
+	case !known(typ) && jsonwalk.Valid(data):
 		return nil // debug, and what the vendor may add
 	}
 	s.event = event{}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -28,7 +29,7 @@ const maxError = 64 << 10
 // front of it; and OpenAI's {"error":{...}}.
 func readError(body []byte) vendorError {
 	var v vendorError
-	if len(body) > maxError || !gjson.ValidBytes(body) {
+	if len(body) > maxError || !jsonwalk.Valid(body) {
 		return v
 	}
 	root := gjson.ParseBytes(body)
@@ -66,7 +67,7 @@ func stringOf(r gjson.Result) string {
 func explain(r gjson.Result, mayNest bool) (message, param string) {
 	switch {
 	case r.Type == gjson.String:
-		if mayNest && strings.HasPrefix(r.Str, "{") && gjson.Valid(r.Str) {
+		if mayNest && strings.HasPrefix(r.Str, "{") && jsonwalk.Valid([]byte(r.Str)) {
 			if message, param = explain(gjson.Get(r.Str, "detail"), false); message != "" {
 				return message, param
 			}

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/reported"
 	"github.com/modelgate/modelgate/internal/sse"
@@ -56,7 +56,7 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 
 // Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
 func (s *stream) Close(out chat.Sink) error {
-	if e, ok := s.events.Close(); ok && (isDone(e.Data) || jsontext.Value(e.Data).IsValid(provider.Lenient)) {
+	if e, ok := s.events.Close(); ok && (isDone(e.Data) || jsonwalk.Valid(e.Data)) {
 		if err := s.take(e, out); err != nil {
 			return err
 		}

@@ -13,11 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/gemini"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
@@ -234,7 +234,7 @@ func resource(publisher, model string) string {
 // decodeError reads Google's errors, and errors of other servers, such as Claude's, which may stand as text in
 // Google's.
 func decodeError(status int, header http.Header, body []byte) *openai.Error {
-	if jsontext.Value(body).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
+	if jsonwalk.Valid(body) {
 		root := gjson.ParseBytes(body)
 		if nested := root.Get("error.message").Str; strings.HasPrefix(nested, "{") &&
 			gjson.Get(nested, "error.type").Exists() {
