@@ -73,9 +73,10 @@ func (r *ChatRequest) checkMember(c *cursor, name string) (err error) {
 		c.value()
 	case name == "stream_options" && k == '{':
 		return readStreamOptions(c, &r.IncludeUsage)
-	case chatChecks[name] != nil:
-		return chatChecks[name](name, c)
 	default:
+		if check := chatChecks[name]; check != nil {
+			return check(name, c)
+		}
 		c.value()
 	}
 	return err

@@ -10,7 +10,8 @@ import (
 
 // Begun adds to the reply to the request's headers what Envoy has to know of the exchange.
 func (c *Call) Begun(r Reply) Reply {
-	r.ID, r.Dialect, r.RequestID = c.Record.ID, c.Dialect.Name, c.Record.RequestID
+	c.names = Names{ID: c.Record.ID, Dialect: c.Dialect.Name, RequestID: c.Record.RequestID}
+	r.Names = &c.names
 	return r
 }
 

@@ -67,6 +67,7 @@ type Call struct {
 
 	Removed [16]string // room of most replies for headers of the request, and then of the answer
 
+	names     Names
 	driver    Driver
 	lastChunk time.Time // of a stream
 }

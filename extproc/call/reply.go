@@ -36,48 +36,54 @@ const (
 	Duplex
 )
 
-// A Reply tells Envoy what to do with a message. It is valid until the exchange's next call.
+// A Reply tells Envoy what to do with a message. It is valid until the exchange's next call. Every chunk of a stream
+// copies some, so it is small.
 type Reply struct {
 	// Immediate ends the exchange: the client gets this answer.
 	Immediate *Immediate
 
 	Set    Headers
 	Remove []string
+	Body   []byte
 	// ReplaceBody replaces the received body by Body.
 	ReplaceBody bool
-	Body        []byte
-	// ResponseBody is the mode for the rest of the answer.
-	ResponseBody BodyMode
 	// Wait means that there is no reply yet: the headers of an answer wait for content of its Duplex body. Patience, if
 	// not 0, bounds the wait of the headers, or of an answer for a body that drains. After that time Release is called.
-	Wait     bool
-	Patience time.Duration
+	Wait bool
 	// Hold, in the reply of a passage to the headers of a Duplex answer, has them wait for its content.
 	Hold bool
 	// Piece sends Body, if it is not empty, as the next piece of a Duplex body to the client. End marks the last piece.
-	// If the reply to the headers waited, it is sent first.
+	// If the reply to the headers waited, it is sent first, as Head.
 	Piece bool
 	End   bool
-	Head  *Reply
-	// Again is a further attempt, which the caller makes. ResponseHeaders and ResponseBody get its answer from then on.
-	// If there is none, or it breaks off, Broken is called. What Envoy shows besides is ignored.
-	Again *again.Request
-	// Queue replaces the reply to a request's body: the caller then calls Turn, which returns the reply, or Queue again.
-	Queue bool
 	// PassRequest, in the reply to request headers, passes the request's body without showing it. In a later reply it
 	// means that the body passes.
 	PassRequest bool
+	// Queue replaces the reply to a request's body: the caller then calls Turn, which returns the reply, or Queue again.
+	Queue bool
+	// ResponseBody is the mode for the rest of the answer.
+	ResponseBody BodyMode
 	// Drain, in the reply to request headers, makes Envoy send the request's body piece by piece. Nothing is forwarded.
 	Drain bool
 	// Log makes Envoy's access log report the exchange in any case, because its end will not be shown.
-	Log bool
-	// ID, in the reply to request headers, identifies the exchange from now on, also in Envoy's access log.
-	ID string
-	// Dialect and RequestID, beside ID, are the client's dialect and the x-request-id. Envoy's own errors have them.
-	Dialect, RequestID string
+	Log      bool
+	Patience time.Duration
+	Head     *Reply
+	// Again is a further attempt, which the caller makes. ResponseHeaders and ResponseBody get its answer from then on.
+	// If there is none, or it breaks off, Broken is called. What Envoy shows besides is ignored.
+	Again *again.Request
+	// Names, in the reply to request headers, identify the exchange from now on.
+	Names *Names
 	// Plan, in the reply to a request's body, makes Envoy select the route again. If the body passes, it is in the reply
 	// to the headers.
 	Plan *routing.Plan
+}
+
+// Names are what Envoy's access log and Envoy's own errors need of an exchange.
+type Names struct {
+	ID        string
+	Dialect   string // the client's
+	RequestID string // the x-request-id
 }
 
 // An Immediate is a complete answer of the gateway.

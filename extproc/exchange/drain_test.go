@@ -45,7 +45,7 @@ func TestAnAnswerWaitsForTheRestOfTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x, reply := refusedWith(t, m, c.announced)
 			require.True(t, reply.Drain && reply.Immediate == nil && reply.Patience > 0)
-			require.NotEmpty(t, reply.ID, "Envoy says who cut it")
+			require.NotEmpty(t, reply.Names.ID, "Envoy says who cut it")
 			for i, n := range c.pieces {
 				require.True(t, x.Draining())
 				reply = x.DrainPiece(n, c.ends && i == len(c.pieces)-1)

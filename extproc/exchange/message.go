@@ -16,6 +16,8 @@ type (
 	BodyMode = call.BodyMode
 	// Reply tells Envoy what to do with a message.
 	Reply = call.Reply
+	// Names are what Envoy needs of an exchange.
+	Names = call.Names
 	// Immediate is a complete answer of the gateway.
 	Immediate = call.Immediate
 )

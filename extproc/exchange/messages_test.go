@@ -18,7 +18,7 @@ func ofMessages(t *testing.T, m *meter, members string) (*exchange.Exchange, exc
 		{Name: ":path", Value: "/v1/messages?beta=true"}, {Name: "x-api-key", Value: m.secret},
 		{Name: "anthropic-version", Value: "2023-06-01"}}, false)
 	require.Nil(t, head.Immediate)
-	require.Equal(t, "anthropic", head.Dialect)
+	require.Equal(t, "anthropic", head.Names.Dialect)
 	require.Contains(t, head.Remove, "x-api-key")
 	return x, x.RequestBody(t.Context(), []byte(`{"model":"a/m-1","max_tokens":40,"system":"be brief",
 		"messages":[{"role":"user","content":"hi"}],"metadata":{"user_id":"u-1"}`+members+`}`))

@@ -105,7 +105,7 @@ func TestARouteSignsBodiesWhereItMust(t *testing.T) {
 		require.Nil(t, reply.Immediate)
 		require.True(t, reply.PassRequest)
 		require.Equal(t, None, reply.ResponseBody)
-		require.Equal(t, "id", reply.ID)
+		require.Equal(t, "id", reply.Names.ID)
 		require.NotNil(t, reply.Plan)
 		require.Equal(t, "p/first", reply.Plan.Targets[0].Cluster)
 		require.Equal(t, "/base/x?y=1", reply.Set.Get(":path"))

@@ -51,7 +51,12 @@ func DemandOf(op *inbound.Operation, r *inbound.Request, body []byte, offers *of
 		d.Input = textTokens(body)
 	}
 	if known, ok := r.Encoder.(interface{ Get(string) jsontext.Value }); ok { // by the names of a chat completion
-		get = func(name string) gjson.Result { return gjson.ParseBytes(known.Get(name)) }
+		get = func(name string) gjson.Result {
+			if value := known.Get(name); value != nil { // most are absent
+				return gjson.ParseBytes(value)
+			}
+			return gjson.Result{}
+		}
 	} else if form, ok := r.Encoder.(interface{ Field(string) string }); ok && r.Sent == nil {
 		get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
 	}

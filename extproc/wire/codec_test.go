@@ -49,19 +49,20 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 	session := &routing.Plan{ID: "p-1", Kind: envoy.KindSession, Timeout: time.Second, Retry: "500,503",
 		Targets: []routing.Target{{Cluster: "a/session"}, {Cluster: "b/session"}}}
 	jobs := &routing.Plan{ID: "p-1", Kind: envoy.KindJobs}
+	named := &exchange.Names{ID: "p-1"}
 	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""},
 		{Name: "long", Value: strings.Repeat("v", 70000)}}
 	for name, r := range map[string]Response{
 		"how long Envoy must wait": {Patience: 90 * time.Second},
 		"request headers": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed,
-			ID: "p-1", Remove: []string{"cookie", "x-title"}}},
+			Names: named, Remove: []string{"cookie", "x-title"}}},
 		"a plan": {Phase: RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set,
 			ReplaceBody: true, Body: []byte("{}")}},
 		"a plan of one attempt": {Phase: RequestBody, Reply: &exchange.Reply{Plan: once, Set: set,
 			ReplaceBody: true, Body: []byte("{}")}},
-		"a request that passes": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: passes, ID: "p-1",
+		"a request that passes": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: passes, Names: named,
 			PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
-		"a request for the job service": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: jobs, ID: "p-1",
+		"a request for the job service": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: jobs, Names: named,
 			PassRequest: true, ResponseBody: exchange.None, Set: set}},
 		"an answer that passes unseen": {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None,
 			Log: true, Set: set}},
@@ -72,7 +73,7 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 			Body: []byte("data: x\n\n")}},
 		"a piece that is held": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true}},
 		"request headers of what may stream": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Duplex,
-			ID: "p-1"}},
+			Names: named}},
 		"a piece of a duplex body": {Phase: ResponseBody,
 			Reply: &exchange.Reply{Piece: true, Body: []byte("data: x\n\n")}},
 		"the end of a duplex body": {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, End: true}},
@@ -81,13 +82,13 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		"nothing": {Phase: ResponseBody, Reply: &exchange.Reply{}},
 		"a body larger than a pool's buffer": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true,
 			Body: make([]byte, 3<<20)}},
-		"an answer that waits": {Phase: RequestHeaders, Reply: &exchange.Reply{Drain: true, ID: "p-1",
+		"an answer that waits": {Phase: RequestHeaders, Reply: &exchange.Reply{Drain: true, Names: named,
 			Patience: time.Second}},
 		"an immediate answer": {Phase: RequestHeaders,
 			Reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401,
 				Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
 		"an attempt": {Attempt: &routing.Attempt{Header: set, Body: []byte("body")}},
-		"a session": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: session, ID: "p-1", PassRequest: true,
+		"a session": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: session, Names: named, PassRequest: true,
 			ResponseBody: exchange.Duplex, Set: set, Remove: []string{"cookie"}}},
 		"the end of a session":         {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, Body: []byte{0x88, 0}, End: true}},
 		"an attempt to open a session": {Attempt: &routing.Attempt{Header: set}},
@@ -297,8 +298,8 @@ func planHeaders(p *routing.Plan) []*corev3.HeaderValueOption {
 
 func facts(r *exchange.Reply) *structpb.Struct {
 	var own, namespaces []structField
-	if r.ID != "" {
-		own = append(own, field("rid", structpb.NewStringValue(r.ID)))
+	if r.Names != nil {
+		own = append(own, field("rid", structpb.NewStringValue(r.Names.ID)))
 	}
 	if r.Log {
 		own = append(own, field("log", structpb.NewStringValue("all")))

@@ -247,19 +247,13 @@ func appendMetadata(b []byte, key, value string) []byte {
 // appendFacts writes dynamic metadata: the id of the exchange and what errors of Envoy need, the value that the route
 // matches, whether the record is needed, and for a plan the priority group of each attempt.
 func appendFacts(b []byte, r *exchange.Reply) []byte {
-	if r.Plan == nil && r.ID == "" && !r.Log {
+	if r.Plan == nil && r.Names == nil && !r.Log {
 		return b
 	}
 	b, metadata := begin(b, 8)
 	b, namespace, fields := beginObject(b, envoy.Metadata)
-	if r.ID != "" {
-		b = appendStringField(b, envoy.MetadataRequest, r.ID)
-	}
-	if r.Dialect != "" {
-		b = appendStringField(b, envoy.MetadataDialect, r.Dialect)
-	}
-	if r.RequestID != "" {
-		b = appendStringField(b, envoy.MetadataRequestID, r.RequestID)
+	if n := r.Names; n != nil {
+		b = appendNames(b, n)
 	}
 	if r.Log {
 		b = appendStringField(b, envoy.MetadataLog, "all")
@@ -374,3 +368,14 @@ func appendVarint(b []byte, n protowire.Number, v uint64) []byte {
 }
 
 func appendBool(b []byte, n protowire.Number) []byte { return appendVarint(b, n, 1) }
+
+func appendNames(b []byte, n *exchange.Names) []byte {
+	b = appendStringField(b, envoy.MetadataRequest, n.ID)
+	if n.Dialect != "" {
+		b = appendStringField(b, envoy.MetadataDialect, n.Dialect)
+	}
+	if n.RequestID != "" {
+		b = appendStringField(b, envoy.MetadataRequestID, n.RequestID)
+	}
+	return b
+}

@@ -41,7 +41,22 @@ func FuzzValid(f *testing.F) {
 		require.Equal(t, jsontext.Value(data).IsValid(), jsonwalk.Strict(data), "strict: %q", data)
 		lax := jsontext.Value(data).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 		require.Equal(t, lax, jsonwalk.Valid(data), "%q", data)
+		r := jsonwalk.NewReader(data)
+		stepThrough(&r)
+		require.Equal(t, lax, r.End(), "step by step: %q", data)
 	})
+}
+
+// stepThrough reads each value by itself.
+func stepThrough(r *jsonwalk.Reader) {
+	switch r.Kind() {
+	case '{':
+		r.Object(func(int, int) { stepThrough(r) })
+	case '[':
+		r.Array(func() { stepThrough(r) })
+	default:
+		r.Value()
+	}
 }
 
 // The library's reader takes five to ten times as long.

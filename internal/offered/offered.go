@@ -178,15 +178,17 @@ func ReadIndexed(o Indexed, plainItems bool) *List {
 	var l *List
 	for i := 0; ; i++ {
 		name, value, ok := o.Member(i)
-		switch {
-		case !ok:
+		if !ok {
 			return l.orNil()
-		case plainItems && members[name].does == hasItems, IsPlain(name, value):
+		}
+		m, known := members[name]
+		if known && (plainItems && m.does == hasItems || m.isPlain(value)) {
 			continue
-		case l == nil:
+		}
+		if l == nil {
 			l = &List{}
 		}
-		l.Add(name, value)
+		l.member("", name, value)
 	}
 }
 

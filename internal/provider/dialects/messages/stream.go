@@ -37,6 +37,8 @@ type delta struct {
 	StopReason  string      `json:"stop_reason"`
 	StopDetails stopDetails `json:"stop_details"`
 	Citation    citation    `json:"citation"`
+
+	plain []byte // the text as JSON, in place of Text, if it has no escapes: see readDelta
 }
 
 // An openBlock is a content block that was started and not yet stopped.
@@ -129,12 +131,8 @@ func (s *Stream) Event(data []byte, out chat.Sink) error {
 	if s.done {
 		return nil
 	}
-	s.event = event{}
 	e := &s.event
-	invalid := json.Unmarshal(data, e, provider.Lenient)
-	if invalid != nil {
-		e.readTypes(data)
-	}
+	invalid := e.read(data)
 	typ := e.Type
 	switch {
 	case typ == "error", typ == "" && gjson.GetBytes(data, "error").Exists():
@@ -164,6 +162,19 @@ func (s *Stream) Event(data []byte, out chat.Sink) error {
 		s.finish(out)
 	}
 	return nil
+}
+
+// read reads an event. If it returns an error, it has read the types alone.
+func (e *event) read(data []byte) error {
+	if *e = (event{}); e.readDelta(data) {
+		return nil
+	}
+	*e = event{}
+	err := json.Unmarshal(data, e, provider.Lenient)
+	if err != nil {
+		e.readTypes(data)
+	}
+	return err
 }
 
 // readTypes reads the types alone. An event that means nothing here may have members of any kind.
@@ -277,7 +288,7 @@ func (s *Stream) delta(e *event, out chat.Sink) {
 	b, d := &s.open[i], &e.Delta
 	switch {
 	case d.Type == "text_delta" && b.kind == "text":
-		s.text(d.Text, out)
+		s.textDelta(d, out)
 	case d.Type == "thinking_delta" && b.kind == "thinking":
 		s.reason(b, d.Thinking, out)
 	case d.Type == "signature_delta" && b.kind == "thinking":
@@ -298,6 +309,18 @@ func (s *Stream) arguments(b *openBlock, fragment string, out chat.Sink) {
 		out.Put(chat.Text(0, fragment))
 	}
 	b.begun = true
+}
+
+func (s *Stream) textDelta(d *delta, out chat.Sink) {
+	switch inside := max(0, len(d.plain)-len(`""`)); {
+	case inside == 0:
+		s.text(d.Text, out)
+	case s.answered || s.answer.answerTool != "":
+		s.text(string(d.plain[1:1+inside]), out)
+	default:
+		s.characters += utf8.RuneCount(d.plain) - len(`""`)
+		out.Put(chat.Event{Kind: chat.KindText, JSON: d.plain})
+	}
 }
 
 func (s *Stream) text(t string, out chat.Sink) {

@@ -19,19 +19,21 @@ type reading struct {
 // not a JSON object, or has too many choices.
 func (r *reading) read(data []byte, said string) bool {
 	r.clear()
-	if kindOf(data) != '{' || !jsonwalk.Valid(data) {
+	if kindOf(data) != '{' {
 		return false
 	}
 	r.data = data
 	first, after := true, 0
-	jsonwalk.Object(data, 0, func(name, nameEnd, start int) int {
+	at := jsonwalk.NewReader(data)
+	at.Object(func(name, nameEnd int) {
 		n := data[name+1 : nameEnd-1]
-		s := span{first: first, after: after, name: name, start: start}
+		s := span{first: first, after: after, name: name, start: at.At()}
 		if string(n) == "choices" {
-			s.end = r.readChoices(start, said)
+			r.readChoices(&at, said)
 		} else {
-			s.end = jsonwalk.Value(data, start)
+			at.Value()
 		}
+		s.end = at.At()
 		if p := r.find(n); p != nil {
 			*p = s
 		}
@@ -41,9 +43,12 @@ func (r *reading) read(data []byte, said string) bool {
 			r.others = append(r.others, s)
 		}
 		first, after = false, s.end
-		return s.end
 	})
-	return len(r.choices) <= maxChoices
+	if !at.End() || len(r.choices) > maxChoices {
+		r.clear()
+		return false
+	}
+	return true
 }
 
 // clear forgets the data, but not the space.
@@ -106,29 +111,32 @@ type choice struct {
 	others                               bool // it has members that the codec does not write itself
 }
 
-func (r *reading) readChoices(at int, said string) (end int) {
-	if r.choices = r.choices[:0]; r.data[at] != '[' { // of members of the same name the last counts
-		return jsonwalk.Value(r.data, at)
+func (r *reading) readChoices(at *jsonwalk.Reader, said string) {
+	if r.choices = r.choices[:0]; at.Kind() != '[' { // of members of the same name the last counts
+		at.Value()
+		return
 	}
-	return jsonwalk.Array(r.data, at, func(start int) int {
+	at.Array(func() {
 		if len(r.choices) <= maxChoices { // one more, which says that there are too many
 			r.choices = append(r.choices, choice{})
 		}
-		if r.data[start] != '{' || len(r.choices) > maxChoices {
-			return jsonwalk.Value(r.data, start)
+		if at.Kind() != '{' || len(r.choices) > maxChoices {
+			at.Value()
+			return
 		}
-		return r.choices[len(r.choices)-1].read(r.data, start, said)
+		r.choices[len(r.choices)-1].read(at, r.data, said)
 	})
 }
 
-func (c *choice) read(data []byte, at int, said string) (end int) {
-	end = jsonwalk.Object(data, at, func(name, nameEnd, start int) int {
+func (c *choice) read(at *jsonwalk.Reader, data []byte, said string) {
+	from := at.At()
+	at.Object(func(name, nameEnd int) {
 		n := data[name+1 : nameEnd-1]
 		if string(n) == said {
-			return c.said.read(data, start)
+			c.said.read(at, data)
+			return
 		}
-		end := jsonwalk.Value(data, start)
-		value := data[start:end]
+		value := at.Value()
 		switch string(n) {
 		case "index":
 			c.index = value
@@ -146,10 +154,8 @@ func (c *choice) read(data []byte, at int, said string) (end int) {
 		default:
 			c.others = true
 		}
-		return end
 	})
-	c.data = data[at:end]
-	return end
+	c.data = data[from:at.At()]
 }
 
 // indexOr returns the choice's index, which vendors may leave out.

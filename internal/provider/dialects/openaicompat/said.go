@@ -23,17 +23,19 @@ type said struct {
 	others              bool // it has members that are not written apart
 }
 
-// read reads the message or delta that begins at a place, and returns the place behind.
-func (s *said) read(data []byte, at int) (end int) {
-	if data[at] != '{' {
-		return jsonwalk.Value(data, at)
+// read reads the message or delta that begins here, if it is one.
+func (s *said) read(at *jsonwalk.Reader, data []byte) {
+	if at.Kind() != '{' {
+		at.Value()
+		return
 	}
-	end = jsonwalk.Object(data, at, func(name, nameEnd, start int) int {
-		end := jsonwalk.Value(data, start)
-		s.take(data[name+1:nameEnd-1], data[start:end])
-		return end
+	from := at.At()
+	at.Object(func(name, nameEnd int) {
+		if value := at.Value(); value != nil {
+			s.take(data[name+1:nameEnd-1], value)
+		}
 	})
-	s.data = data[at:end]
+	s.data = data[from:at.At()]
 	switch {
 	case isText(s.reasoning):
 	case isText(s.otherReasoning):
@@ -44,7 +46,6 @@ func (s *said) read(data []byte, at int) (end int) {
 	if kindOf(s.content) == '[' {
 		s.splitContent()
 	}
-	return end
 }
 
 // take takes in a member. Content and refusals of other kinds are nothing that a client could show.

@@ -1,7 +1,6 @@
 package openaicompat
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -37,17 +36,23 @@ type members struct {
 // scan finds the members of a JSON object in one pass. It reports false if data is not a JSON object.
 func scan(data []byte) (members, bool) {
 	var m members
-	if kindOf(data) != '{' || !jsonwalk.Valid(data) {
+	if kindOf(data) != '{' {
 		return m, false
 	}
-	m.empty, m.end = true, bytes.LastIndexByte(data, '}')
-	spans(data, 0, func(name []byte, s span) {
-		if p := m.find(name); p != nil {
+	m.empty = true
+	first, after := true, 0
+	r := jsonwalk.NewReader(data)
+	r.Object(func(name, nameEnd int) {
+		s := span{first: first, after: after, name: name, start: r.At()}
+		r.Value()
+		s.end = r.At()
+		if p := m.find(data[name+1 : nameEnd-1]); p != nil {
 			*p = s
 		}
-		m.empty = false
+		first, after, m.empty = false, s.end, false
 	})
-	return m, true
+	m.end = r.At() - 1
+	return m, r.End()
 }
 
 // eachMember calls f for the members of an object, with the name as it is written. Of what is not an object there are
