@@ -101,8 +101,8 @@ type seriesKey struct {
 // A series has the counters of a seriesKey. Finding each counter by its labels would cost more than everything else.
 type series struct {
 	requests, attempts, cost prometheus.Counter
-	tried                    prometheus.Counter              // the last attempt
-	tokens                   [usage.Kinds]prometheus.Counter // nil for kinds without a type
+	tried                    prometheus.Counter            // the last attempt
+	tokens                   [usage.All]prometheus.Counter // nil for kinds without a type
 	genai                    *telemetry.Series
 }
 

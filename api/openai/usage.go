@@ -34,11 +34,37 @@ type Usage struct {
 	Speed string
 }
 
+// The numbers of counts of each kind.
+const ofPrompt, ofAnswer, pieces = 5, 3, 3
+
+// OfPrompt returns the counts of tokens of the prompt, first that of all.
+func (u *Usage) OfPrompt() [ofPrompt]*int64 {
+	return [ofPrompt]*int64{&u.PromptTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.HourWriteTokens, &u.PromptAudio}
+}
+
+// OfAnswer returns the counts of tokens of the answer, first that of all.
+func (u *Usage) OfAnswer() [ofAnswer]*int64 {
+	return [ofAnswer]*int64{&u.CompletionTokens, &u.ReasoningTokens, &u.CompletionAudio}
+}
+
+// Pieces returns the counts of what is billed by the piece.
+func (u *Usage) Pieces() [pieces]*int64 {
+	return [pieces]*int64{&u.Searches, &u.Units, &u.ComputeUnits}
+}
+
 // counts returns all counts that are not negative.
-func (u *Usage) counts() [13]*int64 {
-	return [...]*int64{&u.PromptTokens, &u.CompletionTokens, &u.TotalTokens, &u.CachedTokens, &u.CacheWriteTokens,
-		&u.HourWriteTokens, &u.PromptAudio, &u.ReasoningTokens, &u.CompletionAudio, &u.Searches, &u.Units,
-		&u.ComputeUnits, &u.LongestPrompt}
+func (u *Usage) counts() (all [ofPrompt + ofAnswer + pieces + 2]*int64) {
+	for i, n := range u.OfPrompt() {
+		all[i] = n
+	}
+	for i, n := range u.OfAnswer() {
+		all[ofPrompt+i] = n
+	}
+	for i, n := range u.Pieces() {
+		all[ofPrompt+ofAnswer+i] = n
+	}
+	all[len(all)-2], all[len(all)-1] = &u.TotalTokens, &u.LongestPrompt
+	return all
 }
 
 // Add adds the counts of another usage.

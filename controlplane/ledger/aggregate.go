@@ -104,7 +104,7 @@ const (
 func (r *row) measures() sums {
 	s := sums{requests: r.Requests, cost: r.CostNanoUsd}
 	for k := range usage.Kinds {
-		s[used+int(k)] = *k.Of(r.Record)
+		s[used+int(k)] = *k.In(r.Record)
 	}
 	if r.Outcome == "rejected" {
 		s[rejected] = r.Requests

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -26,8 +28,7 @@ func detailsText(d *ledgerv1.Details) string {
 		return ""
 	}
 	kept := adminapi.ExchangeDetail{Dropped: longText(d.GetDropped()), Adjusted: longText(d.GetAdjusted()),
-		UpstreamID: text(d.GetUpstreamId()), Cache: text(d.GetCache()), Policy: text(d.GetPolicy()),
-		HourWriteTokens: max(d.GetHourWriteTokens(), 0)}
+		UpstreamID: text(d.GetUpstreamId()), Cache: text(d.GetCache()), Policy: text(d.GetPolicy())}
 	if id := d.GetTraceId(); len(id) == 16 {
 		kept.TraceID = hex.EncodeToString(id)
 	}
@@ -44,11 +45,30 @@ func detailsText(d *ledgerv1.Details) string {
 	if fees := d.GetFeesNanoUsd(); fees > 0 {
 		kept.FeesUSD = usage.Nano(min(fees, maxCost)).String()
 	}
+	if setCounts(&kept, d.GetCounts()) != nil {
+		return ""
+	}
 	b, err := json.Marshal(kept)
 	if err != nil || len(b) > maxDetails || len(b) == len("{}") {
 		return ""
 	}
 	return string(b)
+}
+
+// setCounts sets the members that have the names of kinds of usage without a column.
+func setCounts(to *adminapi.ExchangeDetail, counts []*ledgerv1.Count) error {
+	for k := usage.Kinds; k < usage.All && len(counts) > 0; k++ {
+		name := usage.Fields[k].Column
+		for _, c := range counts[:min(len(counts), maxRules)] {
+			if c.GetName() != name {
+				continue
+			}
+			if err := json.Unmarshal(fmt.Appendf(nil, `{%q:%d}`, name, openai.Count(c.GetN())), to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // amountOf returns the amount that a rule counts, which its name tells.

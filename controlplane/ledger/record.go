@@ -169,7 +169,7 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		kept.Outcome = "rejected" // so that the index has it
 	}
 	for k := range usage.Kinds {
-		*k.Of(kept) = openai.Count(*k.Of(r))
+		*k.In(kept) = openai.Count(*k.In(r))
 	}
 	at := now
 	// A clock that steps must not move money into a month that has not come or that nobody looks at.
@@ -209,7 +209,7 @@ func (r *row) fill(v *sqldb.Values) {
 		r.Operation, r.Model, r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome,
 		r.ErrorCode, r.FirstByteMs)
 	for k := range usage.Kinds {
-		v.Add(*k.Of(r.Record))
+		v.Add(*k.In(r.Record))
 	}
 	v.Add(flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests, r.RefusedBy,
 		r.KeyHint, detailsText(r.Details))

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // asked are options with filters, given as name, value, name, value.
@@ -187,6 +189,30 @@ func total(buckets []adminapi.OutcomeBucket) (n int64) {
 		n += b.Served + b.Errors + b.Rejected + b.Cancelled
 	}
 	return n
+}
+
+func TestDetailsHaveEachKindOfUsageWithoutAColumn(t *testing.T) {
+	used := usage.Used{}
+	for k := range usage.All {
+		*used.At(k) = 3
+	}
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		keep(t, l, rec("new", func(r *ledgerv1.Record) {
+			r.Details = &ledgerv1.Details{Counts: append(used.Details(), &ledgerv1.Count{Name: "dropped", N: 1})}
+		}))
+		e, _, err := l.Exchange(t.Context(), "new")
+		require.NoError(t, err)
+		text, err := json.Marshal(e.Detail)
+		require.NoError(t, err)
+		want := map[string]int{}
+		for _, f := range usage.Fields[usage.Kinds:] {
+			want[f.Column] = 3
+		}
+		got := map[string]int{}
+		require.NoError(t, json.Unmarshal(text, &got))
+		require.Equal(t, want, got)
+	})
 }
 
 func TestDetailsOfAnExchange(t *testing.T) {

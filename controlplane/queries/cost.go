@@ -2,13 +2,15 @@ package queries
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -37,7 +39,28 @@ func (q *Service) CostOf(ctx context.Context, e *adminapi.Exchange) (*adminapi.C
 		tier = ""
 	}
 	rates, _ := usage.Compile(price).In(tier)
-	return sheetOf(e, rates), nil
+	used, err := usedBy(e)
+	if err != nil {
+		return nil, err
+	}
+	return sheetOf(e, used, rates), nil
+}
+
+// usedBy returns the usage of an exchange, whose members and those of its details are called as the kinds.
+func usedBy(e *adminapi.Exchange) (used usage.Used, err error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return used, err
+	}
+	for k := range usage.All {
+		path := usage.Fields[k].Column
+		if k >= usage.Kinds {
+			path = "detail." + path
+		}
+		*used.At(k) = gjson.GetBytes(text, path).Int()
+	}
+	used.Batch = e.Batch
+	return used, nil
 }
 
 // priceOf returns today's price of the model that an exchange used, or nil.
@@ -59,13 +82,9 @@ func (q *Service) priceOf(ctx context.Context, e *adminapi.Exchange) (*configv1.
 }
 
 // sheetOf returns the parts of the cost of an exchange at a price.
-func sheetOf(e *adminapi.Exchange, rates *usage.Rates) *adminapi.CostSheet {
-	used := usage.Used{Usage: openai.Usage{PromptTokens: e.InputTokens, CompletionTokens: e.OutputTokens,
-		CachedTokens: e.CachedTokens, CacheWriteTokens: e.CacheWriteTokens, PromptAudio: e.InputAudioTokens,
-		ReasoningTokens: e.ReasoningTokens, CompletionAudio: e.OutputAudioTokens}, Images: e.Images, Batch: e.Batch}
+func sheetOf(e *adminapi.Exchange, used usage.Used, rates *usage.Rates) *adminapi.CostSheet {
 	fees := usage.Nano(0)
 	if e.Detail != nil {
-		used.HourWriteTokens = e.Detail.HourWriteTokens
 		fees, _ = usage.ParseUSD(e.Detail.FeesUSD) // empty: nothing
 	}
 	sheet, sum := &adminapi.CostSheet{}, usage.Nano(0)

@@ -67,12 +67,12 @@ func (r *Record) Entry() *ledgerv1.Record {
 		CostNanoUsd: int64(r.Cost), Priced: r.Priced, PriceVersion: r.PriceVersion,
 		RefusedBy: r.RefusedBy, KeyHint: r.KeyHint,
 	}}
-	e := &made.record
+	e, used := &made.record, &usage.Used{Usage: r.Usage, Images: r.Images}
 	e.Start = set(&made.start, r.Start)
 	if !r.End.IsZero() {
-		e.AttemptList, e.Details = r.Attempted(), r.detail(made)
+		e.AttemptList, e.Details = r.Attempted(), r.detail(made, used)
 	}
-	(&usage.Used{Usage: r.Usage, Images: r.Images}).Fill(e)
+	used.Fill(e)
 	if r.Charge != "" && r.Outcome == OutcomeFinished {
 		e.Id, e.Exchange = r.Charge, r.ID
 	}
@@ -92,13 +92,13 @@ func (r *Record) Entry() *ledgerv1.Record {
 }
 
 // detail fills the details of an entry. It returns nil if there are none.
-func (r *Record) detail(to *entry) *ledgerv1.Details {
+func (r *Record) detail(to *entry, used *usage.Used) *ledgerv1.Details {
 	d := &to.details
 	d.Rules, d.Plan, d.Dropped, d.Adjusted, d.UpstreamId = r.Rules, r.Plan, r.Dropped, r.Adjusted, r.UpstreamID
-	d.HourWriteTokens, d.FeesNanoUsd = r.Usage.HourWriteTokens, int64(r.Fees)
+	d.Counts, d.FeesNanoUsd = used.Details(), int64(r.Fees)
 	d.Guards, d.Cache, d.Policy = r.Guards.Texts(), r.Cache.Text(), r.Policy
 	some := len(d.Guards) > 0 || d.Cache != "" || d.Policy != "" || len(d.Rules) > 0 || len(d.Plan) > 0 ||
-		d.Dropped != "" || d.Adjusted != "" || d.UpstreamId != "" || d.HourWriteTokens > 0 || d.FeesNanoUsd > 0
+		d.Dropped != "" || d.Adjusted != "" || d.UpstreamId != "" || len(d.Counts) > 0 || d.FeesNanoUsd > 0
 	if len(d.Rules) > 0 {
 		d.Reserved, d.Settled = fill(&to.reserved, &r.Reserved), fill(&to.settled, &r.Settled)
 	}

@@ -1,5 +1,7 @@
 package reported
 
+import "github.com/modelgate/modelgate/api/openai"
+
 // A field is a count of a vendor.
 type field uint8
 
@@ -39,6 +41,27 @@ const (
 	tier
 	speed
 )
+
+const (
+	ofPrompt = 1<<prompt | 1<<input | 1<<part | 1<<other | 1<<read | 1<<partWrite | 1<<write | 1<<brief | 1<<hour |
+		1<<audio | 1<<heard | 1<<tools | 1<<seen | 1<<billedIn | 1<<billedSeen
+	ofAnswer = 1<<completion | 1<<output | 1<<reasoning | 1<<thoughts | 1<<said | 1<<billedOut
+	ofAll    = ofPrompt | ofAnswer
+	writes   = 1<<partWrite | 1<<write
+	splits   = 1<<brief | 1<<hour
+)
+
+// counted returns the counts that need nothing but their fields.
+func (u *Usage) counted() openai.Usage {
+	return openai.Usage{
+		CompletionTokens: u.n[completion] + u.n[thoughts], ReasoningTokens: max(u.n[reasoning], u.n[thoughts]),
+		CompletionAudio: u.n[said], PromptAudio: max(0, u.n[audio]-u.n[heard]), TotalTokens: u.n[total],
+		CachedTokens:     max(u.n[part], u.n[other], u.n[read]),
+		CacheWriteTokens: max(u.n[partWrite], u.n[write], u.n[brief]+u.n[hour]),
+		HourWriteTokens:  u.n[hour], WritesSplit: u.n[brief]+u.n[hour] > 0,
+		Searches: u.n[searches], Units: u.n[units], ComputeUnits: u.n[compute],
+	}
+}
 
 // forms is the table of members, by their paths within an object of usage. Elements of a list have the path of the
 // list. Elements of "iterations" are usages of their own.

@@ -16,15 +16,6 @@ type Usage struct {
 	speed     string
 }
 
-const (
-	ofPrompt = 1<<prompt | 1<<input | 1<<part | 1<<other | 1<<read | 1<<partWrite | 1<<write | 1<<brief | 1<<hour |
-		1<<audio | 1<<heard | 1<<tools | 1<<seen | 1<<billedIn | 1<<billedSeen
-	ofAnswer = 1<<completion | 1<<output | 1<<reasoning | 1<<thoughts | 1<<said | 1<<billedOut
-	ofAll    = ofPrompt | ofAnswer
-	writes   = 1<<partWrite | 1<<write
-	splits   = 1<<brief | 1<<hour
-)
-
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (u *Usage) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
@@ -167,14 +158,7 @@ func (u *Usage) sum(of uint32) (all int64) {
 
 // OpenAI returns the usage as OpenAI counts it.
 func (u *Usage) OpenAI() openai.Usage {
-	out := openai.Usage{
-		CompletionTokens: u.n[completion] + u.n[thoughts], ReasoningTokens: max(u.n[reasoning], u.n[thoughts]),
-		CompletionAudio: u.n[said], PromptAudio: max(0, u.n[audio]-u.n[heard]), TotalTokens: u.n[total],
-		CachedTokens:     max(u.n[part], u.n[other], u.n[read]),
-		CacheWriteTokens: max(u.n[partWrite], u.n[write], u.n[brief]+u.n[hour]),
-		HourWriteTokens:  u.n[hour], WritesSplit: u.n[brief]+u.n[hour] > 0,
-		Searches: u.n[searches], Units: u.n[units], ComputeUnits: u.n[compute],
-	}
+	out := u.counted()
 	if out.CompletionTokens == 0 {
 		out.CompletionTokens = u.n[output]
 	}

@@ -24,17 +24,15 @@ func Bound(u *openai.Usage, can *configv1.Capabilities, answers int64) (doubtful
 	output := cmp.Or(can.GetMaxOutputTokens(), min(context, anyModel))
 	answers = min(max(answers, 1), maxAnswers) // or prompts, and each has answers
 	context, output = context*answers, output*answers
-	for _, c := range [...]struct {
-		n    *int64
-		most int64
-	}{{&u.PromptTokens, context}, {&u.CachedTokens, context}, {&u.CacheWriteTokens, context},
-		{&u.HourWriteTokens, context}, {&u.PromptAudio, context}, {&u.CompletionTokens, output},
-		{&u.ReasoningTokens, output}, {&u.CompletionAudio, output}, {&u.TotalTokens, context + output}} {
-		if bound(c.n, c.most) {
-			doubtful = true
-		}
+	prompt, answer := u.OfPrompt(), u.OfAnswer()
+	for _, n := range prompt {
+		doubtful = bound(n, context) || doubtful
 	}
-	for _, n := range [...]*int64{&u.Searches, &u.Units, &u.ComputeUnits} {
+	for _, n := range answer {
+		doubtful = bound(n, output) || doubtful
+	}
+	doubtful = bound(&u.TotalTokens, context+output) || doubtful
+	for _, n := range u.Pieces() {
 		if most := maxCalls * answers; *n < 0 || *n > most {
 			*n, doubtful = min(max(*n, 0), most), true
 		}
@@ -43,11 +41,12 @@ func Bound(u *openai.Usage, can *configv1.Capabilities, answers int64) (doubtful
 		u.MorePrompt, u.MoreAnswer, doubtful = 0, 0, true
 	}
 	if doubtful {
-		for _, part := range [...]*int64{&u.CachedTokens, &u.CacheWriteTokens, &u.HourWriteTokens, &u.PromptAudio} {
+		for _, part := range prompt[1:] {
 			*part = min(*part, u.PromptTokens)
 		}
-		u.ReasoningTokens = min(u.ReasoningTokens, u.CompletionTokens)
-		u.CompletionAudio = min(u.CompletionAudio, u.CompletionTokens)
+		for _, part := range answer[1:] {
+			*part = min(*part, u.CompletionTokens)
+		}
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	}
 	return doubtful

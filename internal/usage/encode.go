@@ -74,11 +74,13 @@ func (e *encoder) details(d *ledgerv1.Details) {
 	e.text(6, d.GetDropped())
 	e.text(7, d.GetAdjusted())
 	e.text(8, d.GetUpstreamId())
-	e.number(9, uint64(d.GetHourWriteTokens()))
 	e.number(10, uint64(d.GetFeesNanoUsd()))
 	e.texts(11, d.GetGuards())
 	e.text(12, d.GetCache())
 	e.text(13, d.GetPolicy())
+	for _, c := range d.GetCounts() {
+		e.message(14, func(in *encoder) { in.text(1, c.GetName()); in.number(2, uint64(c.GetN())) })
+	}
 }
 
 func (e *encoder) amounts(a *ledgerv1.Amounts) {

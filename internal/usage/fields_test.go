@@ -20,7 +20,11 @@ func TestFieldsAreOfTheirOwnPlaces(t *testing.T) {
 	u.Fill(&r)
 	for i, f := range Fields {
 		require.EqualValues(t, i+1, *u.At(Kind(i)), f.Column)
-		require.EqualValues(t, i+1, *Kind(i).Of(&r), f.Column)
+		if Kind(i) >= Kinds {
+			require.Contains(t, u.Details(), &ledgerv1.Count{Name: f.Column, N: int64(i + 1)})
+			continue
+		}
+		require.EqualValues(t, i+1, *Kind(i).In(&r), f.Column)
 		named := r.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(f.Column))
 		require.NotNil(t, named, "a record has no %s", f.Column)
 		require.EqualValues(t, i+1, r.ProtoReflect().Get(named).Int(), f.Column)

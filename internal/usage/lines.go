@@ -31,11 +31,13 @@ func (r *Rates) Lines(u Used) []Line {
 		return nil
 	}
 	s := sum{lists: true}
-	r.addTo(&s, u)
+	r.addTo(&s, &u)
 	some := make([]Line, 0, len(s.lines))
 	for i, l := range s.lines {
-		l.Part = [...]string{"cached input", "cache write for an hour", "cache write", "input audio", "input", "reasoning",
-			"output audio", "output", ImagePart}[i]
+		l.Part = ImagePart
+		if i < len(billed) {
+			l.Part = Fields[billed[i]].Part
+		}
 		if l.Count > 0 {
 			some = append(some, l)
 		}

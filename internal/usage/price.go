@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/bits"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/reported"
@@ -22,13 +25,11 @@ type Rates struct {
 	calls    map[string]uint64 // by tool, in pico-dollars per call
 }
 
-// A tier has the prices of a token, in pico-dollars.
+// A tier has the prices of a token by kind, in pico-dollars.
 type tier struct {
-	above                         int64
-	input, cached, write, audioIn uint64
-	hour                          uint64 // cache writes for an hour
-	output, reasoning, audioOut   uint64
-	dearestInput, dearestOutput   uint64
+	above                       int64
+	rates                       [All]uint64
+	dearestInput, dearestOutput uint64 // of text
 }
 
 const (
@@ -42,31 +43,18 @@ const (
 // invalid.
 func Compile(p *configv1.Price) *Rates {
 	d := decimals{}
-	// A dollar per million tokens is a millionth of a dollar per token: the decimal in millionths is the rate in
-	// pico-dollars.
-	base := tier{input: d.read(p.GetInput(), 0), output: d.read(p.GetOutput(), 0)}
 	r := &Rates{image: d.read(p.GetImage(), 0) * million}
+	d.read(p.GetInput(), 0)
+	d.read(p.GetOutput(), 0)
 	if !d.any || d.bad {
 		return nil
 	}
 	r.batch = d.read(p.GetBatchFactor(), defaultBatch)
-	base.cached = d.read(p.GetCachedInput(), base.input)
-	base.write = d.read(p.GetCacheWrite(), base.input)
-	base.hour = d.hour(p.GetCacheWriteHour(), &base, p.GetCacheWrite() != "")
-	r.tiers = append(make([]tier, 0, 1+len(p.GetTiers())), d.withRest(base, p))
+	r.tiers = append(make([]tier, 0, 1+len(p.GetTiers())), d.tier(p, p, nil))
 	for _, t := range p.GetTiers() {
-		next := tier{above: t.GetAbovePromptTokens(), output: d.read(t.GetOutput(), base.output)}
-		next.input, next.cached, next.write, next.hour = base.input, base.cached, base.write, base.hour
-		if t.GetInput() != "" {
-			next.input = d.read(t.GetInput(), 0)
-			next.cached, next.write, next.hour = next.input, next.input, next.input
-		}
-		next.cached = d.read(t.GetCachedInput(), next.cached)
-		next.write = d.read(t.GetCacheWrite(), next.write)
-		if t.GetInput()+t.GetCacheWrite()+t.GetCacheWriteHour() != "" {
-			next.hour = d.hour(t.GetCacheWriteHour(), &next, t.GetCacheWrite() != "")
-		}
-		r.tiers = append(r.tiers, d.withRest(next, p))
+		next := d.tier(p, t, &r.tiers[0])
+		next.above = t.GetAbovePromptTokens()
+		r.tiers = append(r.tiers, next)
 	}
 	r.factor = million
 	r.extras(&d, p)
@@ -80,13 +68,7 @@ func Compile(p *configv1.Price) *Rates {
 func (r *Rates) extras(d *decimals, p *configv1.Price) {
 	for _, s := range p.GetServiceTiers() {
 		in := r
-		if s.GetInput()+s.GetOutput()+s.GetCachedInput()+s.GetCacheWrite()+s.GetCacheWriteHour() != "" {
-			own := &configv1.Price{Input: cmp.Or(s.GetInput(), p.GetInput()), Output: cmp.Or(s.GetOutput(), p.GetOutput()),
-				CachedInput:    cmp.Or(s.GetCachedInput(), p.GetCachedInput()),
-				CacheWrite:     cmp.Or(s.GetCacheWrite(), p.GetCacheWrite()),
-				CacheWriteHour: cmp.Or(s.GetCacheWriteHour(), p.GetCacheWriteHour()),
-				InputAudio:     p.GetInputAudio(), OutputAudio: p.GetOutputAudio(), Reasoning: p.GetReasoning(),
-				Image: p.GetImage(), BatchFactor: p.GetBatchFactor()}
+		if own, differs := replaced(p, s); differs {
 			if in = Compile(own); in == nil {
 				d.bad = true
 				return
@@ -142,35 +124,72 @@ func (d *decimals) read(text string, empty uint64) uint64 {
 	return n
 }
 
-// hour parses the price of cache writes for an hour. If it is empty, it is the price of other cache writes, and at
-// least twice the input price if other writes have a price of their own, as with all vendors that offer this.
-func (d *decimals) hour(text string, t *tier, writes bool) uint64 {
-	empty := t.write
-	if writes {
-		empty = max(empty, 2*t.input)
+// tier parses the prices of a tier. What it does not name costs what it costs in the base tier, unless the tier names
+// what that is a part of. The base tier is that of the price itself.
+func (d *decimals) tier(p *configv1.Price, in proto.Message, base *tier) (t tier) {
+	var named [All]bool // or what it is a part of is
+	for k := range All {
+		f := &Fields[k]
+		if f.Price == "" {
+			continue
+		}
+		text, has := decimalOf(in, f.Price)
+		if !has {
+			text, _ = decimalOf(p, f.Price)
+		}
+		named[k] = text != "" || named[f.Of]
+		empty := t.rates[f.Of]
+		if whole, _ := decimalOf(in, Fields[f.Of].Price); f.Double && whole != "" {
+			empty = max(empty, 2*t.rates[Fields[f.Of].Of])
+		}
+		if base != nil && has && !named[f.Of] {
+			empty = base.rates[k]
+		}
+		t.rates[k] = d.read(text, empty)
+		if f.Text {
+			dearest := &t.dearestInput
+			if f.Of == OutputTokens {
+				dearest = &t.dearestOutput
+			}
+			*dearest = max(*dearest, t.rates[k])
+		}
 	}
-	return d.read(text, empty)
-}
-
-// withRest adds prices that are the same for prompts of all lengths. Missing prices follow from the tier's own.
-func (d *decimals) withRest(t tier, p *configv1.Price) tier {
-	t.audioIn = d.read(p.GetInputAudio(), t.input)
-	t.audioOut = d.read(p.GetOutputAudio(), t.output)
-	t.reasoning = d.read(p.GetReasoning(), t.output)
-	t.dearestInput = max(t.input, t.cached, t.write)
-	t.dearestOutput = max(t.output, t.reasoning)
 	return t
 }
 
+// decimalOf returns a member of a message that has a price, and whether the message has such a member.
+func decimalOf(m proto.Message, name string) (text string, has bool) {
+	f := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name))
+	if f == nil {
+		return "", false
+	}
+	return m.ProtoReflect().Get(f).String(), true
+}
+
+// replaced returns a price without tiers and tools, with what a service tier has in place of it, and whether there is
+// anything.
+func replaced(p *configv1.Price, by *configv1.ServiceTierPrice) (own *configv1.Price, differs bool) {
+	own = proto.CloneOf(p)
+	own.Tiers, own.ServiceTiers, own.Tools = nil, nil, nil
+	to := own.ProtoReflect()
+	by.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if same := to.Descriptor().Fields().ByName(f.Name()); same != nil {
+			to.Set(same, v)
+			differs = true
+		}
+		return true
+	})
+	return own, differs
+}
+
 // Cost returns the cost of a usage, and whether there is a price. Every token is paid once, even if the provider
-// counts it in two classes. Cached comes before cache write and audio in the prompt, and reasoning before audio in the
-// answer.
+// counts it in two kinds: then it costs what the first one in the order of [billed] does.
 func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	if r == nil {
 		return 0, false
 	}
 	var s sum
-	r.addTo(&s, u)
+	r.addTo(&s, &u)
 	return s.nano(r.factorOf(u)), true
 }
 
@@ -182,20 +201,28 @@ func (r *Rates) factorOf(u Used) uint64 {
 	return r.factor
 }
 
-// addTo adds the parts of a cost, in the order of the names in [Rates.Lines].
-func (r *Rates) addTo(s *sum, u Used) {
-	prompt, answer := openai.Count(u.PromptTokens), openai.Count(u.CompletionTokens)
-	t := r.tier(cmp.Or(openai.Count(u.LongestPrompt), prompt))
-	prompt, answer = openai.Count(prompt+u.MorePrompt), openai.Count(answer+u.MoreAnswer)
-	prompt -= s.add(u.CachedTokens, prompt, t.cached)
-	hour := s.add(min(u.HourWriteTokens, u.CacheWriteTokens), prompt, t.hour)
-	prompt -= hour
-	prompt -= s.add(u.CacheWriteTokens-hour, prompt, t.write)
-	prompt -= s.add(u.PromptAudio, prompt, t.audioIn)
-	s.add(prompt, prompt, t.input)
-	answer -= s.add(u.ReasoningTokens, answer, t.reasoning)
-	answer -= s.add(u.CompletionAudio, answer, t.audioOut)
-	s.add(answer, answer, t.output)
+// addTo adds the parts of a cost, in the order of [billed], and the images.
+func (r *Rates) addTo(s *sum, u *Used) {
+	var left, paid [All]int64 // what is not paid yet of a whole, and what is paid of a kind
+	left[InputTokens], left[OutputTokens] = openai.Count(u.PromptTokens), openai.Count(u.CompletionTokens)
+	t := r.tier(cmp.Or(openai.Count(u.LongestPrompt), left[InputTokens]))
+	left[InputTokens] = openai.Count(left[InputTokens] + u.MorePrompt)
+	left[OutputTokens] = openai.Count(left[OutputTokens] + u.MoreAnswer)
+	for _, k := range billed {
+		of := Fields[k].Of
+		whole := Fields[of].Of
+		n := left[whole]
+		if k != whole {
+			n = *u.At(k)
+			if of != whole {
+				n = min(n, *u.At(of))
+			}
+			n -= paid[k]
+		}
+		n = s.add(n, left[whole], t.rates[k])
+		left[whole] -= n
+		paid[of] += n
+	}
 	s.add(u.Images, openai.MaxTokens, r.image)
 }
 
@@ -209,7 +236,7 @@ func (r *Rates) Estimate(inputTokens, maxOutputTokens int64, hour bool) (cost Na
 	t := r.tier(inputTokens)
 	dearest := t.dearestInput
 	if hour {
-		dearest = max(dearest, t.hour)
+		dearest = max(dearest, t.rates[HourWriteTokens])
 	}
 	var s sum
 	s.add(inputTokens, inputTokens, dearest)

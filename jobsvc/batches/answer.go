@@ -119,8 +119,7 @@ func readUsage(value []byte) openai.Usage {
 			*u.At(usage.Kind(i)) = count(f.Path)
 		}
 	}
-	u.TotalTokens, u.HourWriteTokens = count("total_tokens"), count("prompt_tokens_details.cache_write_hour_tokens")
-	if u.TotalTokens == 0 {
+	if u.TotalTokens = count("total_tokens"); u.TotalTokens == 0 {
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	}
 	return u.Usage

@@ -216,10 +216,9 @@ func usageOf(u openai.Usage) *wireUsage {
 // plus returns the sum of two usages.
 func plus(a, b openai.Usage) openai.Usage {
 	sum, more := usage.Used{Usage: a}, usage.Used{Usage: b}
-	for k := range usage.Kinds {
+	for k := range usage.All {
 		*sum.At(k) += *more.At(k)
 	}
 	sum.TotalTokens += b.TotalTokens
-	sum.HourWriteTokens += b.HourWriteTokens
 	return sum.Usage
 }

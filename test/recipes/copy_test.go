@@ -92,27 +92,29 @@ func (c *workCopy) write(t *testing.T, path string, text []byte) {
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
-var after = regexp.MustCompile(`(?m)^after: (.*)\n`)
+var place = regexp.MustCompile(`(?m)^(after|instead): (.*)\n`)
 
-// insert puts lines into a file of the module, each group after the first line that has its text. It returns how many
-// lines it has inserted.
+// insert puts lines into a file of the module, each group after the first line that has its text, or instead of it. It
+// returns how many lines it has inserted.
 func (c *workCopy) insert(t *testing.T, path, groups string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.module, path))
 	require.NoError(t, err)
 	lines, inserted := strings.SplitAfter(string(text), "\n"), 0
-	at := after.FindAllStringSubmatchIndex(groups, -1)
+	at := place.FindAllStringSubmatchIndex(groups, -1)
 	require.NotEmpty(t, at, path)
 	for i, m := range at {
 		end := len(groups)
 		if i+1 < len(at) {
 			end = at[i+1][0]
 		}
-		where, added := groups[m[2]:m[3]], groups[m[1]:end]
+		instead, where, added := groups[m[2]:m[3]] == "instead", groups[m[4]:m[5]], groups[m[1]:end]
 		found := false
 		for j, line := range lines {
 			if found = strings.Contains(line, where); found {
-				lines[j] = line + added
+				if lines[j] = line + added; instead {
+					lines[j] = added
+				}
 				break
 			}
 		}

@@ -2,7 +2,8 @@
 // the recipe promises.
 //
 // testdata/NAME/addition has the files that the addition writes, and for a file that exists NAME.lines with the lines
-// that it inserts. testdata/NAME/proof has tests of the promise. A new test must not write into the module: it runs in
+// that it inserts
+// or replaces. testdata/NAME/proof has tests of the promise. A new test must not write into the module: it runs in
 // a copy of what it reads.
 package recipes
 
@@ -94,6 +95,20 @@ var recipes = map[string]recipe{
 		reads:     []string{"api", "tools", "controlplane/api"},
 		generates: []string{"api/admin"},
 		tests:     map[string]string{"controlplane/api": "Acme|InStepWithTheServer|TakesItsScope"},
+	},
+	"usage": {
+		title: "A field of usage", long: true, most: 5,
+		reads: []string{"api", "docs", "tools", "internal/usage", "internal/reported", "controlplane/queries",
+			"controlplane/ledger"},
+		protobuf:  true,
+		generates: []string{"api/config/v1", "api/admin"},
+		tests: map[string]string{
+			"api/openai":           "Usage",
+			"internal/reported":    "Acme|AllocatesNothing",
+			"internal/usage":       "Acme|Fields|Bound|Cost",
+			"controlplane/queries": "EachKindOfUsage",
+			"controlplane/ledger":  "EachKindOfUsage",
+		},
 	},
 }
 

@@ -398,8 +398,6 @@ type Details struct {
 	Dropped    string `protobuf:"bytes,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	Adjusted   string `protobuf:"bytes,7,opt,name=adjusted,proto3" json:"adjusted,omitempty"`
 	UpstreamId string `protobuf:"bytes,8,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
-	// Of the tokens that were written to a cache, those for an hour.
-	HourWriteTokens int64 `protobuf:"varint,9,opt,name=hour_write_tokens,json=hourWriteTokens,proto3" json:"hour_write_tokens,omitempty"`
 	// The part of the cost that is of tools that the vendor ran.
 	FeesNanoUsd int64 `protobuf:"varint,10,opt,name=fees_nano_usd,json=feesNanoUsd,proto3" json:"fees_nano_usd,omitempty"`
 	// What guardrails have found, such as "mask pii/email in the request: 2", at most 16.
@@ -407,7 +405,9 @@ type Details struct {
 	// What a response cache did, such as "hit faq (90 s old, 0.0012 USD saved)"; empty: none is for the request.
 	Cache string `protobuf:"bytes,12,opt,name=cache,proto3" json:"cache,omitempty"`
 	// The rule of a policy that chose the model, such as "office/cheap instead of gpt-5"; empty: none did.
-	Policy        string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
+	Policy string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The tokens on which only the price depends, such as those that were written to a cache for an hour, at most 16.
+	Counts        []*Count `protobuf:"bytes,14,rep,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,13 +498,6 @@ func (x *Details) GetUpstreamId() string {
 	return ""
 }
 
-func (x *Details) GetHourWriteTokens() int64 {
-	if x != nil {
-		return x.HourWriteTokens
-	}
-	return 0
-}
-
 func (x *Details) GetFeesNanoUsd() int64 {
 	if x != nil {
 		return x.FeesNanoUsd
@@ -533,6 +526,67 @@ func (x *Details) GetPolicy() string {
 	return ""
 }
 
+func (x *Details) GetCounts() []*Count {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// A Count is a number of tokens of a kind that has no field of its own.
+type Count struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the kind, such as cache_write_hour_tokens.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	N             int64  `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Count) Reset() {
+	*x = Count{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Count) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Count) ProtoMessage() {}
+
+func (x *Count) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Count.ProtoReflect.Descriptor instead.
+func (*Count) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Count) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Count) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
 // Amounts are what rules count.
 type Amounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -547,7 +601,7 @@ type Amounts struct {
 
 func (x *Amounts) Reset() {
 	*x = Amounts{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +613,7 @@ func (x *Amounts) String() string {
 func (*Amounts) ProtoMessage() {}
 
 func (x *Amounts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[2]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +626,7 @@ func (x *Amounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amounts.ProtoReflect.Descriptor instead.
 func (*Amounts) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{2}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Amounts) GetRequests() int64 {
@@ -635,7 +689,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +701,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[3]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +714,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{3}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Attempt) GetKind() string {
@@ -737,7 +791,7 @@ type RecordRequest struct {
 
 func (x *RecordRequest) Reset() {
 	*x = RecordRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +803,7 @@ func (x *RecordRequest) String() string {
 func (*RecordRequest) ProtoMessage() {}
 
 func (x *RecordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[4]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +816,7 @@ func (x *RecordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRequest.ProtoReflect.Descriptor instead.
 func (*RecordRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{4}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RecordRequest) GetRecords() []*Record {
@@ -796,7 +850,7 @@ type SpoolReport struct {
 
 func (x *SpoolReport) Reset() {
 	*x = SpoolReport{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +862,7 @@ func (x *SpoolReport) String() string {
 func (*SpoolReport) ProtoMessage() {}
 
 func (x *SpoolReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[5]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +875,7 @@ func (x *SpoolReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpoolReport.ProtoReflect.Descriptor instead.
 func (*SpoolReport) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{5}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SpoolReport) GetProcess() string {
@@ -861,7 +915,7 @@ type RecordAnswer struct {
 
 func (x *RecordAnswer) Reset() {
 	*x = RecordAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +927,7 @@ func (x *RecordAnswer) String() string {
 func (*RecordAnswer) ProtoMessage() {}
 
 func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[6]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +940,7 @@ func (x *RecordAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAnswer.ProtoReflect.Descriptor instead.
 func (*RecordAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{6}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 // A SpentRequest asks for the spending in the current calendar periods.
@@ -900,7 +954,7 @@ type SpentRequest struct {
 
 func (x *SpentRequest) Reset() {
 	*x = SpentRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +966,7 @@ func (x *SpentRequest) String() string {
 func (*SpentRequest) ProtoMessage() {}
 
 func (x *SpentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[7]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +979,7 @@ func (x *SpentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentRequest.ProtoReflect.Descriptor instead.
 func (*SpentRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{7}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SpentRequest) GetCursor() string {
@@ -945,7 +999,7 @@ type SpentAnswer struct {
 
 func (x *SpentAnswer) Reset() {
 	*x = SpentAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1011,7 @@ func (x *SpentAnswer) String() string {
 func (*SpentAnswer) ProtoMessage() {}
 
 func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1024,7 @@ func (x *SpentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpentAnswer.ProtoReflect.Descriptor instead.
 func (*SpentAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SpentAnswer) GetCursor() string {
@@ -1003,7 +1057,7 @@ type Spent struct {
 
 func (x *Spent) Reset() {
 	*x = Spent{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1069,7 @@ func (x *Spent) String() string {
 func (*Spent) ProtoMessage() {}
 
 func (x *Spent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1082,7 @@ func (x *Spent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spent.ProtoReflect.Descriptor instead.
 func (*Spent) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Spent) GetSubject() string {
@@ -1078,7 +1132,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1144,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1157,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UsageRequest) GetResource() string {
@@ -1159,7 +1213,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1225,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1238,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UsageAnswer) GetStatus() uint32 {
@@ -1214,7 +1268,7 @@ type PastRequest struct {
 
 func (x *PastRequest) Reset() {
 	*x = PastRequest{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1280,7 @@ func (x *PastRequest) String() string {
 func (*PastRequest) ProtoMessage() {}
 
 func (x *PastRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[12]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1293,7 @@ func (x *PastRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastRequest.ProtoReflect.Descriptor instead.
 func (*PastRequest) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PastRequest) GetUntil() *timestamppb.Timestamp {
@@ -1265,7 +1319,7 @@ type PastAnswer struct {
 
 func (x *PastAnswer) Reset() {
 	*x = PastAnswer{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1331,7 @@ func (x *PastAnswer) String() string {
 func (*PastAnswer) ProtoMessage() {}
 
 func (x *PastAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1344,7 @@ func (x *PastAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAnswer.ProtoReflect.Descriptor instead.
 func (*PastAnswer) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PastAnswer) GetPast() []*Past {
@@ -1321,7 +1375,7 @@ type Past struct {
 
 func (x *Past) Reset() {
 	*x = Past{}
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[14]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1387,7 @@ func (x *Past) String() string {
 func (*Past) ProtoMessage() {}
 
 func (x *Past) ProtoReflect() protoreflect.Message {
-	mi := &file_api_ledger_v1_ledger_proto_msgTypes[14]
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1400,7 @@ func (x *Past) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Past.ProtoReflect.Descriptor instead.
 func (*Past) Descriptor() ([]byte, []int) {
-	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{14}
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Past) GetEnd() *timestamppb.Timestamp {
@@ -1465,7 +1519,7 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"refused_by\x18\" \x01(\tR\trefusedBy\x12\x19\n" +
 	"\bkey_hint\x18# \x01(\tR\akeyHint\x126\n" +
 	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\x12\x1a\n" +
-	"\bexchange\x18% \x01(\tR\bexchange\"\xad\x03\n" +
+	"\bexchange\x18% \x01(\tR\bexchange\"\xbb\x03\n" +
 	"\aDetails\x12\x19\n" +
 	"\btrace_id\x18\x01 \x01(\fR\atraceId\x12\x14\n" +
 	"\x05rules\x18\x02 \x03(\tR\x05rules\x128\n" +
@@ -1475,13 +1529,17 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\adropped\x18\x06 \x01(\tR\adropped\x12\x1a\n" +
 	"\badjusted\x18\a \x01(\tR\badjusted\x12\x1f\n" +
 	"\vupstream_id\x18\b \x01(\tR\n" +
-	"upstreamId\x12*\n" +
-	"\x11hour_write_tokens\x18\t \x01(\x03R\x0fhourWriteTokens\x12\"\n" +
+	"upstreamId\x12\"\n" +
 	"\rfees_nano_usd\x18\n" +
 	" \x01(\x03R\vfeesNanoUsd\x12\x16\n" +
 	"\x06guards\x18\v \x03(\tR\x06guards\x12\x14\n" +
 	"\x05cache\x18\f \x01(\tR\x05cache\x12\x16\n" +
-	"\x06policy\x18\r \x01(\tR\x06policy\"\xa9\x01\n" +
+	"\x06policy\x18\r \x01(\tR\x06policy\x122\n" +
+	"\x06counts\x18\x0e \x03(\v2\x1a.modelgate.ledger.v1.CountR\x06countsJ\x04\b\t\x10\n" +
+	"\")\n" +
+	"\x05Count\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\f\n" +
+	"\x01n\x18\x02 \x01(\x03R\x01n\"\xa9\x01\n" +
 	"\aAmounts\x12\x1a\n" +
 	"\brequests\x18\x01 \x01(\x03R\brequests\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12!\n" +
@@ -1565,52 +1623,54 @@ func file_api_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_api_ledger_v1_ledger_proto_rawDescData
 }
 
-var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_api_ledger_v1_ledger_proto_goTypes = []any{
 	(*Record)(nil),                // 0: modelgate.ledger.v1.Record
 	(*Details)(nil),               // 1: modelgate.ledger.v1.Details
-	(*Amounts)(nil),               // 2: modelgate.ledger.v1.Amounts
-	(*Attempt)(nil),               // 3: modelgate.ledger.v1.Attempt
-	(*RecordRequest)(nil),         // 4: modelgate.ledger.v1.RecordRequest
-	(*SpoolReport)(nil),           // 5: modelgate.ledger.v1.SpoolReport
-	(*RecordAnswer)(nil),          // 6: modelgate.ledger.v1.RecordAnswer
-	(*SpentRequest)(nil),          // 7: modelgate.ledger.v1.SpentRequest
-	(*SpentAnswer)(nil),           // 8: modelgate.ledger.v1.SpentAnswer
-	(*Spent)(nil),                 // 9: modelgate.ledger.v1.Spent
-	(*UsageRequest)(nil),          // 10: modelgate.ledger.v1.UsageRequest
-	(*UsageAnswer)(nil),           // 11: modelgate.ledger.v1.UsageAnswer
-	(*PastRequest)(nil),           // 12: modelgate.ledger.v1.PastRequest
-	(*PastAnswer)(nil),            // 13: modelgate.ledger.v1.PastAnswer
-	(*Past)(nil),                  // 14: modelgate.ledger.v1.Past
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Count)(nil),                 // 2: modelgate.ledger.v1.Count
+	(*Amounts)(nil),               // 3: modelgate.ledger.v1.Amounts
+	(*Attempt)(nil),               // 4: modelgate.ledger.v1.Attempt
+	(*RecordRequest)(nil),         // 5: modelgate.ledger.v1.RecordRequest
+	(*SpoolReport)(nil),           // 6: modelgate.ledger.v1.SpoolReport
+	(*RecordAnswer)(nil),          // 7: modelgate.ledger.v1.RecordAnswer
+	(*SpentRequest)(nil),          // 8: modelgate.ledger.v1.SpentRequest
+	(*SpentAnswer)(nil),           // 9: modelgate.ledger.v1.SpentAnswer
+	(*Spent)(nil),                 // 10: modelgate.ledger.v1.Spent
+	(*UsageRequest)(nil),          // 11: modelgate.ledger.v1.UsageRequest
+	(*UsageAnswer)(nil),           // 12: modelgate.ledger.v1.UsageAnswer
+	(*PastRequest)(nil),           // 13: modelgate.ledger.v1.PastRequest
+	(*PastAnswer)(nil),            // 14: modelgate.ledger.v1.PastAnswer
+	(*Past)(nil),                  // 15: modelgate.ledger.v1.Past
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_api_ledger_v1_ledger_proto_depIdxs = []int32{
-	15, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
-	15, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
-	3,  // 2: modelgate.ledger.v1.Record.attempt_list:type_name -> modelgate.ledger.v1.Attempt
+	16, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
+	16, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
+	4,  // 2: modelgate.ledger.v1.Record.attempt_list:type_name -> modelgate.ledger.v1.Attempt
 	1,  // 3: modelgate.ledger.v1.Record.details:type_name -> modelgate.ledger.v1.Details
-	2,  // 4: modelgate.ledger.v1.Details.reserved:type_name -> modelgate.ledger.v1.Amounts
-	2,  // 5: modelgate.ledger.v1.Details.settled:type_name -> modelgate.ledger.v1.Amounts
-	0,  // 6: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
-	5,  // 7: modelgate.ledger.v1.RecordRequest.spool:type_name -> modelgate.ledger.v1.SpoolReport
-	9,  // 8: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
-	15, // 9: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
-	15, // 10: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
-	14, // 11: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
-	15, // 12: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
-	4,  // 13: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
-	7,  // 14: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
-	12, // 15: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
-	10, // 16: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
-	6,  // 17: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
-	8,  // 18: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
-	13, // 19: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
-	11, // 20: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	3,  // 4: modelgate.ledger.v1.Details.reserved:type_name -> modelgate.ledger.v1.Amounts
+	3,  // 5: modelgate.ledger.v1.Details.settled:type_name -> modelgate.ledger.v1.Amounts
+	2,  // 6: modelgate.ledger.v1.Details.counts:type_name -> modelgate.ledger.v1.Count
+	0,  // 7: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
+	6,  // 8: modelgate.ledger.v1.RecordRequest.spool:type_name -> modelgate.ledger.v1.SpoolReport
+	10, // 9: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
+	16, // 10: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
+	16, // 11: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
+	15, // 12: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
+	16, // 13: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
+	5,  // 14: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
+	8,  // 15: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
+	13, // 16: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
+	11, // 17: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
+	7,  // 18: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
+	9,  // 19: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
+	14, // 20: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
+	12, // 21: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_api_ledger_v1_ledger_proto_init() }
@@ -1624,7 +1684,7 @@ func file_api_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_ledger_v1_ledger_proto_rawDesc), len(file_api_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
