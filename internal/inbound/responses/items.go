@@ -36,7 +36,7 @@ func (b *builder) item(at string, i *item) error {
 		return openai.CodeUnsupportedParameter.On(at,
 			"'%s' of the type '%s' is not supported by this model's provider: %s.", at, typ, kind.Note)
 	case kind.Decision == kinds.Dropped:
-		b.drop(at)
+		b.Drop(at)
 		return nil
 	}
 	switch typ {
@@ -86,7 +86,7 @@ func (b *builder) clientCall(at string, i *item) {
 	i.CallID = cmp.Or(i.CallID, i.ID)
 	of := clientToolOf(i.Type)
 	if i.CallID == "" || of.typ == "tool_search" && i.Execution == "server" {
-		b.drop(at)
+		b.Drop(at)
 		b.left = append(b.left, i.CallID)
 		return
 	}
@@ -131,7 +131,7 @@ func (b *builder) agentMessage(at string, i *item) error {
 	parts := content{{Type: "input_text", Text: head + ":"}}
 	for n, p := range i.Content {
 		if kinds.Parts[p.Type].Decision == kinds.Dropped {
-			b.drop(fmt.Sprintf("%s.content[%d]", at, n))
+			b.Drop(fmt.Sprintf("%s.content[%d]", at, n))
 			continue
 		}
 		parts = append(parts, p)
@@ -162,7 +162,7 @@ func (b *builder) message(at string, i *item) error {
 		b.turn.begun = true
 		for n, p := range i.Content {
 			if kinds.Parts[p.Type].Decision == kinds.Dropped {
-				b.drop(fmt.Sprintf("%s.content[%d]", at, n))
+				b.Drop(fmt.Sprintf("%s.content[%d]", at, n))
 				continue
 			}
 			if p.Type != "refusal" && !isText(&p) {
@@ -221,7 +221,7 @@ func (b *builder) output(at string, i *item) error {
 	if i.Type != "function_call_output" && i.Type != "custom_tool_call_output" {
 		i.CallID = cmp.Or(i.CallID, i.ID)
 		if i.CallID == "" || slices.Contains(b.left, i.CallID) {
-			b.drop(at)
+			b.Drop(at)
 			return nil
 		}
 	}
@@ -239,7 +239,7 @@ func (b *builder) output(at string, i *item) error {
 		case p.Type == "" && i.Type == "shell_call_output":
 			p.appendShell(&text)
 		case kinds.Parts[p.Type].Decision == kinds.Dropped:
-			b.drop(fmt.Sprintf("%s.output[%d]", at, n))
+			b.Drop(fmt.Sprintf("%s.output[%d]", at, n))
 		default:
 			others = append(others, *p)
 		}
@@ -348,7 +348,7 @@ func (b *builder) part(at string, p *part) error {
 		if kinds.Parts[p.Type].Decision != kinds.Dropped {
 			return unknownPart(at, p.Type)
 		}
-		b.drop(at)
+		b.Drop(at)
 	}
 	return nil
 }

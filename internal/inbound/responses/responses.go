@@ -45,8 +45,9 @@ const (
 // A request is a client's request. It is translated when a vendor needs it that does not serve the API.
 type request struct {
 	*openai.NativeRequest
-	body        []byte
-	translation func() (*openai.ChatRequest, []string, error)
+	body    []byte
+	carrier openai.Carrier
+	compose.Translation
 }
 
 func parse(h inbound.Head, data []byte) (inbound.Request, error) {
@@ -54,7 +55,7 @@ func parse(h inbound.Head, data []byte) (inbound.Request, error) {
 	if err != nil {
 		return inbound.Request{}, err
 	}
-	r := &request{NativeRequest: native, body: data, translation: translateOnce(h.Carrier, data)}
+	r := &request{NativeRequest: native, body: data, carrier: h.Carrier}
 	return inbound.Request{Model: native.Model, Stream: gjson.ParseBytes(sent.Get("stream")).Bool(), Encoder: r,
 		Sent: sent, Echo: data}, nil
 }
@@ -161,13 +162,7 @@ func (r *request) Encode(v *provider.Provider, t provider.Target) (provider.Requ
 	if v.Chat == nil {
 		return provider.Request{}, nil, dialect.NotServed(t, "/v1"+path)
 	}
-	c, dropped, err := r.translation()
-	if err != nil {
-		return provider.Request{}, nil, err
-	}
-	sent, answer, err := compose.Encode(v, c, t)
-	sent.Dropped = append(sent.Dropped, dropped...)
-	return sent, answer, err
+	return r.Translation.Encode(v, t, r.translate)
 }
 
 // A body is the body of a request. A value that passes as it is stays raw.

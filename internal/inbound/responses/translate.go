@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,32 +14,28 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/compose"
 )
 
-// translateOnce returns a function that makes the chat completion of a request, at its first call. It also returns the
-// names of the members that have no effect.
-func translateOnce(by openai.Carrier, data []byte) func() (*openai.ChatRequest, []string, error) {
-	var once sync.Once
-	var chat *openai.ChatRequest
-	var b *builder
-	var err error
-	return func() (*openai.ChatRequest, []string, error) {
-		once.Do(func() {
-			if b, err = newBuilder(by, data); err == nil {
-				chat, err = b.translate()
-			}
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		return chat, b.dropped, nil
+// translate makes the chat completion of a request.
+func (r *request) translate() error {
+	b := &builder{Translation: &r.Translation, Builder: compose.Builder{Dst: append(make([]byte, 0, 4096), '{')},
+		carrier: r.carrier, sent: &body{}}
+	err := json.Unmarshal(r.body, b.sent)
+	if err != nil {
+		return notRead(err)
 	}
+	if err = b.check(); err != nil {
+		return err
+	}
+	r.Own, err = b.chat()
+	r.Plain = r.Own
+	return err
 }
 
 // A builder makes a chat completion.
 type builder struct {
 	compose.Builder
+	*compose.Translation
 	carrier openai.Carrier
 	sent    *body
-	dropped []string
 	turn    turn     // of the assistant, until somebody else speaks
 	shown   []shown  // of the results of calls, until somebody speaks
 	brought []placed // tools of items
@@ -51,15 +46,6 @@ type builder struct {
 type placed struct {
 	at   string
 	tool jsontext.Value
-}
-
-func newBuilder(by openai.Carrier, data []byte) (*builder, error) {
-	b := &builder{Builder: compose.Builder{Dst: append(make([]byte, 0, 4096), '{')}, carrier: by,
-		sent: &body{}}
-	if err := json.Unmarshal(data, b.sent); err != nil {
-		return nil, notRead(err)
-	}
-	return b, b.check()
 }
 
 // check refuses what needs stored responses, and notes what has no effect.
@@ -85,24 +71,18 @@ func (b *builder) check() error {
 		return openai.CodeMissingRequiredParameter.On("input", "Missing required parameter: 'input'.")
 	}
 	if b.sent.Truncation != "" && b.sent.Truncation != "disabled" {
-		b.drop("truncation")
+		b.Drop("truncation")
 	}
 	for name, v := range b.sent.Others {
 		if compose.IsAsked(v) {
-			b.drop(name)
+			b.Drop(name)
 		}
 	}
-	slices.Sort(b.dropped)
+	slices.Sort(b.Dropped)
 	return nil
 }
 
-func (b *builder) drop(param string) {
-	if !slices.Contains(b.dropped, param) {
-		b.dropped = append(b.dropped, param)
-	}
-}
-
-func (b *builder) translate() (*openai.ChatRequest, error) {
+func (b *builder) chat() (*openai.ChatRequest, error) {
 	b.Text("model", b.sent.Model)
 	if b.sent.Stream {
 		b.Member("stream", `true,"stream_options":{"include_usage":true}`)
@@ -190,7 +170,7 @@ func (b *builder) tools() error {
 			return openai.CodeMissingRequiredParameter.On(p.at+".type",
 				"Missing required parameter: '%s.type'.", p.at)
 		case t.Get("type").Str == "tool_search" && clientRun(t) == nil:
-			b.drop(p.at) // all tools are sent
+			b.Drop(p.at) // all tools are sent
 			continue
 		}
 		eachTool(list, func(namespace string, t gjson.Result) {
