@@ -14,7 +14,7 @@ func (s *Service) compact(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	if err != nil {
 		return err
 	}
-	body := t.with(t.items, t.native, member{"model", text(t.model)})
+	body := t.with(t.items, t.native, set("model", text(t.model)))
 	ctx, cancel := context.WithTimeout(traced(r), s.Limits.Answer)
 	defer cancel()
 	answer, err := s.Gateway.Ask(ctx, gateway.Ask{Key: c.Key, Method: http.MethodPost, Path: path + "/compact",

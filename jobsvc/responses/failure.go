@@ -21,8 +21,8 @@ func (f *failure) Error() string { return f.code + ": " + f.message }
 
 // failed returns a response object that has failed.
 func (f *failure) failed(object []byte) []byte {
-	return replaced(object, member{"status", text(string(job.ResponseFailed))},
-		member{"error", replaced(nil, member{"code", text(f.code)}, member{"message", text(f.message)})})
+	return replaced(object, set("status", text(string(job.ResponseFailed))),
+		set("error", replaced(nil, set("code", text(f.code)), set("message", text(f.message)))))
 }
 
 // Failures of the gateway itself.

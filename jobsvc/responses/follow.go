@@ -166,8 +166,8 @@ func (f *follower) last(ctx context.Context) error {
 
 // appendResponseEvent appends an event with a response object.
 func appendResponseEvent(dst []byte, name string, object []byte, sequence int64) []byte {
-	return appendEvent(dst, name, replaced(nil, member{"type", text(name)},
-		member{"sequence_number", fmt.Append(nil, sequence)}, member{"response", object}))
+	return appendEvent(dst, name, replaced(nil, set("type", text(name)),
+		set("sequence_number", fmt.Append(nil, sequence)), set("response", object)))
 }
 
 // since returns the events with a number of at least next.

@@ -126,7 +126,7 @@ func (s *Service) object(ctx context.Context, r *store.Record[Response], sealer 
 		return nil, lost(err, "response", r.ID)
 	}
 	if r.Value.Answer == "" {
-		object = replaced(object, member{"status", text(string(r.Value.Status))})
+		object = replaced(object, set("status", text(string(r.Value.Status))))
 	}
 	return object, nil
 }

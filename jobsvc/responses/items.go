@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/id"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/jobsvc/items"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 )
@@ -31,8 +32,8 @@ const otherItem = "item_"
 // inputItems returns the items that a request sends: a string is one message of the user.
 func inputItems(o *rest.Object, v jsontext.Value) []json.RawMessage {
 	if v.Kind() == '"' {
-		return []json.RawMessage{replaced(nil, member{"type", text("message")}, member{"role", text("user")},
-			member{"content", part("user", string(v))})}
+		return []json.RawMessage{replaced(nil, set("type", text("message")), set("role", text("user")),
+			set("content", part("user", string(v))))}
 	}
 	var all []json.RawMessage
 	if v.Kind() != '[' || json.Unmarshal(v, &all) != nil {
@@ -79,19 +80,19 @@ func identified(items []json.RawMessage) []json.RawMessage {
 		out[i] = raw
 		item := gjson.ParseBytes(raw)
 		typ := typeOf(item)
-		var with []member
+		var with []openai.Edit
 		if item.Get("type").Str == "" {
-			with = append(with, member{"type", text(typ)})
+			with = append(with, set("type", text(typ)))
 		}
 		if item.Get("id").Str == "" {
 			prefix := prefixes[typ]
 			if prefix == "" {
 				prefix = otherItem
 			}
-			with = append(with, member{"id", text(prefix + id.Bare())})
+			with = append(with, set("id", text(prefix+id.Bare())))
 		}
 		if said := item.Get("content"); typ == "message" && said.Type == gjson.String {
-			with = append(with, member{"content", part(item.Get("role").Str, said.Raw)})
+			with = append(with, set("content", part(item.Get("role").Str, said.Raw)))
 		}
 		if len(with) > 0 {
 			out[i] = replaced(raw, with...)
@@ -115,7 +116,7 @@ func appendSendable(dst []byte, raw json.RawMessage) []byte {
 	if typeOf(item) == reasoning || !item.Get("id").Exists() {
 		return append(dst, raw...)
 	}
-	return appendReplaced(dst, raw, member{name: "id"})
+	return schema.AppendEdited(dst, jsontext.Value(raw), set("id", nil))
 }
 
 // listOf returns OpenAI's list of items.

@@ -7,13 +7,10 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
-// A member is a member of a JSON object, with its value.
-type member struct {
-	name  string
-	value []byte // JSON; nil: the object has no such member
-}
+func set(name string, value []byte) openai.Edit { return openai.Edit{Name: name, Value: value} }
 
 func text(s string) []byte { return openai.AppendString(nil, s) }
 
@@ -25,44 +22,8 @@ func boolean(b bool) []byte {
 }
 
 // replaced returns an object with other values of some members. Members that it lacks are added.
-func replaced(object []byte, with ...member) []byte {
-	size := len(object) + 256
-	for _, m := range with {
-		size += len(m.value)
-	}
-	return appendReplaced(make([]byte, 0, size), object, with...)
-}
-
-// appendReplaced appends what replaced returns.
-func appendReplaced(out, object []byte, with ...member) []byte {
-	out = append(out, '{')
-	first := len(out)
-	put := func(name string, value []byte) {
-		if value == nil {
-			return
-		}
-		if len(out) > first {
-			out = append(out, ',')
-		}
-		out = append(append(openai.AppendString(out, name), ':'), value...)
-	}
-	done := make([]bool, len(with))
-	gjson.ParseBytes(object).ForEach(func(name, v gjson.Result) bool {
-		value := []byte(v.Raw)
-		for i, m := range with {
-			if m.name == name.Str {
-				value, done[i] = m.value, true
-			}
-		}
-		put(name.Str, value)
-		return true
-	})
-	for i, m := range with {
-		if !done[i] {
-			put(m.name, m.value)
-		}
-	}
-	return append(out, '}')
+func replaced(object []byte, with ...openai.Edit) []byte {
+	return schema.AppendEdited(nil, object, with...)
 }
 
 // spliced returns an object with another value of a member, which it has; or the object itself.

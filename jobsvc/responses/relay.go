@@ -137,10 +137,10 @@ func (t *turn) own(object []byte) []byte {
 		previous = text(t.previous)
 	}
 	if t.request.conversation != "" {
-		conversation = replaced(nil, member{"id", text(t.request.conversation)})
+		conversation = replaced(nil, set("id", text(t.request.conversation)))
 	}
-	return replaced(object, member{"id", text(t.id)}, member{"background", boolean(t.background)},
-		member{"previous_response_id", previous}, member{"conversation", conversation}, member{"store", boolean(t.store)})
+	return replaced(object, set("id", text(t.id)), set("background", boolean(t.background)),
+		set("previous_response_id", previous), set("conversation", conversation), set("store", boolean(t.store)))
 }
 
 // statusOf returns the status of a response object that has ended.

@@ -104,33 +104,33 @@ const encryptedReasoning = "reasoning.encrypted_content"
 
 // upstream returns the request that is sent to the gateway: stateless, with the whole conversation.
 func (q *request) upstream(all []json.RawMessage, native, stream bool, include []string) []byte {
-	with := []member{{"model", text(q.model)}, {"store", boolean(false)}}
+	with := []openai.Edit{set("model", text(q.model)), set("store", boolean(false))}
 	if stream {
-		with = append(with, member{"stream", boolean(true)})
+		with = append(with, set("stream", boolean(true)))
 	}
 	if len(include) > 0 {
 		names := make([]json.RawMessage, len(include))
 		for i, name := range include {
 			names[i] = text(name)
 		}
-		with = append(with, member{"include", array(names)})
+		with = append(with, set("include", array(names)))
 	}
 	return q.with(all, native, with...)
 }
 
 // with returns a request with some members, those that pass as they are, and the items. It is made in one buffer: the
 // items may be many megabytes.
-func (q *request) with(all []json.RawMessage, native bool, members ...member) []byte {
+func (q *request) with(all []json.RawMessage, native bool, members ...openai.Edit) []byte {
 	for _, name := range slices.Sorted(maps.Keys(q.rest)) {
-		members = append(members, member{name, q.rest[name]})
+		members = append(members, set(name, q.rest[name]))
 	}
 	size := int64(256) + items.Size(all) + int64(len(all))
 	for _, m := range members {
-		size += int64(len(m.name) + len(m.value) + len(`"":,`))
+		size += int64(len(m.Name) + len(m.Value) + len(`"":,`))
 	}
 	body := append(make([]byte, 0, size), '{')
 	for _, m := range members {
-		body = append(append(openai.AppendString(body, m.name), ':'), m.value...)
+		body = append(append(openai.AppendString(body, m.Name), ':'), m.Value...)
 		body = append(body, ',')
 	}
 	body = append(body, `"input":[`...)

@@ -86,8 +86,8 @@ func appendEvent(dst []byte, name string, data []byte) []byte {
 
 // appendErrorEvent appends the event that ends a stream with an error.
 func appendErrorEvent(dst []byte, f *failure, sequence int64) []byte {
-	data := replaced(nil, member{"type", text("error")}, member{"code", text(f.code)}, member{"message", text(f.message)},
-		member{"param", []byte("null")}, member{"sequence_number", strconv.AppendInt(nil, sequence, 10)})
+	data := replaced(nil, set("type", text("error")), set("code", text(f.code)), set("message", text(f.message)),
+		set("param", []byte("null")), set("sequence_number", strconv.AppendInt(nil, sequence, 10)))
 	return appendEvent(dst, "error", data)
 }
 

@@ -43,9 +43,7 @@ func withEffort(r *openai.ChatRequest, t provider.Target, near bool) *openai.Cha
 	if near && (asked.Kind() != '"' || len(has) == 0) {
 		return nil
 	}
-	ms := slices.DeleteFunc(schema.Members(r.Sent().Body), func(m schema.Member) bool {
-		return slices.Contains(efforts, m.Name)
-	})
+	ms := schema.Without(schema.Members(r.Sent().Body), efforts...)
 	if near {
 		ms = append(ms, schema.Member{Name: "reasoning_effort",
 			Value: jsontext.Value(openai.AppendString(nil, reasoning.Nearest(openai.Unquote(asked), has)))})

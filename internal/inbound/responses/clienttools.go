@@ -69,8 +69,7 @@ func (c *clientTool) appendCall(dst, arguments []byte) []byte {
 	if !object.IsValid() || object.Kind() != '{' {
 		object = jsontext.Value(c.before)
 	} else if c.extra != "" {
-		isExtra := func(m schema.Member) bool { return m.Name == "type" || m.Name == "env" }
-		ms := slices.DeleteFunc(schema.Members(object), isExtra)
+		ms := schema.Without(schema.Members(object), "type", "env")
 		object = schema.AppendObject(nil, append(schema.Members(jsontext.Value("{"+c.extra+"}")), ms...))
 	}
 	dst = append(dst, object...)

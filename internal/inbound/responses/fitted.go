@@ -22,9 +22,10 @@ func fitted(body []byte, r *openai.NativeRequest, t provider.Target, vendor stri
 	if !t.Mixed && slices.Contains(writtenFor, vendor) {
 		return body, nil
 	}
-	changes, adjusted := map[string]jsontext.Value{}, []string(nil)
+	var edits []openai.Edit
+	var adjusted []string
 	if options, changed := withEffort(r.Members().Get("reasoning"), t); changed {
-		changes["reasoning"], adjusted = options, []string{"reasoning.effort"}
+		edits, adjusted = append(edits, openai.Edit{Name: "reasoning", Value: options}), []string{"reasoning.effort"}
 	}
 	form := forms.Of(vendor).User
 	for _, name := range [...]string{"user", "safety_identifier"} {
@@ -33,20 +34,13 @@ func fitted(body []byte, r *openai.NativeRequest, t provider.Target, vendor stri
 			continue
 		}
 		if id := openai.Unquote(v); id != "" && !form.Takes(id) {
-			changes[name] = openai.AppendString(nil, form.Fit(id))
+			edits = append(edits, openai.Edit{Name: name, Value: openai.AppendString(nil, form.Fit(id))})
 		}
 	}
-	if len(changes) == 0 {
+	if len(edits) == 0 {
 		return body, nil
 	}
-	ms := schema.Members(body)
-	for i := range ms {
-		if v, ok := changes[ms[i].Name]; ok {
-			ms[i].Value = v
-		}
-	}
-	ms = slices.DeleteFunc(ms, func(m schema.Member) bool { return m.Value == nil })
-	return schema.AppendObject(nil, ms), adjusted
+	return schema.AppendEdited(nil, body, edits...), adjusted
 }
 
 // withEffort returns the options of reasoning with the nearest effort that the model has, or nil for a model that does
@@ -60,7 +54,7 @@ func withEffort(options jsontext.Value, t provider.Target) (jsontext.Value, bool
 	case !reasons:
 		return nil, true
 	}
-	ms := slices.DeleteFunc(schema.Members(options), func(m schema.Member) bool { return m.Name == "effort" })
+	ms := schema.Without(schema.Members(options), "effort")
 	if effort != "" {
 		ms = append(ms, schema.Member{Name: "effort", Value: openai.AppendString(nil, effort)})
 	}

@@ -79,7 +79,7 @@ func withoutPrivate(body []byte, vendor string) []byte {
 	if !changed {
 		return body
 	}
-	return schema.AppendObject(nil, slices.DeleteFunc(ms, func(m schema.Member) bool { return m.Value == nil }))
+	return schema.AppendObject(nil, ms)
 }
 
 // returnedItems returns the items as a vendor takes them, or nil if it takes them as they are.
@@ -142,16 +142,8 @@ func returnedItem(raw jsontext.Value, form forms.Vendor) (jsontext.Value, bool) 
 	if bytes.Equal(plainCall, callID) && bytes.Equal(plain, id) {
 		return raw, true
 	}
-	ms := slices.DeleteFunc(schema.Members(raw), func(m schema.Member) bool { return m.Name == "id" && plain == nil })
-	for i := range ms {
-		switch ms[i].Name {
-		case "call_id":
-			ms[i].Value = plainCall
-		case "id":
-			ms[i].Value = plain
-		}
-	}
-	return schema.AppendObject(nil, ms), true
+	return schema.AppendEdited(nil, raw, openai.Edit{Name: "call_id", Value: plainCall},
+		openai.Edit{Name: "id", Value: plain}), true
 }
 
 // plainID returns an id, as JSON, as the vendor takes it. What is no string stays.

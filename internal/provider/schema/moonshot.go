@@ -57,7 +57,7 @@ func typesOfBranches(members []Member) []Member {
 	if at < 0 {
 		return members
 	}
-	out := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Name == "type" })
+	out := Without(slices.Clone(members), "type")
 	if typ == nil {
 		return out
 	}
@@ -87,7 +87,7 @@ func saysType(m Member) bool {
 func typed(members []Member) []Member {
 	members = withKnownProperties(members)
 	if slices.ContainsFunc(members, func(m Member) bool { return m.Name != "type" && saysType(m) }) {
-		return slices.DeleteFunc(members, func(m Member) bool { return m.Name == "type" })
+		return Without(members, "type")
 	}
 	types, values := typesOf(Find(members, "type")), Elements(Find(members, "enum"))
 	if len(types) == 0 {

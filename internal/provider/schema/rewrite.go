@@ -111,7 +111,7 @@ func closeObject(members []Member) ([]Member, bool) {
 	if isObject && !closed && !has("properties") && !has("anyOf") && !has("allOf") && !has("$ref") {
 		return members, false
 	}
-	members = slices.DeleteFunc(members, func(m Member) bool { return m.Name == "additionalProperties" })
+	members = Without(members, "additionalProperties")
 	if isObject {
 		members = append(members, Member{"additionalProperties", jsontext.Value("false")})
 	}

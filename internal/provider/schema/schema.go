@@ -51,16 +51,43 @@ func each(text jsontext.Value, f func(name gjson.Result, v jsontext.Value)) {
 	})
 }
 
-// AppendObject appends an object of the members to dst.
+// AppendObject appends an object of the members to dst, without those whose value is nil.
 func AppendObject(dst []byte, ms []Member) jsontext.Value {
 	dst = append(dst, '{')
-	for i, m := range ms {
-		if i > 0 {
+	first := len(dst)
+	for _, m := range ms {
+		if m.Value == nil {
+			continue
+		}
+		if len(dst) > first {
 			dst = append(dst, ',')
 		}
 		dst = append(append(openai.AppendString(dst, m.Name), ':'), m.Value...)
 	}
 	return append(dst, '}')
+}
+
+// AppendEdited appends an object with the edits applied to dst. New members are added at the end.
+func AppendEdited(dst []byte, object jsontext.Value, edits ...openai.Edit) jsontext.Value {
+	ms, size := Members(object), len(object)+2
+	for _, e := range edits {
+		size += len(e.Name) + len(e.Value) + len(`,"":`)
+		found := false
+		for i := range ms {
+			if ms[i].Name == e.Name {
+				ms[i].Value, found = e.Value, true
+			}
+		}
+		if !found {
+			ms = append(ms, Member{e.Name, e.Value})
+		}
+	}
+	return AppendObject(slices.Grow(dst, size), ms)
+}
+
+// Without returns the members without those that have one of the names. It overwrites ms.
+func Without(ms []Member, names ...string) []Member {
+	return slices.DeleteFunc(ms, func(m Member) bool { return slices.Contains(names, m.Name) })
 }
 
 // AppendArray appends an array of the elements to dst.

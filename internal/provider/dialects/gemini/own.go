@@ -33,7 +33,7 @@ func (e *encoder) readOthers() {
 		case name.Str == "extra_body":
 			members := schema.Members(jsontext.Value(v.Raw))
 			e.collect(schema.Members(schema.Find(members, "google")), "extra_body.google.")
-			e.collect(slices.DeleteFunc(members, func(m schema.Member) bool { return m.Name == "google" }), "extra_body.")
+			e.collect(schema.Without(members, "google"), "extra_body.")
 		default:
 			e.collect([]schema.Member{{Name: name.Str, Value: jsontext.Value(v.Raw)}}, "")
 		}

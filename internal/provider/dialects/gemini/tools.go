@@ -90,9 +90,7 @@ func (e *encoder) ownTool(typ string, i int, raw jsontext.Value) jsontext.Value 
 	case schema.Find(members, name) != nil:
 		config = schema.Find(members, name)
 	default:
-		config = schema.AppendObject(nil, slices.DeleteFunc(members, func(m schema.Member) bool {
-			return m.Name == "type" || m.Name == "cache_control"
-		}))
+		config = schema.AppendObject(nil, schema.Without(members, "type", "cache_control"))
 	}
 	if !slices.Contains(ownTools, name) || name == "enterpriseWebSearch" && !e.service.Enterprise {
 		return nil

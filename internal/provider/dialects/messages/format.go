@@ -1,8 +1,6 @@
 package messages
 
 import (
-	"slices"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -60,7 +58,7 @@ func (e *encoder) format() error {
 		return nil
 	}
 	if out := e.out.OutputConfig; out != nil && out.has("format") {
-		out.own = slices.DeleteFunc(out.own, func(m schema.Member) bool { return m.Name == "format" })
+		out.own = schema.Without(out.own, "format")
 		e.Drop("output_config.format")
 	}
 	switch {

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -46,7 +45,7 @@ func withoutPrivate(body []byte, vendor string) []byte {
 			m.Value, _ = json.Marshal(all, json.Deterministic(true)) // values that were read
 		}
 	}
-	return schema.AppendObject(nil, slices.DeleteFunc(ms, func(m schema.Member) bool { return m.Value == nil }))
+	return schema.AppendObject(nil, ms)
 }
 
 // promptFor returns a prompt of the system, a string or a list of blocks, for a vendor. It returns nil if nothing is
@@ -94,17 +93,9 @@ func unscoped(list jsontext.Value) jsontext.Value {
 			case "content":
 				ms[n].Value = unscoped(ms[n].Value)
 			case "cache_control":
-				inner := schema.Members(ms[n].Value)
-				if schema.Find(inner, "scope") == nil {
-					continue
+				if inner := schema.Members(ms[n].Value); schema.Find(inner, "scope") != nil {
+					ms[n].Value = schema.AppendObject(nil, schema.Without(inner, "scope"))
 				}
-				kept := inner[:0]
-				for _, m := range inner {
-					if m.Name != "scope" {
-						kept = append(kept, m)
-					}
-				}
-				ms[n].Value = schema.AppendObject(nil, kept)
 			}
 		}
 		if len(ms) > 0 {

@@ -134,7 +134,7 @@ func (e thinker) withoutEffort() {
 	if by := e.wish.Param; by != "output_config" && (by != "thinking" || e.wish.Effort == "") {
 		e.Drop("output_config")
 	}
-	out.own = slices.DeleteFunc(out.own, func(m schema.Member) bool { return m.Name == "effort" })
+	out.own = schema.Without(out.own, "effort")
 	if len(out.own) == 0 && out.schema == nil {
 		e.out.OutputConfig = nil
 	}

@@ -93,8 +93,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 		switch {
 		case slices.Contains([]string{"model", "input", "dimensions", "encoding_format"}, member.Str) || !turns.Asked(value):
 		case slices.Contains(form.own, member.Str):
-			ms = slices.DeleteFunc(ms, func(m schema.Member) bool { return m.Name == member.Str })
-			ms = append(ms, schema.Member{Name: member.Str, Value: value})
+			ms = append(schema.Without(ms, member.Str), schema.Member{Name: member.Str, Value: value})
 		case v.Type != gjson.False && len(out.Dropped) < turns.MaxNoted:
 			out.Dropped = append(out.Dropped, turns.Identifier(member.Str))
 		}

@@ -84,6 +84,6 @@ func withReasoning(message jsontext.Value) []byte {
 	if !gjson.GetBytes(message, "tool_calls.0").Exists() || gjson.GetBytes(message, "reasoning_content").Str != "" {
 		return nil
 	}
-	ms := slices.DeleteFunc(schema.Members(message), func(m schema.Member) bool { return m.Name == "reasoning_content" })
+	ms := schema.Without(schema.Members(message), "reasoning_content")
 	return schema.AppendObject(nil, append(ms, schema.Member{Name: "reasoning_content", Value: jsontext.Value(`" "`)}))
 }
