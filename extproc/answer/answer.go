@@ -81,8 +81,8 @@ func (a *Answer) ownHeaders(h call.Headers) call.Headers {
 	own = append(own, c.LimitHeaders...)
 	own = c.AppendID(append(own, call.Header{Name: HeaderProvider, Value: c.Record.Provider}))
 	r := &c.Record
-	if r.UpstreamID = UpstreamID(h); r.UpstreamID != "" && c.Guard != nil &&
-		c.Guard.Message(r.UpstreamID) != r.UpstreamID {
+	if r.UpstreamID = UpstreamID(h); r.UpstreamID != "" && c.Guarded.Answer() != nil &&
+		c.Guarded.Answer().Message(r.UpstreamID) != r.UpstreamID {
 		r.UpstreamID = ""
 	}
 	if r.UpstreamID != "" {

@@ -66,10 +66,10 @@ func (a *Answer) ReplaceByError(err error) call.Reply {
 // Fail ends the exchange with a failure of the provider, and returns the error for the client.
 func (a *Answer) Fail(err error) *openai.Error {
 	c := a.Call
-	if g := c.Guard; g != nil && g.Unjudged != "" {
-		c.GuardAway, c.Record.RefusedBy = true, "guardrail "+g.Unjudged
+	if g := c.Guarded.Answer(); g != nil && g.Unjudged != "" {
+		c.Guarded.Unjudged, c.Record.RefusedBy = true, "guardrail "+g.Unjudged
 	}
-	a.Account.Billed = a.Account.Begun && (c.GuardAway || c.HasBlocked() || !IsRefusal(err))
+	a.Account.Billed = a.Account.Begun && (c.Guarded.HasEnded() || !IsRefusal(err))
 	e := a.exhausted(a.judged(c.Provider.Scrub(pipeline.ClientError(err))))
 	if a.Account.Billed && !c.Internal && !errors.Is(err, provider.ErrTruncated) {
 		e = e.Final() // a retry would be billed again, with the same result
@@ -81,7 +81,7 @@ func (a *Answer) Fail(err error) *openai.Error {
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
 		c.Record.Outcome = metering.OutcomeTruncated
-	case c.GuardAway, IsClientError(e.Status):
+	case c.Guarded.IsUnjudged(), IsClientError(e.Status):
 		c.Record.Outcome = metering.OutcomeRejected
 	}
 	if !a.Sent {
@@ -93,7 +93,7 @@ func (a *Answer) Fail(err error) *openai.Error {
 
 // judged has guardrails judge what a provider says of a failure.
 func (a *Answer) judged(e *openai.Error) *openai.Error {
-	g := a.Call.Guard
+	g := a.Call.Guarded.Answer()
 	if e.Code == openai.CodeContentBlocked || e.Code == openai.CodeGuardrailWorkExceeded || g == nil {
 		return e
 	}

@@ -22,11 +22,11 @@ func (a *Answer) PassHeaders(h call.Headers, reply call.Reply) call.Reply {
 		reply.Set = append(reply.Set, call.Header{Name: "cache-control", Value: "no-cache"})
 		reply.Remove = append(reply.Remove, "content-length") // a stream that is cut gets an error event at its end
 	case TypeJSON:
-		if reply = a.WatchBy(&metering.DocumentWatch{}, reply); c.Guard != nil {
+		if reply = a.WatchBy(&metering.DocumentWatch{}, reply); c.Guarded.Answer() != nil {
 			a.Sent, c.Whole, reply.ResponseBody = false, true, call.Buffered
 		}
 	default:
-		if c.Guard != nil && c.Guard.Changes() && !isMedia(h.Get("content-type")) {
+		if c.Guarded.Answer() != nil && c.Guarded.Answer().Changes() && !isMedia(h.Get("content-type")) {
 			return a.FailUpstream(provider.ErrNotAnAnswer, "mg_unread_answer")
 		}
 		c.PassUnseen(&reply)
@@ -64,8 +64,8 @@ func (a *Answer) PassPiece(ctx context.Context, piece []byte, end bool) call.Rep
 	if c.Operation.IsCounted() && c.Record.Stream {
 		a.Account.Text.Events(out, a.Watch.Report().Used)
 	}
-	if c.Record.Stream && c.Guard != nil {
-		judged, err := c.Guard.Events(ctx, out)
+	if c.Record.Stream && c.Guarded.Answer() != nil {
+		judged, err := c.Guarded.Answer().Events(ctx, out)
 		if err != nil {
 			return call.Reply{ReplaceBody: true, Body: c.Dialect.AppendErrorEvent(nil, a.Fail(err)), End: true}
 		}
@@ -116,7 +116,7 @@ func (a *Answer) JudgedWhole(ctx context.Context, body []byte) call.Reply {
 // judge has guardrails judge a complete answer: events, or a document.
 func (a *Answer) judge(ctx context.Context, body []byte) ([]byte, error) {
 	if !a.Call.Record.Stream {
-		return a.Call.Guard.Document(ctx, body)
+		return a.Call.Guarded.Answer().Document(ctx, body)
 	}
-	return a.Call.Guard.Events(ctx, body)
+	return a.Call.Guarded.Answer().Events(ctx, body)
 }

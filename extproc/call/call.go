@@ -55,15 +55,13 @@ type Call struct {
 	offers offers        // what the request has the vendor do
 
 	// The answer.
-	Guard     *guard.Answer // judges it; nil: nothing does
-	GuardAway bool          // it ends because its checker does not answer
-	Duplex    bool          // its pieces do not wait for replies, and its headers may wait for pieces
-	HeadWaits bool          // its headers wait for a reply: the client has got nothing
-	Whole     bool          // it is needed as a whole, which takes room
-	Unseen    bool          // it passes without being shown
-	NoRoom    bool          // there is no room for it
-	Media     string        // its content-type, if it may be kept in a cache
-	Held      []byte        // what is received of it and held
+	Duplex    bool   // its pieces do not wait for replies, and its headers may wait for pieces
+	HeadWaits bool   // its headers wait for a reply: the client has got nothing
+	Whole     bool   // it is needed as a whole, which takes room
+	Unseen    bool   // it passes without being shown
+	NoRoom    bool   // there is no room for it
+	Media     string // its content-type, if it may be kept in a cache
+	Held      []byte // what is received of it and held
 
 	Removed [16]string // room of most replies for headers of the request, and then of the answer
 
@@ -93,9 +91,6 @@ func (c *Call) Finish() { c.driver.Finish() }
 func (c *Call) PassUnseen(reply *Reply) {
 	c.Unseen, c.Record.Outcome, reply.Log = true, metering.OutcomeFinished, true
 }
-
-// HasBlocked reports whether a rule has ended the answer.
-func (c *Call) HasBlocked() bool { return c.Guard != nil && c.Guard.Blocked != "" }
 
 // Again goes on with the next attempt of the plan after one has failed, if it may.
 func (c *Call) Again(err error) (Reply, bool) { return c.driver.Again(err) }

@@ -12,7 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/turns"
 )
 
-// Guarded is what guardrails have to do with a call.
+// Guarded is what guardrails have to do with a call. Nil has nothing to do with it.
 type Guarded struct {
 	Set   *guard.Set   // nil: none could look at the request, and none has to
 	Masks *guard.Masks // nil: none has looked yet
@@ -21,8 +21,33 @@ type Guarded struct {
 	Texts  []string // of the request, for checkers
 	// Judge has checkers judge texts of the answer. It returns the rule that refuses them.
 	Judge guard.Judge
-	turn  turns.Turn // of what takes long
+	// Unjudged means that the answer ends because its checker does not answer.
+	Unjudged bool
+
+	call   *Call
+	answer *guard.Answer // judges the answer; nil: nothing does
+	turn   turns.Turn    // of what takes long
 }
+
+// Guard has guardrails look at the call.
+func (c *Call) Guard(set *guard.Set) { c.Guarded = &Guarded{Set: set, call: c} }
+
+// Answer returns what judges the answer, or nil.
+func (g *Guarded) Answer() *guard.Answer {
+	if g == nil {
+		return nil
+	}
+	return g.answer
+}
+
+// HasBlocked reports whether a rule has ended the answer.
+func (g *Guarded) HasBlocked() bool { return g.Answer() != nil && g.answer.Blocked != "" }
+
+// HasEnded reports whether a rule has ended the answer, or its checker does not answer.
+func (g *Guarded) HasEnded() bool { return g.IsUnjudged() || g.HasBlocked() }
+
+// IsUnjudged reports whether the answer ends because its checker does not answer.
+func (g *Guarded) IsUnjudged() bool { return g != nil && g.Unjudged }
 
 // Rules returns the rules that apply, or nil.
 func (g *Guarded) Rules() *guard.Set {
@@ -47,16 +72,16 @@ const maxTurnWait = 5 * time.Second
 const shedTurns = "guardrails"
 
 // TakeTurn waits for a turn with guardrails, or gives the one that the call has to others and waits for the next.
-func (c *Call) TakeTurn(ctx context.Context) error {
+func (g *Guarded) TakeTurn(ctx context.Context) error {
 	waits, cancel := context.WithTimeout(ctx, maxTurnWait)
 	defer cancel()
-	owner := cmp.Or(c.Key.Organization, c.Key.Name)
-	err := c.Guarded.turn.Take(waits, c.Env.Turns, owner)
+	owner := cmp.Or(g.call.Key.Organization, g.call.Key.Name)
+	err := g.turn.Take(waits, g.call.Env.Turns, owner)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	c.Shed(shedTurns)
-	c.GuardAway = c.Guard != nil
+	g.call.Shed(shedTurns)
+	g.Unjudged = g.answer != nil
 	if errors.Is(err, turns.ErrMany) {
 		return openai.CodeRateLimitExceeded.New("Too many requests of %s wait for their guardrails. Please try again when some have ended.",
 			owner).After(time.Second)
@@ -72,51 +97,51 @@ func (g *Guarded) ReleaseTurn() {
 }
 
 // Remask puts the body without what is masked in place of the request's.
-func (c *Call) Remask(body []byte) error {
+func (g *Guarded) Remask(body []byte) error {
+	c := g.call
 	masked, err := c.Operation.Parse(c.Head, body)
 	masked.Model = c.Request.Model // that a policy may have chosen
 	c.Request.Request, c.Request.Body = masked, body
 	return err
 }
 
-// GuardAnswer makes the guard of the answer that is about to come, if rules have something to do with it.
-func (c *Call) GuardAnswer() {
-	g := c.Guarded
+// Expect makes the guard of the answer that is about to come, if rules have something to do with it.
+func (g *Guarded) Expect() {
 	if g.Rules() == nil {
 		return
 	}
-	if c.Guard = guard.NewAnswer(g.Set, g.Masks, c.WantsStream, g.Judge); c.Guard == nil {
+	if g.answer = guard.NewAnswer(g.Set, g.Masks, g.call.WantsStream, g.Judge); g.answer == nil {
 		return
 	}
-	c.Guard.Carrier = c.Head.Carrier
-	if c.Guard.MayWait() {
+	g.answer.Carrier = g.call.Head.Carrier
+	if g.answer.MayWait() {
 		g.Checks = g.Set.Checks(configv1.GuardSide_ANSWERS)
 	}
 }
 
-// NoteGuard adds what was found in the answer to the record.
-func (c *Call) NoteGuard() {
-	if c.Guard == nil {
+// Note adds what was found in the answer to the record.
+func (g *Guarded) Note() {
+	if g.Answer() == nil {
 		return
 	}
-	for of, n := range c.Guard.Findings {
-		c.Found(of, n)
+	for of, n := range g.answer.Findings {
+		g.call.Found(of, n)
 	}
 }
 
 // MayJudge reports whether a piece of the answer may have to wait for checkers, or for a turn with its guardrails.
-func (c *Call) MayJudge(piece int) bool {
-	return c.Guard != nil && (c.Guard.MayWait() || c.Guard.IsMuch(piece))
+func (g *Guarded) MayJudge(piece int) bool {
+	return g.Answer() != nil && (g.answer.MayWait() || g.answer.IsMuch(piece))
 }
 
 // BeginJudging prepares the guardrails for a piece of the answer. They wait for a turn only if it is much: then it has
 // a goroutine of its own.
-func (c *Call) BeginJudging(piece int) {
+func (g *Guarded) BeginJudging(piece int) {
 	switch {
-	case c.Guard == nil:
-	case c.Guard.IsMuch(piece):
-		c.Guard.Work.Pause(c.TakeTurn)
+	case g.Answer() == nil:
+	case g.answer.IsMuch(piece):
+		g.answer.Work.Pause(g.TakeTurn)
 	default:
-		c.Guard.Work.Pause(nil)
+		g.answer.Work.Pause(nil)
 	}
 }

@@ -15,7 +15,10 @@ func (c *Call) NoteTries() {
 
 // Retry prepares the call for the answer of another provider. The client has got nothing.
 func (c *Call) Retry(next *routing.Provider) {
-	c.Guard, c.Whole, c.Unseen, c.Media = nil, false, false, ""
+	if c.Guarded != nil {
+		c.Guarded.answer = nil
+	}
+	c.Whole, c.Unseen, c.Media = false, false, ""
 	c.HeadWaits, c.Held, c.NoRoom = false, nil, false
 	c.Provider = next
 }

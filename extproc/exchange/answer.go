@@ -92,7 +92,7 @@ func (x *Exchange) take(ctx context.Context, piece []byte, end bool) Reply {
 	if x.c.Ended || x.chain.Passage() == nil || x.c.Unseen {
 		return Reply{ReplaceBody: true} // bytes after the end mark or the error of a stream
 	}
-	x.c.BeginJudging(len(piece) + len(x.c.Held))
+	x.c.Guarded.BeginJudging(len(piece) + len(x.c.Held))
 	defer x.c.Guarded.ReleaseTurn()
 	return x.chain.Passage().Body(ctx, piece, end)
 }

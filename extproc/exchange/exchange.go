@@ -117,7 +117,7 @@ func (d *driver) Finish() {
 	c := &d.c
 	c.Ended = true
 	c.Record.End = c.Env.Now()
-	c.NoteGuard()
+	c.Guarded.Note()
 	if p := d.chain.Passage(); p != nil {
 		p.End()
 	}

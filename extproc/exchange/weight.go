@@ -19,7 +19,7 @@ func (x *Exchange) IsHeavy(piece int) bool {
 
 // MayJudge reports whether the next piece of the answer may have to wait for checkers, or for a turn with its
 // guardrails.
-func (x *Exchange) MayJudge(piece int) bool { return x.c.MayJudge(piece + len(x.c.Held)) }
+func (x *Exchange) MayJudge(piece int) bool { return x.c.Guarded.MayJudge(piece + len(x.c.Held)) }
 
 // InSession reports whether pieces of the answer belong to a session, and may reserve usage.
 func (x *Exchange) InSession() bool { return x.c.Active != nil && x.c.Active.Kind == envoy.KindSession }

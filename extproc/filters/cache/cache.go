@@ -214,7 +214,7 @@ func (x *filter) Answer(piece []byte) {
 		x.endFlight(nil, true) // one of those that wait asks in its place
 		x.drop()
 		return
-	case c.Media == "" || c.Record.Answered != http.StatusOK || c.HasBlocked():
+	case c.Media == "" || c.Record.Answered != http.StatusOK || c.Guarded.HasBlocked():
 		if c.Ended {
 			x.drop()
 		}

@@ -67,7 +67,7 @@ func mask(ctx context.Context, c *call.Call, texts []string, found []guard.Match
 		return nil
 	}
 	work := guard.NewWork()
-	work.Pause(c.TakeTurn)
+	work.Pause(c.Guarded.TakeTurn)
 	defer c.Guarded.ReleaseTurn()
 	masked, err := guard.Mask(ctx, work, c.Request.Body, c.Guarded.Masks, texts, found)
 	if u, ok := errors.AsType[*guard.Unjudged](err); ok {
@@ -83,7 +83,7 @@ func mask(ctx context.Context, c *call.Call, texts []string, found []guard.Match
 		c.Record.RefusedBy = "guardrail " + masked.Blocked
 		return call.ContentBlocked(masked.Blocked, masked.Unmaskable)
 	}
-	return c.Remask(masked.Body)
+	return c.Guarded.Remask(masked.Body)
 }
 
 // A judgement is what rules say of texts, by what their checkers have found.
@@ -158,7 +158,7 @@ func (f filter) answer(ctx context.Context, texts []string) (rule string, err er
 	case ctx.Err() != nil:
 		return "", call.ErrLeft
 	case j.blocked == "" && j.missing != "":
-		c.GuardAway, c.Record.RefusedBy = true, "guardrail "+j.missing
+		c.Guarded.Unjudged, c.Record.RefusedBy = true, "guardrail "+j.missing
 		return "", unavailable(j.missing, "answers")
 	}
 	return j.blocked, nil

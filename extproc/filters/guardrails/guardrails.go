@@ -37,7 +37,7 @@ func (f filter) Request(ctx context.Context) *call.Reply {
 		if set == nil {
 			return nil
 		}
-		c.Guarded = &call.Guarded{Set: set}
+		c.Guard(set)
 	}
 	set := c.Guarded.Set
 	work := guard.NewWork()
@@ -45,7 +45,7 @@ func (f filter) Request(ctx context.Context) *call.Reply {
 		if wait := c.Queue(); wait != nil {
 			return wait
 		}
-		work.Pause(c.TakeTurn)
+		work.Pause(c.Guarded.TakeTurn)
 	}
 	c.Guarded.Set = nil
 	err := look(ctx, c, set, work)
@@ -102,7 +102,7 @@ func look(ctx context.Context, c *call.Call, set *guard.Set, work *guard.Work) e
 	if looked.Masks.IsEmpty() {
 		return nil
 	}
-	return c.Remask(looked.Body)
+	return g.Remask(looked.Body)
 }
 
 // lookAtTools has the rules that list tools look at the client's, and returns the rule that refuses them.

@@ -92,7 +92,7 @@ func (p *Passage) isRetried(err error) bool {
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
 		return true
-	case p.c.GuardAway, p.c.HasBlocked(), errors.Is(err, call.ErrAnswerTooLarge), errors.Is(err, call.ErrNoRoom):
+	case p.c.Guarded.HasEnded(), errors.Is(err, call.ErrAnswerTooLarge), errors.Is(err, call.ErrNoRoom):
 		return false
 	}
 	e := pipeline.ClientError(err)
@@ -120,7 +120,7 @@ func (p *Passage) giveUp(err error, n int) {
 	if errors.Is(err, provider.ErrTruncated) {
 		r.Outcome = metering.OutcomeTruncated
 	}
-	c.NoteGuard()
+	c.Guarded.Note()
 	p.readUsage()
 	p.answer.End()
 	c.NoteTries()
@@ -177,7 +177,7 @@ func (p *Passage) Broken(err error) call.Reply {
 	switch {
 	case p.form == none && errors.Is(err, again.ErrNoEnvoy) && p.further.lost != nil:
 		p.further.over = true
-		c.GuardAnswer() // the error is the provider's
+		c.Guarded.Expect() // the error is the provider's
 		return p.answer.FailUpstream(p.further.lost, "mg_no_envoy")
 	case p.form == none:
 		p.answer.Account.Unanswered = errors.Is(err, context.DeadlineExceeded) ||

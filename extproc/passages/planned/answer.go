@@ -38,7 +38,7 @@ func (p *Passage) headers(h call.Headers, f call.Facts, end bool) call.Reply {
 	if own != nil {
 		return *own
 	}
-	p.c.GuardAnswer()
+	p.c.Guarded.Expect()
 	if err := p.answer.Take(h, f); err != nil {
 		return p.answer.FailUpstream(err, "mg_unplanned_answer")
 	}
@@ -92,8 +92,8 @@ func (p *Passage) open(f form, write func(chat.Asked) chat.Writer) {
 		Plain: c.Dialect.Plain, Echo: c.Echo, Carrier: c.Head.Carrier}
 	o := pipeline.Options{Answer: p.answer.Decoded.Reader, Asked: asked, Writer: write(asked),
 		Meter: &p.answer.Account.Text}
-	if c.Guard != nil {
-		o.Guard = c.Guard
+	if g := c.Guarded.Answer(); g != nil {
+		o.Guard = g
 	}
 	p.pipe.Reset(o)
 	p.form, c.Whole = f, f == whole
