@@ -38,7 +38,7 @@ func (x *Chain) await(ctx context.Context, op *inbound.Operation, end bool) call
 		c.CacheControl = c.Headers.Get("cache-control")
 	}
 	reply := c.Begun(call.Reply{ResponseBody: call.Streamed})
-	if op.Streams || !op.AcceptsForms && c.Env.Again != nil {
+	if op.Streams || c.Env.Again != nil {
 		c.Duplex, reply.ResponseBody = true, call.Duplex
 	}
 	reply.Remove = c.Removed[:0]

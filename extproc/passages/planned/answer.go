@@ -81,6 +81,8 @@ func (p *Passage) pass(h call.Headers, reply call.Reply) call.Reply {
 				reply.Patience = patience
 			}
 		}
+	case p.c.Unseen:
+		p.form = passed // it has begun, so no other attempt may follow
 	}
 	return reply
 }
