@@ -53,7 +53,7 @@ func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 			return fmt.Errorf("ask what was used: %w", err)
 		}
 		for _, p := range some.GetPast() {
-			for _, of := range config.Past(p) {
+			for _, of := range config.Past(p, s.env.Names) {
 				at := counter{of.Counter, of.Window, of.At.UnixMicro()}
 				of.Amount += past[at].Amount
 				past[at] = of

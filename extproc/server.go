@@ -118,8 +118,8 @@ func New(o Options) *Server {
 		env: exchange.Env{
 			Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process),
 			Limits: o.Limits, Spool: o.Spool, Observer: m, Tracer: o.Tracer,
-			Strangers: access.NewStrangers(refusalsPerSecond, refusalBurst),
-			Bytes:     o.Bytes, Shedding: o.Shedding,
+			Strangers: access.NewStrangers(refusalsPerSecond, refusalBurst), Names: access.NewNames(time.Now),
+			Bytes: o.Bytes, Shedding: o.Shedding,
 			Turns: turns.New(max(1, runtime.GOMAXPROCS(0)/2), maxTurnQueue),
 		},
 		config:   newConfigClient(o),

@@ -9,6 +9,7 @@ type Book struct {
 	directory Directory
 	users     bool // a limit depends on the user
 	sets      *memo.Memo[setKey, *Rules]
+	names     *Names
 }
 
 // setKey is what Rules depend on, except for the user.
@@ -17,21 +18,25 @@ type setKey struct{ key, model, provider string }
 // maxSets bounds the cache: clients choose the names of unlisted models.
 const maxSets = 10_000
 
-// NewBook returns the book of a directory.
-func NewBook(d Directory) *Book {
-	return &Book{directory: d, users: d.LimitsUsers(), sets: memo.New[setKey, *Rules](maxSets)}
+// NewBook returns the book of a directory, with counters that names bounds.
+func NewBook(d Directory, names *Names) *Book {
+	return &Book{directory: d, users: d.LimitsUsers(), sets: memo.New[setKey, *Rules](maxSets), names: names}
 }
 
 // Rules returns the rules for the requests of a client. [Rules.For] leaves those for one request.
 func (b *Book) Rules(k *Client, user, model, provider string) *Rules {
 	if b.users && user != "" {
 		e := entriesOf(k, user, model, provider)
-		return b.directory.rulesOf(k, &e)
+		return b.directory.rulesOf(k, &e, b.names, b.names.time())
 	}
 	at := setKey{k.Name, model, provider}
 	if set, ok := b.sets.Find(at); ok {
 		return set
 	}
 	e := entriesOf(k, "", model, provider)
-	return b.sets.Keep(at, b.directory.rulesOf(k, &e))
+	set := b.directory.rulesOf(k, &e, b.names, b.names.time())
+	if set.shared {
+		return set // until there is room
+	}
+	return b.sets.Keep(at, set)
 }

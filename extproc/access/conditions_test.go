@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cel.dev/cel-go/cel"
 	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
@@ -26,7 +27,7 @@ func TestAnExpressionDecidesOnTheRulesOfItsLimit(t *testing.T) {
 	book := NewBook(Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"plain": unconditional,
 		"large": when("size > 100", 2), "tools": when("size(tools) > 0", 3),
 		"elsewhere": {Domain: "requests", Descriptors: []*descriptor{{Key: configv1.WhenDescriptor, Value: "stream",
-			Descriptors: []*descriptor{per("organization", "other", 1)}}}}})})
+			Descriptors: []*descriptor{per("organization", "other", 1)}}}}})}, nil)
 	all := book.Rules(k, "", "m", "p")
 	require.Len(t, all.conditions, 2, "no limit of others is looked at")
 	for _, c := range []struct {
@@ -69,13 +70,13 @@ func TestWhatHoldsWithoutALimitOfSomeRequests(t *testing.T) {
 	d := &Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"r": tokens})}
 	k := &Client{Name: "k", Bodies: &configv1.Bodies{Share: 1}}
 	e := entriesOf(k, "", "m", "p")
-	set := d.rulesOf(k, &e)
+	set := d.rulesOf(k, &e, nil, time.Time{})
 	require.True(t, set.Metered)
 	require.False(t, set.Always().Metered, "what is not limited is not metered")
 	require.NotNil(t, set.Always().Bodies)
 	require.Same(t, set, set.For(func(cel.Program) bool { return true }))
 
-	none := (&Directory{}).rulesOf(k, &e)
+	none := (&Directory{}).rulesOf(k, &e, nil, time.Time{})
 	require.Same(t, none, none.Always())
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		require.Same(t, none, none.For(func(cel.Program) bool { panic("there is no expression") }))

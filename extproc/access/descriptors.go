@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -59,43 +60,75 @@ func entriesOf(k *Client, user, model, provider string) entries {
 	return e
 }
 
+// A counterPath has the entries from the root of the descriptors, as counters name them.
+type counterPath struct {
+	own string
+	// shared is the same without the values that a client has chosen, so that counters can have it in common; empty: the
+	// client has chosen none.
+	shared string
+}
+
 // descriptors adds the rules of the matching descriptors, and of the descriptors below them. Of siblings with the same
 // key only the most specific applies, as in Envoy's rate limit service: an equal value, then the longest pattern, then
-// no value. Path has the entries from the root, as counters name them.
-func (b *Rules) descriptors(m limit.Measure, of Scope, siblings []*rlsv3.RateLimitDescriptor, e *entries,
-	path string) {
+// no value.
+func (b *builder) descriptors(m limit.Measure, of Scope, siblings []*rlsv3.RateLimitDescriptor, path counterPath) {
 	for key := range entryCount {
-		if e[key] == "" {
+		if b.e[key] == "" {
 			continue
 		}
 		best := -1
 		for _, d := range siblings {
 			if d.GetKey() == entryNames[key] {
-				best = max(best, specificity(d.GetValue(), e[key]))
+				best = max(best, specificity(d.GetValue(), b.e[key]))
 			}
 		}
 		for _, d := range siblings {
-			if best < 0 || d.GetKey() != entryNames[key] || specificity(d.GetValue(), e[key]) != best {
+			if best < 0 || d.GetKey() != entryNames[key] || specificity(d.GetValue(), b.e[key]) != best {
 				continue
 			}
-			at := path + "/" + entryNames[key] + "=" + counterValue(key, d.GetValue(), e)
+			at := path.below(key, d.GetValue(), b.e)
 			b.descriptor(m, of, d, at)
-			b.descriptors(m, of, d.GetDescriptors(), e, at)
+			b.descriptors(m, of, d.GetDescriptors(), at)
 		}
 	}
 }
 
+// below returns the path of a descriptor that has matched an entry by its value.
+func (p counterPath) below(key entry, value string, e *entries) counterPath {
+	next := "/" + entryNames[key] + "=" + counterValue(key, value, e)
+	chosen := value == "" && (key == entryUser || key == entryModel)
+	switch {
+	case chosen:
+		p.shared = cmp.Or(p.shared, p.own) + "/" + entryNames[key] + "=others"
+	case p.shared != "":
+		p.shared += next
+	}
+	p.own += next
+	return p
+}
+
 // descriptor adds the rule of a descriptor, if it has one.
-func (b *Rules) descriptor(m limit.Measure, of Scope, d *rlsv3.RateLimitDescriptor, path string) {
+func (b *builder) descriptor(m limit.Measure, of Scope, d *rlsv3.RateLimitDescriptor, path counterPath) {
 	policy := d.GetRateLimit()
 	w, name := windowOf(m, int32(policy.GetUnit()))
 	if policy == nil || policy.GetUnlimited() || name == "" {
 		return
 	}
+	subject := of.Kind + "/" + of.Name + "/" + m.String() + "/" + name
+	counter := subject + path.own
+	if path.shared != "" && !b.names.admit(b.e, counter, w, b.at) {
+		counter = subject + path.shared + "/" + sharedCounter(b.e[entryKey], counter)
+		b.shared = true
+	}
 	b.add(of, limit.Rule{
-		Counter: of.Kind + "/" + of.Name + "/" + m.String() + "/" + name + path,
-		Measure: m, Window: w, Limit: int64(policy.GetRequestsPerUnit()), Shadow: d.GetShadowMode(),
+		Counter: counter, Measure: m, Window: w, Limit: int64(policy.GetRequestsPerUnit()), Shadow: d.GetShadowMode(),
 	})
+}
+
+// sharedCounter returns the name of one of the 256 counters that a key has where there is no room for one of its own.
+func sharedCounter(key, counter string) string {
+	sum := sha256.Sum256([]byte(counter))
+	return key + "/" + hex.EncodeToString(sum[:1])
 }
 
 // specificity returns how specific a descriptor's value is for an entry, or -1 if it does not match.
@@ -120,12 +153,16 @@ func counterValue(key entry, value string, e *entries) string {
 	if key != entryUser {
 		return value
 	}
-	tenant := "organization/" + e[entryOrganization]
-	if e[entryOrganization] == "" {
-		tenant = "key/" + e[entryKey]
-	}
-	sum := sha256.Sum256([]byte(tenant + "\x00" + value))
+	sum := sha256.Sum256([]byte(tenantOf(e) + "\x00" + value))
 	return hex.EncodeToString(sum[:12])
+}
+
+// tenantOf returns the organization, or the key without an organization, that the users of a request belong to.
+func tenantOf(e *entries) string {
+	if e[entryOrganization] == "" {
+		return "key/" + e[entryKey]
+	}
+	return "organization/" + e[entryOrganization]
 }
 
 // limitsUsers reports whether a descriptor depends on the user.

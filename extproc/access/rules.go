@@ -3,6 +3,7 @@ package access
 import (
 	"math"
 	"slices"
+	"time"
 
 	"cel.dev/cel-go/cel"
 
@@ -25,6 +26,15 @@ type Rules struct {
 
 	conditions []condition // of rules that are for some requests only
 	always     *Rules      // without those rules; nil: there are none
+	shared     bool        // a counter is shared, because there was no room for one of its own
+}
+
+// A builder makes the rules for a request with entries.
+type builder struct {
+	*Rules
+	e     *entries
+	names *Names
+	at    time.Time // of the request
 }
 
 // A condition decides on the rules of one limit.
@@ -105,17 +115,17 @@ const (
 	scopeRateLimit    = "ratelimit"
 )
 
-// rulesOf returns the rules for a client's request with entries.
-func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
-	b := &Rules{Bodies: d.bodiesOf(k)}
-	b.tenant(Scope{scopeKey, k.Name}, e, k.Limits, k.Budgets)
+// rulesOf returns the rules for a client's request with entries, at a time.
+func (d *Directory) rulesOf(k *Client, e *entries, names *Names, at time.Time) *Rules {
+	b := builder{&Rules{Bodies: d.bodiesOf(k)}, e, names, at}
+	b.tenant(Scope{scopeKey, k.Name}, k.Limits, k.Budgets)
 	if k.Organization != "" {
 		o := d.Organizations[k.Organization]
-		b.tenant(Scope{scopeOrganization, k.Organization}, e, o.GetLimits(), o.GetBudgets())
+		b.tenant(Scope{scopeOrganization, k.Organization}, o.GetLimits(), o.GetBudgets())
 		if k.Project != "" {
 			name := k.Organization + "/" + k.Project
 			p := d.Projects[name]
-			b.tenant(Scope{scopeProject, name}, e, p.GetLimits(), p.GetBudgets())
+			b.tenant(Scope{scopeProject, name}, p.GetLimits(), p.GetBudgets())
 		}
 	}
 	for name, l := range d.RateLimits {
@@ -123,16 +133,16 @@ func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
 		if !ok {
 			continue
 		}
-		from := len(b.Rules)
-		b.descriptors(m, Scope{scopeRateLimit, name}, l.descriptors, e, "")
-		if to := len(b.Rules); l.when != nil && from < to {
+		from := len(b.Rules.Rules)
+		b.descriptors(m, Scope{scopeRateLimit, name}, l.descriptors, counterPath{})
+		if to := len(b.Rules.Rules); l.when != nil && from < to {
 			b.conditions = append(b.conditions, condition{from, to, l.when})
 		}
 	}
 	if b.name(); len(b.conditions) > 0 {
 		b.always = b.without(b.conditions)
 	}
-	return b
+	return b.Rules
 }
 
 // name sets the names of the rules.
@@ -162,12 +172,12 @@ func (d *Directory) bodiesOf(k *Client) *bodies.Setting {
 }
 
 // tenant adds the rules of a key, an organization or a project.
-func (b *Rules) tenant(of Scope, e *entries, limits []*configv1.Limit, budgets []*configv1.Budget) {
+func (b *builder) tenant(of Scope, limits []*configv1.Limit, budgets []*configv1.Budget) {
 	subject := of.Kind + "/" + of.Name
 	for _, l := range limits {
 		m, known := limit.MeasureOf(l.GetDomain())
 		w, name := windowOf(m, int32(l.GetUnit()))
-		if !known || name == "" || l.GetModel() != "" && !configv1.Matches(l.GetModel(), e[entryModel]) {
+		if !known || name == "" || l.GetModel() != "" && !configv1.Matches(l.GetModel(), b.e[entryModel]) {
 			continue
 		}
 		counter := subject + "/" + l.GetDomain() + "/" + name

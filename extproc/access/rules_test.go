@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/stretchr/testify/require"
@@ -69,13 +70,13 @@ func TestRulesOfTenants(t *testing.T) {
 		"key/key_1/requests/second 9 (0/1, key)",
 		"organization/acme/tokens/day 1125899906842624 (1/4, organization)",
 		"project/acme/web/concurrency/now 3 (4/0, project)",
-	}, "\n"), describe(c.rulesOf(k, &e)))
-	require.True(t, c.rulesOf(k, &e).Metered)
+	}, "\n"), describe(c.rulesOf(k, &e, nil, time.Time{})))
+	require.True(t, c.rulesOf(k, &e, nil, time.Time{}).Metered)
 
 	plain := &Client{Name: "key_2", Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 5)}}
 	e = entriesOf(plain, "", "m", "p")
-	require.Equal(t, "key/key_2/requests/minute 5 (0/2, key)", describe(c.rulesOf(plain, &e)))
-	require.False(t, c.rulesOf(plain, &e).Metered)
+	require.Equal(t, "key/key_2/requests/minute 5 (0/2, key)", describe(c.rulesOf(plain, &e, nil, time.Time{})))
+	require.False(t, c.rulesOf(plain, &e, nil, time.Time{}).Metered)
 }
 
 type descriptor = rlsv3.RateLimitDescriptor
@@ -133,8 +134,8 @@ func TestDescriptorsMatchAsEnvoysDo(t *testing.T) {
 			config := &Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"r": {Domain: "tokens",
 				Descriptors: c.in}})}
 			e := entriesOf(k, "alice", "openai/gpt-4.1", "openai")
-			got := strings.ReplaceAll(strings.ReplaceAll(describe(config.rulesOf(k, &e)), " (1/2, ratelimit)", ""),
-				"ratelimit/r/tokens/minute", "")
+			got := strings.ReplaceAll(describe(config.rulesOf(k, &e, nil, time.Time{})), " (1/2, ratelimit)", "")
+			got = strings.ReplaceAll(got, "ratelimit/r/tokens/minute", "")
 			require.Equal(t, c.want, got)
 		})
 	}
@@ -149,14 +150,14 @@ func TestDescriptorsThatDoNotLimit(t *testing.T) {
 		"": unlimited} {
 		c := &Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"r": {Domain: "concurrency",
 			Descriptors: []*descriptor{d}}, "unknown": {Domain: "x", Descriptors: []*descriptor{per("key", "", 1)}}})}
-		require.Equal(t, want, describe(c.rulesOf(k, &e)))
+		require.Equal(t, want, describe(c.rulesOf(k, &e, nil, time.Time{})))
 	}
 }
 
 func TestUsersOfTenantsAreCountedApart(t *testing.T) {
 	c := &Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{"r": {Domain: "requests",
 		Descriptors: []*descriptor{per("user", "", 5)}}})}
-	d := NewBook(*c)
+	d := NewBook(*c, nil)
 	require.True(t, d.users)
 	counters := map[string]bool{}
 	for _, k := range []*Client{{Name: "a"}, {Name: "b"}, {Name: "a", Organization: "o"},
@@ -174,11 +175,11 @@ func TestUsersOfTenantsAreCountedApart(t *testing.T) {
 
 func TestRulesAreRememberedByConfiguration(t *testing.T) {
 	k := &Client{Name: "k", Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 1)}}
-	d := NewBook(Directory{})
+	d := NewBook(Directory{}, nil)
 	first := d.Rules(k, "u", "m", "p")
 	require.Same(t, first, d.Rules(k, "v", "m", "p"))
 	require.NotSame(t, first, d.Rules(k, "", "other", "p"))
-	require.NotSame(t, first, NewBook(Directory{}).Rules(k, "", "m", "p"))
+	require.NotSame(t, first, NewBook(Directory{}, nil).Rules(k, "", "m", "p"))
 	for i := range 2 * maxSets {
 		d.Rules(k, "", fmt.Sprint("p/", i), "p")
 	}

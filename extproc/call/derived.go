@@ -30,7 +30,7 @@ func (e *Env) derived(c *Config) *Derived {
 	if d := e.last.Load(); d != nil && d.Config == c {
 		return d
 	}
-	d := &Derived{Config: c, Rules: access.NewBook(c.Directory), Prices: metering.NewPrices(c.Catalog),
+	d := &Derived{Config: c, Rules: access.NewBook(c.Directory, e.Names), Prices: metering.NewPrices(c.Catalog),
 		served: memo.New[string, []byte](maxServed)}
 	e.last.Store(d)
 	return d

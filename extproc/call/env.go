@@ -48,6 +48,9 @@ type Env struct {
 	// Strangers limits the answers to an address without a valid key. It may be nil.
 	Strangers *access.Strangers
 
+	// Names bounds the counters that clients name. It may be nil.
+	Names *access.Names
+
 	Gates  routing.Gates
 	Door   access.Door
 	Drains atomic.Int64 // the requests that drain at the same time

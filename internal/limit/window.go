@@ -28,6 +28,9 @@ func (w Window) length() time.Duration {
 	}
 }
 
+// Lasts returns for how long an amount counts in a rate's window, and 0 for others.
+func (w Window) Lasts() time.Duration { return countedSlots * w.slot() }
+
 func (w Window) calendar() bool { return w == CalendarDay || w == CalendarMonth }
 
 // slot returns the width of a rate's slots.
