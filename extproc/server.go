@@ -69,7 +69,9 @@ type Options struct {
 
 	// Bytes bounds the held bodies; it may be nil. Shedding reports whether new requests have to be refused because of
 	// memory; it may be nil.
-	Bytes    *inflight.Bytes
+	Bytes *inflight.Bytes
+	// Sessions bounds the open sessions of the Realtime API; it may be nil.
+	Sessions *limit.Places
 	Shedding func() bool
 	// MaxHeld bounds the bytes of Envoy's messages that have not come whole, and of replies that Envoy does not take yet.
 	// 0 is the transport's default.
@@ -119,7 +121,7 @@ func New(o Options) *Server {
 			Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process),
 			Limits: o.Limits, Spool: o.Spool, Observer: m, Tracer: o.Tracer,
 			Strangers: access.NewStrangers(refusalsPerSecond, refusalBurst), Names: access.NewNames(time.Now),
-			Bytes: o.Bytes, Shedding: o.Shedding,
+			Bytes: o.Bytes, Sessions: o.Sessions, Shedding: o.Shedding,
 			Turns: turns.New(max(1, runtime.GOMAXPROCS(0)/2), maxTurnQueue),
 		},
 		config:   newConfigClient(o),

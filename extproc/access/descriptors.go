@@ -153,16 +153,8 @@ func counterValue(key entry, value string, e *entries) string {
 	if key != entryUser {
 		return value
 	}
-	sum := sha256.Sum256([]byte(tenantOf(e) + "\x00" + value))
+	sum := sha256.Sum256([]byte(tenantOf(e[entryOrganization], e[entryKey]) + "\x00" + value))
 	return hex.EncodeToString(sum[:12])
-}
-
-// tenantOf returns the organization, or the key without an organization, that the users of a request belong to.
-func tenantOf(e *entries) string {
-	if e[entryOrganization] == "" {
-		return "key/" + e[entryKey]
-	}
-	return "organization/" + e[entryOrganization]
 }
 
 // limitsUsers reports whether a descriptor depends on the user.

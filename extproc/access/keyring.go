@@ -45,6 +45,16 @@ func (k *Client) Subject(address string) request.Subject {
 	return s
 }
 
+// Tenant returns a name for the organization of the key, or for the key if it has none.
+func (k *Client) Tenant() string { return tenantOf(k.Organization, k.Name) }
+
+func tenantOf(organization, key string) string {
+	if organization == "" {
+		return "key/" + key
+	}
+	return "organization/" + organization
+}
+
 // shards is the number of parts of a Keyring. A change copies only the parts that it affects.
 const shards = 1024
 

@@ -72,7 +72,7 @@ func (n *Names) admit(e *entries, counter string, w limit.Window, at time.Time) 
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	of, key := n.of(tenantOf(e)), e[entryKey]
+	of, key := n.of(tenantOf(e[entryOrganization], e[entryKey])), e[entryKey]
 	if known, ok := of.names[hash]; ok {
 		of.names[hash] = name{known.key, max(known.end, end)}
 		return true

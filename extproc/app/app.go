@@ -42,6 +42,7 @@ type Options struct {
 	SpoolBytes int64  // 0: the default
 	Memory     *memlimit.Watch
 	Bytes      *inflight.Bytes // of bodies
+	Sessions   int             // that may be open; 0: no bound
 	Telemetry  *telemetry.Telemetry
 	Log        *zap.Logger
 }
@@ -89,6 +90,7 @@ func Start(p *parts.Parts, o Options) (*extproc.Server, error) {
 		Ledger:     ledgerv1.NewLedgerClient(o.XDS),
 		Keeper:     ledgerv1.NewBodiesClient(o.XDS),
 		Bytes:      o.Bytes,
+		Sessions:   places(o.Sessions),
 		Shedding:   o.Memory.Shedding,
 		MaxHeld:    maxHeld(o.Memory),
 	})
@@ -173,6 +175,14 @@ func BoundBodies(total int64, memory *memlimit.Watch) *inflight.Bytes {
 		}
 	}
 	return inflight.New(total, total/2)
+}
+
+// places returns the bound of so many sessions; nil is none.
+func places(sessions int) *limit.Places {
+	if sessions == 0 {
+		return nil
+	}
+	return limit.NewPlaces(sessions)
 }
 
 // leastMessages is room for the largest messages of Envoy.

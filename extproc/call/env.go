@@ -51,6 +51,8 @@ type Env struct {
 	// Names bounds the counters that clients name. It may be nil.
 	Names *access.Names
 
+	Sessions *limit.Places // of the Realtime API; nil: no bound
+
 	Gates  routing.Gates
 	Door   access.Door
 	Drains atomic.Int64 // the requests that drain at the same time

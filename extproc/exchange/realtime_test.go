@@ -30,6 +30,7 @@ import (
 // A call is a session of the Realtime API whose provider and clock are the test's.
 type call struct {
 	*exchange.Exchange
+	env    *exchange.Env
 	config *exchange.Config // the current one
 	limits limit.Limiter
 	key    string
@@ -63,10 +64,10 @@ func newCall(t testing.TB, key *configv1.Key) *call {
 	hash := c.config.Hasher.Hash(c.key)
 	key.Name, key.Hash = "k", hash[:]
 	c.config.Keyring = c.config.Keyring.With(map[string]*configv1.Key{"k": key})
-	env := &exchange.Env{Now: func() time.Time { return c.now }, NewID: func() string { return "id" }, Limits: c.limits,
+	c.env = &exchange.Env{Now: func() time.Time { return c.now }, NewID: func() string { return "id" }, Limits: c.limits,
 		Spool: c, Current: func() *exchange.Config { return c.config },
 		Parts: func(r metering.Record) { c.parts = append(c.parts, r) }}
-	c.Exchange = exchange.New(env, c.config)
+	c.Exchange = exchange.New(c.env, c.config)
 	return c
 }
 

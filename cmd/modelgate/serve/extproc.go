@@ -29,7 +29,7 @@ type ExtprocCmd struct {
 
 	Transport transportFlags `embed:""`
 
-	Bodies  bodyFlags          `embed:""`
+	Held    heldFlags          `embed:""`
 	Limits  limitStoreFlags    `embed:""`
 	Answers answerFlags        `embed:""`
 	XDS     xdsFlags           `embed:"" prefix:"xds-"`
@@ -65,10 +65,10 @@ func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending,
 		l = tls.NewListener(l, secure)
 	}
 	memory := startMemory(p, aloneShare, measured, log)
-	bytes := app.BoundBodies(c.Bodies.BodyBytes, memory)
+	bytes := app.BoundBodies(c.Held.BodyBytes, memory)
 	server, err := startExtProc(p, c.Limits, c.Answers, c.Transport, app.Options{
 		Listener: l, XDS: xds, Node: c.Node, Grace: c.Grace, Spool: c.Spool, SpoolBytes: c.SpoolBytes,
-		Memory: memory, Bytes: bytes, Log: log, Telemetry: measured,
+		Memory: memory, Bytes: bytes, Sessions: c.Held.Sessions, Log: log, Telemetry: measured,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())

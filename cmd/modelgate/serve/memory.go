@@ -33,9 +33,10 @@ func startMemory(p *parts.Parts, share float64, measured *telemetry.Telemetry, l
 // envoyHeap returns the heap at which Envoy sheds load, if the operator does not say; 0 is none.
 func envoyHeap(share float64) uint64 { return uint64(float64(memlimit.Find()) * share) }
 
-// bodyFlags say how much of bodies is held at the same time.
-type bodyFlags struct {
+// heldFlags say how much clients hold of a process at the same time.
+type heldFlags struct {
 	BodyBytes int64 `default:"0" placeholder:"N" help:"Maximum bytes of request and response bodies in memory, both original and translated. One key can use half of it. Default: an eighth of the memory, at least 96 MiB and at most 512 MiB."`
+	Sessions  int   `default:"3000" placeholder:"N" help:"Maximum number of open sessions of the Realtime API. One key can have a third of them. 0: no maximum."`
 }
 
 // noteOfMemory is that the process refuses work for want of memory, or did so a short time ago.

@@ -74,7 +74,7 @@ type RunCmd struct {
 	Credentials credentialFlags `embed:""`
 	Alerts      alertFlags      `embed:""`
 	Trace       traceFlags      `embed:""`
-	Bodies      bodyFlags       `embed:""`
+	Held        heldFlags       `embed:""`
 	Transport   transportFlags  `embed:""`
 }
 
@@ -157,7 +157,7 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	g.memory = startMemory(g.parts, goBesideEnvoy, g.telemetry, g.log)
-	g.bytes = extprocapp.BoundBodies(g.Bodies.BodyBytes, g.memory)
+	g.bytes = extprocapp.BoundBodies(g.Held.BodyBytes, g.memory)
 	binary, err := process.Find(ctx, g.Envoy)
 	if err != nil {
 		return err
@@ -285,7 +285,7 @@ func (g *gateway) startExtProc() error {
 	}
 	g.extProc, err = startExtProc(g.parts, g.Limits, g.Answers, g.Transport, extprocapp.Options{
 		Listener: l, XDS: g.xds, Node: "run", Grace: extProcGrace, Spool: g.data.File(dirSpool),
-		Memory: g.memory, Bytes: g.bytes, Log: g.log, Telemetry: g.telemetry,
+		Memory: g.memory, Bytes: g.bytes, Sessions: g.Held.Sessions, Log: g.log, Telemetry: g.telemetry,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
@@ -105,6 +106,9 @@ func (s *Session) Plan(ctx context.Context) *call.Reply {
 // Send lets the handshake go to the providers. Their upstream filter sets the path and the credential.
 func (s *Session) Send(ctx context.Context) call.Reply {
 	c := s.c
+	if e := s.takePlace(); e != nil {
+		return c.Reject(e, "mg_too_many_sessions")
+	}
 	s.account.Demand.Input = 0 // nothing is charged for it
 	if set := s.account.Rules; c.Env.Limits != nil && set.Metered {
 		s.rules = set.Only(metered...)
@@ -128,6 +132,21 @@ func (s *Session) Send(ctx context.Context) call.Reply {
 		reply.Remove = append(reply.Remove, call.HeaderProtocol)
 	}
 	return reply
+}
+
+// takePlace takes a place among the open sessions until the session ends, or returns the refusal. A session costs
+// nothing while nobody says anything, so that a key without a limit of concurrency could open any number.
+func (s *Session) takePlace() *openai.Error {
+	c := s.c
+	release, ok, own := c.Env.Sessions.Take(c.Key.Tenant(), c.Key.Name)
+	switch {
+	case ok:
+		s.release = release
+		return nil
+	case own:
+		return openai.CodeRateLimitExceeded.New("Your key or organization has as many sessions open as it may. Please try again when one of them has ended.").After(time.Second)
+	}
+	return call.OverCapacity("The gateway has as many sessions open as it can at the moment. Please try again later.")
 }
 
 // Model returns the model that the parameters of a handshake ask for. It is the only parameter: others attach

@@ -51,9 +51,10 @@ type Session struct {
 	hold  metering.Hold // for it, or for the next one
 	held  openai.Usage  // that the hold is for
 
-	failed bool          // the answer is an error
-	ending *openai.Error // why the gateway ends the session; it waits for the end of a frame
-	late   bool          // it has waited for a tick
+	release func()        // gives its place back; nil: it has none
+	failed  bool          // the answer is an error
+	ending  *openai.Error // why the gateway ends the session; it waits for the end of a frame
+	late    bool          // it has waited for a tick
 }
 
 // Headers handles the answer to the handshake.
@@ -326,6 +327,9 @@ func (s *Session) useUp(ctx context.Context, r *metering.Record, held *metering.
 // the client has sent, so the journal completes the record.
 func (s *Session) End() {
 	defer s.account.Owe(&s.owed)
+	if s.release != nil {
+		s.release()
+	}
 	c, open := s.watch.Rest()
 	if !open {
 		s.hold.Settle(limit.Amounts{})
