@@ -35,8 +35,9 @@ func answers(media, body string, breaks bool) http.HandlerFunc {
 func TestAttemptsAtImagesAudioAndForms(t *testing.T) {
 	g := startAgain(t, false)
 	config := g.server.config.current.Load()
-	config.Models["pair"] = &configv1.Model{Name: "pair", Retry: &configv1.Retry{MaxAttempts: 3}, Targets: []*configv1.Target{
-		{Provider: "second", Model: "m"}, {Provider: "third", Model: "m", Priority: 1}}}
+	config.Models["pair"] = &configv1.Model{Name: "pair", Retry: &configv1.Retry{MaxAttempts: 3},
+		Targets: []*configv1.Target{
+			{Provider: "second", Model: "m"}, {Provider: "third", Model: "m", Priority: 1}}}
 	form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\npair\r\n" +
 		"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRIFF\r\n--b--\r\n"
 	const failure, image, sound = `{"error":{"message":"boom","type":"server_error"}}`,
