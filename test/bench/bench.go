@@ -59,29 +59,21 @@ func (b *bench) targets(fresh bool) []string {
 // run measures every scenario on all targets in turn, pass by pass, so that what changes on the machine meanwhile
 // touches all of them.
 func (b *bench) run(ctx context.Context, all []scenario) error {
-	var shared, steps []scenario
+	var shared []scenario
 	for _, s := range all {
 		switch {
 		case s.fresh:
 			if err := b.afresh(ctx, s); err != nil {
 				return err
 			}
-		case s.steps:
-			steps = append(steps, s)
 		default:
 			shared = append(shared, s)
 		}
 	}
-	if len(shared) > 0 {
-		err := b.with(ctx, b.targets(false), func(running []*target) error { return b.inTurn(ctx, shared, running) })
-		if err != nil {
-			return err
-		}
-	}
-	if len(steps) == 0 {
+	if len(shared) == 0 {
 		return nil
 	}
-	return b.withVariants(ctx, func(running []*target) error { return b.inTurn(ctx, steps, running) })
+	return b.with(ctx, b.targets(false), func(running []*target) error { return b.inTurn(ctx, shared, running) })
 }
 
 // afresh measures a scenario on targets that are started anew for each pass.
@@ -112,25 +104,6 @@ func (b *bench) inTurn(ctx context.Context, all []scenario, running []*target) e
 		}
 	}
 	return nil
-}
-
-// withVariants is like with for the variants of the gateway's listener, the floor and Envoy alone.
-func (b *bench) withVariants(ctx context.Context, do func([]*target) error) error {
-	if b.options.modelgate == "" {
-		return errors.New("the listener's parts are measured with the gateway's service: -modelgate names it")
-	}
-	return b.with(ctx, []string{targetEnvoy, targetFloor}, func(beside []*target) (err error) {
-		dir := filepath.Join(b.dir, "variants")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
-		}
-		running, stop, err := startVariants(ctx, b.options, dir, b.mock.address)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, stop(), os.RemoveAll(dir)) }()
-		return do(append(beside, running...))
-	})
 }
 
 // with starts targets, calls do, and stops them. A peer that does not start is left out.
@@ -181,7 +154,6 @@ func (b *bench) measure(ctx context.Context, s scenario, pass int, t *target) er
 		j.Model = t.translated
 	}
 	j.URL, j.CA, j.Key, j.PID, j.Root = t.job.URL, t.job.CA, t.job.Key, t.job.PID, t.job.Root
-	j.Beside = t.job.Beside
 	j.MockAddress, j.MockPID = b.mock.address, b.mock.cmd.Process.Pid
 	o, err := runLoad(ctx, j)
 	if err != nil {

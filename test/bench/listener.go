@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -165,48 +163,39 @@ func (l *listener) drop(name string) {
 	}
 }
 
-// startVariants starts a gateway with everything on, and beside it an Envoy for each variant of its listener, which
-// asks the gateway's ext_proc service.
-func startVariants(ctx context.Context, o options, dir, mock string) ([]*target, func() error, error) {
-	g, err := startTarget(ctx, targetGoverned, o, dir, mock)
+// variantStarts returns how Envoy alone, the floor, and an Envoy for each variant of a gateway's listener are started.
+// The variants ask the ext_proc service of the gateway in a folder, by a key.
+func variantStarts(gateway, mock, key string) ([]variantStart, error) {
+	sockets, _, err := process.SocketDir(gateway) // the gateway's, which removes it
 	if err != nil {
-		return nil, nil, err
-	}
-	var running []*target
-	ends := []func() error{g.stop}
-	stop := func() (err error) {
-		for _, end := range slices.Backward(ends) {
-			err = errors.Join(err, end())
-		}
-		return err
-	}
-	sockets, _, err := process.SocketDir(dir) // the gateway's, which removes it
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	for i, v := range variants() {
-		t, err := startVariant(ctx, v, o, filepath.Join(dir, fmt.Sprint(i)), func(admin string) (*listener, error) {
-			return newListener(dir, admin, mock, filepath.Join(sockets, "extproc.sock"))
-		})
-		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("starting %q: %w", v.name, err), stop())
-		}
-		ends = append(ends, t.stop)
-		t.job.Key, t.job.Beside = g.job.Key, g.job.PID
-		if err := t.await(ctx); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("waiting for %q: %w", v.name, err), stop())
-		}
-		running = append(running, t)
-	}
-	return running, stop, nil
-}
-
-// startVariant starts an Envoy in a folder, which it makes, with a variant of what whole returns.
-func startVariant(ctx context.Context, v variant, o options, dir string,
-	whole func(admin string) (*listener, error)) (*target, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
+	at := func(start func(context.Context, options, string, string) (*target, error)) start {
+		return func(ctx context.Context, o options, dir string) (*target, error) { return start(ctx, o, dir, mock) }
+	}
+	all := []variantStart{{targetEnvoy, at(startEnvoy)}, {targetFloor, at(startFloor)}}
+	for _, v := range variants() {
+		all = append(all, variantStart{v.name, func(ctx context.Context, o options, dir string) (*target, error) {
+			t, err := startVariant(ctx, v, o, dir, func(admin string) (*listener, error) {
+				return newListener(gateway, admin, mock, filepath.Join(sockets, "extproc.sock"))
+			})
+			if err == nil {
+				t.job.Key = key
+			}
+			return t, err
+		}})
+	}
+	return all, nil
+}
+
+type variantStart struct {
+	name  string
+	start start
+}
+
+// startVariant starts an Envoy in a folder with a variant of what whole returns.
+func startVariant(ctx context.Context, v variant, o options, dir string,
+	whole func(admin string) (*listener, error)) (*target, error) {
 	e, err := startConfigured(ctx, o.envoy, dir, envoy.GatewayListener+gatewayName, func(admin string) ([]byte, error) {
 		l, err := whole(admin)
 		if err != nil {

@@ -23,8 +23,6 @@ type job struct {
 	Model string
 	PID   int  // of the target; its descendants belong to it
 	Root  part // what that process is
-	// Beside is a process without whose descendants the target does nothing: an ext_proc service. 0: there is none.
-	Beside int
 
 	MockAddress string
 	MockPID     int // the mock is not counted
@@ -74,7 +72,7 @@ func generate(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	l := &load{job: j, at: at, meter: meter{proc: "/proc", target: j.PID, root: j.Root, beside: j.Beside,
+	l := &load{job: j, at: at, meter: meter{proc: "/proc", target: j.PID, root: j.Root,
 		ours: []int{j.MockPID, os.Getpid()}}}
 	var o *outcome
 	if j.Stream {

@@ -19,7 +19,6 @@ type meter struct {
 	proc   procfs
 	target int   // process id; its descendants belong to it
 	root   part  // what that process is; its descendants are Envoy
-	beside int   // an ext_proc service apart from the target, without its descendants; 0: there is none
 	ours   []int // process ids of the mock and of the load generator
 }
 
@@ -36,13 +35,6 @@ func (m meter) read() (reading, error) {
 	var err error
 	if r.target, err = m.proc.tree(m.target); err != nil {
 		return r, fmt.Errorf("the target: %w", err)
-	}
-	if m.beside != 0 {
-		tree, err := m.proc.tree(m.beside)
-		if err != nil {
-			return r, fmt.Errorf("the ext_proc service: %w", err)
-		}
-		r.target[m.beside] = tree[m.beside]
 	}
 	for _, pid := range m.ours {
 		tree, err := m.proc.tree(pid)
@@ -88,8 +80,6 @@ func (m meter) split(used map[int]float64) map[part]float64 {
 		switch pid {
 		case m.target:
 			parts[m.root] += n
-		case m.beside:
-			parts[partGo] += n
 		default:
 			parts[partEnvoy] += n
 		}

@@ -72,13 +72,6 @@ func TestTreeHoldsDescendantsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[part]float64{partEnvoy: 2 * kb}, parts)
 
-	apart, err := meter{proc: fs, target: 11, root: partEnvoy, beside: 10}.read()
-	require.NoError(t, err)
-	used, err := cpuBetween(nil, apart.target)
-	require.NoError(t, err)
-	require.Equal(t, map[part]float64{partGo: 2, partEnvoy: 4},
-		meter{target: 11, root: partEnvoy, beside: 10}.split(used))
-
 	_, err = fs.tree(99)
 	require.ErrorContains(t, err, "process 99 has ended")
 }

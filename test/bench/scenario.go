@@ -10,7 +10,6 @@ import (
 type scenario struct {
 	name       string
 	fresh      bool // every pass starts the target anew: what came before must not have grown its heap
-	steps      bool // on variants of the gateway's listener, each without one of its parts
 	translated bool // the provider speaks Anthropic's Messages: for gateways only
 	light      bool // LiteLLM is measured too: it answers a hundred times fewer requests a second, and takes its time
 	passes     int
@@ -26,7 +25,6 @@ const (
 	slowStreams       = "2,000 slow streams"
 	crowd             = "10,000 streams at once"
 	openLoop          = "200 requests a second"
-	listenerSteps     = "the listener step by step, 200 B, 64 connections"
 	pacedStreams      = "200 streams, a chunk every 40 ms each"
 	translatedStreams = "200 streams of Anthropic's, a chunk every 40 ms each"
 )
@@ -58,11 +56,6 @@ func scenarios(quick bool) []scenario {
 	paced.fresh = false
 	many := slow(crowd, 1, 10_000, 4*time.Second)
 	many.job.Together = 4
-	steps := requests(listenerSteps, 200, 64)
-	steps.steps = true
-	if !quick { // many short passes: a part costs less than the machine changes in a long one
-		steps.passes, steps.job.Warmup, steps.job.Window = 11, 200*time.Millisecond, 800*time.Millisecond
-	}
 	translated := paced
 	translated.name, translated.translated = translatedStreams, true
 	light := func(s scenario) scenario {
@@ -82,7 +75,6 @@ func scenarios(quick bool) []scenario {
 		open,
 		paced,
 		translated,
-		steps,
 	}
 }
 
@@ -91,11 +83,9 @@ func (s scenario) suits(t *target) bool {
 	return (!s.translated || t.translated != "") && (s.light || t.name != targetLiteLLM)
 }
 
-// chosen returns the scenarios whose name contains a text. The steps of the listener are measured only if it is named.
+// chosen returns the scenarios whose name contains a text.
 func chosen(all []scenario, what string) []scenario {
-	return slices.DeleteFunc(all, func(s scenario) bool {
-		return !strings.Contains(s.name, what) || s.steps && !strings.Contains(what, "listener")
-	})
+	return slices.DeleteFunc(all, func(s scenario) bool { return !strings.Contains(s.name, what) })
 }
 
 // filesBeside are the open files that a proxy has whether or not there are streams.

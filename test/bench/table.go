@@ -108,7 +108,7 @@ func requestTable(all []scenario, r results) *table {
 	t := &table{head: []string{"request", "target", "requests/s", "p50 ms", "p99 ms", "CPU ms: Envoy", "beside it",
 		"together", "failed"}}
 	for _, s := range all {
-		if s.job.Stream || s.job.Rate > 0 || s.steps {
+		if s.job.Stream || s.job.Rate > 0 {
 			continue
 		}
 		for _, target := range r.targets(s.name) {

@@ -41,7 +41,7 @@ const (
 	messagesName = "bench-messages" // of the provider that speaks Anthropic's Messages
 	// workers is how many threads Envoy has for requests, whatever the machine.
 	workers      = 2
-	readyTimeout = time.Minute
+	readyTimeout = 3 * time.Minute // under valgrind an Envoy takes long
 	stopTimeout  = 20 * time.Second
 )
 

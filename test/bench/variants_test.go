@@ -30,29 +30,8 @@ func TestEveryVariantLacksAPart(t *testing.T) {
 	}
 }
 
-func TestStepTable(t *testing.T) {
-	r := results{}
-	for pass, seconds := range []float64{1, 2, 4} { // the machine changes, the share does not
-		r.add(listenerSteps, wholeListener, &outcome{OK: 10_000, CPU: map[part]float64{partEnvoy: seconds, partGo: 0.5}})
-		r.add(listenerSteps, targetFloor, &outcome{OK: 10_000, CPU: map[part]float64{partEnvoy: seconds * 0.7},
-			Failures: map[string]int{"status 500": pass}})
-	}
-	require.Equal(t, [][]string{
-		{targetFloor, "140", "0", "0.700", "0.700 to 0.700", "3"},
-		{wholeListener, "200", "50", "1.000", "1.000 to 1.000", "0"},
-	}, stepTable(r).rows)
-	require.Contains(t, stepReport(setup{Quick: true}, r), "nothing here can be relied on")
-}
-
-func TestTheStepsOfTheListenerAreMeasuredIfNamed(t *testing.T) {
-	require.NotContains(t, names(chosen(scenarios(false), "")), listenerSteps)
-	require.Equal(t, []string{listenerSteps}, names(chosen(scenarios(false), "listener")))
-}
-
-func names(all []scenario) []string {
-	var names []string
-	for _, s := range all {
-		names = append(names, s.name)
-	}
-	return names
+func TestInstructionReport(t *testing.T) {
+	text := instructionReport(setup{}, []counting{{targetEnvoy, 261_400}, {wholeListener, 784_000}})
+	require.Contains(t, text, "| Envoy alone            |                   261 |                 522 | 0.333 |")
+	require.Contains(t, text, "| the gateway's listener |                   784 |                   0 | 1.000 |")
 }
