@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/private"
 )
 
 // conversation appends the messages of a request.
@@ -325,6 +326,10 @@ func (b *builder) calls(calls []*functionCall) {
 func (b *builder) signed(signature string) {
 	if signature == "" {
 		return
+	}
+	signature, own := private.Unmarked(signature, "gemini") // which also speaks OpenAI's dialect
+	if !own {
+		signature = private.Unsigned
 	}
 	b.Dst = b.Dst[:len(b.Dst)-1]
 	b.Member("extra_content", `{"google":{`)

@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/provider/private"
 )
 
 // translated returns the chat completion for a request, with the members that codecs read which translate.
@@ -60,6 +61,18 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 	require.Equal(t, "medium", gjson.GetBytes(r.Plain.Body, "reasoning_effort").Str)
 	require.False(t, gjson.GetBytes(r.Plain.Body, "thinking").Exists())
 	require.Equal(t, []string{"generationConfig.audioTimestamp", "safetySettings"}, r.Dropped)
+}
+
+// A signature goes to a server of OpenAI's dialect as it was made, if AI Studio has made it.
+func TestSignaturesOfAnotherProductAreNotSent(t *testing.T) {
+	for signature, want := range map[string]string{"c2ln": "c2ln", private.Mark("gemini") + "c2ln": "c2ln",
+		private.Mark("vertex") + "c2ln": private.Unsigned} {
+		got, _, err := translated(t, `{"contents":[{"parts":[{"text":"hi"}]},{"role":"model","parts":[`+
+			`{"functionCall":{"name":"f"},"thoughtSignature":"`+signature+`"}]},`+
+			`{"parts":[{"functionResponse":{"name":"f","response":{}}}]}]}`)
+		require.NoError(t, err)
+		require.Equal(t, want, got.Get("messages.1.tool_calls.0.extra_content.google.thought_signature").Str)
+	}
 }
 
 func TestWhatOnlyGoogleDoesIsRefusedByName(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/private"
 )
 
 // What must come back with a call is its thought signature: as Google's own member of a call, and within the call's id
@@ -90,7 +91,7 @@ func (e *encoder) signature(t *openai.ToolCall) string {
 		return ""
 	}
 	if of := gjson.GetBytes(t.Carried, "gemini.of").Str; of != "" && of != e.service.Vendor {
-		return unsigned
+		return private.Unsigned
 	}
 	if s := gjson.GetBytes(t.ExtraContent, "google.thought_signature"); s.Type == gjson.String && s.Str != "" {
 		return s.Str
@@ -145,7 +146,3 @@ func (o *openCall) arguments() jsontext.Value {
 	}
 	return o.whole
 }
-
-// unsigned stands for the signature of a call that has none, made by another model or kept by a client without what
-// came with it (https://ai.google.dev/gemini-api/docs/thought-signatures).
-const unsigned = "skip_thought_signature_validator"

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/private"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -101,7 +102,7 @@ func (e *encoder) said(t *turns.Turn) []part {
 		for _, call := range t.Said[i].Calls {
 			signed := e.signature(call.Source)
 			if first && signed == "" && e.thirdGeneration() {
-				signed = unsigned
+				signed = private.Unsigned
 			}
 			first = false
 			parts = append(parts, part{FunctionCall: &functionCall{ID: call.ID, Name: call.Name, Args: call.Arguments},

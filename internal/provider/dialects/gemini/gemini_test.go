@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/private"
 )
 
 // third and second are targets of a model that thinks by level, and of one that thinks by a budget.
@@ -77,7 +78,7 @@ func TestPitfall57SignaturesComeBackFromAStockClient(t *testing.T) {
 func TestUnsignedCallsAreMarkedOnlyWhereTheModelDemandsIt(t *testing.T) {
 	const members = `"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"toolu_1","type":"function","function":{"name":"a","arguments":"{}"}}]}]`
 	body, _ := encode(t, members, third())
-	require.Equal(t, unsigned, body.Get("contents.1.parts.0.thoughtSignature").String())
+	require.Equal(t, private.Unsigned, body.Get("contents.1.parts.0.thoughtSignature").String())
 	body, _ = encode(t, members, second())
 	require.False(t, body.Get("contents.1.parts.0.thoughtSignature").Exists())
 }

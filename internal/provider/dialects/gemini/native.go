@@ -16,15 +16,16 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// EncodeNative builds the request for one of the dialect, at the path of a model.
-func EncodeNative(resource string, r provider.NativeRequest) (provider.Request, provider.Answer) {
-	sent := provider.Request{Path: resource + Method(r.Stream), Body: withoutPrivate(returned(r.Body, r.Carrier)),
+// EncodeNative builds a vendor's request for one of the dialect, at the path of a model.
+func EncodeNative(vendor, resource string, r provider.NativeRequest) (provider.Request, provider.Answer) {
+	body := withoutPrivate(returned(r.Body, r.Carrier))
+	sent := provider.Request{Path: resource + Method(r.Stream), Body: withoutMarks(body, vendor),
 		Header: http.Header{"Content-Type": {"application/json"}}}
 	if r.Count {
 		sent.Path = resource + ":countTokens"
 		return sent, nil
 	}
-	return sent, &NativeAnswer{Answer{names: &turns.Names{}}}
+	return sent, &NativeAnswer{Answer{names: &turns.Names{}, vendor: vendor}}
 }
 
 // returned takes out of a conversation what the gateway added to answers of other vendors: data in the ids of calls.
@@ -83,7 +84,8 @@ func (a *NativeAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) erro
 	if err := a.Answer.Decode(body, asked, &chat.Covered{Out: out}); err != nil {
 		return err
 	}
-	out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(bytes.TrimSpace(body), asked.Model)})
+	object := withMarks(bytes.TrimSpace(body), a.vendor)
+	out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(object, asked.Model)})
 	return nil
 }
 
@@ -124,6 +126,7 @@ func (s *nativeStream) begin(out chat.Sink) {
 
 // pass gives the vendor's form of an object whose events were given.
 func (s *nativeStream) pass(object []byte) {
+	object = withMarks(object, s.inner.answer.vendor)
 	s.out.Out.Put(chat.Event{Kind: chat.KindNative, JSON: withModel(object, s.model)})
 }
 

@@ -65,6 +65,6 @@ func (native) Serves(provider.NativeRequest, provider.Target) bool { return true
 
 // Encode implements provider.NativeCodec.
 func (native) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	sent, answer := gemini.EncodeNative(gemini.Resource(t.Model), r)
+	sent, answer := gemini.EncodeNative(name, gemini.Resource(t.Model), r)
 	return sent, answer, nil
 }

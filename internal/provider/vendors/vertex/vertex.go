@@ -219,7 +219,7 @@ func (nativeGemini) Serves(_ provider.NativeRequest, t provider.Target) bool {
 // Encode implements provider.NativeCodec.
 func (nativeGemini) Encode(r provider.NativeRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	_, model := familyOf(t.Model)
-	sent, answer := gemini.EncodeNative(resource("google", model), r)
+	sent, answer := gemini.EncodeNative(name, resource("google", model), r)
 	return sent, answer, nil
 }
 
