@@ -21,7 +21,11 @@ type talk struct {
 
 func (k talk) target() (provider.Provider, provider.Target) {
 	p := Providers()[k.vendor]
-	target := provider.Target{Config: translate.Complete(p, &configv1.Provider{Name: k.provider}), Model: k.model}
+	config := &configv1.Provider{Name: k.provider}
+	if k.provider == "googles" {
+		config.Endpoint, config.Operations = "https://generativelanguage.googleapis.com/v1beta/openai", []string{provider.OpChat}
+	}
+	target := provider.Target{Config: translate.Complete(p, config), Model: k.model}
 	return p.For(target.Config), target
 }
 

@@ -40,13 +40,18 @@ var hosts = map[string]string{Anthropic: ".anthropic.com", "openai": ".openai.co
 // Vendor returns the vendor that a request goes to: none, if the endpoint that an operator has set is another's.
 func Vendor(vendor, endpoint string) string {
 	host, known := hosts[vendor]
-	if endpoint == "" || !known {
-		return vendor
-	}
-	if u, err := url.Parse(endpoint); err == nil && strings.HasSuffix("."+u.Hostname(), host) {
+	if endpoint == "" || !known || isBelow(endpoint, host) {
 		return vendor
 	}
 	return ""
+}
+
+// IsGoogles reports whether an endpoint is Google's.
+func IsGoogles(endpoint string) bool { return isBelow(endpoint, ".googleapis.com") }
+
+func isBelow(endpoint, host string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && strings.HasSuffix("."+u.Hostname(), host)
 }
 
 // Data are all rows.

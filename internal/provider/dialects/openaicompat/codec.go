@@ -89,6 +89,12 @@ var AllHints = []string{
 	"metadata",
 }
 
+// Stranger returns the dialect of servers that nothing is known of. Requests pass to them unchanged.
+func Stranger(vendor string) Dialect {
+	return Dialect{Vendor: vendor, AllTools: true, Thoughts: true, Carry: []string{"thinking_blocks", "reasoning_details"},
+		CarryApart: true, Own: []string{"*", openai.Unnamed}}
+}
+
 // New returns the codec of a dialect's chat completions. The dialect must not be modified afterwards.
 func New(d Dialect) provider.ChatCodec { return &chatCodec{d} }
 

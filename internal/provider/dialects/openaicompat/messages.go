@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/jsonwalk"
+	"github.com/modelgate/modelgate/internal/provider/private"
 )
 
 // extensions are members of messages that the gateway gives with answers, and some clients echo. What one vendor gave
@@ -111,16 +112,34 @@ func (c *Changes) carriedBy(r *openai.ChatRequest) (map[int][]jsontext.Value, er
 	for i := range chat.Messages {
 		all := chat.Messages[i].ToolCalls
 		for n, call := range all {
-			if len(call.Carried) == 0 || d.CarryApart && gjson.GetBytes(call.Carried, "of").Str != c.target.Config.GetName() {
+			data := call.Carried
+			if d.CarryApart && gjson.GetBytes(data, "of").Str != c.target.Config.GetName() {
+				data = googles(data, c.target.Config.GetEndpoint())
+			}
+			if len(data) == 0 {
 				continue
 			}
 			if carried[i] == nil {
 				carried[i] = make([]jsontext.Value, len(all))
 			}
-			carried[i][n] = call.Carried
+			carried[i][n] = data
 		}
 	}
 	return carried, nil
+}
+
+// googles returns what Google's servers with OpenAI's dialect must get of a call that one of Google's products has made
+// in its own dialect. Nothing takes the place of what another product has made: see private.Unmarked.
+func googles(carried jsontext.Value, endpoint string) jsontext.Value {
+	of := gjson.GetBytes(carried, "gemini.of").Str
+	if of == "" || !private.IsGoogles(endpoint) {
+		return nil
+	}
+	signature, dst := gjson.GetBytes(carried, "gemini.thought_signature").Str, []byte(`{"extra_content":{"google":{"thought_signature":`)
+	if of != "gemini" {
+		signature, dst = private.Unsigned, append([]byte(`{"foreign":true,`), dst[1:]...)
+	}
+	return append(openai.AppendString(dst, signature), "}}}"...)
 }
 
 // carriedValue returns a member of a message that its calls carry, or nothing.
@@ -133,7 +152,7 @@ func carriedValue(carried []jsontext.Value, name string) string {
 	return ""
 }
 
-// restore gives calls the extra_content that their ids carry, unless they have one.
+// restore gives calls the extra_content that their ids carry, unless they have one that the vendor takes.
 func restore(p *patch, at int, carried []jsontext.Value) {
 	n := -1
 	jsonwalk.Array(p.data, at, func(start int) int {
@@ -145,6 +164,9 @@ func restore(p *patch, at int, carried []jsontext.Value) {
 		extra := gjson.GetBytes(carried[n], "extra_content").Raw
 		spans(p.data, start, func(name []byte, s span) {
 			if string(name) == "extra_content" {
+				if gjson.GetBytes(carried[n], "foreign").Bool() {
+					p.add(edit{from: s.start, to: s.end, value: extra})
+				}
 				extra = ""
 			}
 		})

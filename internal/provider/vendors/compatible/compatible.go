@@ -7,7 +7,6 @@ package compatible
 import (
 	"slices"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
@@ -19,8 +18,7 @@ const name = "compatible"
 
 // Provider returns the vendor.
 func Provider() provider.Provider {
-	dialect := openaicompat.Dialect{Vendor: name, AllTools: true, Thoughts: true,
-		Carry: []string{"thinking_blocks", "reasoning_details"}, CarryApart: true, Own: []string{"*", openai.Unnamed}}
+	dialect := openaicompat.Stranger(name)
 	return provider.Provider{
 		Name:              name,
 		CredentialHeaders: []string{"authorization", "api-key", "x-api-key"},

@@ -6,10 +6,12 @@ package openai
 import (
 	"net/url"
 
+	api "github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/modellist"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/dialects/responses"
+	"github.com/modelgate/modelgate/internal/provider/private"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
 
@@ -23,8 +25,9 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "openai-organization", "openai-project"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
-		Chat: responses.New(openaicompat.New(d), responses.Dialect{Vendor: "openai", Searches: true, InBand: d.InBand,
+		Chat: chat{responses.New(openaicompat.New(d), responses.Dialect{Vendor: "openai", Searches: true, InBand: d.InBand,
 			Path: func(provider.Target) (string, bool) { return "/responses", true }}),
+			openaicompat.New(openaicompat.Stranger("openai"))},
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
 		Batches:           batches(d),
@@ -37,6 +40,18 @@ func Provider() provider.Provider {
 		},
 		Models: modellist.Models,
 	}
+}
+
+// A chat is the codec of chat completions of OpenAI, and that of Google's servers with OpenAI's dialect, which want
+// back what OpenAI does not know: the signatures of calls.
+type chat struct{ openais, googles provider.ChatCodec }
+
+// Encode implements provider.ChatCodec.
+func (c chat) Encode(r *api.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	if private.IsGoogles(t.Config.GetEndpoint()) {
+		return c.googles.Encode(r, t)
+	}
+	return c.openais.Encode(r, t)
 }
 
 // realtime returns where sessions are: https://platform.openai.com/docs/guides/realtime-websocket.
