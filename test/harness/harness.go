@@ -54,8 +54,14 @@ func MainWith(m *testing.M, run func(*testing.M) int) {
 // folder is where the binary is.
 var folder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "modelgate-test-") })
 
+// envBinary is the environment variable that names a binary of this code. Without it each package builds its own.
+const envBinary = "MODELGATE_BINARY"
+
 // binary builds the gateway once, without what only a debugger reads, as it is shipped.
 var binary = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv(envBinary); built != "" {
+		return built, nil
+	}
 	dir, err := folder()
 	if err != nil {
 		return "", err
