@@ -188,7 +188,7 @@ func (c *workCopy) generate(t *testing.T, of string) {
 		require.NoError(t, err)
 		for _, m := range generator.FindAllStringSubmatch(string(text), -1) {
 			program := filepath.Join(t.TempDir(), "generator")
-			c.goWith(t, "build", "-o", program, filepath.Join(c.module, of, m[1]))
+			c.goWith(t, "build", "-ldflags=-s -w", "-o", program, filepath.Join(c.module, of, m[1]))
 			c.run(t, filepath.Join(c.dir, of), program, strings.Fields(m[2])...)
 			ran = true
 		}
@@ -200,7 +200,7 @@ func (c *workCopy) generate(t *testing.T, of string) {
 func (c *workCopy) test(t *testing.T, of, pattern string, flags ...string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "package.test")
-	c.goWith(t, "test -c -vet=off", "-o", binary, "./"+of)
+	c.goWith(t, "test -c -vet=off", "-ldflags=-s -w", "-o", binary, "./"+of)
 	require.FileExists(t, binary, "%s has no tests", of)
 	c.run(t, filepath.Join(c.dir, of), binary, append(flags, "-test.run", pattern, "-test.timeout", "5m")...)
 }

@@ -153,15 +153,16 @@ func golang(t *testing.T, folder, program string) *exec.Cmd {
 		testenv.Missing(t, "the Go SDK ("+firstLine(out)+")", "test/sdk/setup.sh")
 	}
 	binary := filepath.Join(t.TempDir(), "cases")
-	out, err := offline("go", "-C", module, "build", "-o", binary, ".").CombinedOutput()
+	out, err := offline("go", "-C", module, "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return exec.Command(binary, program)
 }
 
-// offline is a command of Go's that downloads nothing.
+// offline is a command of Go's that downloads nothing. It has the flags of other builds, whose packages it can use.
 func offline(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local")
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local",
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly")
 	return cmd
 }
 
