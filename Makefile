@@ -10,8 +10,8 @@ SOAK ?= 1h
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-# The image's flags for everything: what one command has compiled the next one does not compile again.
-export GOFLAGS ?= -trimpath
+# The image's flags for everything: what one command has compiled the next one does not compile again. No debugger reads it.
+export GOFLAGS ?= -trimpath -gcflags=all=-dwarf=false
 export CGO_ENABLED ?= 0
 
 .PHONY: help build image envoy run test test-all test-ha test-chart fuzz soak peers bench bench-check screenshots lint generate fresh clean

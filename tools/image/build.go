@@ -45,8 +45,8 @@ func build(ctx context.Context, root, platform string) (binary, error) {
 // link builds the program at path. It has no symbols and no debugging data, a third of its size: traces of panics do
 // not need them.
 func link(ctx context.Context, root string, p v1.Platform, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w", "-o", path,
-		"./cmd/modelgate")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-gcflags=all=-dwarf=false",
+		"-ldflags=-s -w", "-o", path, "./cmd/modelgate")
 	cmd.Dir = root
 	// What the machine is set up with must not show in the image.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=", "GOARM64=",
