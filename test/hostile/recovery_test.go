@@ -151,7 +151,8 @@ func refused(answers []answer, since time.Time) (all, kept time.Duration) {
 // such answer, so that clients may find another Envoy, and not when the service is back; and that takes no longer than
 // the process needs to start.
 func TestPoint8NoConnectionIsKeptOnWhichThereIsNoService(t *testing.T) {
-	const clients, kills, away = 8, 10, 3 * time.Second
+	t.Parallel()
+	const clients, kills, away = 8, 5, 3 * time.Second
 	a := startApart(t)
 	w := a.watch(clients)
 	defer func() { close(w.stop); w.clients.Wait() }()
