@@ -38,7 +38,7 @@ func newCopy(t *testing.T, name string, folders []string) *workCopy {
 	require.NoError(t, err)
 	c := &workCopy{module: testenv.Root(t), dir: t.TempDir(), fixture: fixture,
 		byHand: map[string]int{}, proofs: map[string]bool{}}
-	for _, name := range []string{"go.mod", "go.sum", "buf.yaml", "buf.gen.yaml"} {
+	for _, name := range []string{"go.mod", "go.sum", "buf.yaml", "buf.gen.yaml", "README.md"} {
 		text, err := os.ReadFile(filepath.Join(c.module, name))
 		require.NoError(t, err)
 		c.write(t, name, text)

@@ -8,6 +8,7 @@ import "github.com/modelgate/modelgate/internal/provider"
 
 //go:generate go run ../../listgen -package all -folders internal/provider/vendors -function Provider -o list.go
 //go:generate go run gendocs.go -o ../../../docs/providers.md
+//go:generate go run gendocs.go -readme -o ../../../README.md
 
 // Providers returns every vendor by its name. The map is the caller's.
 func Providers() map[string]provider.Provider {

@@ -20,6 +20,7 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 	for file, program := range map[string]string{
 		"list.go":                    "../../listgen -package all -folders internal/provider/vendors -function Provider",
 		"../../../docs/providers.md": "gendocs.go",
+		"../../../README.md":         "gendocs.go -readme",
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), filepath.Base(file))

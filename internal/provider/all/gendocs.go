@@ -1,6 +1,7 @@
 //go:build ignore
 
-// This program writes the table of what each vendor can do. It is run in its folder, as go run gendocs.go -o FILE.
+// This program writes the table of what each vendor can do, or with -readme the README with the names of all. It is run
+// in its folder, as go run gendocs.go -o FILE.
 package main
 
 import (
@@ -66,9 +67,20 @@ entry that states a fact counts. Prices are US dollars for a million tokens.
 
 func main() {
 	output := flag.String("o", "providers.md", "the file to write")
+	isReadme := flag.Bool("readme", false, "write the README")
 	flag.Parse()
+	text := document
+	if *isReadme {
+		text = readme
+	}
+	if err := os.WriteFile(*output, text(all.Providers()), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// document returns the document of the vendors and their models.
+func document(providers map[string]provider.Provider) []byte {
 	b := bytes.NewBufferString(head)
-	providers := all.Providers()
 	for _, name := range slices.Sorted(maps.Keys(providers)) {
 		writeVendor(b, providers[name])
 	}
@@ -76,9 +88,37 @@ func main() {
 	for _, m := range catalog() {
 		writeModels(b, m)
 	}
-	if err := os.WriteFile(*output, b.Bytes(), 0o644); err != nil {
+	return b.Bytes()
+}
+
+// The paragraph of the README about the vendors begins and ends with these words.
+const (
+	begin = "\nThe supported vendors are "
+	end   = "\nand `compatible` for any other"
+)
+
+// readme returns the README with the names of the vendors that have accounts or servers of their own.
+func readme(providers map[string]provider.Provider) []byte {
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil {
 		log.Fatal(err)
 	}
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, complete := strings.Cut(rest, end)
+	if !found || !complete {
+		log.Fatal("the README has no list of vendors")
+	}
+	lines := begin
+	for _, name := range slices.Sorted(maps.Keys(providers)) {
+		if name == "compatible" || name == "echo" {
+			continue
+		}
+		if width := len(lines) - strings.LastIndexByte(lines, '\n'); width+len(name) > 118 {
+			lines = strings.TrimSuffix(lines, " ") + "\n"
+		}
+		lines += name + ", "
+	}
+	return []byte(before + strings.TrimSuffix(lines, " ") + end + after)
 }
 
 func writeVendor(b *bytes.Buffer, p provider.Provider) {
