@@ -97,7 +97,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Name("modelgate"),
 		kong.Description("An Envoy-based gateway to generative models."),
 		kong.Writers(stdout, stderr),
-		kong.Vars{"hostname": cmdline.Hostname(), "domains": adminflags.DomainList()},
+		kong.Vars{"hostname": cmdline.Hostname(), "domains": adminflags.DomainList()}, serve.Texts(),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),

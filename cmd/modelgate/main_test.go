@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/serve"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,7 +69,7 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 func TestEveryCommandIsInTheDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
 	require.NoError(t, err)
-	parser, err := kong.New(&commands{}, kong.Vars{"hostname": "", "domains": ""})
+	parser, err := kong.New(&commands{}, kong.Vars{"hostname": "", "domains": ""}, serve.Texts())
 	require.NoError(t, err)
 	for _, c := range parser.Model.Children {
 		found, err := regexp.Match("(`|modelgate )"+c.Name+`\b`, text)

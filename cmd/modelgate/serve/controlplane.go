@@ -28,7 +28,7 @@ import (
 // ControlplaneCmd is the command controlplane.
 type ControlplaneCmd struct {
 	Listen     string `default:"unix:///run/modelgate/xds.sock" help:"Address of the xDS server: unix:///path or host:port."`
-	Admin      string `default:"127.0.0.1:8081" help:"Address of the admin API, /healthz, /readyz and /metrics."`
+	Admin      string `default:"127.0.0.1:8081" help:"${admin}"`
 	SystemCA   string `default:"/etc/ssl/certs/ca-certificates.crt" help:"PEM file, on Envoy's machine, of the CA certificates that verify providers."`
 	Pepper     string `required:"" placeholder:"FILE" help:"File of the root secret. It must be the same for every control plane that uses the same etcd. Created if it does not exist."`
 	AdminToken string `required:"" placeholder:"FILE" help:"File of the admin API token. Created if it does not exist."`
@@ -45,7 +45,7 @@ type ControlplaneCmd struct {
 	GatewayURL     string `name:"gateway-url" placeholder:"URL" help:"URL of the gateway for the playground of the dashboard, without /v1. Default: the playground is off."`
 	GatewayCA      string `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the CA certificates that verify the gateway. Default: those of the system."`
 	AdminCert      string `placeholder:"FILE" help:"PEM file of the certificate of the admin address. The process reloads it and its key after a renewal."`
-	AdminKey       string `placeholder:"FILE" help:"PEM file of its private key."`
+	AdminKey       string `placeholder:"FILE" help:"${key}"`
 	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS even though other machines can reach it. Use this behind a proxy that terminates TLS."`
 
 	alertFlags         `embed:""`
@@ -57,7 +57,7 @@ type ControlplaneCmd struct {
 	Upkeep upkeepFlags    `embed:"" prefix:"etcd-"`
 	TLS    struct {
 		Cert string `help:"PEM file of the server certificate for xDS. If it is set, clients must also present a certificate."`
-		Key  string `help:"PEM file of its private key."`
+		Key  string `help:"${key}"`
 		CA   string `help:"PEM file of the CA certificates that verify clients. The process reloads all three files after a renewal."`
 
 		DataplaneName string `placeholder:"NAME" help:"DNS name that the certificates of Envoy and the ext_proc service must have, because these processes get the credentials of providers. Default: any certificate that the CA issued."`

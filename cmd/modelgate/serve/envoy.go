@@ -40,7 +40,7 @@ type envoyFlags struct {
 type extprocClientFlags struct {
 	CA   string `help:"PEM file of the CA certificates that verify the ext_proc service. If it is set, the connection uses mutual TLS."`
 	Cert string `help:"PEM file of this Envoy's client certificate for the ext_proc service."`
-	Key  string `help:"PEM file of its private key."`
+	Key  string `help:"${key}"`
 	Name string `help:"DNS name in the ext_proc service's certificate. Default: the host of the address."`
 }
 

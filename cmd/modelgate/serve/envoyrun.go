@@ -31,12 +31,12 @@ const (
 
 type envoyRunCmd struct {
 	envoyFlags    `embed:""`
-	Envoy         string        `placeholder:"PATH" help:"Envoy binary. Default: $$MODELGATE_ENVOY, then one on the PATH, then bin/envoy."`
+	Envoy         string        `placeholder:"PATH" help:"${binary}"`
 	Dir           string        `default:"/run/modelgate" help:"Folder for the bootstrap and for the socket of Envoy's admin interface."`
-	Admin         string        `default:"127.0.0.1:9004" help:"Address of /healthz, /readyz and /metrics."`
+	Admin         string        `default:"127.0.0.1:9004" help:"${health}"`
 	ShutdownDelay time.Duration `default:"0s" help:"How long the process still accepts connections after a termination signal, so that load balancers can notice. Responses meanwhile announce that their connection closes."`
 	Grace         time.Duration `default:"30s" help:"How long running requests may continue after that. Envoy exits after the last one."`
-	Concurrency   int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
+	Concurrency   int           `default:"0" help:"${workers}"`
 }
 
 // Run runs Envoy until ctx ends, and then drains and stops it. A signal that comes meanwhile stops it at once.

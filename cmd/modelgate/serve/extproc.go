@@ -18,9 +18,9 @@ import (
 // ExtprocCmd is the command extproc.
 type ExtprocCmd struct {
 	Listen string        `default:"unix:///run/modelgate/extproc.sock" help:"Address to listen on for Envoy: unix:///path or host:port. Without --tls-cert it has no TLS: use such a port only if nothing else can reach it."`
-	Admin  string        `default:"127.0.0.1:9002" help:"Address of /healthz, /readyz and /metrics."`
+	Admin  string        `default:"127.0.0.1:9002" help:"${health}"`
 	Node   string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane."`
-	Grace  time.Duration `default:"30s" help:"How long running requests may continue during shutdown."`
+	Grace  time.Duration `default:"30s" help:"${grace}"`
 
 	Spool      string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder for usage records until the control plane has received them. Each process needs its own folder."`
 	SpoolBytes int64  `default:"1073741824" help:"Maximum size of the folder in bytes. A request needs about 350 bytes. If the folder is full, records wait in memory and may be lost."`

@@ -13,7 +13,7 @@ import (
 // that is there already asks it.
 type extprocServerFlags struct {
 	Cert string `help:"PEM file of the server certificate for Envoy. If it is set, Envoy must also present a certificate."`
-	Key  string `help:"PEM file of its private key."`
+	Key  string `help:"${key}"`
 	CA   string `help:"PEM file of the CA certificates that verify Envoy. The process reloads all three files after a renewal."`
 	Name string `help:"DNS name that Envoy's certificate must have. Default: any certificate that the CA issued."`
 }

@@ -25,7 +25,7 @@ import (
 type JobsvcCmd struct {
 	Listen  string        `default:"unix:///run/modelgate/jobs.sock" help:"Address to listen on for Envoy: unix:///path, or host:port with mutual TLS."`
 	Gateway string        `default:"unix:///run/modelgate/internal.sock" help:"Address where Envoy listens for the service, as the JobService object defines it: unix:///path, or host:port with mutual TLS."`
-	Admin   string        `default:"127.0.0.1:9003" help:"Address of /healthz, /readyz and /metrics."`
+	Admin   string        `default:"127.0.0.1:9003" help:"${health}"`
 	Node    string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane and in claims."`
 	Lease   time.Duration `default:"10s" help:"How long until another replica takes over the work of a failed replica, in whole seconds."`
 
@@ -50,7 +50,7 @@ type jobFlags struct {
 
 type jobsTLSFlags struct {
 	Cert string `help:"PEM file of this process's certificate, for connections from and to Envoy."`
-	Key  string `help:"PEM file of its private key."`
+	Key  string `help:"${key}"`
 	CA   string `help:"PEM file of the CA certificates that verify Envoy."`
 	Name string `help:"DNS name in Envoy's certificate. Default: the host of the gateway."`
 }

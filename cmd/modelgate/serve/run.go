@@ -60,11 +60,11 @@ const (
 type RunCmd struct {
 	Data        string        `default:"data" help:"Folder for all data of the gateway."`
 	Listen      string        `default:"127.0.0.1:8443" help:"Address of the gateway. Port 0: any free port."`
-	Admin       string        `default:"127.0.0.1:8081" help:"Address of the admin API, /healthz, /readyz and /metrics."`
+	Admin       string        `default:"127.0.0.1:8081" help:"${admin}"`
 	Config      []string      `sep:"none" placeholder:"FILE" help:"YAML file of objects to apply at the start. May be given more than once."`
-	Envoy       string        `placeholder:"PATH" help:"Envoy binary. Default: $$MODELGATE_ENVOY, then one on the PATH, then bin/envoy."`
-	Grace       time.Duration `default:"30s" help:"How long running requests may continue during shutdown."`
-	Concurrency int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
+	Envoy       string        `placeholder:"PATH" help:"${binary}"`
+	Grace       time.Duration `default:"30s" help:"${grace}"`
+	Concurrency int           `default:"0" help:"${workers}"`
 
 	EtcdQuota int64 `default:"2147483648" placeholder:"BYTES" help:"Maximum size of the embedded etcd database in bytes. Above 8 GB, etcd starts slowly."`
 
