@@ -128,6 +128,3 @@ func (o ListOptions) values() url.Values {
 	}
 	return q
 }
-
-// LongestSummary is the longest time that usage is summed up of at once.
-const LongestSummary = 31 * 24 * time.Hour

@@ -6,7 +6,3 @@ import "github.com/modelgate/modelgate/api/openai"
 func ClientGone() *openai.Error {
 	return openai.CodeClientGone.New("The client has gone.")
 }
-
-// StatusClientGone is the status that servers log if the client left before the answer. Package net/http has no name
-// for it.
-const StatusClientGone = 499
