@@ -91,7 +91,8 @@ var AllHints = []string{
 
 // Stranger returns the dialect of servers that nothing is known of. Requests pass to them unchanged.
 func Stranger(vendor string) Dialect {
-	return Dialect{Vendor: vendor, AllTools: true, Thoughts: true, Carry: []string{"thinking_blocks", "reasoning_details"},
+	return Dialect{Vendor: vendor, AllTools: true, Thoughts: true,
+		Carry:      []string{"thinking_blocks", "reasoning_details"},
 		CarryApart: true, Own: []string{"*", openai.Unnamed}}
 }
 

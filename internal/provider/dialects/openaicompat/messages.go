@@ -128,8 +128,8 @@ func (c *Changes) carriedBy(r *openai.ChatRequest) (map[int][]jsontext.Value, er
 	return carried, nil
 }
 
-// googles returns what Google's servers with OpenAI's dialect must get of a call that one of Google's products has made
-// in its own dialect. Nothing takes the place of what another product has made: see private.Unmarked.
+// googles returns what Google's servers with OpenAI's dialect must get of a call that one of Google's products made in
+// its own dialect. Nothing takes the place of what another product made: see private.Unmarked.
 func googles(carried jsontext.Value, endpoint string) jsontext.Value {
 	of := gjson.GetBytes(carried, "gemini.of").Str
 	if of == "" || !private.IsGoogles(endpoint) {
