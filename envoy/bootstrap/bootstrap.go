@@ -65,6 +65,7 @@ func Build(o Options) (*bootstrapv3.Bootstrap, error) {
 		Pipe: &corev3.Pipe{Path: o.AdminSocket, Mode: 0o600},
 	}}}
 	b.DynamicResources.LdsConfig = ads()
+	b.StatsConfig = statistics()
 	if b.OverloadManager, err = overloadManager(o); err != nil {
 		return nil, err
 	}

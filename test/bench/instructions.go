@@ -119,8 +119,8 @@ type counting struct {
 // A start starts a target in a folder of its own.
 type start func(ctx context.Context, o options, dir string) (*target, error)
 
-// countInstructions counts them for Envoy alone, the floor, and the variants of the gateway's listener: those whose name
-// contains what follows in -what.
+// countInstructions counts them for Envoy alone, the floor, and the variants of the listener whose name contains what
+// follows in -what.
 func (b *bench) countInstructions(ctx context.Context) (all []counting, err error) {
 	c, err := newCallgrind(b.options.envoy, b.dir)
 	if err != nil {

@@ -168,28 +168,12 @@ func (s supervised) ready() error {
 	return errors.New("no gateway listens: the control plane has not sent one yet")
 }
 
-// statsShown are Envoy's statistics that operators need, by Envoy's own names. All of them would be several hundred
-// for each of a provider's clusters, and for each worker of a listener. Those of HTTP are of the prefixes that the
-// control plane gives.
-const statsShown = `^(` +
-	`http\.(edge|jobs|plain)\.(downstream_rq_(active|total|time|[1-5]xx|timeout|idle_timeout|overload_close|rx_reset|tx_reset|too_large)` +
-	`|downstream_cx_(active|total|rx_bytes_total|tx_bytes_total|drain_close|overload_disable_keepalive)|rds\..*\.update_rejected|ext_proc\..*)` +
-	`|edge\.http_local_rate_limit\.rate_limited` +
-	`|cluster\..*\.(upstream_rq_(active|total|time|[1-5]xx|timeout|per_try_timeout|rx_reset|tx_reset|pending_(active|overflow|failure_eject)|retry|retry_success|retry_overflow)` +
-	`|upstream_cx_(active|total|connect_fail|connect_timeout|overflow)|membership_(healthy|total)|ssl\.(connection_error|fail_.*))` +
-	`|listener\.[0-9a-f._\[\]]*_[0-9]+\.(downstream_cx_(active|total|overflow|overload_reject)|downstream_global_cx_overflow|ssl\.(connection_error|handshake|fail_.*))` +
-	`|listener_manager\.(listener_create_failure|total_listeners_.*|total_filter_chains_draining|workers_started|lds\.update_(success|rejected))` +
-	`|cluster_manager\.(active_clusters|warming_clusters|cds\.update_(success|rejected))` +
-	`|control_plane\.connected_state|sds\..*\.update_rejected|overload\..*` +
-	`|server\.(live|state|uptime|concurrency|memory_.*|total_connections|days_until_first_cert_expiring|envoy_bug_failures|version)` +
-	`)$`
-
 // metrics passes on what Envoy counts. Nothing of this process is with it: whether it was Envoy that started again
 // shows in its uptime, and where Envoy is away there is no answer.
 func (s supervised) metrics(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), statsTimeout)
 	defer cancel()
-	stats, err := s.admin.Prometheus(ctx, statsShown)
+	stats, err := s.admin.Prometheus(ctx, bootstrap.Statistics)
 	if err != nil {
 		proc.Say(w, http.StatusServiceUnavailable, err.Error())
 		return
