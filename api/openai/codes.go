@@ -108,6 +108,7 @@ const (
 	CodeProviderNotConfigured      Code = "provider_not_configured"
 	CodeProviderNotFound           Code = "provider_not_found"
 	CodeRateLimitExceeded          Code = "rate_limit_exceeded"
+	CodeReferenceNotAllowed        Code = "reference_not_allowed"
 	CodeRequestTimeout             Code = "request_timeout"
 	CodeRequestTooLarge            Code = "request_too_large"
 	CodeResponseTooLarge           Code = "response_too_large"

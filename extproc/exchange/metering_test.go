@@ -63,7 +63,7 @@ func newMeter(t *testing.T, key *configv1.Key, concurrency ...*configv1.Concurre
 		Routes: routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/r", Provider: "a"}}),
 	}
 	for i, name := range []string{"a", "b"} {
-		config := &configv1.Provider{Name: name, Vendor: "openai", Concurrency: nil}
+		config := &configv1.Provider{Name: name, Vendor: "openai", Concurrency: nil, SharedObjects: true}
 		if i < len(concurrency) {
 			config.Concurrency = concurrency[i]
 		}

@@ -135,3 +135,35 @@ func TestAKeyForSomeModelsNamesNoOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAProviderKeepsIsOfNobody: all tenants share the provider's account, so that a reference is refused, unless
+// the operator says that they belong together.
+func TestWhatAProviderKeepsIsOfNobody(t *testing.T) {
+	const file = `"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}]`
+	for _, c := range []struct {
+		key    *configv1.Key
+		shared bool
+		passes bool
+	}{
+		{&configv1.Key{}, false, true},
+		{&configv1.Key{Models: []string{"a/*"}}, false, true},
+		{&configv1.Key{Models: []string{"a/m-1"}}, false, false},
+		{&configv1.Key{Models: []string{"a/m-1"}}, true, true},
+		{&configv1.Key{Organization: "acme"}, false, false},
+		{&configv1.Key{Organization: "acme"}, true, true},
+	} {
+		for _, body := range []string{`{"model":"a/m-1","max_tokens":4,` + file + `}`,
+			`{"model":"a/m-1","max_tokens":4,"messages":[{"role":"user","content":"hi"}],"extra_body":{"cached_content":"cachedContents/1"}}`} {
+			c.key.Name = "key_1"
+			m := newMeter(t, c.key)
+			m.takeAll(t)
+			m.config.Providers["a"].Config.SharedObjects = c.shared
+			x, reply := m.chat(body)
+			require.Equal(t, c.passes, reply.Immediate == nil, "%v %v %s", c.key, c.shared, body)
+			if !c.passes {
+				require.Equal(t, "reference_not_allowed", gjson.GetBytes(reply.Immediate.Body, "error.code").Str)
+				require.Equal(t, 403, x.Close().Status)
+			}
+		}
+	}
+}

@@ -29,6 +29,7 @@ type Judge struct {
 	set      *guard.Set // nil: no rule lists tools
 	declared *offered.Cover
 	known    *offered.Cover // by policies; nil: none has asked
+	refers   bool           // the conversation may refer to what a vendor keeps
 	planned  bool           // the first attempt is on its way
 	fees     []offered.Fee  // of the first attempt
 	tier     string         // likewise
@@ -37,10 +38,11 @@ type Judge struct {
 // New returns what judges the attempts of a request under the guardrails that apply to it; nil if nothing has to.
 func New(c *call.Call, a *account.Account, set *guard.Set) *Judge {
 	l, limits := c.Offers(), set.LimitsTools()
-	if !limits && !c.HasFacts() && !l.HasMore() {
+	refers := c.MayRefer()
+	if !limits && !c.HasFacts() && !l.HasMore() && !refers {
 		return nil
 	}
-	j := &Judge{c: c, account: a, guards: set}
+	j := &Judge{c: c, account: a, guards: set, refers: refers}
 	if limits {
 		j.set, j.declared = set, l.Cover(call.IsDeclared)
 	}
@@ -64,6 +66,9 @@ func (j *Judge) Judge(t routing.Target, body []byte) error {
 		out = j.c.Offers() // the form passes as it is
 	}
 	if e := j.rights(t, out); e != nil {
+		return e
+	}
+	if e := j.kept(t, out, body); e != nil {
 		return e
 	}
 	if e := j.tools(out); e != nil {
@@ -97,6 +102,25 @@ func (j *Judge) rights(t routing.Target, out *offered.List) error {
 			m.Member).Final()
 	}
 	return nil
+}
+
+// kept returns the error of a request that refers to what the provider keeps for all tenants.
+func (j *Judge) kept(t routing.Target, out *offered.List, body []byte) error {
+	if j.c.Key == nil || j.c.Config.MayRefer(j.c.Key, t.Provider.Config) {
+		return nil
+	}
+	var member string
+	if out != nil {
+		member = out.Kept
+	}
+	if member == "" && j.refers {
+		member = offered.Refers(body)
+	}
+	if member == "" {
+		return nil
+	}
+	return openai.CodeReferenceNotAllowed.On(member, "'%s' refers to something that the provider keeps under an account that others share. The gateway does not know whose it is. Send the content in its place.",
+		member).Final()
 }
 
 // tools has guardrails and policies judge the tools that go out, unless they judged them as the client's.

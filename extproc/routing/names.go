@@ -43,6 +43,12 @@ func (t *Table) MayReach(k *access.Client, provider, model string) bool {
 	return t.mayUse(k, provider+"/"+model)
 }
 
+// MayRefer reports whether requests of a key may refer to what a provider keeps under its account. All tenants share
+// the account, and nobody knows which of them has made what is there.
+func (t *Table) MayRefer(k *access.Client, p *configv1.Provider) bool {
+	return p.GetSharedObjects() || k.Organization == "" && t.MayReach(k, p.GetName(), "")
+}
+
 // ResolveKey is Resolve for a key. It returns an error if the key may not use a model of that name.
 func (t *Table) ResolveKey(key *configv1.Key, name string) (string, error) {
 	return t.Resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(),

@@ -63,7 +63,8 @@ type List struct {
 	Model      string // the request's own
 	Tier       string // the service tier; empty: none is asked for
 	TierMember string
-	BySpeed    bool // the tier is a speed, or a place, that another member buys
+	Kept       string // the first member that refers to what the vendor keeps under its account; empty: none does
+	BySpeed    bool   // the tier is a speed, or a place, that another member buys
 	// Answers and Output are how many answers, and of how many tokens each, members within other members ask for, such as
 	// generationConfig in a chat completion. 0: none does.
 	Answers, Output int64
@@ -117,7 +118,7 @@ func (m meaning) isPlain(value []byte) bool {
 	case hasItems:
 		return value[0] != '[' || !bytes.Contains(value, []byte(`"tools"`)) && !bytes.Contains(value, []byte(`\u00`))
 	}
-	return m.does&ifObject != 0 && value[0] != '{'
+	return m.does&ifObject != 0 && value[0] != '{' && (m.does&mayRefer == 0 || value[0] != '"')
 }
 
 // Read returns what a body has the vendor do, or nil if that is nothing. The body was checked: it is valid JSON
@@ -194,7 +195,7 @@ func ReadIndexed(o Indexed, plainItems bool) *List {
 
 // orNil returns nil if a list is empty.
 func (l *List) orNil() *List {
-	if l == nil || len(l.Tools)+len(l.Models)+len(l.Fees) == 0 && l.Tier == "" && l.Model == "" &&
+	if l == nil || len(l.Tools)+len(l.Models)+len(l.Fees) == 0 && l.Tier+l.Model+l.Kept == "" &&
 		l.Answers+l.Output == 0 {
 		return nil
 	}
@@ -219,7 +220,7 @@ func (l *List) WithModel(m Model) *List {
 
 // HasMore reports whether a request does more than to offer functions of the client.
 func (l *List) HasMore() bool {
-	return l != nil && (len(l.Models)+len(l.Fees) > 0 || l.Tier != "" ||
+	return l != nil && (len(l.Models)+len(l.Fees) > 0 || l.Tier+l.Kept != "" ||
 		slices.ContainsFunc(l.Tools, func(t Tool) bool { return t.Kind > Custom }))
 }
 
@@ -283,6 +284,9 @@ func (l *List) member(within, name string, raw []byte) {
 	}
 	if m.does&isOwn != 0 {
 		l.own(at, v)
+	}
+	if m.does&refersTo != 0 && (m.does&ifObject == 0 || v.IsObject()) || m.does&mayRefer != 0 && isContainer(v) {
+		l.keeps(at)
 	}
 	if m.does&(hasTools|hasFunctions) != 0 {
 		l.list(at, v, m.does&hasFunctions != 0)

@@ -16,6 +16,8 @@ const (
 	isSpeed                  // it buys speed or a place, at the price of a service tier of its value's name
 	isInner                  // it has the members of a request
 	isTemplate               // likewise, but the template of a prompt reads them, which reaches no other model
+	refersTo                 // it refers to what the vendor keeps under its account
+	mayRefer                 // likewise, if it is a text, or an object that names something
 )
 
 // allInner are the members that have members of a request.
@@ -49,14 +51,16 @@ func table() map[string]meaning {
 	add(runs, "code_interpreter", `enable_code_interpreter code_interpreter`)
 	add(runs, classMCP, `mcp_servers mcpServers mcp_tools`)
 	add(runs, "container", `container`)
-	add(ifObject, "container", `container`)
-	add(runs, "connectors", `connectors`)         // Cohere's of the first version
-	add(runs, "", `cachedContent cached_content`) // which has tools, and no other price
+	add(ifObject|mayRefer, "container", `container`)
+	add(runs|refersTo, "connectors", `connectors`)         // Cohere's of the first version
+	add(runs|refersTo, "", `cachedContent cached_content`) // which has tools, and no other price
+	add(refersTo, "", `previous_response_id conversation previous_interaction_id`)
 	// What the vendor stores may have tools, and models.
-	add(runs|names, classStored, `prompt`)
+	add(runs|names|refersTo, classStored, `prompt`)
 	add(ifObject, classStored, `prompt`)
-	add(runs|names, classStored, `preset presets agent agent_id agents assistant assistant_id bot_id workflow workflow_id
-		prompt_id compound_custom`)
+	add(runs|names|refersTo, classStored, `agent agent_id agents assistant assistant_id bot_id workflow workflow_id
+		prompt_id`)
+	add(runs|names, classStored, `preset presets compound_custom`) // of the operator, in the account's settings
 	add(runs|names, "plugins", `plugins`)
 	add(isDear|names, "models", `models fallbacks fallback_models fallback_model model_list context_window_fallbacks
 		content_policy_fallbacks default_fallbacks judge_model judge_models moderation_model draft_model router
@@ -79,7 +83,7 @@ const plain = `
 	parallel_tool_calls function_call modalities audio prediction metadata store reasoning_effort verbosity
 	prompt_cache_key prompt_cache_retention prompt_cache_options echo suffix best_of moderation
 
-	instructions include text reasoning truncation background previous_response_id conversation max_output_tokens
+	instructions include text reasoning truncation background max_output_tokens
 	max_tool_calls client_metadata context_management
 
 	system stop_sequences top_k thinking output_config output_format cache_control anthropic_version anthropic_beta

@@ -164,6 +164,9 @@ func (l *List) vendors(at, typ string) (known bool) {
 		t.Kind = MCP
 	}
 	l.add(t)
+	if keepers[of] {
+		l.keeps(at)
+	}
 	switch {
 	case strings.HasPrefix(typ, classSearch): // whatever its version is
 		l.fee(classSearch, at)
@@ -185,6 +188,9 @@ func (l *List) part(at, typ, key string, of, whole gjson.Result, namespace strin
 	}
 	if isVendors && toolMembers[key] { // OpenRouter's tools have their settings in parameters
 		l.deep(at+"[]."+key, of)
+	}
+	if isVendors && (ids[key] || key == "container" && isContainer(of)) && !isOff(of) {
+		l.keeps(at + "[]." + key)
 	}
 	switch {
 	case of.Type == gjson.Null:
@@ -236,6 +242,9 @@ func (l *List) deep(at string, v gjson.Result) {
 		if isModelMember(key.Str) {
 			l.models(at+"."+key.Str, of)
 		} else {
+			if ids[key.Str] && !isOff(of) && (key.Str != "skill_id" || v.Get("type").Str != "anthropic") {
+				l.keeps(at + "." + key.Str)
+			}
 			l.nested(at, func() { l.deep(at, of) })
 		}
 		return len(l.Models) <= maxModels

@@ -146,6 +146,7 @@ disabled: true
 concurrency: {max_requests: 5}
 trace_context: true
 full_names_only: true
+shared_objects: true
 untouched_answers: true
 operations: [chat/completions, embeddings]
 ---

@@ -843,7 +843,11 @@ type Provider struct {
 	// Operations that the server has, named like their paths after /v1/: chat/completions, completions, embeddings,
 	// rerank, moderations, responses, images/generations and so on. The gateway sends no others there: it translates
 	// them to one that is named, or refuses them. Empty: those of the vendor that docs/providers.md lists.
-	Operations    []string `protobuf:"bytes,20,rep,name=operations,proto3" json:"operations,omitempty"`
+	Operations []string `protobuf:"bytes,20,rep,name=operations,proto3" json:"operations,omitempty"`
+	// Requests may refer to what the provider keeps under its account, such as files, caches, responses, containers and
+	// vector stores. Default: only those of keys that have no organization and may use all of its models, because nobody
+	// knows whose it is. Set it if all clients that reach the provider belong together.
+	SharedObjects bool `protobuf:"varint,21,opt,name=shared_objects,json=sharedObjects,proto3" json:"shared_objects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1016,6 +1020,13 @@ func (x *Provider) GetOperations() []string {
 		return x.Operations
 	}
 	return nil
+}
+
+func (x *Provider) GetSharedObjects() bool {
+	if x != nil {
+		return x.SharedObjects
+	}
+	return false
 }
 
 // Concurrency bounds the requests that run at the same time.
@@ -7508,7 +7519,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x0e\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a api/config/options/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\x0f\n" +
 	"\bProvider\x12W\n" +
 	"\x04name\x18\x01 \x01(\tBC\xca\xf3\x18?(\x018\x03\n" +
 	"9a sealed credential can be opened only under its own nameR\x04name\x12\x88\x01\n" +
@@ -7546,7 +7557,9 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x14 \x03(\tB$\xca\xf3\x18 X\x01\n" +
 	"\x1cother paths at the same hostR\n" +
-	"operations\x1a:\n" +
+	"operations\x12T\n" +
+	"\x0eshared_objects\x18\x15 \x01(\bB-\xca\xf3\x18)\n" +
+	"'what requests may name at the same hostR\rsharedObjects\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:y\xca\xf3\x18u\b\x01\x12\tproviders\x1a0Accounts with model vendors, and their endpoints \x04B\x10\n" +
