@@ -16,11 +16,11 @@ import (
 // answer, the length of the answer is a guess. A guess alone never makes a request too large for a limit.
 func Amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []routing.Target) limit.Amounts {
 	input, output := d.Input, d.Output
-	if d.Unread > 0 { // at most the whole limit
+	if d.Unread+d.Doubt > 0 { // at most the whole limit
 		input += d.Unread
 		for _, r := range set.Rules {
 			if r.Measure == limit.Tokens || r.Measure == limit.InputTokens {
-				input = max(d.Input, min(input, r.Limit))
+				input = max(d.Input-d.Doubt, min(input, r.Limit))
 			}
 		}
 	}

@@ -17,6 +17,8 @@ import (
 func TestABodyOfARouteIsReservedByItsLength(t *testing.T) {
 	body := `{"contents":"` + strings.Repeat("word ", 300) + `"}`
 	length := exchange.Header{Name: "content-length", Value: strconv.Itoa(len(body))}
+	long := exchange.Header{Name: "content-length", Value: strconv.Itoa(1 << 20)}
+	longest := exchange.Header{Name: "content-length", Value: strconv.Itoa(30 << 20)}
 	text := (int64(len(body)) + 3) / 4
 	for name, c := range map[string]struct {
 		media    string
@@ -35,7 +37,10 @@ func TestABodyOfARouteIsReservedByItsLength(t *testing.T) {
 		"sound":                    {"audio/mpeg", []exchange.Header{length}, 1e6, false, text, 0},
 		"a form, and less is left": {"multipart/form-data; boundary=b", []exchange.Header{length}, 100, false, 100, 0},
 		"compressed": {"application/json",
-			[]exchange.Header{length, {Name: "content-encoding", Value: "gzip"}}, 1e6, false, 64 << 10, 0},
+			[]exchange.Header{length, {Name: "content-encoding", Value: "gzip"}}, 1e6, false, 64 << 10, text},
+		"long":                    {"application/json", []exchange.Header{long}, 1e6, false, 1 << 18, 1 << 18},
+		"long, and less is left":  {"application/json", []exchange.Header{long}, 1e5, false, 1e5, 1 << 18},
+		"longer than models take": {"text/plain", []exchange.Header{longest}, 1e7, false, 1 << 20, 1 << 20},
 		"none": {"application/json", []exchange.Header{{Name: "content-length", Value: "0"}}, 1e6, false,
 			0, 0},
 	} {

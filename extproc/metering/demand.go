@@ -31,6 +31,7 @@ const (
 type Demand struct {
 	User   string // at most maxUser bytes
 	Input  int64  // tokens, estimated
+	Doubt  int64  // tokens of Input that alone make no request too large for a limit
 	Unread int64  // tokens, at most, of the part that is not read
 	Output int64  // tokens, at most, of all answers; -1 if the request has no limit
 	Guess  int64  // tokens of a usual answer; 0: DefaultOutput

@@ -40,8 +40,12 @@ type Passage struct {
 	scrubber *scrubber // of an error; nil: the answer is none
 }
 
-// maxPassed bounds the body of a Route's request that is counted as text.
-const maxPassed = 256 << 10
+// Bounds of the body of a Route's request that is counted as text. What is beyond maxPassed may be a document in JSON,
+// which nobody reads, and does not make a request too large for a limit. No model takes more than maxCounted.
+const (
+	maxPassed  = 256 << 10
+	maxCounted = 4 << 20
+)
 
 // Unserved returns the error of a request to a provider, by its name, that is not enabled or not for the key.
 func Unserved(c *call.Call, p *routing.Provider, name string) *openai.Error {
@@ -87,21 +91,31 @@ func (p *Passage) NeedsBody() bool {
 // SetBody adds the body of a request that waited for it.
 func (p *Passage) SetBody(body []byte) { p.request.Body, p.size, p.waited = body, len(body), true }
 
-// demand returns the expected usage of the request. A body that is compressed or not text may have as many tokens as a
-// text of its length, but is not charged for them.
+// demand returns the expected usage of the request. A body that is not text may have as many tokens as a text of its
+// length, but is not charged for them. A compressed text has at least as many as one of its length.
 func (p *Passage) demand() metering.Demand {
 	d := metering.Demand{Output: -1, Answers: 1, HourCache: metering.AsksHourCache(p.request.Body),
 		Passed: p.request.Body == nil && p.size > 0}
-	kind, _, _ := strings.Cut(p.media, "/")
-	switch {
-	case p.packed && p.size > 0:
-		d.Unread = tokens.Estimate(maxPassed)
-	case kind == "multipart", kind == "audio", kind == "image", kind == "video", p.media == "application/octet-stream":
-		d.Unread = tokens.Estimate(min(p.size, maxPassed))
-	default:
-		d.Input = tokens.Estimate(min(p.size, maxPassed))
+	sure := tokens.Estimate(min(p.size, maxPassed))
+	if isMedia(p.media) {
+		d.Unread = sure
+	} else {
+		d.Input = tokens.Estimate(min(p.size, maxCounted))
+		d.Doubt = d.Input - sure
+	}
+	if p.packed && p.size > 0 {
+		d.Unread = max(0, tokens.Estimate(maxPassed)-d.Input)
 	}
 	return d
+}
+
+// isMedia reports whether a body of a type is no text.
+func isMedia(media string) bool {
+	switch kind, _, _ := strings.Cut(media, "/"); kind {
+	case "multipart", "audio", "image", "video":
+		return true
+	}
+	return media == "application/octet-stream"
 }
 
 // Plan makes the plan with the one attempt of the request. It is refused if the provider has no free place: it cannot
