@@ -14,6 +14,20 @@ import (
 
 const monitorHeap = "envoy.resource_monitors.fixed_heap"
 
+// Shares of the heap at which Envoy sheds load.
+const (
+	shrinkAt = 0.90
+	refuseAt = 0.95 // new requests
+	// Requests that are under way go on taking memory: a body without content-length is held as it comes, and nothing has
+	// taken room for it. From resetAt on, Envoy resets streams of HTTP/2 that hold much, the largest first, and at fullAt
+	// all of them. From abortAt on, it ends connections of HTTP/1 that send more. Answers go on.
+	resetAt = 0.96
+	abortAt = 0.98
+	fullAt  = 1
+	// muchHeld is the power of two of the bytes from which on a stream holds much.
+	muchHeld = 20
+)
+
 // overloadManager keeps an Envoy from dying of too many connections or of too much memory: it refuses instead.
 func overloadManager(o Options) (*overloadv3.OverloadManager, error) {
 	connections := o.MaxConnections
@@ -30,9 +44,15 @@ func overloadManager(o Options) (*overloadv3.OverloadManager, error) {
 		return nil, err
 	}
 	m.Actions = []*overloadv3.OverloadAction{
-		heapAction("envoy.overload_actions.shrink_heap", 0.90),
-		heapAction("envoy.overload_actions.stop_accepting_requests", 0.95),
+		{Name: "envoy.overload_actions.shrink_heap", Triggers: onHeap(shrinkAt)},
+		{Name: "envoy.overload_actions.stop_accepting_requests", Triggers: onHeap(refuseAt)},
+		{Name: "envoy.overload_actions.reset_high_memory_stream", Triggers: []*overloadv3.Trigger{{Name: monitorHeap,
+			TriggerOneof: &overloadv3.Trigger_Scaled{
+				Scaled: &overloadv3.ScaledTrigger{ScalingThreshold: resetAt, SaturationThreshold: fullAt}}}}},
 	}
+	m.BufferFactoryConfig = &overloadv3.BufferFactoryConfig{MinimumAccountToTrackPowerOfTwo: muchHeld}
+	m.LoadshedPoints = []*overloadv3.LoadShedPoint{
+		{Name: "envoy.load_shed_points.http1_server_abort_dispatch", Triggers: onHeap(abortAt)}}
 	return m, nil
 }
 
@@ -48,14 +68,8 @@ func addMonitor(m *overloadv3.OverloadManager, name string, config proto.Message
 	return nil
 }
 
-func heapAction(name string, share float64) *overloadv3.OverloadAction {
-	return &overloadv3.OverloadAction{
-		Name: name,
-		Triggers: []*overloadv3.Trigger{{
-			Name: monitorHeap,
-			TriggerOneof: &overloadv3.Trigger_Threshold{
-				Threshold: &overloadv3.ThresholdTrigger{Value: share},
-			},
-		}},
-	}
+// onHeap triggers at a share of the heap.
+func onHeap(share float64) []*overloadv3.Trigger {
+	return []*overloadv3.Trigger{{Name: monitorHeap,
+		TriggerOneof: &overloadv3.Trigger_Threshold{Threshold: &overloadv3.ThresholdTrigger{Value: share}}}}
 }
