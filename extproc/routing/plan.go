@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // A Plan has the attempts for one request, in order. Its decisions never change. The decoders of the answers are added
@@ -38,6 +39,7 @@ type Plan struct {
 	gates   *Gates
 	guarded bool            // see PlanRequest
 	judge   Judge           // see PlanRequest; nil: nothing judges
+	last    bool            // see provider.Target
 	trace   message.Headers // for the targets that get them
 	few     [2]Target       // the targets of a model that is not listed
 	first   encoded         // until it is sent
@@ -185,6 +187,23 @@ func (p *Plan) Acquire(g *Gates) bool {
 // request has to wait for one at the first target. Only the request for the first target is built; retries build the
 // others. If no target is left, choose returns the error of the first one.
 func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error) {
+	all := p.Targets
+	p.last = len(all) == 1
+	if first, free, err = p.among(ctx); len(p.Targets) == 0 && !p.last && isNeed(err) {
+		p.Targets, p.last = all, true
+		first, free, err = p.among(ctx)
+	}
+	return first, free, err
+}
+
+// isNeed reports whether the request could be served without a parameter that no target takes.
+func isNeed(err error) bool {
+	e, ok := errors.AsType[*openai.Error](err)
+	return ok && e.Code == openai.CodeUnsupportedParameter && turns.IsNeed(e.Param)
+}
+
+// among chooses among the targets.
+func (p *Plan) among(ctx context.Context) (first encoded, free bool, err error) {
 	kept := p.Targets[:0]
 	for _, t := range p.Targets {
 		if ctx.Err() != nil {
@@ -372,7 +391,9 @@ func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
 	}
 	vendor := &t.Provider.Vendor
 	target := provider.Target{Config: t.Provider.Config, Model: t.Model, Unsent: unsent, Guarded: p.guarded,
-		Mixed: slices.ContainsFunc(p.Targets, func(other Target) bool { return other.Provider.Vendor.Name != vendor.Name })}
+		Last: p.last, Mixed: slices.ContainsFunc(p.Targets, func(other Target) bool {
+			return other.Provider.Vendor.Name != vendor.Name
+		})}
 	if p.catalog != nil {
 		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
 	}

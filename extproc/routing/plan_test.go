@@ -150,6 +150,29 @@ func (b builder) Encode(_ *provider.Provider, t provider.Target) (provider.Reque
 	return provider.Request{Path: "/"}, nil, nil
 }
 
+// A stopper is a request with a parameter that some models do not take.
+type stopper []string
+
+func (s stopper) Encode(_ *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
+	if slices.Contains(s, t.Model) && !t.Last {
+		return provider.Request{}, nil, openai.Unsupported("stop", t.Model)
+	}
+	return provider.Request{Path: "/"}, nil, nil
+}
+
+func TestAParameterIsLeftOutOnlyIfNoTargetTakesIt(t *testing.T) {
+	for without, want := range map[string]string{"": "a b", "a": "b", "b": "a", "a b": "a b"} {
+		config := testProviders("a", "b")
+		p := &Plan{request: stopper(strings.Fields(without)), gates: &Gates{}, now: time.Now}
+		for _, name := range []string{"a", "b"} {
+			p.Targets = append(p.Targets, Target{Provider: config.Providers[name], Model: name})
+		}
+		_, _, err := p.choose(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, names(p.Targets), without)
+	}
+}
+
 func TestARequestIsBuiltForTheTargetThatGetsIt(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -138,6 +138,9 @@ type Target struct {
 	// Mixed means that the client's model has targets of other vendors too. What the client sends is not written for this
 	// one alone, and a session may come from another.
 	Mixed bool
+	// Last means that no other target can serve the request. Codecs then do without more of what their vendor does not
+	// take: see turns.IsWish.
+	Last bool
 }
 
 // Fits reports whether a request is fitted to a vendor with OpenAI's own API: one that the gateway has translated, and

@@ -432,7 +432,7 @@ func (e *Explainer) changed(p *routing.Provider, model, operation string, body [
 	if err != nil {
 		return nil, nil // it has been encoded: there is nothing wrong with it
 	}
-	encoded, _, err := r.Encode(provider.Target{Config: p.Config, Model: model,
+	encoded, _, err := r.Encode(provider.Target{Config: p.Config, Model: model, Last: true,
 		Facts: e.config.Catalog.Facts(p.Vendor.Name, model)})
 	if err != nil {
 		return nil, nil

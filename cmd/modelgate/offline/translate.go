@@ -85,7 +85,7 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 			return p, provider.Target{}, err
 		}
 	}
-	target := provider.Target{Config: translate.Complete(p, config), Model: f.Model,
+	target := provider.Target{Last: true, Config: translate.Complete(p, config), Model: f.Model,
 		Facts: catalog.New(own).Facts(p.Name, f.Model)}
 	return p.For(config), target, nil
 }

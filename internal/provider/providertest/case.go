@@ -78,7 +78,7 @@ func readCase(t testing.TB, vendor, path string) *testCase {
 	}
 	c.request = bytes.TrimSuffix(c.section("request.json"), []byte("\n"))
 	require.NotEmpty(t, c.request, "the case has no request.json")
-	c.target = provider.Target{Config: &configv1.Provider{Name: vendor, Vendor: vendor},
+	c.target = provider.Target{Last: true, Config: &configv1.Provider{Name: vendor, Vendor: vendor},
 		Model: strings.TrimSpace(string(c.section("target")))}
 	require.NotEmpty(t, c.target.Model, "the case has no target")
 	if config := c.section("config.json"); config != nil {

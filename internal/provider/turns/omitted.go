@@ -18,6 +18,7 @@ type Omitted struct {
 	Drops  bool // unsupported parameters are dropped instead of refused
 	// Translated means that the client speaks another dialect: wishes are dropped instead of refused.
 	Translated bool
+	Last       bool // no other vendor can be asked
 	Names      []string
 	// Adjusted are the names of changed parameters: see provider.Request.
 	Adjusted []string
@@ -32,12 +33,23 @@ type Omitted struct {
 var wishes = []string{"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty", "verbosity",
 	"parallel_tool_calls", "service_tier"}
 
-// IsWish reports whether an answer without a parameter is still what the client asked for.
-func IsWish(param string) bool { return slices.Contains(wishes, param) }
+// needs are parameters without which an answer is another one: longer, or a text in place of a call. Clients of other
+// dialects send them to every model, too, and can go on with what they get. So a vendor that does not take them is asked
+// without them, but only if no other can be.
+var needs = []string{"stop", "tool_choice"}
 
-// Wishes returns the parameters of a list that are wishes.
+// IsNeed reports whether a parameter is left out only if no other vendor can be asked.
+func IsNeed(param string) bool { return slices.Contains(needs, param) }
+
+// IsWish reports whether a parameter of another dialect's client is left out for a vendor that does not take it. Last
+// means that no other vendor can be asked.
+func IsWish(param string, last bool) bool {
+	return slices.Contains(wishes, param) || last && IsNeed(param)
+}
+
+// Wishes returns the parameters of a list that a client of another dialect may have to do without.
 func Wishes(params []string) []string {
-	return slices.DeleteFunc(slices.Clone(params), func(param string) bool { return !IsWish(param) })
+	return slices.DeleteFunc(slices.Clone(params), func(param string) bool { return !IsWish(param, true) })
 }
 
 // Note adds a parameter's name to a list without duplicates.
@@ -56,7 +68,7 @@ func (o *Omitted) Adjust(param string) { o.Adjusted = Note(o.Adjusted, param) }
 
 // Unsupported refuses an unsupported parameter, or records that it was dropped.
 func (o *Omitted) Unsupported(param string) error {
-	if o.Drops || o.Translated && IsWish(param) {
+	if o.Drops || o.Translated && IsWish(param, o.Last) {
 		o.Drop(param)
 		return nil
 	}

@@ -43,7 +43,7 @@ func (Codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 		return provider.Request{}, nil, err
 	}
 	e := &encoder{body: r, chat: chat, can: t.Can(), family: familyOf(t.Model, t.Can()),
-		Omitted:     turns.Omitted{Vendor: name, Drops: t.Drops(), Translated: r.Translated},
+		Omitted:     turns.Omitted{Vendor: name, Drops: t.Drops(), Translated: r.Translated, Last: t.Last},
 		temperature: chat.Temperature, topP: chat.TopP}
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.

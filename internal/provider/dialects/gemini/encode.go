@@ -51,7 +51,7 @@ func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Ans
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &encoder{Omitted: turns.Omitted{Vendor: s.Vendor, Drops: t.Drops(), Translated: r.Translated},
+	e := &encoder{Omitted: turns.Omitted{Vendor: s.Vendor, Drops: t.Drops(), Translated: r.Translated, Last: t.Last},
 		service: s, body: r, chat: chat, can: t.Can(), names: turns.Names{Form: forms.Of("gemini").Tool}}
 	e.readOthers()
 	// The order matters: what is the vendor's own goes before what is translated, and the format depends on the tools.

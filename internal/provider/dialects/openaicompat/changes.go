@@ -81,7 +81,7 @@ func (c *Changes) Drop(name string) {
 
 // drop notes a parameter that is left out, or returns the client's error.
 func (c *Changes) drop(param string) error {
-	if !c.target.Drops() && (!c.translated || !turns.IsWish(param)) {
+	if !c.target.Drops() && (!c.translated || !turns.IsWish(param, c.target.Last)) {
 		return openai.Unsupported(param, c.dialect.Vendor)
 	}
 	c.note(param)

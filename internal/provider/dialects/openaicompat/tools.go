@@ -98,7 +98,7 @@ func (c *Changes) otherTools() error {
 	if !c.translated || !c.object.Marked(openai.MarkOtherTool) {
 		return nil
 	}
-	o := turns.Omitted{Vendor: c.dialect.Vendor, Drops: c.target.Drops(), Translated: true}
+	o := turns.Omitted{Vendor: c.dialect.Vendor, Drops: c.target.Drops(), Translated: true, Last: c.target.Last}
 	isOther := func(tool gjson.Result) bool {
 		return tool.Get("type").Str != "function" && tool.Get("type").Str != "custom"
 	}

@@ -92,7 +92,7 @@ type encoder struct {
 
 func newEncoder(d *Dialect, r *openai.ChatRequest, t provider.Target) *encoder {
 	form := forms.Of(d.Vendor)
-	return &encoder{Omitted: turns.Omitted{Vendor: d.Vendor, Drops: t.Drops(), Translated: r.Translated},
+	return &encoder{Omitted: turns.Omitted{Vendor: d.Vendor, Drops: t.Drops(), Translated: r.Translated, Last: t.Last},
 		dialect: d, request: r, target: t, form: form, names: turns.Names{Form: form.Tool}}
 }
 

@@ -22,7 +22,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 		return provider.Request{}, nil, err
 	}
 	e := &encoder{request: r, body: &r.Object, chat: chat, target: t,
-		Omitted: turns.Omitted{Vendor: name, Drops: t.Drops(), Translated: r.Translated}}
+		Omitted: turns.Omitted{Vendor: name, Drops: t.Drops(), Translated: r.Translated, Last: t.Last}}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: files may become documents, and tools and documents leave no room for a response format.
 	for _, step := range []func() error{e.parameters, e.sampling, e.messages, e.tools, e.format, e.thinking} {

@@ -22,7 +22,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 		return provider.Request{}, nil, err
 	}
 	e := &encoder{request: r, body: &r.Object, chat: chat, target: t,
-		Omitted: turns.Omitted{Vendor: name, Drops: t.Drops(), Translated: r.Translated},
+		Omitted: turns.Omitted{Vendor: name, Drops: t.Drops(), Translated: r.Translated, Last: t.Last},
 		out:     make([]byte, 0, len(r.Body)+256)}
 	e.out = openai.AppendString(append(e.out, `{"model":`...), t.Model)
 	e.out = strconv.AppendBool(e.member("stream"), r.Stream)
