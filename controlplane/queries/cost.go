@@ -63,7 +63,7 @@ func usedBy(e *adminapi.Exchange) (used usage.Used, err error) {
 	return used, nil
 }
 
-// priceOf returns today's price of the model that an exchange used, or nil.
+// priceOf returns the price of the model that an exchange used, by today's configuration, or nil.
 func (q *Service) priceOf(ctx context.Context, e *adminapi.Exchange) (*configv1.Price, error) {
 	provider, err := q.options.Store.Get(ctx, configv1.KindOf((*configv1.Provider)(nil)), e.Provider)
 	if errors.Is(err, configstore.ErrNotFound) {
@@ -78,7 +78,7 @@ func (q *Service) priceOf(ctx context.Context, e *adminapi.Exchange) (*configv1.
 	}
 	p, _ := provider.Object.(*configv1.Provider)
 	prices, _ := own.Object.(*configv1.Catalog)
-	return catalog.New(prices).Facts(p.GetVendor(), e.Upstream).GetPrice(), nil
+	return catalog.PriceAt(catalog.New(prices).Facts(p.GetVendor(), e.Upstream), e.Start), nil
 }
 
 // sheetOf returns the parts of the cost of an exchange at a price.

@@ -68,5 +68,7 @@ func (a *Account) Watched(said metering.Report) {
 // Owe has what a session has used above its limits settled with its own reservation.
 func (a *Account) Owe(used *limit.Amounts) { a.owed = used[:] }
 
-// PriceOf returns the price of a vendor's model, as it was when the usage was reserved.
-func (a *Account) PriceOf(vendor, model string) metering.Price { return a.in.Prices.Of(vendor, model) }
+// PriceOf returns the price of a vendor's model, as it was when the exchange began.
+func (a *Account) PriceOf(vendor, model string) metering.Price {
+	return a.in.Prices.Of(vendor, model, a.Call.Record.Start)
+}

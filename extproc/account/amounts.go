@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
@@ -13,8 +14,11 @@ import (
 )
 
 // Amounts returns what to reserve under rules for a request to one of targets. If the request does not bound the
-// answer, the length of the answer is a guess. A guess alone never makes a request too large for a limit.
-func Amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []routing.Target) limit.Amounts {
+// answer, the length of the answer is a guess. A guess alone never makes a request too large for a limit. The prices
+// are those of the time.
+func Amounts(
+	d *metering.Demand, in *call.Derived, set *access.Rules, targets []routing.Target, at time.Time,
+) limit.Amounts {
 	input, output := d.Input, d.Output
 	if d.Unread+d.Doubt > 0 { // at most the whole limit
 		input += d.Unread
@@ -42,7 +46,7 @@ func Amounts(d *metering.Demand, in *call.Derived, set *access.Rules, targets []
 		limit.Tokens: input + output,
 		limit.Cost:   1} // a request without a price must not pass a spent budget either
 	for _, t := range targets {
-		rates := in.Prices.Of(t.Provider.Vendor.Name, t.Model).Rates
+		rates := in.Prices.Of(t.Provider.Vendor.Name, t.Model, at).Rates
 		if rates == nil {
 			continue
 		}
@@ -95,7 +99,7 @@ func (a *Account) unpriced(s *metering.Surcharges) *openai.Error {
 		return nil
 	}
 	for _, t := range a.Call.Active.Targets {
-		rates := a.in.Prices.Of(t.Provider.Vendor.Name, t.Model).Rates
+		rates := a.PriceOf(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
 			continue
 		}

@@ -19,7 +19,7 @@ func (a *Account) Send() {
 	begun := *r
 	begun.Usage, begun.Estimated = openai.Usage{PromptTokens: a.Demand.Input}, true
 	a.Demand.AddHourCache(&begun.Usage, true)
-	begun.SetCost(a.in.Prices.Of(first.Provider.Vendor.Name, first.Model), a.Demand.Surcharges, "", &metering.Tally{})
+	begun.SetCost(a.PriceOf(first.Provider.Vendor.Name, first.Model), a.Demand.Surcharges, "", &metering.Tally{})
 	a.Call.Env.Spool.Begin(begun.Entry())
 }
 

@@ -41,7 +41,7 @@ type hit struct {
 
 // Wanted returns what a demand takes of the limits of a set, at the targets of the plan.
 func (a *Account) Wanted(d *metering.Demand, set *access.Rules) limit.Amounts {
-	return Amounts(d, a.in, set, a.Call.Active.Targets)
+	return Amounts(d, a.in, set, a.Call.Active.Targets, a.Call.Record.Start)
 }
 
 // Reserve reserves the expected usage of a request under the rules that are for it, or returns the refusal.

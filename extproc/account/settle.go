@@ -27,7 +27,7 @@ func (a *Account) Settle() {
 	if a.Call.Operation == nil && a.Call.Record.Upstream == "" && a.Meters() {
 		a.Call.Record.Upstream = a.Call.Active.Targets[0].Model
 	}
-	a.Call.Record.SetCost(a.in.Prices.Of(a.vendor(), a.Call.Record.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
+	a.Call.Record.SetCost(a.PriceOf(a.vendor(), a.Call.Record.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
 	a.countTries()
 	if u := &a.Call.Record.Usage; a.held != nil {
 		a.Call.Record.Settled = limit.Amounts{
@@ -132,7 +132,7 @@ func (a *Account) countDocument(complete bool) {
 func (a *Account) EndTry(n int, why string, cool time.Duration, now time.Time) {
 	r := &a.Call.Record
 	a.count()
-	r.SetCost(a.in.Prices.Of(a.vendor(), r.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
+	r.SetCost(a.PriceOf(a.vendor(), r.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
 	r.Tries[r.Attempts-1].End(r, why, cool, now)
 	for i := r.Attempts; i < n-1; i++ {
 		r.Tries[i].Known, r.Tries[i].Error = true, "not built"
@@ -160,7 +160,7 @@ func (a *Account) countTries() {
 			continue
 		}
 		t.Prompt = cmp.Or(prompt, a.Demand.Input)
-		price := a.in.Prices.Of(a.Call.Active.Targets[i].Provider.Vendor.Name, t.Upstream)
+		price := a.PriceOf(a.Call.Active.Targets[i].Provider.Vendor.Name, t.Upstream)
 		t.Cost, _ = price.Rates.Cost(usage.Used{Usage: openai.Usage{PromptTokens: t.Prompt}})
 	}
 	r.ChargeTries()

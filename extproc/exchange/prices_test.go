@@ -3,8 +3,10 @@ package exchange_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
@@ -53,7 +55,8 @@ var answersOf = map[string][]vendorAnswer{
 			responseText + "}\n\n"}},
 }
 
-// TestAnExchangeCostsTheSameInEveryDialect, with what is read from a cache and written to one, and reasoning.
+// TestAnExchangeCostsTheSameInEveryDialect, with what is read from a cache and written to one, and reasoning, at the
+// price of the time at which it began.
 func TestAnExchangeCostsTheSameInEveryDialect(t *testing.T) {
 	price := &configv1.Price{Input: "1", Output: "2", CachedInput: "0.1", CacheWrite: "1.25", CacheWriteHour: "2",
 		Reasoning: "3"}
@@ -82,8 +85,10 @@ func TestAnExchangeCostsTheSameInEveryDialect(t *testing.T) {
 					all.Providers()[vendor])
 				require.NoError(t, err)
 				m.config.Providers["a"] = p
+				dear := &configv1.Price{Input: "9", Output: "9"}
 				m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"},
-					Price: price}}})
+					Price: dear, LaterPrices: []*configv1.LaterPrice{{From: timestamppb.New(m.now), Price: price},
+						{From: timestamppb.New(m.now.Add(time.Second)), Price: dear}}}}})
 				m.configure()
 				path, body, media, said := ask[0], ask[2], "application/json", told.whole
 				if stream {
@@ -98,6 +103,7 @@ func TestAnExchangeCostsTheSameInEveryDialect(t *testing.T) {
 				require.Nil(t, head.Immediate, "%s to %s", name, vendor)
 				sent := x.RequestBody(t.Context(), []byte(body))
 				require.Nil(t, sent.Immediate, "%s to %s: %+v", name, vendor, sent.Immediate)
+				m.now = m.now.Add(time.Minute) // the price is that of the beginning
 				answer(x, "200", media)
 				x.ResponseBody(t.Context(), []byte(said), true)
 				x.Close()

@@ -1,6 +1,8 @@
 package metering
 
 import (
+	"time"
+
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/memo"
@@ -21,12 +23,12 @@ func NewPrices(c *catalog.Catalog) *Prices {
 	return &Prices{c, memo.New[*configv1.Price, Price](maxPrices)}
 }
 
-// Of returns the price of a vendor's model.
-func (p *Prices) Of(vendor, model string) Price {
+// Of returns the price of a vendor's model for a request that begins at a time.
+func (p *Prices) Of(vendor, model string, at time.Time) Price {
 	if p.catalog == nil {
 		return Price{}
 	}
-	listed := p.catalog.Facts(vendor, model).GetPrice()
+	listed := catalog.PriceAt(p.catalog.Facts(vendor, model), at)
 	if listed == nil {
 		return Price{}
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -78,10 +79,22 @@ func over(facts, e *configv1.ModelFacts) {
 			facts.Capabilities.UnsupportedParameters = nil
 		}
 	}
-	if e.GetPrice() != nil {
-		facts.Price = nil
+	if e.GetPrice() != nil || e.GetLaterPrices() != nil {
+		facts.Price, facts.LaterPrices = nil, nil
 	}
 	proto.Merge(facts, e)
+}
+
+// PriceAt returns the price of a request that begins at a time, or nil.
+func PriceAt(facts *configv1.ModelFacts, at time.Time) *configv1.Price {
+	price := facts.GetPrice()
+	for _, later := range facts.GetLaterPrices() {
+		if at.Before(later.GetFrom().AsTime()) {
+			break
+		}
+		price = later.GetPrice()
+	}
+	return price
 }
 
 func holds(e *configv1.ModelFacts, vendor, model string) bool {

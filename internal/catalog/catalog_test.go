@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -179,6 +180,34 @@ func TestTheFirstThatStatesAFactCounts(t *testing.T) {
 	require.Equal(t, []string{"x"}, own.GetModels()[0].GetCapabilities().GetEfforts(), "nobody's entry is changed")
 	require.Len(t, New(nil).Facts("anthropic", "claude-opus-4-6").GetCapabilities().GetEfforts(), 4)
 	require.Equal(t, "5", New(nil).Facts("anthropic", "claude-opus-4-6").GetPrice().GetInput())
+}
+
+// A price that a vendor has announced holds from its day on. It belongs to the price of the same entry.
+func TestLaterPrices(t *testing.T) {
+	c := New(nil)
+	day := func(text string) time.Time {
+		at, err := time.Parse(time.RFC3339, text)
+		require.NoError(t, err)
+		return at
+	}
+	flash := c.Facts("gemini", "gemini-3.8-flash")
+	require.Equal(t, "0.75", PriceAt(flash, day("2026-12-31T23:59:59Z")).GetInput())
+	require.Equal(t, "1.5", PriceAt(flash, day("2027-01-01T00:00:00Z")).GetInput())
+	sol := c.Facts("openai", "gpt-6.2-sol")
+	for at, factor := range map[string]string{"2027-02-28T23:59:59Z": "3", "2027-03-01T00:00:00Z": "6"} {
+		price := PriceAt(sol, day(at))
+		require.Equal(t, "ultrafast", price.GetServiceTiers()[2].GetName())
+		require.Equal(t, factor, price.GetServiceTiers()[2].GetFactor(), at)
+	}
+	own := New(&configv1.Catalog{Models: []*configv1.ModelFacts{
+		{Models: []string{"gemini-3.8-flash"}, Price: &configv1.Price{Input: "7"}},
+		{Models: []string{"ends"}, LaterPrices: []*configv1.LaterPrice{{From: timestamppb.New(day("2027-01-01T00:00:00Z"))}},
+			Price: &configv1.Price{Input: "8"}},
+	}})
+	require.Equal(t, "7", PriceAt(own.Facts("gemini", "gemini-3.8-flash"), day("2030-01-01T00:00:00Z")).GetInput())
+	require.Equal(t, "8", PriceAt(own.Facts("gemini", "ends"), day("2026-12-31T00:00:00Z")).GetInput())
+	require.Nil(t, PriceAt(own.Facts("gemini", "ends"), day("2027-01-01T00:00:00Z")))
+	require.Nil(t, PriceAt(own.Facts("acme", "unknown"), time.Now()))
 }
 
 func TestWhatIsRememberedIsBounded(t *testing.T) {

@@ -4553,9 +4553,11 @@ type ModelFacts struct {
 	// Vendors that the facts apply to. Empty: all vendors.
 	Vendors []string `protobuf:"bytes,1,rep,name=vendors,proto3" json:"vendors,omitempty"`
 	// Providers' own names of models, or patterns in which "*" stands for any characters.
-	Models        []string      `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
-	Capabilities  *Capabilities `protobuf:"bytes,3,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
-	Price         *Price        `protobuf:"bytes,4,opt,name=price,proto3" json:"price,omitempty"`
+	Models       []string      `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	Capabilities *Capabilities `protobuf:"bytes,3,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Price        *Price        `protobuf:"bytes,4,opt,name=price,proto3" json:"price,omitempty"`
+	// Prices that hold from a time on, in ascending order. Each replaces the whole price before it.
+	LaterPrices   []*LaterPrice `protobuf:"bytes,5,rep,name=later_prices,json=laterPrices,proto3" json:"later_prices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4618,6 +4620,67 @@ func (x *ModelFacts) GetPrice() *Price {
 	return nil
 }
 
+func (x *ModelFacts) GetLaterPrices() []*LaterPrice {
+	if x != nil {
+		return x.LaterPrices
+	}
+	return nil
+}
+
+type LaterPrice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests that begin at this time or later have the price.
+	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Absent: no price.
+	Price         *Price `protobuf:"bytes,2,opt,name=price,proto3" json:"price,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaterPrice) Reset() {
+	*x = LaterPrice{}
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaterPrice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaterPrice) ProtoMessage() {}
+
+func (x *LaterPrice) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaterPrice.ProtoReflect.Descriptor instead.
+func (*LaterPrice) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *LaterPrice) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *LaterPrice) GetPrice() *Price {
+	if x != nil {
+		return x.Price
+	}
+	return nil
+}
+
 // Capabilities are what a model accepts and can do, as far as the translation of requests needs it.
 type Capabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4668,7 +4731,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +4743,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[42]
+	mi := &file_api_config_v1_config_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +4756,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{42}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -4868,7 +4931,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4880,7 +4943,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[43]
+	mi := &file_api_config_v1_config_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4893,7 +4956,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{43}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Price) GetInput() string {
@@ -5005,7 +5068,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5017,7 +5080,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[44]
+	mi := &file_api_config_v1_config_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5030,7 +5093,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{44}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -5094,7 +5157,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5106,7 +5169,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[45]
+	mi := &file_api_config_v1_config_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5119,7 +5182,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{45}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -5151,7 +5214,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5163,7 +5226,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[46]
+	mi := &file_api_config_v1_config_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5176,7 +5239,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{46}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -5241,7 +5304,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5253,7 +5316,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[47]
+	mi := &file_api_config_v1_config_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5266,7 +5329,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{47}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *JobService) GetName() string {
@@ -5315,7 +5378,7 @@ type StoredResponses struct {
 
 func (x *StoredResponses) Reset() {
 	*x = StoredResponses{}
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5327,7 +5390,7 @@ func (x *StoredResponses) String() string {
 func (*StoredResponses) ProtoMessage() {}
 
 func (x *StoredResponses) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[48]
+	mi := &file_api_config_v1_config_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5340,7 +5403,7 @@ func (x *StoredResponses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredResponses.ProtoReflect.Descriptor instead.
 func (*StoredResponses) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{48}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StoredResponses) GetRetention() *durationpb.Duration {
@@ -5366,7 +5429,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5378,7 +5441,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[49]
+	mi := &file_api_config_v1_config_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5391,7 +5454,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{49}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -5442,7 +5505,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5454,7 +5517,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[50]
+	mi := &file_api_config_v1_config_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5467,7 +5530,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{50}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Webhook) GetName() string {
@@ -5548,7 +5611,7 @@ type AlertRule struct {
 
 func (x *AlertRule) Reset() {
 	*x = AlertRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5560,7 +5623,7 @@ func (x *AlertRule) String() string {
 func (*AlertRule) ProtoMessage() {}
 
 func (x *AlertRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[51]
+	mi := &file_api_config_v1_config_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5573,7 +5636,7 @@ func (x *AlertRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRule.ProtoReflect.Descriptor instead.
 func (*AlertRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{51}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AlertRule) GetName() string {
@@ -5670,7 +5733,7 @@ type AlertReceiver struct {
 
 func (x *AlertReceiver) Reset() {
 	*x = AlertReceiver{}
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5682,7 +5745,7 @@ func (x *AlertReceiver) String() string {
 func (*AlertReceiver) ProtoMessage() {}
 
 func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[52]
+	mi := &file_api_config_v1_config_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5695,7 +5758,7 @@ func (x *AlertReceiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertReceiver.ProtoReflect.Descriptor instead.
 func (*AlertReceiver) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{52}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AlertReceiver) GetName() string {
@@ -5751,7 +5814,7 @@ type AlertWebhook struct {
 
 func (x *AlertWebhook) Reset() {
 	*x = AlertWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5763,7 +5826,7 @@ func (x *AlertWebhook) String() string {
 func (*AlertWebhook) ProtoMessage() {}
 
 func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[53]
+	mi := &file_api_config_v1_config_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5776,7 +5839,7 @@ func (x *AlertWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertWebhook.ProtoReflect.Descriptor instead.
 func (*AlertWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{53}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AlertWebhook) GetUrl() string {
@@ -5797,7 +5860,7 @@ type AlertSlack struct {
 
 func (x *AlertSlack) Reset() {
 	*x = AlertSlack{}
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5809,7 +5872,7 @@ func (x *AlertSlack) String() string {
 func (*AlertSlack) ProtoMessage() {}
 
 func (x *AlertSlack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[54]
+	mi := &file_api_config_v1_config_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5822,7 +5885,7 @@ func (x *AlertSlack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertSlack.ProtoReflect.Descriptor instead.
 func (*AlertSlack) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{54}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AlertSlack) GetHost() string {
@@ -5851,7 +5914,7 @@ type AlertEmail struct {
 
 func (x *AlertEmail) Reset() {
 	*x = AlertEmail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5863,7 +5926,7 @@ func (x *AlertEmail) String() string {
 func (*AlertEmail) ProtoMessage() {}
 
 func (x *AlertEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[55]
+	mi := &file_api_config_v1_config_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5876,7 +5939,7 @@ func (x *AlertEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertEmail.ProtoReflect.Descriptor instead.
 func (*AlertEmail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{55}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AlertEmail) GetHost() string {
@@ -5942,7 +6005,7 @@ type AuditSink struct {
 
 func (x *AuditSink) Reset() {
 	*x = AuditSink{}
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5954,7 +6017,7 @@ func (x *AuditSink) String() string {
 func (*AuditSink) ProtoMessage() {}
 
 func (x *AuditSink) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[56]
+	mi := &file_api_config_v1_config_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5967,7 +6030,7 @@ func (x *AuditSink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSink.ProtoReflect.Descriptor instead.
 func (*AuditSink) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{56}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AuditSink) GetName() string {
@@ -6037,7 +6100,7 @@ type AuditWebhook struct {
 
 func (x *AuditWebhook) Reset() {
 	*x = AuditWebhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6049,7 +6112,7 @@ func (x *AuditWebhook) String() string {
 func (*AuditWebhook) ProtoMessage() {}
 
 func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[57]
+	mi := &file_api_config_v1_config_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6062,7 +6125,7 @@ func (x *AuditWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWebhook.ProtoReflect.Descriptor instead.
 func (*AuditWebhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{57}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AuditWebhook) GetUrl() string {
@@ -6087,7 +6150,7 @@ type AuditSyslog struct {
 
 func (x *AuditSyslog) Reset() {
 	*x = AuditSyslog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +6162,7 @@ func (x *AuditSyslog) String() string {
 func (*AuditSyslog) ProtoMessage() {}
 
 func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[58]
+	mi := &file_api_config_v1_config_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +6175,7 @@ func (x *AuditSyslog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditSyslog.ProtoReflect.Descriptor instead.
 func (*AuditSyslog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{58}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AuditSyslog) GetAddress() string {
@@ -6147,7 +6210,7 @@ type AuditOtlp struct {
 
 func (x *AuditOtlp) Reset() {
 	*x = AuditOtlp{}
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6159,7 +6222,7 @@ func (x *AuditOtlp) String() string {
 func (*AuditOtlp) ProtoMessage() {}
 
 func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[59]
+	mi := &file_api_config_v1_config_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6172,7 +6235,7 @@ func (x *AuditOtlp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditOtlp.ProtoReflect.Descriptor instead.
 func (*AuditOtlp) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{59}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AuditOtlp) GetEndpoint() string {
@@ -6193,7 +6256,7 @@ type AuditFile struct {
 
 func (x *AuditFile) Reset() {
 	*x = AuditFile{}
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6205,7 +6268,7 @@ func (x *AuditFile) String() string {
 func (*AuditFile) ProtoMessage() {}
 
 func (x *AuditFile) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[60]
+	mi := &file_api_config_v1_config_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6218,7 +6281,7 @@ func (x *AuditFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFile.ProtoReflect.Descriptor instead.
 func (*AuditFile) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{60}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AuditFile) GetPath() string {
@@ -6240,7 +6303,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6252,7 +6315,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[61]
+	mi := &file_api_config_v1_config_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6265,7 +6328,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{61}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Listing) GetName() string {
@@ -6295,7 +6358,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6307,7 +6370,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[62]
+	mi := &file_api_config_v1_config_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6320,7 +6383,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{62}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListedModel) GetId() string {
@@ -6372,7 +6435,7 @@ type Guardrail struct {
 
 func (x *Guardrail) Reset() {
 	*x = Guardrail{}
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6384,7 +6447,7 @@ func (x *Guardrail) String() string {
 func (*Guardrail) ProtoMessage() {}
 
 func (x *Guardrail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[63]
+	mi := &file_api_config_v1_config_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6397,7 +6460,7 @@ func (x *Guardrail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guardrail.ProtoReflect.Descriptor instead.
 func (*Guardrail) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{63}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Guardrail) GetName() string {
@@ -6505,7 +6568,7 @@ type GuardRule struct {
 
 func (x *GuardRule) Reset() {
 	*x = GuardRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6517,7 +6580,7 @@ func (x *GuardRule) String() string {
 func (*GuardRule) ProtoMessage() {}
 
 func (x *GuardRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[64]
+	mi := &file_api_config_v1_config_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6530,7 +6593,7 @@ func (x *GuardRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuardRule.ProtoReflect.Descriptor instead.
 func (*GuardRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{64}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GuardRule) GetName() string {
@@ -6652,7 +6715,7 @@ type TokenIssuer struct {
 
 func (x *TokenIssuer) Reset() {
 	*x = TokenIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6664,7 +6727,7 @@ func (x *TokenIssuer) String() string {
 func (*TokenIssuer) ProtoMessage() {}
 
 func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[65]
+	mi := &file_api_config_v1_config_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6677,7 +6740,7 @@ func (x *TokenIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIssuer.ProtoReflect.Descriptor instead.
 func (*TokenIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{65}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *TokenIssuer) GetName() string {
@@ -6757,7 +6820,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6769,7 +6832,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[66]
+	mi := &file_api_config_v1_config_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6782,7 +6845,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{66}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *TokenBinding) GetKey() string {
@@ -6824,7 +6887,7 @@ type CertificateIssuer struct {
 
 func (x *CertificateIssuer) Reset() {
 	*x = CertificateIssuer{}
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6836,7 +6899,7 @@ func (x *CertificateIssuer) String() string {
 func (*CertificateIssuer) ProtoMessage() {}
 
 func (x *CertificateIssuer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[67]
+	mi := &file_api_config_v1_config_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6849,7 +6912,7 @@ func (x *CertificateIssuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateIssuer.ProtoReflect.Descriptor instead.
 func (*CertificateIssuer) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{67}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CertificateIssuer) GetName() string {
@@ -6922,7 +6985,7 @@ type CertificateBinding struct {
 
 func (x *CertificateBinding) Reset() {
 	*x = CertificateBinding{}
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6934,7 +6997,7 @@ func (x *CertificateBinding) String() string {
 func (*CertificateBinding) ProtoMessage() {}
 
 func (x *CertificateBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[68]
+	mi := &file_api_config_v1_config_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6947,7 +7010,7 @@ func (x *CertificateBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateBinding.ProtoReflect.Descriptor instead.
 func (*CertificateBinding) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{68}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CertificateBinding) GetKey() string {
@@ -6981,7 +7044,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[69]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6993,7 +7056,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[69]
+	mi := &file_api_config_v1_config_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7006,7 +7069,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{69}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Policy) GetName() string {
@@ -7074,7 +7137,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7086,7 +7149,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[70]
+	mi := &file_api_config_v1_config_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7099,7 +7162,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{70}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PolicyRule) GetName() string {
@@ -7179,7 +7242,7 @@ type ResponseCache struct {
 
 func (x *ResponseCache) Reset() {
 	*x = ResponseCache{}
-	mi := &file_api_config_v1_config_proto_msgTypes[71]
+	mi := &file_api_config_v1_config_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7191,7 +7254,7 @@ func (x *ResponseCache) String() string {
 func (*ResponseCache) ProtoMessage() {}
 
 func (x *ResponseCache) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[71]
+	mi := &file_api_config_v1_config_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7204,7 +7267,7 @@ func (x *ResponseCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseCache.ProtoReflect.Descriptor instead.
 func (*ResponseCache) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{71}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ResponseCache) GetName() string {
@@ -7327,7 +7390,7 @@ type SimilarAnswers struct {
 
 func (x *SimilarAnswers) Reset() {
 	*x = SimilarAnswers{}
-	mi := &file_api_config_v1_config_proto_msgTypes[72]
+	mi := &file_api_config_v1_config_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7339,7 +7402,7 @@ func (x *SimilarAnswers) String() string {
 func (*SimilarAnswers) ProtoMessage() {}
 
 func (x *SimilarAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[72]
+	mi := &file_api_config_v1_config_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7352,7 +7415,7 @@ func (x *SimilarAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimilarAnswers.ProtoReflect.Descriptor instead.
 func (*SimilarAnswers) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{72}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SimilarAnswers) GetUrl() string {
@@ -7424,7 +7487,7 @@ type Checker struct {
 
 func (x *Checker) Reset() {
 	*x = Checker{}
-	mi := &file_api_config_v1_config_proto_msgTypes[73]
+	mi := &file_api_config_v1_config_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7436,7 +7499,7 @@ func (x *Checker) String() string {
 func (*Checker) ProtoMessage() {}
 
 func (x *Checker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[73]
+	mi := &file_api_config_v1_config_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7449,7 +7512,7 @@ func (x *Checker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checker.ProtoReflect.Descriptor instead.
 func (*Checker) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{73}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Checker) GetName() string {
@@ -7965,14 +8028,20 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x05R\x04name\x127\n" +
 	"\x06models\x18\x02 \x03(\v2\x1f.modelgate.config.v1.ModelFactsR\x06models\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion:M\xca\xf3\x181\b\a\x12\bcatalogs\x1a!Capabilities and prices of models \x05\xd2\xf3\x18\x14\n" +
-	"\x12facts about models\"\xfd\x01\n" +
+	"\x12facts about models\"\xc1\x02\n" +
 	"\n" +
 	"ModelFacts\x12\x18\n" +
 	"\avendors\x18\x01 \x03(\tR\avendors\x12B\n" +
 	"\x06models\x18\x02 \x03(\tB*\xca\xf3\x18&2\"needs at least one name or pattern8\x02R\x06models\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
-	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price:\x18\xd2\xf3\x18\x14\n" +
-	"\x12facts about models\"\xb5\n" +
+	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\x12B\n" +
+	"\flater_prices\x18\x05 \x03(\v2\x1f.modelgate.config.v1.LaterPriceR\vlaterPrices:\x18\xd2\xf3\x18\x14\n" +
+	"\x12facts about models\"\x98\x01\n" +
+	"\n" +
+	"LaterPrice\x12A\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x11\xca\xf3\x18\r2\vis requiredR\x04from\x120\n" +
+	"\x05price\x18\x02 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price:\x15\xd2\xf3\x18\x11\n" +
+	"\x0fwhat is charged\"\xb5\n" +
 	"\n" +
 	"\fCapabilities\x12/\n" +
 	"\x11max_output_tokens\x18\x01 \x01(\x03H\x00R\x0fmaxOutputTokens\x88\x01\x01\x12*\n" +
@@ -8438,7 +8507,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -8495,164 +8564,168 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Route)(nil),                 // 52: modelgate.config.v1.Route
 	(*Catalog)(nil),               // 53: modelgate.config.v1.Catalog
 	(*ModelFacts)(nil),            // 54: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 55: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 56: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 57: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 58: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 59: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 60: modelgate.config.v1.JobService
-	(*StoredResponses)(nil),       // 61: modelgate.config.v1.StoredResponses
-	(*MutualTLS)(nil),             // 62: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 63: modelgate.config.v1.Webhook
-	(*AlertRule)(nil),             // 64: modelgate.config.v1.AlertRule
-	(*AlertReceiver)(nil),         // 65: modelgate.config.v1.AlertReceiver
-	(*AlertWebhook)(nil),          // 66: modelgate.config.v1.AlertWebhook
-	(*AlertSlack)(nil),            // 67: modelgate.config.v1.AlertSlack
-	(*AlertEmail)(nil),            // 68: modelgate.config.v1.AlertEmail
-	(*AuditSink)(nil),             // 69: modelgate.config.v1.AuditSink
-	(*AuditWebhook)(nil),          // 70: modelgate.config.v1.AuditWebhook
-	(*AuditSyslog)(nil),           // 71: modelgate.config.v1.AuditSyslog
-	(*AuditOtlp)(nil),             // 72: modelgate.config.v1.AuditOtlp
-	(*AuditFile)(nil),             // 73: modelgate.config.v1.AuditFile
-	(*Listing)(nil),               // 74: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 75: modelgate.config.v1.ListedModel
-	(*Guardrail)(nil),             // 76: modelgate.config.v1.Guardrail
-	(*GuardRule)(nil),             // 77: modelgate.config.v1.GuardRule
-	(*TokenIssuer)(nil),           // 78: modelgate.config.v1.TokenIssuer
-	(*TokenBinding)(nil),          // 79: modelgate.config.v1.TokenBinding
-	(*CertificateIssuer)(nil),     // 80: modelgate.config.v1.CertificateIssuer
-	(*CertificateBinding)(nil),    // 81: modelgate.config.v1.CertificateBinding
-	(*Policy)(nil),                // 82: modelgate.config.v1.Policy
-	(*PolicyRule)(nil),            // 83: modelgate.config.v1.PolicyRule
-	(*ResponseCache)(nil),         // 84: modelgate.config.v1.ResponseCache
-	(*SimilarAnswers)(nil),        // 85: modelgate.config.v1.SimilarAnswers
-	(*Checker)(nil),               // 86: modelgate.config.v1.Checker
-	nil,                           // 87: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 88: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 89: modelgate.config.v1.Capabilities.BudgetsEntry
-	nil,                           // 90: modelgate.config.v1.TokenBinding.ClaimsEntry
-	(*durationpb.Duration)(nil),   // 91: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 92: google.protobuf.Timestamp
+	(*LaterPrice)(nil),            // 55: modelgate.config.v1.LaterPrice
+	(*Capabilities)(nil),          // 56: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 57: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 58: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 59: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 60: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 61: modelgate.config.v1.JobService
+	(*StoredResponses)(nil),       // 62: modelgate.config.v1.StoredResponses
+	(*MutualTLS)(nil),             // 63: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 64: modelgate.config.v1.Webhook
+	(*AlertRule)(nil),             // 65: modelgate.config.v1.AlertRule
+	(*AlertReceiver)(nil),         // 66: modelgate.config.v1.AlertReceiver
+	(*AlertWebhook)(nil),          // 67: modelgate.config.v1.AlertWebhook
+	(*AlertSlack)(nil),            // 68: modelgate.config.v1.AlertSlack
+	(*AlertEmail)(nil),            // 69: modelgate.config.v1.AlertEmail
+	(*AuditSink)(nil),             // 70: modelgate.config.v1.AuditSink
+	(*AuditWebhook)(nil),          // 71: modelgate.config.v1.AuditWebhook
+	(*AuditSyslog)(nil),           // 72: modelgate.config.v1.AuditSyslog
+	(*AuditOtlp)(nil),             // 73: modelgate.config.v1.AuditOtlp
+	(*AuditFile)(nil),             // 74: modelgate.config.v1.AuditFile
+	(*Listing)(nil),               // 75: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 76: modelgate.config.v1.ListedModel
+	(*Guardrail)(nil),             // 77: modelgate.config.v1.Guardrail
+	(*GuardRule)(nil),             // 78: modelgate.config.v1.GuardRule
+	(*TokenIssuer)(nil),           // 79: modelgate.config.v1.TokenIssuer
+	(*TokenBinding)(nil),          // 80: modelgate.config.v1.TokenBinding
+	(*CertificateIssuer)(nil),     // 81: modelgate.config.v1.CertificateIssuer
+	(*CertificateBinding)(nil),    // 82: modelgate.config.v1.CertificateBinding
+	(*Policy)(nil),                // 83: modelgate.config.v1.Policy
+	(*PolicyRule)(nil),            // 84: modelgate.config.v1.PolicyRule
+	(*ResponseCache)(nil),         // 85: modelgate.config.v1.ResponseCache
+	(*SimilarAnswers)(nil),        // 86: modelgate.config.v1.SimilarAnswers
+	(*Checker)(nil),               // 87: modelgate.config.v1.Checker
+	nil,                           // 88: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 89: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 90: modelgate.config.v1.Capabilities.BudgetsEntry
+	nil,                           // 91: modelgate.config.v1.TokenBinding.ClaimsEntry
+	(*durationpb.Duration)(nil),   // 92: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 93: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	15,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	87,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	88,  // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	19,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	20,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,   // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	14,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	91,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	92,  // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
 	16,  // 7: modelgate.config.v1.Credential.vault:type_name -> modelgate.config.v1.VaultSecret
 	17,  // 8: modelgate.config.v1.Credential.secret_manager:type_name -> modelgate.config.v1.ManagedSecret
 	18,  // 9: modelgate.config.v1.Credential.workload_identity:type_name -> modelgate.config.v1.WorkloadIdentity
-	91,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	91,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	91,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	92,  // 10: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	92,  // 11: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	92,  // 12: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	23,  // 13: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	24,  // 14: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	19,  // 15: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	92,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 16: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	22,  // 17: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	92,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	92,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 18: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	93,  // 19: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	28,  // 20: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	29,  // 21: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	88,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	89,  // 22: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	27,  // 23: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
 	32,  // 24: modelgate.config.v1.Key.bodies:type_name -> modelgate.config.v1.Bodies
 	26,  // 25: modelgate.config.v1.Key.left:type_name -> modelgate.config.v1.Departure
-	92,  // 26: modelgate.config.v1.Departure.at:type_name -> google.protobuf.Timestamp
-	92,  // 27: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	93,  // 26: modelgate.config.v1.Departure.at:type_name -> google.protobuf.Timestamp
+	93,  // 27: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,   // 28: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,   // 29: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	28,  // 30: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	29,  // 31: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	92,  // 32: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 32: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	34,  // 33: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	32,  // 34: modelgate.config.v1.Organization.bodies:type_name -> modelgate.config.v1.Bodies
 	2,   // 35: modelgate.config.v1.Organization.keys_of_leavers:type_name -> modelgate.config.v1.KeysOfLeavers
 	28,  // 36: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	29,  // 37: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	92,  // 38: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 38: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	34,  // 39: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	32,  // 40: modelgate.config.v1.Project.bodies:type_name -> modelgate.config.v1.Bodies
 	33,  // 41: modelgate.config.v1.Bodies.patterns:type_name -> modelgate.config.v1.Redaction
-	91,  // 42: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
+	92,  // 42: modelgate.config.v1.Bodies.retention:type_name -> google.protobuf.Duration
 	36,  // 43: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	37,  // 44: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	36,  // 45: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,   // 46: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	3,   // 47: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	92,  // 48: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 48: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	42,  // 49: modelgate.config.v1.Account.identity:type_name -> modelgate.config.v1.Identity
 	39,  // 50: modelgate.config.v1.Account.provisioning:type_name -> modelgate.config.v1.Provisioning
 	41,  // 51: modelgate.config.v1.Account.memberships:type_name -> modelgate.config.v1.Membership
-	92,  // 52: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 52: modelgate.config.v1.IdentityGroup.created_at:type_name -> google.protobuf.Timestamp
 	3,   // 53: modelgate.config.v1.Membership.role:type_name -> modelgate.config.v1.Role
 	15,  // 54: modelgate.config.v1.IdentityProvider.client_secret:type_name -> modelgate.config.v1.Credential
 	44,  // 55: modelgate.config.v1.IdentityProvider.roles:type_name -> modelgate.config.v1.GroupRole
 	3,   // 56: modelgate.config.v1.IdentityProvider.default_role:type_name -> modelgate.config.v1.Role
-	91,  // 57: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
+	92,  // 57: modelgate.config.v1.IdentityProvider.session:type_name -> google.protobuf.Duration
 	3,   // 58: modelgate.config.v1.GroupRole.role:type_name -> modelgate.config.v1.Role
-	91,  // 59: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
-	91,  // 60: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
-	91,  // 61: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
-	91,  // 62: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
-	92,  // 63: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	92,  // 64: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	92,  // 59: modelgate.config.v1.Retention.requests:type_name -> google.protobuf.Duration
+	92,  // 60: modelgate.config.v1.Retention.refused_requests:type_name -> google.protobuf.Duration
+	92,  // 61: modelgate.config.v1.Retention.usage:type_name -> google.protobuf.Duration
+	92,  // 62: modelgate.config.v1.Retention.audit:type_name -> google.protobuf.Duration
+	93,  // 63: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	93,  // 64: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
 	4,   // 65: modelgate.config.v1.ApprovalRule.approvers:type_name -> modelgate.config.v1.Approvers
-	91,  // 66: modelgate.config.v1.ApprovalRule.expires_after:type_name -> google.protobuf.Duration
+	92,  // 66: modelgate.config.v1.ApprovalRule.expires_after:type_name -> google.protobuf.Duration
 	50,  // 67: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
 	49,  // 68: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
-	91,  // 69: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	92,  // 69: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
 	15,  // 70: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
 	54,  // 71: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	55,  // 72: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	56,  // 73: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	5,   // 74: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	6,   // 75: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	89,  // 76: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	59,  // 77: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	57,  // 78: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	58,  // 79: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	62,  // 80: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	61,  // 81: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
-	91,  // 82: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
-	15,  // 83: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	7,   // 84: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
-	91,  // 85: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
-	91,  // 86: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
-	66,  // 87: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
-	67,  // 88: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
-	68,  // 89: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
-	15,  // 90: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
-	8,   // 91: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
-	70,  // 92: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
-	71,  // 93: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
-	72,  // 94: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
-	73,  // 95: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
-	15,  // 96: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
-	75,  // 97: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	77,  // 98: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
-	9,   // 99: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
-	10,  // 100: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
-	11,  // 101: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
-	79,  // 102: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
-	90,  // 103: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
-	81,  // 104: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
-	83,  // 105: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
-	91,  // 106: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
-	85,  // 107: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
-	15,  // 108: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
-	91,  // 109: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
-	12,  // 110: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
-	15,  // 111: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
-	91,  // 112: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
-	113, // [113:113] is the sub-list for method output_type
-	113, // [113:113] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	56,  // 72: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	57,  // 73: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	55,  // 74: modelgate.config.v1.ModelFacts.later_prices:type_name -> modelgate.config.v1.LaterPrice
+	93,  // 75: modelgate.config.v1.LaterPrice.from:type_name -> google.protobuf.Timestamp
+	57,  // 76: modelgate.config.v1.LaterPrice.price:type_name -> modelgate.config.v1.Price
+	5,   // 77: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	6,   // 78: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	90,  // 79: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	60,  // 80: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	58,  // 81: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	59,  // 82: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	63,  // 83: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	62,  // 84: modelgate.config.v1.JobService.stored_responses:type_name -> modelgate.config.v1.StoredResponses
+	92,  // 85: modelgate.config.v1.StoredResponses.retention:type_name -> google.protobuf.Duration
+	15,  // 86: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	7,   // 87: modelgate.config.v1.AlertRule.condition:type_name -> modelgate.config.v1.AlertCondition
+	92,  // 88: modelgate.config.v1.AlertRule.for:type_name -> google.protobuf.Duration
+	92,  // 89: modelgate.config.v1.AlertRule.clear_after:type_name -> google.protobuf.Duration
+	67,  // 90: modelgate.config.v1.AlertReceiver.webhook:type_name -> modelgate.config.v1.AlertWebhook
+	68,  // 91: modelgate.config.v1.AlertReceiver.slack:type_name -> modelgate.config.v1.AlertSlack
+	69,  // 92: modelgate.config.v1.AlertReceiver.email:type_name -> modelgate.config.v1.AlertEmail
+	15,  // 93: modelgate.config.v1.AlertReceiver.credential:type_name -> modelgate.config.v1.Credential
+	8,   // 94: modelgate.config.v1.AlertEmail.tls:type_name -> modelgate.config.v1.SmtpTls
+	71,  // 95: modelgate.config.v1.AuditSink.webhook:type_name -> modelgate.config.v1.AuditWebhook
+	72,  // 96: modelgate.config.v1.AuditSink.syslog:type_name -> modelgate.config.v1.AuditSyslog
+	73,  // 97: modelgate.config.v1.AuditSink.otlp:type_name -> modelgate.config.v1.AuditOtlp
+	74,  // 98: modelgate.config.v1.AuditSink.file:type_name -> modelgate.config.v1.AuditFile
+	15,  // 99: modelgate.config.v1.AuditSink.credential:type_name -> modelgate.config.v1.Credential
+	76,  // 100: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	78,  // 101: modelgate.config.v1.Guardrail.rules:type_name -> modelgate.config.v1.GuardRule
+	9,   // 102: modelgate.config.v1.GuardRule.mode:type_name -> modelgate.config.v1.GuardMode
+	10,  // 103: modelgate.config.v1.GuardRule.in:type_name -> modelgate.config.v1.GuardSide
+	11,  // 104: modelgate.config.v1.GuardRule.data:type_name -> modelgate.config.v1.SensitiveData
+	80,  // 105: modelgate.config.v1.TokenIssuer.bindings:type_name -> modelgate.config.v1.TokenBinding
+	91,  // 106: modelgate.config.v1.TokenBinding.claims:type_name -> modelgate.config.v1.TokenBinding.ClaimsEntry
+	82,  // 107: modelgate.config.v1.CertificateIssuer.bindings:type_name -> modelgate.config.v1.CertificateBinding
+	84,  // 108: modelgate.config.v1.Policy.rules:type_name -> modelgate.config.v1.PolicyRule
+	92,  // 109: modelgate.config.v1.ResponseCache.ttl:type_name -> google.protobuf.Duration
+	86,  // 110: modelgate.config.v1.ResponseCache.similar:type_name -> modelgate.config.v1.SimilarAnswers
+	15,  // 111: modelgate.config.v1.ResponseCache.credential:type_name -> modelgate.config.v1.Credential
+	92,  // 112: modelgate.config.v1.SimilarAnswers.timeout:type_name -> google.protobuf.Duration
+	12,  // 113: modelgate.config.v1.Checker.type:type_name -> modelgate.config.v1.CheckerType
+	15,  // 114: modelgate.config.v1.Checker.credential:type_name -> modelgate.config.v1.Credential
+	92,  // 115: modelgate.config.v1.Checker.timeout:type_name -> google.protobuf.Duration
+	116, // [116:116] is the sub-list for method output_type
+	116, // [116:116] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -8671,15 +8744,15 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_WorkloadIdentity)(nil),
 	}
 	file_api_config_v1_config_proto_msgTypes[39].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[42].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[51].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[43].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[52].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      13,
-			NumMessages:   78,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -32,6 +32,20 @@ func (p *Price) check(v *validator) {
 	}
 }
 
+func (m *ModelFacts) check(v *validator) {
+	for i, p := range m.GetLaterPrices() {
+		if i > 0 && !p.GetFrom().AsTime().After(m.GetLaterPrices()[i-1].GetFrom().AsTime()) {
+			v.fail(element("later_prices", i)+".from", "must be after the one before")
+		}
+	}
+}
+
+func (p *LaterPrice) check(v *validator) {
+	if p.GetFrom() != nil && p.GetFrom().CheckValid() != nil {
+		v.fail("from", "must be a time")
+	}
+}
+
 func (t *ToolPrice) check(v *validator) {
 	if t.GetName() == "" || t.GetCall() == "" {
 		v.fail("", "needs a name and what a call costs")

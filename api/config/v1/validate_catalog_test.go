@@ -2,8 +2,10 @@ package configv1_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -41,6 +43,16 @@ func TestValidateCatalog(t *testing.T) {
 		}),
 		"models[0].price.tiers[0].input": facts(func(m *configv1.ModelFacts) {
 			m.Price.Tiers = []*configv1.PriceTier{{AbovePromptTokens: 9, Input: "one"}}
+		}),
+		"models[0].later_prices[0].from": facts(func(m *configv1.ModelFacts) {
+			m.LaterPrices = []*configv1.LaterPrice{{}}
+		}),
+		"models[0].later_prices[1].from": facts(func(m *configv1.ModelFacts) {
+			at := timestamppb.New(time.Unix(9, 0))
+			m.LaterPrices = []*configv1.LaterPrice{{From: at}, {From: at}}
+		}),
+		"models[0].later_prices[0].price.input": facts(func(m *configv1.ModelFacts) {
+			m.LaterPrices = []*configv1.LaterPrice{{From: timestamppb.Now(), Price: &configv1.Price{Input: "one"}}}
 		}),
 	} {
 		errs := configv1.Validate(c, nil)

@@ -188,7 +188,8 @@ func checkPrices(p *patient) []Finding {
 	var without []string
 	for _, name := range slices.Sorted(maps.Keys(served)) {
 		provider, model, _ := strings.Cut(name, "/")
-		if vendor, ok := vendorOf[provider]; ok && usage.Compile(prices.Facts(vendor, model).GetPrice()) == nil {
+		vendor, ok := vendorOf[provider]
+		if ok && usage.Compile(catalog.PriceAt(prices.Facts(vendor, model), time.Now())) == nil {
 			without = append(without, name)
 		}
 	}

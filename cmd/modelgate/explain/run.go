@@ -25,6 +25,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/filters/cache"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/inbound/dialects"
@@ -367,7 +368,7 @@ func (e *Explainer) target(ctx context.Context, config *exchange.Config, out *ex
 	request.Dropped, request.Adjusted = e.changed(p, out.Model, operation, body)
 	out.Request = request.AppendJSON(nil)
 	out.CostUSD = expectedCost(asked.demand.Amounts)
-	if price := config.Catalog.Facts(out.Vendor, out.Model).GetPrice(); price != nil {
+	if price := catalog.PriceAt(config.Catalog.Facts(out.Vendor, out.Model), e.now); price != nil {
 		out.Tiers = explainedTiers(price, asked.demand.Amounts, gjson.GetBytes(body, "service_tier").Str)
 		out.Price, err = protojson.MarshalOptions{UseProtoNames: true}.Marshal(price)
 	}

@@ -144,7 +144,7 @@ func (p *Passage) fits(ctx context.Context) *openai.Error {
 	if model, err := p.c.Config.Resolve(p.c.Key, p.c.Request.Model); err == nil { // otherwise the job service reports it
 		// The request of the job service reserves what tools cost.
 		d := metering.DemandOf(p.c.Operation, &p.c.Request.Request, p.c.Request.Body, nil)
-		wanted = account.Amounts(&d, p.c.Derived(), set, p.c.Config.Reached(model))
+		wanted = account.Amounts(&d, p.c.Derived(), set, p.c.Config.Reached(model), p.c.Record.Start)
 	}
 	return p.a.Fits(ctx, set, wanted)
 }

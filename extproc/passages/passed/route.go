@@ -25,7 +25,7 @@ func (p *Passage) modelIn(vendor, path string) string {
 		}
 		// Gemini's paths have a verb after the model
 		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} {
-			if name != "" && p.c.Derived().Prices.Of(vendor, name).Rates != nil {
+			if name != "" && p.c.Derived().Prices.Of(vendor, name, p.c.Record.Start).Rates != nil {
 				return name
 			}
 		}

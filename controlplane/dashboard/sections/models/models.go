@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -125,7 +126,7 @@ func steps(ctx context.Context, v *page.Visit, targets []*configv1.Target) ([]st
 		s := step{
 			Turn: turn, Provider: t.GetProvider(), Vendor: p.GetVendor(), Model: t.GetModel(),
 			Percent: int(100 * uint64(t.Share()) / uint64(max(weights[t.GetPriority()], 1))),
-			Price:   facts.Facts(p.GetVendor(), t.GetModel()).GetPrice(),
+			Price:   catalog.PriceAt(facts.Facts(p.GetVendor(), t.GetModel()), time.Now()),
 		}
 		switch {
 		case p == nil:
