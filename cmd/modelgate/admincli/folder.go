@@ -8,6 +8,3 @@ const (
 	FileAdminToken = "admin-token" // lets the command line in at the admin API, 0600
 	FilePepper     = "pepper"      // the root of all secrets that are kept, 0600
 )
-
-// EchoProvider is the provider that run sets up, which repeats what it is asked.
-const EchoProvider = "echo"

@@ -10,6 +10,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/controlplane/firststart"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -37,7 +38,7 @@ func checkProviders(p *patient) []Finding {
 	}
 	var enabled []string
 	for _, o := range objects[*configv1.Provider](p) {
-		if !o.GetDisabled() && o.GetVendor() != admincli.EchoProvider {
+		if !o.GetDisabled() && o.GetVendor() != firststart.Echo {
 			enabled = append(enabled, o.GetName())
 		}
 	}
@@ -172,7 +173,7 @@ func checkPrices(p *patient) []Finding {
 	prices, vendorOf := catalog.New(own), map[string]string{}
 	served := map[string]bool{} // "<provider>/<model>"
 	for _, o := range objects[*configv1.Provider](p) {
-		if o.GetDisabled() || o.GetVendor() == admincli.EchoProvider {
+		if o.GetDisabled() || o.GetVendor() == firststart.Echo {
 			continue
 		}
 		vendorOf[o.GetName()] = o.GetVendor()

@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/firststart"
 )
 
 // baselinePause is how long a control plane waits before it tries again to apply the files of --config.
@@ -76,7 +77,8 @@ func (b *baseline) run(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		if storeFull(err) { // what is stored is served: without this, no control plane that is started would be ready
+		if firststart.IsStoreFull(err) {
+			// What is stored is served: without this, no control plane that is started would be ready.
 			b.applied.Store(true)
 		} else if refused(err) {
 			return fmt.Errorf("applying --config: %w", admincli.Said(err))

@@ -11,6 +11,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/controlplane/firststart"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/internal/atomicfile"
@@ -182,7 +183,7 @@ func (c *snippetCmd) Run(_ context.Context, stdout io.Writer) error {
 
 func (c *snippetCmd) gateway() (*configv1.Gateway, error) {
 	if c.Gateway == "" {
-		return &configv1.Gateway{Name: defaultName, Port: 8443}, nil
+		return &configv1.Gateway{Name: firststart.Name, Port: 8443}, nil
 	}
 	docs, err := cmdline.FileFlags{Filename: []string{c.Gateway}}.Read(nil)
 	if err != nil {

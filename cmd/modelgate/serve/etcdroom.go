@@ -2,15 +2,11 @@ package serve
 
 import (
 	"context"
-	"errors"
-	"net/netip"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -59,41 +55,4 @@ func (g *gateway) startRoom(ctx context.Context) error {
 	}
 	followRoom(g.parts, g.room, keeper.Step)
 	return nil
-}
-
-// configureAgain is how often what could not be stored is tried again.
-const configureAgain = 5 * time.Second
-
-// configureOrDefer is configure. Where etcd is full, what is stored already is served, and what could not be stored is
-// when there is room.
-func (g *gateway) configureOrDefer(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
-	err := g.configure(ctx, at, api)
-	if !storeFull(err) {
-		return err
-	}
-	g.log.Error("etcd is full: the gateway serves the stored configuration, and applies the command line when etcd has room",
-		zap.Error(err), zap.String("remedy", etcdspace.Remedy))
-	g.parts.Serve("configuration that waits for room in etcd", func(ctx context.Context) error {
-		tick := time.NewTicker(configureAgain)
-		defer tick.Stop()
-		for storeFull(err) {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-tick.C:
-			}
-			if err = g.configure(ctx, at, api); err != nil && !storeFull(err) {
-				g.log.Error("applying the configuration of the command line failed", zap.Error(err))
-			}
-		}
-		<-ctx.Done()
-		return ctx.Err()
-	})
-	return nil
-}
-
-// storeFull reports whether the admin API could not store something because etcd is full.
-func storeFull(err error) bool {
-	e, ok := errors.AsType[*openai.Error](err)
-	return ok && e.Code == openai.CodeStoreFull
 }

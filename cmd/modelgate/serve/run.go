@@ -31,6 +31,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane"
 	controlapp "github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/firststart"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
@@ -135,7 +136,8 @@ type gateway struct {
 	controlPlane *controlapp.ControlPlane
 	ledger       *ledger.Ledger
 	adminURL     string
-	hosts        []string         // that the development certificate is for
+	hosts        []string // that the development certificate is for
+	first        *firststart.Options
 	xds          *grpc.ClientConn // to the control plane
 	extProc      *extproc.Server
 	jobs         *jobsvc.Server         // nil if it cannot start
@@ -182,7 +184,7 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	// The control plane starts with the configuration complete: what it serves first is what makes the others ready.
-	if err := g.configureOrDefer(ctx, at, api); err != nil {
+	if err := g.configure(ctx, at, api); err != nil {
 		return err
 	}
 	g.controlPlane.Start(g.parts)
@@ -205,6 +207,17 @@ func (g *gateway) start(ctx context.Context) error {
 		g.parts.Serve("job workers", g.runJobs)
 	}
 	return g.announce(ctx)
+}
+
+// configure stores what the gateway starts with.
+func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
+	g.first = &firststart.Options{
+		API: api, Address: at, Echo: "unix://" + g.socket("echo"), Jobs: "unix://" + g.socket("jobs"),
+		Internal: "unix://" + g.socket("internal"), Data: g.data.Path, Hosts: g.hosts,
+		KeyFile: g.data.File(admincli.FileKey), Vendors: cmdline.Vendors(), Allowed: g.mayName, Objects: g.objects,
+		Refused: func(err error) error { return fmt.Errorf("applying --config: %w", admincli.Said(err)) }, Log: g.log,
+	}
+	return g.first.ConfigureOrDefer(ctx, g.parts)
 }
 
 // readCredentialFlags sets what objects may name, and what reads secrets from Vault.
@@ -369,7 +382,7 @@ func (g *gateway) ready() error {
 func (g *gateway) publish(ctx context.Context) (base string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	bound, err := g.envoy.AwaitListener(ctx, listenerName)
+	bound, err := g.envoy.AwaitListener(ctx, firststart.Listener)
 	if err != nil {
 		return "", fmt.Errorf("the gateway does not listen, envoy's log says why: %w", err)
 	}
@@ -418,7 +431,7 @@ func (g *gateway) announce(ctx context.Context) error {
 	if err != nil && !errors.Is(err, rpctypes.ErrNoSpace) { // a full etcd keeps nobody from serving
 		return err
 	}
-	if err := g.checkFirstKey(); err != nil {
+	if err := g.first.CheckKey(g.extProc.Knows); err != nil {
 		return err
 	}
 	g.serving.Store(true)
