@@ -34,8 +34,8 @@ var wishes = []string{"temperature", "top_p", "top_k", "seed", "presence_penalty
 	"parallel_tool_calls", "service_tier"}
 
 // needs are parameters without which an answer is another one: longer, or a text in place of a call. Clients of other
-// dialects send them to every model, too, and can go on with what they get. So a vendor that does not take them is asked
-// without them, but only if no other can be.
+// dialects send them to every model, too, and can go on with what they get. So a vendor that does not take them is
+// asked without them, but only if no other can be.
 var needs = []string{"stop", "tool_choice"}
 
 // IsNeed reports whether a parameter is left out only if no other vendor can be asked.

@@ -42,8 +42,8 @@ func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, 
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &encoder{Omitted: turns.Omitted{Vendor: vendor, Drops: t.Drops(), Translated: r.Translated, Last: t.Last}, body: r, chat: chat,
-		can: cmp.Or(t.Can(), &configv1.Capabilities{})}
+	e := &encoder{Omitted: turns.Omitted{Vendor: vendor, Drops: t.Drops(), Translated: r.Translated, Last: t.Last},
+		body: r, chat: chat, can: cmp.Or(t.Can(), &configv1.Capabilities{})}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.
