@@ -73,22 +73,9 @@ func (c *cursor) str() []byte {
 // text steps over the string at the cursor, and returns it without quotes, and whether it has escapes.
 func (c *cursor) text() (inside []byte, escaped bool) {
 	start := c.at + 1
-	for i, b := range c.data[start:min(len(c.data), start+shortText)] {
-		if b == '"' {
-			c.at = start + i + 1
-			return c.data[start : start+i : start+i], false
-		}
-		if b == '\\' {
-			break
-		}
-	}
-	c.at = jsonwalk.String(c.data, c.at)
-	inside = c.data[start : c.at-1 : c.at-1]
-	return inside, bytes.IndexByte(inside, '\\') >= 0
+	c.at, escaped = jsonwalk.Text(c.data, c.at)
+	return c.data[start : c.at-1 : c.at-1], escaped
 }
-
-// shortText is the length up to which one loop finds the end of a string and its escapes.
-const shortText = 24
 
 // value steps over a value and returns it. It shares memory with the data.
 func (c *cursor) value() jsontext.Value {

@@ -52,6 +52,16 @@ func String(data []byte, at int) int {
 	return len(data)
 }
 
+// Text is String, and reports whether the string has escapes.
+func Text(data []byte, at int) (end int, escaped bool) {
+	short := data[:min(at+1+shortString, len(data))]
+	if end = quoteOrEscape(short, at+1); end < len(short) && data[end] == '"' {
+		return end + 1, false
+	}
+	end = String(data, at)
+	return end, bytes.IndexByte(data[at:end], '\\') >= 0
+}
+
 // Value skips a value of any kind.
 func Value(data []byte, at int) int {
 	for depth := 0; ; {

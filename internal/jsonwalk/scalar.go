@@ -1,8 +1,19 @@
 package jsonwalk
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
+// space steps over white space. Mostly there is none.
 func (r *Reader) space() {
+	if r.at < len(r.data) && r.data[r.at] <= ' ' {
+		r.spaces()
+	}
+}
+
+func (r *Reader) spaces() {
 	for r.at < len(r.data) {
 		switch r.data[r.at] {
 		case ' ', '\n', '\t', '\r':
@@ -39,8 +50,25 @@ func (r *Reader) word(w string) bool {
 // text steps over a string.
 func (r *Reader) text() bool {
 	from := r.at + 1
+	at := from
+	for ; len(r.data)-at >= 8; at += 8 {
+		m := unplain(binary.LittleEndian.Uint64(r.data[at:]))
+		if m == 0 {
+			continue
+		}
+		if at += bits.TrailingZeros64(m) / 8; r.data[at] == '"' {
+			r.at = at + 1
+			return true
+		}
+		break
+	}
+	return r.anyText(from, at)
+}
+
+// anyText steps over a string that may have more than plain characters, from a place on up to which it has not.
+func (r *Reader) anyText(from, at int) bool {
 	strict, ascii := r.names != nil, true
-	for at := from; ; {
+	for {
 		at = plainEnd(r.data, at)
 		if at >= len(r.data) {
 			return false

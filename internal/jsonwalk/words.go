@@ -12,12 +12,16 @@ const (
 	highs = 0x80 * ones
 )
 
+// unplain finds quotes, backslashes, control characters, and what is not ASCII.
+func unplain(x uint64) uint64 {
+	return (x | (x - 0x20*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & highs
+}
+
 // plainEnd returns the place of the first byte from a place on that is a quote, a backslash, a control character or
 // not ASCII, or the end of the data.
 func plainEnd(data []byte, at int) int {
 	for ; len(data)-at >= 8; at += 8 {
-		x := binary.LittleEndian.Uint64(data[at:])
-		if m := (x | (x - 0x20*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & highs; m != 0 {
+		if m := unplain(binary.LittleEndian.Uint64(data[at:])); m != 0 {
 			return at + bits.TrailingZeros64(m)/8
 		}
 	}

@@ -47,7 +47,7 @@ func Vendor(vendor, endpoint string) string {
 }
 
 // IsGoogles reports whether an endpoint is Google's.
-func IsGoogles(endpoint string) bool { return isBelow(endpoint, ".googleapis.com") }
+func IsGoogles(endpoint string) bool { return endpoint != "" && isBelow(endpoint, ".googleapis.com") }
 
 func isBelow(endpoint, host string) bool {
 	u, err := url.Parse(endpoint)
