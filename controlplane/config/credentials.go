@@ -64,6 +64,15 @@ func inheritHash(o, stored configv1.Object) error {
 	return nil
 }
 
+// dropTime drops the given created_at. Operators may give one, so that an export is restored as it was. Others may
+// not: an account with the name and the time of an earlier one would have its sessions.
+func dropTime(o configv1.Object) {
+	m := o.ProtoReflect()
+	if fd := m.Descriptor().Fields().ByName(createdAt); fd != nil {
+		m.Clear(fd)
+	}
+}
+
 // inheritTime sets created_at, if the object has the field: to the stored time, or else to the given time or now.
 func inheritTime(o, stored configv1.Object) {
 	m := o.ProtoReflect()

@@ -53,6 +53,9 @@ func (p *Plan) put(written configv1.Object) error {
 		stored = e.Object
 	}
 	object := proto.Clone(written).(configv1.Object)
+	if !p.caller.Tenant.IsAll() {
+		dropTime(object)
+	}
 	if err := inherit(object, holderOf(object, stored)); err != nil {
 		return err
 	}
