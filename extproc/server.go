@@ -71,7 +71,7 @@ type Options struct {
 	// memory; it may be nil.
 	Bytes *inflight.Bytes
 	// Sessions bounds the open sessions of the Realtime API; it may be nil.
-	Sessions *limit.Places
+	Sessions *turns.Places
 	Shedding func() bool
 	// MaxHeld bounds the bytes of Envoy's messages that have not come whole, and of replies that Envoy does not take yet.
 	// 0 is the transport's default.

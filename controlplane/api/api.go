@@ -42,7 +42,7 @@ func New(c Config) http.Handler {
 		Log: c.Log})
 	s := &server{config: c, who: who, changes: changes, queries: c.queries(changes),
 		exports: turns.New(maxReads, maxReadQueue), sums: turns.New(maxReads, maxReadQueue),
-		streams: turns.New(maxStreams, 0)}
+		streams: turns.NewPlaces(maxStreams)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.method+" "+r.path, httpapi.Handler(c.Log, s.authorized(r)))

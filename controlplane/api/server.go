@@ -24,9 +24,9 @@ type server struct {
 	who     *authz.Authenticator
 	changes *config.Service
 	queries *queries.Service
-	exports *turns.Turns // of those who have a table made: it is whole in memory
-	sums    *turns.Turns // of those who have findings summed up
-	streams *turns.Turns // of maxStreams: whoever has the request log exported; nobody waits
+	exports *turns.Turns  // of those who have a table made: it is whole in memory
+	sums    *turns.Turns  // of those who have findings summed up
+	streams *turns.Places // maxStreams: whoever has the request log exported; nobody waits
 }
 
 const (

@@ -19,8 +19,9 @@ import (
 const (
 	// streamTimeout bounds an export of the request log.
 	streamTimeout = time.Hour
-	// maxStreams is how many of them there are at once.
-	maxStreams = 4
+	// maxStreams is how many of them there are at once. A client that reads slowly has a page in memory, and nothing of
+	// the ledger.
+	maxStreams = 32
 	// streamPage is how many requests are in memory at once.
 	streamPage = 500
 )
@@ -51,7 +52,7 @@ func streamOf(r *http.Request) (string, error) {
 // nobody takes a part for the whole.
 func (h requestHandlers) stream(w http.ResponseWriter, r *http.Request, form string, asked adminapi.ListOptions,
 	page adminapi.Page[adminapi.Exchange]) error {
-	leave, err := authz.TakeTurn(r.Context(), h.streams, "exports are running")
+	leave, err := authz.TakePlace(r.Context(), h.streams, "exports are running")
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/respcache"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/internal/turns"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -178,11 +179,11 @@ func BoundBodies(total int64, memory *memlimit.Watch) *inflight.Bytes {
 }
 
 // places returns the bound of so many sessions; nil is none.
-func places(sessions int) *limit.Places {
+func places(sessions int) *turns.Places {
 	if sessions == 0 {
 		return nil
 	}
-	return limit.NewPlaces(sessions)
+	return turns.NewPlaces(sessions)
 }
 
 // leastMessages is room for the largest messages of Envoy.

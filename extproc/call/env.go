@@ -51,7 +51,7 @@ type Env struct {
 	// Names bounds the counters that clients name. It may be nil.
 	Names *access.Names
 
-	Sessions *limit.Places // of the Realtime API; nil: no bound
+	Sessions *turns.Places // of the Realtime API; nil: no bound
 
 	Gates  routing.Gates
 	Door   access.Door

@@ -8,12 +8,12 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
-	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/turns"
 )
 
 func TestAKeyWithoutLimitsOpensABoundedNumberOfSessions(t *testing.T) {
 	c := newCall(t, &configv1.Key{})
-	c.env.Sessions = limit.NewPlaces(6)
+	c.env.Sessions = turns.NewPlaces(6)
 	next := func() *exchange.Immediate {
 		c.Exchange = exchange.New(c.env, c.config)
 		return c.handshake("?model=a/talk", exchange.Header{Name: "authorization", Value: "Bearer " + c.key}).Immediate
