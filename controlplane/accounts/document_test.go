@@ -90,6 +90,13 @@ groups. What follows is part of the same transaction.
 | fine-tuning jobs, files, stored responses | are the tenant's, and stay | likewise | | |
 | sinks, webhooks, rules, providers | are the gateway's, and stay | likewise | | |
 
+Whoever signs in through an IdentityProvider has left when that is deleted or has another issuer, unless another
+one has the issuer (for accounts of a directory, the same name): nobody would say later that they have left. They lose
+the role and the memberships in the same transaction, and get those of their groups when they sign in again. Accounts
+with a password, emergency accounts and prepared ones stay as they are. To keep people out for a while, disable the
+provider. An organization or a project is deleted only when it has no keys, and no account, token, mapping of groups
+or webhook reaches into it.
+
 A person has the right to a key with a role that may change keys, or with a membership in its organization or project as
 MEMBER or ADMIN. A token never has more rights than the account that made it has when it is used. Links for the first
 sign-in and the root token have no person: whoever has had the data folder has had both.

@@ -105,6 +105,16 @@ func departures() map[string]func(*testing.T, *leaver) answer {
 			return l.do(t, "PUT", "/admin/v1/identityproviders/corp", `{"name":"corp","issuer":"`+issuer+
 				`","client_id":"c","roles":[{"group":"ops","role":"AUDITOR"}]}`)
 		},
+		"the provider is deleted": func(t *testing.T, l *leaver) answer {
+			tokens := gjson.Get(l.do(t, "GET", "/admin/v1/admintokens", "").body, "items")
+			scim := tokens.Get(`#(identity_provider=="corp").name`).Str
+			require.Equal(t, 204, l.do(t, "DELETE", "/admin/v1/admintokens/"+scim, "").status, tokens)
+			return l.do(t, "DELETE", "/admin/v1/identityproviders/corp", "")
+		},
+		"the provider has another issuer": func(t *testing.T, l *leaver) answer {
+			return l.do(t, "PUT", "/admin/v1/identityproviders/corp", `{"name":"corp","issuer":"https://other.example",`+
+				`"client_id":"c","roles":[{"group":"ops","role":"OPERATOR"}]}`)
+		},
 		"renamed and inactive": func(t *testing.T, l *leaver) answer {
 			l.scim.do(t, "PUT", "Users/"+l.user, `{"userName":"new@corp.example","active":true}`)
 			require.Equal(t, "new@corp.example", l.stored(t, l.key).GetOwner(), "the key goes with the name")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -57,7 +58,8 @@ func (s *Service) Provision(ctx context.Context, decide func([]configv1.Object) 
 }
 
 // followGroups has the roles of provisioned accounts follow from their groups, whoever changed these, their names or
-// the mapping of the provider. A role that an author gives such an account has to be that one.
+// the mapping of the provider. A role that an author gives such an account has to be that one. Who cannot sign in any
+// more because the provider is deleted has no rights, as if they had left.
 func (p people) followGroups() error {
 	if !slices.ContainsFunc(p.Changes, decidesRoles) {
 		return nil
@@ -72,19 +74,53 @@ func (p people) followGroups() error {
 			groups[o.GetName()] = o
 		}
 	}
+	changed := p.providersBefore()
 	var errs []error
 	for _, o := range objects {
 		a, ok := o.(*configv1.Account)
-		if !ok || a.GetProvisioning() == nil {
+		if !ok {
 			continue
 		}
 		due := proto.CloneOf(a)
-		due.Role, due.Memberships = configv1.RightsOfProvisioned(providers[a.GetProvisioning().GetProvider()], groups, a)
+		switch {
+		case p.isOrphan(a, changed, providers):
+			due.Role, due.Memberships = configv1.Role_ROLE_UNSPECIFIED, nil
+		case a.GetProvisioning() != nil:
+			due.Role, due.Memberships = configv1.RightsOfProvisioned(providers[a.GetProvisioning().GetProvider()], groups, a)
+		}
 		if !proto.Equal(due, a) {
 			errs = append(errs, p.giveRights(a, due))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// isOrphan reports whether the plan takes the last IdentityProvider away through which somebody signs in: nobody
+// would say any more that they have left. Whoever has a password signs in without one. An account that is prepared
+// waits for the next one, and what the plan itself says of an account holds.
+func (p people) isOrphan(a *configv1.Account, changed []*configv1.IdentityProvider,
+	left map[string]*configv1.IdentityProvider) bool {
+	if len(changed) == 0 || a.GetIdentity() == nil || a.GetBreakGlass() || a.GetPasswordHash() != "" ||
+		a.GetProvisioning() == nil && (a.GetIdentity().GetSubject() == "" || p.planned(accountKind(), a.GetName())) {
+		return false
+	}
+	admits := func(by *configv1.IdentityProvider) bool {
+		if a.GetProvisioning() != nil {
+			return a.IsProvisionedBy(by)
+		}
+		return configv1.SameIssuer(a.GetIdentity().GetIssuer(), by.GetIssuer())
+	}
+	return slices.ContainsFunc(changed, admits) && !slices.ContainsFunc(slices.Collect(maps.Values(left)), admits)
+}
+
+// providersBefore returns the providers that the plan changes or deletes, as they were.
+func (p people) providersBefore() (all []*configv1.IdentityProvider) {
+	for _, c := range p.writes {
+		if was, ok := p.stored(c.Kind, c.Name).(*configv1.IdentityProvider); ok {
+			all = append(all, was)
+		}
+	}
+	return all
 }
 
 // decidesRoles reports whether a change may change the role of somebody who is provisioned.
