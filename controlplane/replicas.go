@@ -92,8 +92,8 @@ func (s *Server) othersClients(ctx context.Context) ([]adminapi.DataPlaneClient,
 	return all, nil
 }
 
-// told leaves out the revision of clients that are up to date: otherwise each change would change all of them.
-func told(clients []adminapi.DataPlaneClient) []adminapi.DataPlaneClient {
+// reported leaves out the revision of clients that are up to date: otherwise each change would change all of them.
+func reported(clients []adminapi.DataPlaneClient) []adminapi.DataPlaneClient {
 	for i := range clients {
 		if clients[i].Health == adminapi.HealthOK {
 			clients[i].Revision = 0
@@ -130,7 +130,7 @@ func (s *Server) tellWhileLeased(ctx context.Context, look <-chan time.Time) err
 	telling.Go(func() { s.tellTaken(ctx, session.Lease()) })
 	var last []byte
 	for {
-		now, err := json.Marshal(told(s.clients()))
+		now, err := json.Marshal(reported(s.clients()))
 		if err != nil {
 			return err
 		}

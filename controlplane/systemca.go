@@ -3,7 +3,7 @@ package controlplane
 import "os"
 
 // SystemCA returns the path of this machine's certificate authorities as one PEM file, or "" if there is none that
-// is known. It is of use where Envoy runs on the same machine.
+// is known. It helps if Envoy runs on the same machine.
 func SystemCA() string {
 	for _, path := range []string{
 		"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine

@@ -75,7 +75,7 @@ func scopeNames() []string {
 const (
 	// completionPatience is how long somebody waits who has pressed Tab.
 	completionPatience = time.Second
-	// completionMost is how many names are of any help.
+	// completionMost is how many names still help a reader.
 	completionMost = 200
 )
 

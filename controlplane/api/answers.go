@@ -80,7 +80,7 @@ func (s *server) answerStored(w http.ResponseWriter, r *http.Request, done *conf
 		status = http.StatusCreated
 		w.Header().Set("Location", locationOf(of))
 	}
-	// It is shown as this request stored it, also where another has changed it since.
+	// It is shown as this request stored it, also if another has changed it since.
 	return s.writeEntry(w, r, status, *done.Entry(of.Kind, of.Name))
 }
 

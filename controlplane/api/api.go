@@ -183,7 +183,7 @@ func unredirected(next http.Handler) http.Handler {
 func limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control, now := http.NewResponseController(w), time.Now()
-		// Not where it is called in process: there is no connection.
+		// Not if it is called in process: there is no connection.
 		_ = control.SetReadDeadline(now.Add(readTimeout))
 		_ = control.SetWriteDeadline(now.Add(writeTimeout))
 		h := w.Header()

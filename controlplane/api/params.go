@@ -133,7 +133,7 @@ func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
 	return time.Duration(n) * time.Second, true, nil
 }
 
-// keyWait is how long a change of keys is waited for, where the request does not say: whoever has made a key uses it
+// keyWait is how long a change of keys is waited for, if the request does not say: whoever has made a key uses it
 // next.
 const keyWait = 10 * time.Second
 

@@ -29,7 +29,7 @@ const (
 	// are many, the others are made to wait.
 	enterTries   = 20
 	patientTries = 5
-	// recoverTimeout bounds the question to the store where etcd has no head.
+	// recoverTimeout bounds the question to the store if etcd has no head.
 	recoverTimeout = 2 * time.Second
 	// maxOwed bounds the entries outside the chain that are to be vouched for.
 	maxOwed = 1000
@@ -193,7 +193,7 @@ func (a *Log) recovered(ctx context.Context) (auditchain.Head, error) {
 	return head, nil
 }
 
-// putHead writes the head where etcd has none and there are entries.
+// putHead writes the head if etcd has none and there are entries.
 func (a *Log) putHead(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()

@@ -62,7 +62,7 @@ func (a *Log) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[a
 	return page, nil
 }
 
-// waiting returns the newest entries of the outbox that are wanted, at least so many where there are.
+// waiting returns the newest entries of the outbox that are wanted, at least so many if there are.
 func (a *Log) waiting(ctx context.Context, most int,
 	wanted func(adminapi.AuditEntry) bool) ([]adminapi.AuditEntry, error) {
 	var entries []adminapi.AuditEntry

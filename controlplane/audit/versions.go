@@ -29,7 +29,7 @@ const (
 	// versionsOutbox holds versions that are not in the ledger yet: under each key some of one change, as a JSON array in
 	// gzip. Those that say no revision were made at the key's own.
 	versionsOutbox = "/modelgate/versions/"
-	// versionBytes is the size of the versions under one key, before compression, where each is not larger by itself.
+	// versionBytes is the size of the versions under one key, before compression, if each is not larger by itself.
 	versionBytes = 200_000
 	// maxVersions bounds the value of a key.
 	maxVersions = 1_400_000

@@ -10,7 +10,7 @@ const (
 	// maxAttempts is how many wrong tokens may come from one address in a guessWindow.
 	maxAttempts   = 20
 	attemptWindow = time.Minute
-	// maxAddresses bounds the memory. Where more addresses than this guess at once, those that follow count together.
+	// maxAddresses bounds the memory. If more addresses than this guess at once, those that follow count together.
 	maxAddresses = 10_000
 )
 

@@ -140,7 +140,7 @@ func isEmpty() (all []clientv3.Cmp) {
 	return append(all, nothing(from, clientv3.GetPrefixRangeEnd(prefix)))
 }
 
-// begin sets the mark, where etcd is empty, but for what control planes that live write, or has that of the same
+// begin sets the mark, if etcd is empty, but for what control planes that live write, or has that of the same
 // backup.
 func (t Target) begin(ctx context.Context, h Header) error {
 	mark := fmt.Sprintf("a backup of %s, revision %d", h.Created.Format("2006-01-02T15:04:05.000000Z"), h.Revision)

@@ -80,7 +80,7 @@ func fingerprint(a *configv1.Account) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// begin makes a session of an account under a new id, which it returns. Began says how, where that was not a password.
+// begin makes a session of an account under a new id, which it returns. Began says how, if that was not a password.
 func (s *sessions) begin(ctx context.Context, a *configv1.Account, began session) (id string, err error) {
 	now := s.now()
 	began.Account, began.Fingerprint, began.Created, began.Seen = a.GetName(), fingerprint(a), now, now
@@ -169,7 +169,7 @@ func sessionIDOf(r *http.Request) string {
 	return ""
 }
 
-// formCookieOf returns what the forms of somebody who is not signed in depend on, and sets it where it is not there.
+// formCookieOf returns what the forms of somebody who is not signed in depend on, and sets it if it is not there.
 func formCookieOf(w http.ResponseWriter, r *http.Request) string {
 	if c, err := r.Cookie(formCookie); err == nil && c.Value != "" {
 		return c.Value

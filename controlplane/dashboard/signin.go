@@ -88,7 +88,7 @@ func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
 	return v.enter(w, r, account, session{}, next)
 }
 
-// enter begins a session, always under a new id, and leads on. Began says how, where that was not a password.
+// enter begins a session, always under a new id, and leads on. Began says how, if that was not a password.
 func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.Account, began session,
 	next string) error {
 	v.leave(r)

@@ -74,7 +74,7 @@ func (l auditStore) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi
 	return page, nil
 }
 
-// auditOfAll returns a page of the entries of everybody, and one more where there is.
+// auditOfAll returns a page of the entries of everybody, and one more if there is.
 func (l auditStore) auditOfAll(ctx context.Context, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
 	s := l.db.Statement("SELECT ", auditColumns, " FROM audit")
 	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"},

@@ -165,7 +165,7 @@ func (q *Query) fromExchanges(s *sqldb.Statement) {
 }
 
 func (q *Query) conditions(s *sqldb.Statement) {
-	// SQLite uses an index with a condition only where the condition is in the query, too.
+	// SQLite uses an index with a condition only if the condition is in the query, too.
 	if q.Key != "" || len(q.Keys) > 0 {
 		s.Condition("api_key <> ''")
 	}

@@ -18,7 +18,7 @@ const (
 )
 
 // Summary sums up the exchanges of a time. The filters are start and end (Unix seconds, extended to whole hours;
-// default the last 24 hours), organization, project, key, model and provider. Latencies are of finished
+// default the last 24 hours), organization, project, key, model and provider. Latencies count finished
 // exchanges, right within a factor of 1.6. It returns an error of OpenAI's if the options are wrong.
 func (l usageReader) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.Summary, error) {
 	q, err := l.summaryQuery(o)

@@ -52,7 +52,7 @@ func (p *Process) tell(ctx context.Context) error {
 }
 
 // Stop drains Envoy and ends it: no new connections; then it waits until no request is being served, at most for
-// grace; then SIGTERM, and SIGKILL where that does not help. When ctx ends, the waiting ends. Stop returns when the
+// grace; then SIGTERM, and SIGKILL if that does not help. When ctx ends, the waiting ends. Stop returns when the
 // child is gone, and may be called more than once.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) {
 	p.mu.Lock()

@@ -19,7 +19,7 @@ const (
 )
 
 // Names bounds the counters that clients name: a limit by user, or by model, has one for each value that a request
-// says. A counter has its name until its window has ended. Where there is no room for another, the requests of a key
+// says. A counter has its name until its window has ended. If there is no room for another, the requests of a key
 // share some counters. A key gets at most half of its tenant's room, and a tenant at most half of all room, so that
 // none takes the room of others. It is made by NewNames and safe for concurrent use. Nil has no bound.
 type Names struct {

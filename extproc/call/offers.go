@@ -18,7 +18,7 @@ type offers struct {
 	sent     *offered.List
 }
 
-// Priced returns the list that prices are for: what goes out, where that was read.
+// Priced returns the list that prices are for: what goes out, if that was read.
 func (c *Call) Priced() *offered.List {
 	o := &c.offers
 	if o.isJudged {

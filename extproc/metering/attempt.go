@@ -24,7 +24,7 @@ type Try struct {
 	Known               bool          // Envoy has reported how it ended
 	Prompt              int64         // the tokens of its prompt
 	Cost                usage.Nano    // of the prompt
-	Used                *openai.Usage // nil: Cost is of the prompt alone
+	Used                *openai.Usage // nil: Cost is for the prompt alone
 	estimated, charged  bool
 }
 

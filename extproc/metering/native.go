@@ -38,7 +38,7 @@ func formTokens(parts func(func(name string, file bool, value []byte))) (sum int
 }
 
 // fileTokens estimates the tokens of a file. One of an unknown kind is sound, because operations with forms take
-// images, which can be told, and sound.
+// images, which can be recognized, and sound.
 func fileTokens(data []byte) int64 {
 	switch kind := http.DetectContentType(data); {
 	case strings.HasPrefix(kind, "image/"):

@@ -47,7 +47,7 @@ type Pair struct {
 
 // Ensure returns the certificate of a listener that is reached as localhost, at the loopback addresses and at hosts,
 // which are names or IP addresses. It makes the authority and the certificate in dir if they are missing, and
-// issues the certificate again where it has less than 30 days left or does not cover hosts. An authority that is there
+// issues the certificate again if it has less than 30 days left or does not cover hosts. An authority that is there
 // but cannot be used is an error.
 func Ensure(dir string, hosts []string, now time.Time) (Pair, error) {
 	authority, err := ensureAuthority(dir, now)
@@ -151,7 +151,7 @@ func sign(template *x509.Certificate, issuer *keyed) (Pair, error) {
 	if issuer == nil {
 		issuer = &keyed{template, key}
 	}
-	// x509 chooses a random serial number where the template has none.
+	// x509 chooses a random serial number if the template has none.
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer.certificate, key.Public(), issuer.key)
 	if err != nil {
 		return Pair{}, err

@@ -166,7 +166,7 @@ func (s *Store) follow(ctx context.Context, v *view, from int64, deliver func(St
 	return err
 }
 
-// guard ends ctx where etcd is another, as after it was lost and a backup restored: the root secret's fingerprint was
+// guard ends ctx if etcd is another, as after it was lost and a backup restored: the root secret's fingerprint was
 // put there at another revision, or the revision is lower than it was. A watch would wait, silently, until the
 // revisions that are known come again.
 func (s *Store) guard(ctx context.Context, root, revision int64, cancel context.CancelCauseFunc) {

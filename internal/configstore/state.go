@@ -20,7 +20,7 @@ type State struct {
 	Revision int64
 	// Objects are the last good versions, by kind and name.
 	Objects map[string]map[string]configv1.Object
-	// Errors say which stored values are not good. Such an object is in Objects only where it once was good.
+	// Errors say which stored values are not good. Such an object is in Objects only if it once was good.
 	Errors map[Ref]error
 	// Invalid are stored objects that are not valid and have no known valid version. Nil is a value that cannot be
 	// read.

@@ -35,7 +35,7 @@ type Change struct {
 type Also struct {
 	// If must be so as well.
 	If []clientv3.Cmp
-	// Now is done in the transaction that decides, also where the changes are staged: it is small.
+	// Now is done in the transaction that decides, also if the changes are staged: it is small.
 	Now []clientv3.Op
 	// With is done with the changes: of staged ones, in pieces.
 	With []clientv3.Op

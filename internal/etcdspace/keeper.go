@@ -26,8 +26,8 @@ const (
 	defragPause      = 5 * time.Minute // between two members, or the same again
 	pressedPause     = time.Minute
 	fullPause        = 5 * time.Second
-	worthDefragment  = 64 << 20 // bytes that are gained, where the file is not large for the quota
-	worthOfTheQuota  = 0.10     // gained, where it is
+	worthDefragment  = 64 << 20 // bytes that are gained, if the file is not large for the quota
+	worthOfTheQuota  = 0.10     // gained, if it is
 	worthWhenFull    = 0.01
 	defragmentBeyond = 0.75 // of the quota
 	// disarmBelow is the part of the quota below which the alarm can be taken back: nearer to it, it is raised again at
@@ -37,7 +37,7 @@ const (
 
 // KeeperOptions say what a Keeper does.
 type KeeperOptions struct {
-	// Compact and Defragment are off where the operator does it. With both off the alarm is left alone too.
+	// Compact and Defragment are off if the operator does it. With both off the alarm is left alone too.
 	Compact, Defragment bool
 	// Leads reports whether this process is the one of several that keeps etcd. It is asked before every step. Nil: it is
 	// alone.

@@ -166,7 +166,7 @@ func (r *Room) Run(ctx context.Context, then func(context.Context)) error {
 	}
 }
 
-// tell logs what is wrong where it is something else than before, and returns what it is.
+// tell logs what is wrong if it is something else than before, and returns what it is.
 func (r *Room) tell(before, text string, severe bool) string {
 	kind, _, _ := strings.Cut(text, ":") // without the figures
 	if kind == before {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	dimensions    = 16 // of an embedding, where the client does not say
+	dimensions    = 16 // of an embedding, if the client does not say
 	maxDimensions = 4096
 )
 

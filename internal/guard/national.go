@@ -6,7 +6,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// national are the national ids whose form is known, each with its checksum where it has one.
+// national are the national ids whose form is known, each with its checksum if it has one.
 var national = map[configv1.SensitiveData]kind{
 	configv1.SensitiveData_US_SSN: {"US_SSN", nextNumber(9, 11, ""), anchored(`\d{3}-\d{2}-\d{4}\b`), whole(isSSN)},
 	configv1.SensitiveData_GB_NINO: {"GB_NINO", nextLettered(2),

@@ -8,7 +8,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// ReadBody returns the body of a request, or a 413 where it is larger than limit bytes.
+// ReadBody returns the body of a request, or a 413 if it is larger than limit bytes.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	return ReadBodyBy(w, r, limit, io.ReadAll)
 }

@@ -91,7 +91,7 @@ func (u *Usage) iterate(by openai.Usage) {
 	s.LongestPrompt = longest
 }
 
-// Later takes in a later report of the same answer. Counts are of the whole answer so far, so each that is reported
+// Later takes in a later report of the same answer. Counts cover the whole answer so far, so each that is reported
 // replaces the one before, also if it is 0. A report with a sum replaces all, because vendors leave out zeros. A
 // report without tokens of the prompt, or of the answer, says nothing about it.
 func (u *Usage) Later(l *Usage) {

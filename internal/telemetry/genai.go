@@ -34,7 +34,7 @@ const (
 	Other = "_OTHER"
 )
 
-// Names of the gateway's own, where the conventions have none.
+// Names of the gateway's own, if the conventions have none.
 const (
 	AttrGatewayProvider = attribute.Key("modelgate.provider") // name of the Provider object
 	AttrUpstreamModel   = attribute.Key("modelgate.upstream_model")

@@ -35,7 +35,7 @@ type Exchange struct {
 	Answer   provider.Answer
 	// Names of parameters: see provider.Request.
 	Dropped, Adjusted []string
-	Created           int64 // in Unix seconds, where the vendor does not say
+	Created           int64 // in Unix seconds, if the vendor does not say
 }
 
 // Respond returns what the client gets for a vendor's response, whose body comes in the pieces. A response without a

@@ -21,7 +21,7 @@ func (l Line) PerMillion() Nano { return Nano(l.rate) * 1000 }
 // Each returns the price of one, rounded down to a nano-dollar.
 func (l Line) Each() Nano { return Nano(l.rate / 1000) }
 
-// ImagePart is the part of generated images. All others are of tokens.
+// ImagePart is the part for generated images. All others count tokens.
 const ImagePart = "image"
 
 // Lines returns the parts of the cost of a usage that are not nothing. Their sum, times the factor of the service tier

@@ -125,7 +125,7 @@ func (d *decimals) read(text string, empty uint64) uint64 {
 }
 
 // tier parses the prices of a tier. What it does not name costs what it costs in the base tier, unless the tier names
-// what that is a part of. The base tier is that of the price itself.
+// what that is a part of. The base tier has the members of the price itself.
 func (d *decimals) tier(p *configv1.Price, in proto.Message, base *tier) (t tier) {
 	var named [All]bool // or what it is a part of is
 	for k := range All {

@@ -74,7 +74,7 @@ type Batch struct {
 	Write int64 `json:"write,omitempty"`
 }
 
-// Counts are of lines.
+// Counts are numbers of lines.
 type Counts struct {
 	Total     int `json:"total"`
 	Completed int `json:"completed"`

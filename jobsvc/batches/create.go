@@ -100,7 +100,7 @@ func parseCreation(o *rest.Object) (Batch, error) {
 	return b, o.Err()
 }
 
-// shortened returns s, or its beginning where it is long, for messages.
+// shortened returns s, or its beginning if it is long, for messages.
 func shortened(s string) string {
 	const most = 100
 	if len(s) <= most {

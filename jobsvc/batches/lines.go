@@ -42,7 +42,7 @@ func (i input) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
 }
 
 // each gives each line that is not done to take. The request is valid until take returns. The error is
-// files.ErrMissing also where the input is not what was validated.
+// files.ErrMissing also if the input is not what was validated.
 func (i input) each(ctx context.Context, done *set, take func(line int, r request) error) error {
 	r, err := i.open(ctx, 0)
 	if err != nil {

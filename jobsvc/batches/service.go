@@ -76,7 +76,7 @@ type Limits struct {
 	// Lines of one model that are asked at once, in all batches of all keys together. 64.
 	Lines int
 	// Open is how many lines of one batch are at most queued, asked, or answered without being durable: as many are asked
-	// again at most where a worker is killed. Twice Lines and 384, which is room for the answers of one commit.
+	// again at most if a worker is killed. Twice Lines and 384, which is room for the answers of one commit.
 	Open int
 	// TokensPerMinute of one model, estimated before a line is asked and settled after. 0: no limit.
 	TokensPerMinute int

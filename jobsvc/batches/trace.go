@@ -11,7 +11,7 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// maxTraced is how many lines of one run of a batch have spans: a trace of fifty thousand is of use to nobody.
+// maxTraced is how many lines of one run of a batch have spans: nobody can read a trace of fifty thousand.
 const maxTraced = 100
 
 // A lineTrace has the lines of one run of a batch join its span. It is safe for concurrent use.

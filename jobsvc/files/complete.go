@@ -106,7 +106,7 @@ func (s *Service) complete(w http.ResponseWriter, r *http.Request, c rest.Caller
 	return httpapi.WriteJSON(w, http.StatusOK, showUpload(u))
 }
 
-// join writes the parts that are asked for, in that order, into a blob, which is there only where all was right. It
+// join writes the parts that are asked for, in that order, into a blob, which is there only if all was right. It
 // takes as long as it takes: an upload may have gigabytes.
 func (s *Service) join(ctx context.Context, u *store.Record[upload], q *completion, name string) error {
 	if err := s.checkParts(ctx, u, q); err != nil {
@@ -197,7 +197,7 @@ func (s *Service) checkParts(ctx context.Context, u *store.Record[upload], q *co
 	return nil
 }
 
-// adopt makes a blob the upload's file, or deletes it where the upload is over meanwhile. It returns the upload as it
+// adopt makes a blob the upload's file, or deletes it if the upload is over meanwhile. It returns the upload as it
 // is then.
 func (s *Service) adopt(r *http.Request, c rest.Caller, u *store.Record[upload], q *completion,
 	f *store.Record[File]) (*store.Record[upload], error) {
@@ -225,7 +225,7 @@ func (s *Service) adopt(r *http.Request, c rest.Caller, u *store.Record[upload],
 	return u, nil
 }
 
-// overtaken returns the upload where it is over meanwhile, for then its parts are gone, and else what the cause is to
+// overtaken returns the upload if it is over meanwhile, for then its parts are gone, and else what the cause is to
 // the client.
 func (s *Service) overtaken(r *http.Request, c rest.Caller, cause error) (*store.Record[upload], error) {
 	u, err := s.findUpload(r, c)

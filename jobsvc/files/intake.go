@@ -89,7 +89,7 @@ func (s *Service) admit(r *http.Request, c rest.Caller, fill func(t *store.Txn, 
 	return t.Fits(r.Context())
 }
 
-// receive reads the body of a request, and writes its content to a blob, which is there only where all was right.
+// receive reads the body of a request, and writes its content to a blob, which is there only if all was right.
 func (s *Service) receive(r *http.Request, name string, in *intake) error {
 	form, boundary, err := multipartOf(r)
 	if err != nil {

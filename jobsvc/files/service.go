@@ -2,13 +2,13 @@
 // request's body streams into it, without being held in memory or on a disk between.
 //
 // Bytes and records are kept in step by their order. A blob is written before the record that names it, and a record
-// is removed before its blob, so that a record always has its bytes. What is left over where a process was killed
+// is removed before its blob, so that a record always has its bytes. What is left over if a process was killed
 // between the two, or where etcd's answer did not come, is a blob without a record, and Collect removes it a day
 // later. It knows by keys of its own, one for each file, written and removed with the record: a blob's name tells no
 // tenant. Blobs of parts need none, because no upload lives for a day. The blob store and etcd name one another, so
 // that nothing is collected with the wrong etcd, which has none of the records.
 //
-// When a transaction fails, its blob may be removed only where it is certain that the
+// When a transaction fails, its blob may be removed only if it is certain that the
 // transaction did nothing. etcd that did not answer may have made it.
 package files
 

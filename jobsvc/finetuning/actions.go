@@ -16,7 +16,7 @@ import (
 // maxTries is how often a client's request is tried while the job's worker writes at the same time.
 const maxTries = 5
 
-// change answers with a job as f changes it. F is called again where the job was written in the meantime; it fills the
+// change answers with a job as f changes it. F is called again if the job was written in the meantime; it fills the
 // transaction, and changes nothing where it reports false.
 func (s *Service) change(w http.ResponseWriter, r *http.Request, c rest.Caller,
 	f func(*store.Txn, *store.Record[Job]) (bool, error)) error {
@@ -79,7 +79,7 @@ func (s *Service) resume(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	})
 }
 
-// ask has the worker ask something of the provider, where the provider can do it, and the job is in one of the states.
+// ask has the worker ask something of the provider, if the provider can do it, and the job is in one of the states.
 func (s *Service) ask(found *store.Record[Job], what string, states ...job.TuningStatus) (bool, error) {
 	j := &found.Value
 	if j.Status.Over() {

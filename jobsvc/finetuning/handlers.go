@@ -194,7 +194,7 @@ func (s *Service) retrieve(w http.ResponseWriter, r *http.Request, c rest.Caller
 	return httpapi.WriteJSON(w, http.StatusOK, show(found))
 }
 
-// A list is OpenAI's list object where it has no ids of its own.
+// A list is OpenAI's list object if it has no ids of its own.
 type list[T any] struct {
 	Object  string `json:"object"` // list
 	Data    []T    `json:"data"`

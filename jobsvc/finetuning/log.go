@@ -211,7 +211,7 @@ func (w *worker) newCheckpoints(report *provider.TuningReport) []*store.Record[C
 	return fresh
 }
 
-// stamp returns a provider's time where it can be one.
+// stamp returns a provider's time if it can be one.
 func (w *worker) stamp(at int64) int64 {
 	now := w.Now().Unix()
 	if at <= 0 || at > now+int64(24*time.Hour/time.Second) {

@@ -140,7 +140,7 @@ func showEvent(r *store.Record[Event]) eventObject {
 	return eventObject{"fine_tuning.job.event", r.ID, e.CreatedAt, e.Level, e.Message, e.Type, orEmpty(e.Data)}
 }
 
-// showCheckpoint names the model of a checkpoint where it can be called.
+// showCheckpoint names the model of a checkpoint if it can be called.
 func showCheckpoint(of *store.Record[Job]) func(r *store.Record[Checkpoint]) checkpointObject {
 	name := of.Value.name(of.Tenant, of.ID)
 	return func(r *store.Record[Checkpoint]) checkpointObject {

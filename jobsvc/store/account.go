@@ -74,8 +74,8 @@ func (a Amounts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(named)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Names that it does not know are of another version; they count for
-// nothing.
+// UnmarshalJSON implements json.Unmarshaler. Names that it does not know come from another version. They
+// do not count.
 func (a *Amounts) UnmarshalJSON(text []byte) error {
 	var named map[string]int64
 	if err := json.Unmarshal(text, &named); err != nil {

@@ -32,7 +32,7 @@ type Conn struct {
 	HTTP          *http.Client
 }
 
-// Said reduces an error of the admin API to what a person has to know and do: a status is of no use to them.
+// Said reduces an error of the admin API to what a person has to know and do: a status does not help them.
 func Said(err error) error {
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return errors.New(e.Message)

@@ -77,7 +77,7 @@ func (f AdminFlags) Reach() (admincli.Conn, error) {
 		Transport: transport, CheckRedirect: adminapi.Redirected}}, nil
 }
 
-// TLS trusts the system's authorities and --ca, or that of the data folder where the address is from there too.
+// TLS trusts the system's authorities and --ca, or that of the data folder if the address is from there too.
 func (f AdminFlags) TLS() (*tls.Config, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {

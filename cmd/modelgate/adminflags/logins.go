@@ -57,7 +57,7 @@ func (l Logins) token(server string) (string, error) {
 	return entry.Token, l.Err
 }
 
-// Put stores a sign-in, or removes it where the entry is empty. Only the person can read the file.
+// Put stores a sign-in, or removes it if the entry is empty. Only the person can read the file.
 func (l Logins) Put(server string, entry LoginEntry) error {
 	if l.Err != nil {
 		return l.Err

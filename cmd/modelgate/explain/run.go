@@ -75,7 +75,7 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	if i := reply.Immediate; i != nil {
 		x.Refused = &refusedRequest{Status: i.Status, Body: i.Body}
 	}
-	// Where the key may not, or a limit is reached, it is of use all the same to know what else would be.
+	// Even if the key may not, or a limit is reached, the rest is shown.
 	free, amounts := e.ask(ctx, &e.config, e.open, operation, given, nil)
 	if free.Immediate == nil && (free.Plan == nil || free.Plan.Kind != envoy.KindLLM) {
 		return nil,
@@ -459,8 +459,8 @@ func (e *Explainer) explainedKey() *explainedKey {
 
 func notNil(list []string) []string { return append([]string{}, list...) }
 
-// expectedCost is what is reserved of budgets, in US dollars. Of what seems to cost nothing that is a billionth, which
-// is not told.
+// expectedCost is what is reserved of budgets, in US dollars. If a request seems to cost nothing, that is a billionth,
+// which is not shown.
 func expectedCost(a limit.Amounts) string {
 	if a[limit.Cost] == 1 {
 		return "0"

@@ -10,8 +10,7 @@ import (
 	"github.com/modelgate/modelgate/internal/parts"
 )
 
-// ShutdownFlags are of processes that others reach through something that balances, which needs a while to learn that
-// one of them ends.
+// ShutdownFlags are for processes behind a load balancer, which needs a while to notice that one is ending.
 type ShutdownFlags struct {
 	ShutdownDelay time.Duration `default:"0s" help:"How long the process continues to serve after a termination signal, while /readyz reports that it is not ready. Set it longer than the load balancer needs to notice."`
 }

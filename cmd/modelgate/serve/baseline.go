@@ -112,8 +112,8 @@ func (b *baseline) apply(ctx context.Context) error {
 	return nil
 }
 
-// refused reports whether trying again is of no use. Where another control plane applies its files at the same time it
-// is.
+// refused reports whether trying again is useless. It is not after a conflict with another control plane that applies
+// its files at the same time.
 func refused(err error) bool {
 	e, ok := errors.AsType[*openai.Error](err)
 	return ok && e.Status < http.StatusInternalServerError && e.Code != openai.CodeConflict

@@ -22,9 +22,8 @@ import (
 // tellAgain is the pause after Envoy could not be reached.
 const tellAgain = 100 * time.Millisecond
 
-// An extProcWatch knows whether the ext_proc service beside an Envoy is there: it keeps a connection, which ends with
-// that process, and of which the system tells at once. Without it every request is a 503, for as long as it takes
-// until the service is started again.
+// An extProcWatch knows whether the ext_proc service beside an Envoy is there: it keeps a connection, which the
+// system closes at once when that process ends. Without it every request is a 503 until the service is started again.
 type extProcWatch struct {
 	connection *grpc.ClientConn
 	away       atomic.Bool

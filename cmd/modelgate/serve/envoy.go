@@ -90,7 +90,7 @@ type envoyFiles struct {
 	secrets   map[string][]byte // by which it follows its certificates, by name of the file
 }
 
-// files returns what Envoy is started with: what text makes of the options. In dir, where it is not empty, the files
+// files returns what Envoy is started with: what text makes of the options. In dir, if it is not empty, the files
 // will be.
 func (f envoyFlags) files(dir, adminSocket string, text func(bootstrap.Options) ([]byte, error)) (files envoyFiles,
 	err error) {

@@ -114,9 +114,9 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts.Parts, binary string, 
 	return nil
 }
 
-// watchCertificates checks the files that Envoy reads, and says in the log when a certificate has expired: Envoy's own
-// words for that are those of whoever refuses it. It returns those of the connection to the ext_proc service, nil
-// where it has no TLS.
+// watchCertificates checks the files that Envoy reads, and says in the log when a certificate has expired: Envoy
+// only logs the error of the peer that refuses it. It returns the files of the connection to the ext_proc service, nil
+// if it has no TLS.
 func (c *envoyRunCmd) watchCertificates(p *parts.Parts, log *zap.Logger) (extProc *proc.MutualTLS, err error) {
 	xds, err := proc.ReadMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s supervised) ready() error {
 }
 
 // metrics passes on what Envoy counts. Nothing of this process is with it: whether it was Envoy that started again
-// shows in its uptime, and where Envoy is away there is no answer.
+// shows in its uptime, and there is no answer if Envoy is unavailable.
 func (s supervised) metrics(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), statsTimeout)
 	defer cancel()

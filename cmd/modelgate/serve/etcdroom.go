@@ -12,7 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// upkeepFlags are of the control plane. One replica of it keeps etcd.
+// upkeepFlags are flags of the control plane. One replica of it keeps etcd.
 type upkeepFlags struct {
 	Compact    bool `negatable:"" default:"true" help:"Compact etcd on a schedule. Revisions older than ten minutes are removed, or earlier if etcd fills up. Turn it off if etcd compacts itself (--auto-compaction-retention)."`
 	Defragment bool `negatable:"" default:"true" help:"Defragment etcd members, one at a time and only if that frees much space, and clear the alarm NOSPACE. Turn it off if another tool does this, or if the etcd user lacks the permission."`
@@ -40,7 +40,7 @@ func followRoom(p *parts.Parts, room *etcdspace.Room, act func(context.Context))
 // repairTime is how long the start of run tries to make room in an etcd that is full.
 const repairTime = 20 * time.Second
 
-// startRoom has etcd's room followed and kept. Where etcd is full it makes room first, where it can: what run writes
+// startRoom has etcd's room followed and kept. If etcd is full it makes room first, if it can: what run writes
 // at its start can be written then.
 func (g *gateway) startRoom(ctx context.Context) error {
 	var err error

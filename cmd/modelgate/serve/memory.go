@@ -14,8 +14,8 @@ import (
 // Parts of the memory that a process and its children may take. What is left is what Go's runtime does not count, and
 // the kernel's.
 const (
-	aloneShare    = 0.90 // of Go, where it is alone
-	goBesideEnvoy = 0.60 // of Go, where Envoy is a child in the same control group
+	aloneShare    = 0.90 // of Go, if it is alone
+	goBesideEnvoy = 0.60 // of Go, if Envoy is a child in the same control group
 	envoyBesideGo = 0.30 // of Envoy's heap then
 	envoyAlone    = 0.75 // of Envoy's heap where its supervisor alone is beside it
 )

@@ -33,7 +33,7 @@ func (g *gateway) runJobs(ctx context.Context) error {
 	return nil
 }
 
-// jobsReady reports that the job service is still starting. Where there is none the gateway serves all the same.
+// jobsReady reports that the job service is still starting. If there is none, the gateway serves all the same.
 func (g *gateway) jobsReady() error {
 	if g.jobsTrouble.Load() != nil {
 		return nil

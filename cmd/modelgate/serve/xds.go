@@ -58,7 +58,7 @@ func (f xdsFlags) dial(log *zap.Logger) (*grpc.ClientConn, error) {
 		secure = credentials.NewTLS(files.Client(f.serverName(address.Host)))
 	}
 	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure),
-		// Not gRPC's own pauses of up to two minutes: a control plane that is back is of use at once.
+		// Not gRPC's own pauses of up to two minutes: a control plane that is back can be used at once.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: 2 * time.Second},

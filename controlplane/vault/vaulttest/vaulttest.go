@@ -64,7 +64,7 @@ func Serve(t testing.TB) *Vault {
 	return v
 }
 
-// Put writes a secret of the key/value engine: of version 2 where the path has data in it.
+// Put writes a secret of the key/value engine: of version 2 if the path has data in it.
 func (v *Vault) Put(path string, fields map[string]any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

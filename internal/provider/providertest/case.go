@@ -97,7 +97,7 @@ func readCase(t testing.TB, vendor, path string) *testCase {
 	return c
 }
 
-// credential returns what the vendor's requests are signed with where a case does not say: the file
+// credential returns what the vendor's requests are signed with if a case does not say: the file
 // testdata/credential, for vendors whose credentials have a form of their own, or else Credential itself.
 func credential(t testing.TB) string {
 	t.Helper()

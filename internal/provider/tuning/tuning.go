@@ -69,7 +69,7 @@ func OfJob(err error) error {
 	return openai.CodeFineTuneNotFound.New("The provider does not know this fine-tuning job, or no longer does.")
 }
 
-// Cancelling returns what is to be said of a cancellation that failed with err: nothing where the job is over, by
+// Cancelling returns what is to be said of a cancellation that failed with err: nothing if the job is over, by
 // poll.
 func Cancelling(ctx context.Context, c *provider.Client, id string, err error,
 	poll func(context.Context, *provider.Client, string) (provider.TuningReport, error)) error {
@@ -106,7 +106,7 @@ func Hyperparameters(c *provider.Client, m provider.Method, known map[string]str
 	return out, nil
 }
 
-// Method returns the type of a method, which is supervised where the job does not say.
+// Method returns the type of a method, which is supervised if the job does not say.
 func Method(m provider.Method) string {
 	if m.Type == "" {
 		return "supervised"

@@ -111,7 +111,7 @@ func pages(path, one string) []page.Route {
 	}
 }
 
-// quotas returns what an organization or a project uses of its quotas; nothing where it cannot be read.
+// quotas returns what an organization or a project uses of its quotas; nothing if it cannot be read.
 func quotas(v *page.Visit, r *http.Request, organization, project string) []adminapi.QuotaUse {
 	part, err := v.API.Quotas(r.Context(), adminapi.ListOptions{Filters: map[string]string{"organization": organization,
 		"project": project}})

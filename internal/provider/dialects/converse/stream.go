@@ -191,7 +191,7 @@ func (s *stream) startBlock(e *event, out chat.Sink) {
 	s.open = append(slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == b.index }), b)
 }
 
-// block returns the open block of an index, which begins here where it is none.
+// block returns the open block of an index, which begins here if it is none.
 func (s *stream) block(index int) *openBlock {
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
 	if i < 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// noCalls is said where a conversation has calls, so that the vendor wants tools, and the client wants none.
+// noCalls is said if a conversation has calls, so that the vendor wants tools, and the client wants none.
 const noCalls = "Do not call any tool. Answer with text."
 
 // tools translates the tools and the choice among them.

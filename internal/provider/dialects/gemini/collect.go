@@ -132,7 +132,7 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// count takes in a count, which is of everything so far. One without numbers says nothing.
+// count takes in a count, which covers everything so far. One without numbers says nothing.
 func (c *collector) count(u *reported.Usage) {
 	c.told.Later(u)
 	c.tier = cmp.Or(u.Tier(), c.tier)
@@ -235,7 +235,7 @@ var failures = map[enum]enum{
 }
 
 // finishReasons maps the vendor's reasons for finishing. All others, also ones to come, are stop, or calls. The
-// numbers are those of services that are asked for enumerations as such.
+// numbers come from services that are asked for enumerations as numbers.
 var finishReasons = map[enum]string{
 	"MAX_TOKENS": "length", "2": "length",
 	"SAFETY": "content_filter", "3": "content_filter",

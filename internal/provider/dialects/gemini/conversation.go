@@ -166,7 +166,7 @@ func (e *encoder) result(r *turns.Result) (part, []part, error) {
 		media...), nil
 }
 
-// resultObject returns a tool's output as the object that the vendor wants: the output itself where it is one, but for
+// resultObject returns a tool's output as the object that the vendor wants: the output itself if it is one, but for
 // one with "$ref", which the vendor would look up among the parts of the result.
 func resultObject(output string) jsontext.Value {
 	text := bytes.TrimSpace([]byte(output))

@@ -10,7 +10,7 @@ import (
 )
 
 // format translates response_format. Models before the third generation, which think by a budget or not at all, refuse
-// a format beside tools: they are told instead.
+// a format beside tools: the prompt says it instead.
 func (e *encoder) format() (err error) {
 	f := e.chat.ResponseFormat
 	if f == nil || f.Type != "json_object" && f.Type != "json_schema" {

@@ -14,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// budgets are the tokens of thinking for each effort where the catalog does not say: Google's own numbers for OpenAI's
+// budgets are the tokens of thinking for each effort if the catalog does not say: Google's own numbers for OpenAI's
 // clients (https://ai.google.dev/gemini-api/docs/openai#thinking).
 var budgets = map[string]int64{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576,
 	"max": 24576}

@@ -12,8 +12,8 @@ import (
 )
 
 // foreign reports whether a member of an assistant's message matters only to other vendors, whose answers had it.
-// OpenAI refuses unknown members of messages, and so do most others. Named means that a client is told when it is
-// left out. Members that the gateway itself adds to answers are left out silently.
+// OpenAI refuses unknown members of messages, and so do most others. Named means that the client gets its name when it
+// is left out. Members that the gateway itself adds to answers are left out silently.
 func (d *Dialect) foreign(name string) (is, named bool) {
 	switch name {
 	case "thinking_blocks": // LiteLLM's

@@ -97,7 +97,7 @@ func apart(text []byte, before int) (end int) {
 }
 
 // pass gives the event at hand, and what stands before it, to the client as it came, without the usage that only the
-// gateway asked for, and with the client's name of the model where it is another than the provider's.
+// gateway asked for, and with the client's name of the model if it is another than the provider's.
 func (s *stream) pass(raw []byte, out chat.Sink) {
 	r, p := &s.read, &s.passed
 	s.states.follow(r.choices, s.dialect)

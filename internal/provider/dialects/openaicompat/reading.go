@@ -102,7 +102,7 @@ func (r *reading) appendOthers(dst []byte, but ...span) []byte {
 }
 
 // A choice is one of an answer's choices or of a chunk's. Its members are JSON, and nil if they are absent, as is
-// all of it where it is no object.
+// all of it if it is no object.
 type choice struct {
 	data                                 []byte
 	index, text, reason, logprobs, fault []byte

@@ -39,7 +39,7 @@ type message struct {
 	ToolCalls  []call  `json:"tool_calls,omitempty"`
 }
 
-// content is written as a string where it is one text, and else as an array.
+// content is written as a string if it is one text, and else as an array.
 type content []part
 
 // IsZero reports whether there is no content, not even an empty one.

@@ -151,7 +151,7 @@ func (e *encoder) remembers() bool {
 	return thinks == configv1.Thinking_ALWAYS || thinks == configv1.Thinking_ADAPTIVE
 }
 
-// content writes a message's content: a string where it is one text, and else a list.
+// content writes a message's content: a string if it is one text, and else a list.
 func (e *encoder) content(parts []turns.Part, reasoning string) error {
 	switch {
 	case reasoning != "":
