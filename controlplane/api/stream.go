@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,9 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 const (
@@ -114,11 +117,10 @@ func tableTo(w io.Writer) func([]adminapi.Exchange) error {
 
 // exchangeColumns are the columns of the request log as CSV. They do not depend on what is in it.
 func exchangeColumns() []string {
-	return []string{"id", "request_id", "start", "duration_ms", "first_byte_ms", "key", "key_name", "organization",
-		"project", "user", "operation", "model", "provider", "upstream_model", "attempts", "stream", "status",
-		"outcome", "error_code", "refused_by", "key_hint", "input_tokens", "cached_tokens", "cache_write_tokens",
-		"input_audio_tokens", "output_tokens", "reasoning_tokens", "output_audio_tokens", "images", "estimated",
-		"cost_usd", "priced", "price_version", "batch", "requests"}
+	return slices.Concat([]string{"id", "request_id", "start", "duration_ms", "first_byte_ms", "key", "key_name",
+		"organization", "project", "user", "operation", "model", "provider", "upstream_model", "attempts", "stream",
+		"status", "outcome", "error_code", "refused_by", "key_hint"}, usage.Columns(),
+		[]string{"estimated", "cost_usd", "priced", "price_version", "batch", "requests"})
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -136,9 +138,8 @@ func exchangeCells(e *adminapi.Exchange) []string {
 		e.Provider, e.Upstream)...)
 	cells = append(cells, number(int64(e.Attempts)), strconv.FormatBool(e.Stream), number(int64(e.Status)))
 	cells = append(cells, texts(e.Outcome, e.ErrorCode, e.RefusedBy, e.KeyHint)...)
-	for _, n := range [...]int64{e.InputTokens, e.CachedTokens, e.CacheWriteTokens, e.InputAudioTokens, e.OutputTokens,
-		e.ReasoningTokens, e.OutputAudioTokens, e.Images} {
-		cells = append(cells, number(n))
+	for _, n := range ledger.Counts(e) {
+		cells = append(cells, number(*n))
 	}
 	return append(cells, strconv.FormatBool(e.Estimated), e.CostUSD, strconv.FormatBool(e.Priced), e.PriceVersion,
 		strconv.FormatBool(e.Batch), number(e.Requests))

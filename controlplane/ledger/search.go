@@ -309,11 +309,22 @@ const (
 
 // intoExchange returns where the columns of selectExchanges go.
 func intoExchange(e *adminapi.Exchange) []any {
-	return []any{&e.ID, &e.RequestID, micros(&e.Start), &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization,
-		&e.Project, &e.User, &e.Operation, &e.Model, &e.Provider,
-		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.CachedTokens,
-		&e.CacheWriteTokens, &e.InputAudioTokens, &e.OutputTokens, &e.ReasoningTokens, &e.OutputAudioTokens, &e.Images,
-		&e.Estimated, &e.Batch, dollars{&e.CostUSD}, &e.Priced, &e.PriceVersion, &e.Requests, &e.RefusedBy, &e.KeyHint}
+	into := append(make([]any, 0, 40), &e.ID, &e.RequestID, micros(&e.Start), &e.DurationMS, &e.FirstByteMS, &e.Key,
+		&e.Organization, &e.Project, &e.User, &e.Operation, &e.Model, &e.Provider, &e.Upstream, &e.Attempts, &e.Stream,
+		&e.Status, &e.Outcome, &e.ErrorCode)
+	for _, n := range Counts(e) {
+		into = append(into, n)
+	}
+	return append(into, &e.Estimated, &e.Batch, dollars{&e.CostUSD}, &e.Priced, &e.PriceVersion, &e.Requests,
+		&e.RefusedBy, &e.KeyHint)
+}
+
+// Counts returns the amounts of an exchange, by the kinds of usage with a column.
+func Counts(e *adminapi.Exchange) [usage.Kinds]*int64 {
+	return [...]*int64{usage.InputTokens: &e.InputTokens, usage.CachedTokens: &e.CachedTokens,
+		usage.CacheWriteTokens: &e.CacheWriteTokens, usage.InputAudioTokens: &e.InputAudioTokens,
+		usage.OutputTokens: &e.OutputTokens, usage.ReasoningTokens: &e.ReasoningTokens,
+		usage.OutputAudioTokens: &e.OutputAudioTokens, usage.Images: &e.Images}
 }
 
 // dollars takes a column with an amount of money as its text.
