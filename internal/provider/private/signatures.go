@@ -20,7 +20,7 @@ const Unsigned = "skip_thought_signature_validator"
 
 // Mark returns the mark of signatures that a vendor makes.
 func Mark(vendor string) string {
-	return base64.StdEncoding.EncodeToString([]byte("mg:" + vendor[:3]))
+	return base64.StdEncoding.EncodeToString([]byte("mg:" + (vendor + "   ")[:3]))
 }
 
 // MayBeMarked reports whether a request may have a signature with a mark.
