@@ -66,13 +66,6 @@ func (c *Call) readsItems() bool {
 		c.RulesOfKey().Budget
 }
 
-// MayRefer reports whether the conversation of a request may refer to what a provider keeps, and the key may not refer
-// to that of all providers.
-func (c *Call) MayRefer() bool {
-	return c.Key != nil && c.Request.Sent != nil && (c.Key.Organization != "" || len(c.Key.Models) > 0) &&
-		offered.MayRefer(c.Request.Sent.Body)
-}
-
 // NamesOthers reports whether a request of a key for some models names others, or may. The answer to an equal request
 // of another key is not for it then.
 func (c *Call) NamesOthers() bool {

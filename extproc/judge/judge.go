@@ -38,7 +38,7 @@ type Judge struct {
 // New returns what judges the attempts of a request under the guardrails that apply to it; nil if nothing has to.
 func New(c *call.Call, a *account.Account, set *guard.Set) *Judge {
 	l, limits := c.Offers(), set.LimitsTools()
-	refers := c.MayRefer()
+	refers := mayRefer(c)
 	if !limits && !c.HasFacts() && !l.HasMore() && !refers {
 		return nil
 	}
@@ -50,6 +50,13 @@ func New(c *call.Call, a *account.Account, set *guard.Set) *Judge {
 		j.known = l.Cover(func(*offered.Tool) bool { return true })
 	}
 	return j
+}
+
+// mayRefer reports whether the conversation of a request may refer to what a provider keeps, and the key may not refer
+// to that of all providers.
+func mayRefer(c *call.Call) bool {
+	return c.Key != nil && c.Request.Sent != nil && (c.Key.Organization != "" || len(c.Key.Models) > 0) &&
+		offered.MayRefer(c.Request.Sent.Body)
 }
 
 // Planned notes that the first attempt is on its way.
