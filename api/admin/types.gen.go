@@ -659,6 +659,12 @@ type ExchangeDetail struct {
 	// HourWriteTokens The part of cache_write_tokens that was written for an hour.
 	HourWriteTokens int64 `json:"cache_write_hour_tokens,omitempty"`
 
+	// InputImageTokens The part of input_tokens that is of images.
+	InputImageTokens int64 `json:"input_image_tokens,omitempty"`
+
+	// OutputImageTokens The part of output_tokens that is of images.
+	OutputImageTokens int64 `json:"output_image_tokens,omitempty"`
+
 	// FeesUSD The part of the cost that is of tools that the vendor ran.
 	FeesUSD string `json:"fees_usd,omitempty"`
 }

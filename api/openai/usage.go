@@ -13,8 +13,10 @@ type Usage struct {
 	CacheWriteTokens int64 // part of PromptTokens, written to a cache
 	HourWriteTokens  int64 // part of CacheWriteTokens, cached for an hour
 	PromptAudio      int64
+	PromptImage      int64 // part of PromptTokens and MorePrompt
 	ReasoningTokens  int64 // part of CompletionTokens
 	CompletionAudio  int64
+	CompletionImage  int64
 
 	WritesSplit bool // the vendor reports cache writes by duration: HourWriteTokens is known
 
@@ -35,16 +37,17 @@ type Usage struct {
 }
 
 // The numbers of counts of each kind.
-const ofPrompt, ofAnswer, pieces = 5, 3, 3
+const ofPrompt, ofAnswer, pieces = 6, 4, 3
 
 // OfPrompt returns the counts of tokens of the prompt, first that of all.
 func (u *Usage) OfPrompt() [ofPrompt]*int64 {
-	return [ofPrompt]*int64{&u.PromptTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.HourWriteTokens, &u.PromptAudio}
+	return [ofPrompt]*int64{&u.PromptTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.HourWriteTokens, &u.PromptAudio,
+		&u.PromptImage}
 }
 
 // OfAnswer returns the counts of tokens of the answer, first that of all.
 func (u *Usage) OfAnswer() [ofAnswer]*int64 {
-	return [ofAnswer]*int64{&u.CompletionTokens, &u.ReasoningTokens, &u.CompletionAudio}
+	return [ofAnswer]*int64{&u.CompletionTokens, &u.ReasoningTokens, &u.CompletionAudio, &u.CompletionImage}
 }
 
 // Pieces returns the counts of what is billed by the piece.
@@ -119,8 +122,14 @@ func (u Usage) AppendJSON(dst []byte) []byte {
 	if u.HourWriteTokens > 0 {
 		dst = appendInt(dst, `,"cache_write_hour_tokens":`, u.HourWriteTokens)
 	}
+	if u.PromptImage > 0 && u.MorePrompt == 0 { // otherwise they are billed beyond the prompt
+		dst = appendInt(dst, `,"image_tokens":`, u.PromptImage)
+	}
 	dst = appendInt(dst, `},"completion_tokens_details":{"reasoning_tokens":`, u.ReasoningTokens)
 	dst = appendInt(dst, `,"audio_tokens":`, u.CompletionAudio)
+	if u.CompletionImage > 0 {
+		dst = appendInt(dst, `,"image_tokens":`, u.CompletionImage)
+	}
 	return append(dst, `,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
 }
 

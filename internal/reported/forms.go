@@ -1,6 +1,10 @@
 package reported
 
-import "github.com/modelgate/modelgate/api/openai"
+import (
+	"cmp"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
 
 // A field is a count of a vendor.
 type field uint8
@@ -19,6 +23,8 @@ const (
 	audio            // tokens of sound in the prompt
 	heard            // those of them that were cached
 	tools            // tokens of the results of the vendor's tools, which prompt does not include
+	picture          // tokens of images in the prompt
+	viewed           // those of them that were cached
 	seen             // tokens of images in the prompt, which are billed, and which prompt does not include
 	billedIn         // tokens of the prompt that are billed
 	billedSeen       // likewise of images, which billedIn does not include
@@ -27,6 +33,7 @@ const (
 	reasoning        // tokens of reasoning
 	thoughts         // likewise, which completion does not include
 	said             // tokens of sound in the answer
+	drawn            // tokens of images in the answer
 	billedOut        // tokens of the answer that are billed
 	total
 	searches // of the web, by the vendor
@@ -44,8 +51,8 @@ const (
 
 const (
 	ofPrompt = 1<<prompt | 1<<input | 1<<part | 1<<other | 1<<read | 1<<partWrite | 1<<write | 1<<brief | 1<<hour |
-		1<<audio | 1<<heard | 1<<tools | 1<<seen | 1<<billedIn | 1<<billedSeen
-	ofAnswer = 1<<completion | 1<<output | 1<<reasoning | 1<<thoughts | 1<<said | 1<<billedOut
+		1<<audio | 1<<heard | 1<<tools | 1<<picture | 1<<viewed | 1<<seen | 1<<billedIn | 1<<billedSeen
+	ofAnswer = 1<<completion | 1<<output | 1<<reasoning | 1<<thoughts | 1<<said | 1<<drawn | 1<<billedOut
 	ofAll    = ofPrompt | ofAnswer
 	writes   = 1<<partWrite | 1<<write
 	splits   = 1<<brief | 1<<hour
@@ -56,6 +63,8 @@ func (u *Usage) counted() openai.Usage {
 	return openai.Usage{
 		CompletionTokens: u.n[completion] + u.n[thoughts], ReasoningTokens: max(u.n[reasoning], u.n[thoughts]),
 		CompletionAudio: u.n[said], PromptAudio: max(0, u.n[audio]-u.n[heard]), TotalTokens: u.n[total],
+		CompletionImage:  u.n[drawn],
+		PromptImage:      max(0, u.n[picture]-u.n[viewed]) + cmp.Or(u.n[billedSeen], u.n[seen]),
 		CachedTokens:     max(u.n[part], u.n[other], u.n[read]),
 		CacheWriteTokens: max(u.n[partWrite], u.n[write], u.n[brief]+u.n[hour]),
 		HourWriteTokens:  u.n[hour], WritesSplit: u.n[brief]+u.n[hour] > 0,
@@ -78,6 +87,8 @@ var forms = map[string]field{
 	"prompt_tokens_details.audio_tokens":                                           audio,
 	"completion_tokens_details.reasoning_tokens":                                   reasoning,
 	"completion_tokens_details.audio_tokens":                                       said,
+	"prompt_tokens_details.image_tokens":                                           picture,
+	"completion_tokens_details.image_tokens":                                       drawn,
 	"cache_write_tokens":                                                           partWrite,
 	"cache_creation_tokens":                                                        partWrite,
 	"prompt_cache_hit_tokens":                                                      other, // DeepSeek
@@ -104,6 +115,12 @@ var forms = map[string]field{
 	"input_token_details.cached_tokens_details.audio_tokens":                      heard,
 	"output_tokens_details.reasoning_tokens":                                      reasoning,
 	"output_tokens_details.audio_tokens":                                          said,
+	"input_tokens_details.image_tokens":                                           picture,
+	"output_tokens_details.image_tokens":                                          drawn,
+	"input_token_details.image_tokens":                                            picture,
+	"input_token_details.cached_tokens_details.image_tokens":                      viewed,
+	"input_tokens_details.cached_tokens_details.image_tokens":                     viewed,
+	"output_token_details.image_tokens":                                           drawn,
 	"output_token_details.reasoning_tokens":                                       reasoning,
 	"output_token_details.audio_tokens":                                           said,
 	"web_search.num_requests":                                                     requests, // tool_usage
@@ -167,6 +184,9 @@ var lists = map[string]bool{"promptTokensDetails": true, "toolUsePromptTokensDet
 	"promptTokenDetails": true, "input_tokens_by_modality": true, "cached_tokens_by_modality": true,
 	"output_tokens_by_modality": true, "tool_use_tokens_by_modality": true, "inputTokensByModality": true,
 	"cachedTokensByModality": true, "outputTokensByModality": true, "toolUseTokensByModality": true}
+
+// images are the counts of images, by the counts of sound in the same list.
+var images = map[field]field{audio: picture, heard: viewed, said: drawn}
 
 // iterations are the requests that an answer has taken, such as compactions. The counts beside them are the last
 // one's.

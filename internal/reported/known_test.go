@@ -14,7 +14,7 @@ import (
 
 // uncounted are the numbers of usage that are no counts of what is charged: parts of a count whose price is that of
 // the whole, times, amounts of money, and what guardrails of a vendor cost.
-var uncounted = regexp.MustCompile(`_details\.(text|image|video)_tokens$|prediction_tokens$|_miss_tokens$` +
+var uncounted = regexp.MustCompile(`_details\.(text|video)_tokens$|prediction_tokens$|_miss_tokens$` +
 	`|citation_tokens$|cost|_time$|_ms$|latency|Latency|DurationMillis|^seed$|^prompt_audio_seconds$` +
 	`|^audio_prompt_tokens$|^is_byok$|Policy(Image|Free)?Units$|automatedReasoningPolicies` +
 	`|^num_(sources|server_side_tools)_used$|^context_details\.|^server_tool_use_details\.tool_calls` +

@@ -188,6 +188,8 @@ func (r *Reader) elementEnds() {
 		r.usage.add(brief, r.element.tokens)
 	case of == hour, kind == "AUDIO", kind == "audio", kind == "4":
 		r.usage.add(of, r.element.tokens)
+	case images[of] != none && (kind == "IMAGE" || kind == "image" || kind == "2"):
+		r.usage.add(images[of], r.element.tokens)
 	}
 }
 

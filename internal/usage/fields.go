@@ -24,7 +24,9 @@ const (
 // Kinds without a column: only the price depends on them. The ledger keeps them in the details of an exchange.
 const (
 	HourWriteTokens = Kinds + iota
-	All             // the number of all kinds
+	InputImageTokens
+	OutputImageTokens
+	All // the number of all kinds
 )
 
 // Counts are amounts by kind, of those with a column.
@@ -99,11 +101,19 @@ var Fields = [All]Field{
 		Column: "cache_write_hour_tokens", Path: "prompt_tokens_details.cache_write_hour_tokens",
 		Price: "cache_write_hour", Part: "cache write for an hour", Of: CacheWriteTokens, Double: true,
 	},
+	InputImageTokens: {
+		Column: "input_image_tokens", Path: "prompt_tokens_details.image_tokens",
+		Price: "input_image", Part: "input images", Of: InputTokens,
+	},
+	OutputImageTokens: {
+		Column: "output_image_tokens", Path: "completion_tokens_details.image_tokens",
+		Price: "output_image", Part: "output images", Of: OutputTokens,
+	},
 }
 
 // billed are the kinds of tokens in the order in which they are paid: a part before what it is a part of.
-var billed = [...]Kind{CachedTokens, HourWriteTokens, CacheWriteTokens, InputAudioTokens, InputTokens,
-	ReasoningTokens, OutputAudioTokens, OutputTokens}
+var billed = [...]Kind{CachedTokens, HourWriteTokens, CacheWriteTokens, InputAudioTokens, InputImageTokens,
+	InputTokens, ReasoningTokens, OutputAudioTokens, OutputImageTokens, OutputTokens}
 
 // Columns returns the names of the ledger's columns, in the order of the kinds.
 func Columns() []string {
@@ -153,6 +163,10 @@ func (u *Used) At(k Kind) *int64 {
 		return &u.Images
 	case HourWriteTokens:
 		return &u.HourWriteTokens
+	case InputImageTokens:
+		return &u.PromptImage
+	case OutputImageTokens:
+		return &u.CompletionImage
 	}
 	panic("no such kind")
 }

@@ -253,7 +253,7 @@ func (r *Rates) tier(prompt int64) *tier {
 	return &r.tiers[at]
 }
 
-// A sum is in pico-dollars. Nine addends of 10^16 pico-dollars by 2^40 stay below 2^97.
+// A sum is in pico-dollars. Eleven addends of 10^16 pico-dollars by 2^40 stay below 2^97.
 type sum struct {
 	high, low uint64
 	lists     bool // lines are wanted

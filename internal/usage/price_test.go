@@ -95,6 +95,11 @@ func TestCost(t *testing.T) {
 		"audio in and out": {voice,
 			used(openai.Usage{PromptTokens: 100, PromptAudio: 90, CompletionTokens: 50, CompletionAudio: 45}), 10*2500 +
 				90*40_000 + 5*10_000 + 45*80_000},
+		"images in and out": {&configv1.Price{Input: "2", Output: "12", CachedInput: "0.2", InputImage: "2.5",
+			OutputImage: "120"}, used(openai.Usage{PromptTokens: 100, CachedTokens: 10, PromptImage: 60, CompletionTokens: 50,
+			CompletionImage: 45}), 10*200 + 60*2500 + 30*2000 + 45*120_000 + 5*12_000},
+		"images that are billed beyond the prompt": {&configv1.Price{Input: "1", InputImage: "3"},
+			used(openai.Usage{PromptTokens: 34, MorePrompt: 259, PromptImage: 259}), 34*1000 + 259*3000},
 		"reasoning is a part of the output": {sonar, used(openai.Usage{CompletionTokens: 100, ReasoningTokens: 70}),
 			30*8000 + 70*3000},
 		"images": {image, usage.Used{Usage: openai.Usage{PromptTokens: 10}, Images: 3}, 10*5000 +
@@ -154,7 +159,8 @@ func random(r *rand.Rand) (*configv1.Price, usage.Used) {
 		return usage.Nano(r.Int64N(1e6) * 1000 * []int64{1, 100, 10_000}[r.IntN(3)]).String()
 	}
 	p := &configv1.Price{Input: "1", Output: money(), CachedInput: money(), CacheWrite: money(), CacheWriteHour: money(),
-		InputAudio: money(), OutputAudio: money(), Reasoning: money(), Image: money()}
+		InputAudio: money(), OutputAudio: money(), Reasoning: money(), Image: money(),
+		InputImage: money(), OutputImage: money()}
 	for above := int64(100); above < 400 && r.IntN(2) == 0; above += 100 {
 		p.Tiers = append(p.Tiers, &configv1.PriceTier{AbovePromptTokens: above, Input: money(), Output: money(),
 			CachedInput: money(), CacheWrite: money(), CacheWriteHour: money()})
@@ -166,8 +172,10 @@ func random(r *rand.Rand) (*configv1.Price, usage.Used) {
 	u.CacheWriteTokens = part(u.PromptTokens - u.CachedTokens)
 	u.HourWriteTokens = part(u.CacheWriteTokens)
 	u.PromptAudio = part(u.PromptTokens - u.CachedTokens - u.CacheWriteTokens)
+	u.PromptImage = part(u.PromptTokens - u.CachedTokens - u.CacheWriteTokens - u.PromptAudio)
 	u.ReasoningTokens = part(u.CompletionTokens)
 	u.CompletionAudio = part(u.CompletionTokens - u.ReasoningTokens)
+	u.CompletionImage = part(u.CompletionTokens - u.ReasoningTokens - u.CompletionAudio)
 	return p, u
 }
 
@@ -217,10 +225,12 @@ func fraction(p *configv1.Price, u usage.Used) *big.Rat {
 	add(u.CacheWriteTokens-u.HourWriteTokens, write)
 	add(u.HourWriteTokens, hour)
 	add(u.PromptAudio, or(p.InputAudio, input))
-	add(u.PromptTokens-u.CachedTokens-u.CacheWriteTokens-u.PromptAudio, input)
+	add(u.PromptImage, or(p.InputImage, input))
+	add(u.PromptTokens-u.CachedTokens-u.CacheWriteTokens-u.PromptAudio-u.PromptImage, input)
 	add(u.ReasoningTokens, or(p.Reasoning, output))
 	add(u.CompletionAudio, or(p.OutputAudio, output))
-	add(u.CompletionTokens-u.ReasoningTokens-u.CompletionAudio, output)
+	add(u.CompletionImage, or(p.OutputImage, output))
+	add(u.CompletionTokens-u.ReasoningTokens-u.CompletionAudio-u.CompletionImage, output)
 	add(u.Images*1_000_000, first(p.Image))
 	if u.Batch {
 		total.Quo(total, new(big.Rat).SetInt64(2))
@@ -249,6 +259,7 @@ func TestAnEstimateOfTextIsNeverTooLow(t *testing.T) {
 	for range 4_000 {
 		p, u := random(r)
 		u.Images, u.PromptAudio, u.CompletionAudio, u.Batch = 0, 0, 0, false
+		u.PromptImage, u.CompletionImage = 0, 0
 		cost, _ := usage.Compile(p).Cost(u)
 		dearest, _ := usage.Compile(p).Estimate(u.PromptTokens, u.CompletionTokens, true)
 		require.GreaterOrEqual(t, dearest, cost, "%v %v", p, u)

@@ -4925,8 +4925,11 @@ type Price struct {
 	// Writes to a cache with a lifetime of an hour. Empty: twice the input price if cache_write is set, otherwise the
 	// price of other writes.
 	CacheWriteHour string `protobuf:"bytes,13,opt,name=cache_write_hour,json=cacheWriteHour,proto3" json:"cache_write_hour,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Tokens of images in the prompt and in the answer, if the vendor reports them. Empty: the price of other tokens.
+	InputImage    string `protobuf:"bytes,14,opt,name=input_image,json=inputImage,proto3" json:"input_image,omitempty"`
+	OutputImage   string `protobuf:"bytes,15,opt,name=output_image,json=outputImage,proto3" json:"output_image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Price) Reset() {
@@ -5046,6 +5049,20 @@ func (x *Price) GetTools() []*ToolPrice {
 func (x *Price) GetCacheWriteHour() string {
 	if x != nil {
 		return x.CacheWriteHour
+	}
+	return ""
+}
+
+func (x *Price) GetInputImage() string {
+	if x != nil {
+		return x.InputImage
+	}
+	return ""
+}
+
+func (x *Price) GetOutputImage() string {
+	if x != nil {
+		return x.OutputImage
 	}
 	return ""
 }
@@ -8088,7 +8105,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0f_bound_thinkingB\x16\n" +
 	"\x14_encrypted_reasoningB\x1c\n" +
 	"\x1a_chat_tools_with_reasoningB\a\n" +
-	"\x05_chat\"\xd5\x04\n" +
+	"\x05_chat\"\xa9\x05\n" +
 	"\x05Price\x12\x1c\n" +
 	"\x05input\x18\x01 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x05input\x12\x1e\n" +
 	"\x06output\x18\x02 \x01(\tB\x06\xca\xf3\x18\x028\x13R\x06output\x12)\n" +
@@ -8105,7 +8122,10 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	" \x01(\tR\vbatchFactor\x12J\n" +
 	"\rservice_tiers\x18\v \x03(\v2%.modelgate.config.v1.ServiceTierPriceR\fserviceTiers\x124\n" +
 	"\x05tools\x18\f \x03(\v2\x1e.modelgate.config.v1.ToolPriceR\x05tools\x120\n" +
-	"\x10cache_write_hour\x18\r \x01(\tB\x06\xca\xf3\x18\x028\x13R\x0ecacheWriteHour:\x15\xd2\xf3\x18\x11\n" +
+	"\x10cache_write_hour\x18\r \x01(\tB\x06\xca\xf3\x18\x028\x13R\x0ecacheWriteHour\x12'\n" +
+	"\vinput_image\x18\x0e \x01(\tB\x06\xca\xf3\x18\x028\x13R\n" +
+	"inputImage\x12)\n" +
+	"\foutput_image\x18\x0f \x01(\tB\x06\xca\xf3\x18\x028\x13R\voutputImage:\x15\xd2\xf3\x18\x11\n" +
 	"\x0fwhat is charged\"\xb4\x02\n" +
 	"\x10ServiceTierPrice\x12%\n" +
 	"\x04name\x18\x01 \x01(\tB\x11\xca\xf3\x18\r2\vis requiredR\x04name\x12\x1e\n" +
