@@ -33,27 +33,27 @@ concurrent() {
 			{ meet = $1 in tests; for (i = 1; i <= NF; i++) meet = meet || $i in code; if (meet) print $1 }'
 }
 
-# in_memory COMMAND...: runs it with the folder of temporary files in memory, if there is room. The tests write much that
-# has to survive a crash of the machine, and would wait for the disk each time. What Go builds stays on the disk.
+# in_memory has tests keep temporary files in memory from now on, if there is room. They write much that has to survive a
+# crash of the machine, and would wait for the disk each time. What Go builds stays on the disk.
 in_memory() {
-	local status=0 free available
+	local free available
 	free=$(df --output=avail /dev/shm 2>/dev/null | tail -n 1) || true
 	available=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo 2>/dev/null) || true
-	if [ -n "${TMPDIR:-}" ] || ((${free:-0} < 8 << 20 || ${available:-0} < 8 << 20)); then # in KiB
-		"$@"
+	if [ -n "${TMPDIR:-}$memory" ] || ((${free:-0} < 8 << 20 || ${available:-0} < 8 << 20)); then # in KiB
 		return
 	fi
 	memory=$(mktemp -d /dev/shm/modelgate.XXXXXX)
-	GOTMPDIR=${GOTMPDIR:-/tmp} TMPDIR=$memory "$@" || status=$?
-	rm -rf "$memory"
-	return $status
+	chmod 755 "$memory" # PostgreSQL runs as another user
+	under=(-exec "env TMPDIR=$memory")
 }
+memory="" # the folder of in_memory
+under=()  # what go test runs the tests under
 
 services() { tools/services/install.sh; }
 # It says what go test would say of the packages, which is why the steps below have -vet=off.
 vet() { GOGC=200 go vet ./... && go vet -tags steps ./internal/testenv/work; }
 # They wait more than they compute.
-unit() { in_memory events unit --format pkgname -- -vet=off -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
+unit() { events unit --format pkgname -- -vet=off -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
 # They only compute, in one goroutine at a time, ten to twenty times slower if the race detector sees each access. What
 # shares them is seen.
 uninstrumented=(-gcflags={modernc.org/libc,modernc.org/sqlite/lib,$module/internal/scan}=-race=false)
@@ -61,9 +61,10 @@ uninstrumented=(-gcflags={modernc.org/libc,modernc.org/sqlite/lib,$module/intern
 race() {
 	local meet
 	meet=$(concurrent | sort)
-	in_memory events race --format pkgname --raw-command -- env CGO_ENABLED=1 \
-		go test -json -vet=off -timeout 30m -p 3 -parallel 4 -race "${uninstrumented[@]}" -skip InProportion $meet
-	in_memory events unit --format pkgname -- -vet=off -timeout 30m -p 3 -skip InProportion $(others | sort | comm -23 - <(echo "$meet"))
+	in_memory
+	events race --format pkgname --raw-command -- env CGO_ENABLED=1 \
+		go test -json "${under[@]}" -vet=off -timeout 30m -p 3 -parallel 4 -race "${uninstrumented[@]}" -skip InProportion $meet
+	events unit --format pkgname -- "${under[@]}" -vet=off -timeout 30m -p 3 -skip InProportion $(others | sort | comm -23 - <(echo "$meet"))
 }
 # They count the steps of our code, and of the libraries that read JSON, with the counters of coverage.
 proportion() {
@@ -82,8 +83,9 @@ clients() { for suite in sdk agents browser admin reports; do test/$suite/setup.
 # They wait half of the time. All run the binary that is built first.
 system() {
 	go build -ldflags='-s -w' -o "$root/.cache/modelgate" ./cmd/modelgate
-	MODELGATE_BINARY=$root/.cache/modelgate in_memory events system --format testname --hide-summary=output -- \
-		-vet=off -timeout 45m -count=1 -p 3 -parallel 3 $(whole_system)
+	in_memory
+	MODELGATE_BINARY=$root/.cache/modelgate events system --format testname --hide-summary=output -- \
+		"${under[@]}" -vet=off -timeout 45m -count=1 -p 3 -parallel 3 $(whole_system)
 }
 ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -vet=off -count=1 -parallel 2 -timeout 10m ./test/ha; }
 # What the chart's test is run from. It builds Kubernetes the first time.
@@ -136,7 +138,6 @@ await() {
 declare -A begun=() # the process ids of steps in the background
 last=""
 step=""
-memory="" # the folder of in_memory
 rm -rf "$results"
 mkdir -p "$results"
 trap finish EXIT
