@@ -147,7 +147,7 @@ func (r *Reader) number() bool {
 	}
 	if r.Kind() == '.' {
 		r.at++
-		if from = r.at; !r.digits() {
+		if !r.digits() {
 			return false
 		}
 	}
