@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // A stock client sends back the text of an assistant's turn, and the id, name and arguments of its calls. Other data
@@ -200,7 +202,7 @@ func (c Carrier) split(carrying string, limit int) (id string, data jsontext.Val
 	defer inflaters.Put(z)
 	_ = z.(flate.Resetter).Reset(bytes.NewReader(deflated), nil) // never fails
 	data, err := io.ReadAll(io.LimitReader(z, int64(limit)+1))
-	if err != nil || len(data) > limit || !data.IsValid() {
+	if err != nil || len(data) > limit || !jsonwalk.Strict(data) {
 		return id, nil, len(data)
 	}
 	return id, data, len(data)

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -149,7 +148,7 @@ func (r VendorRequest) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '}')
 	dst = appendNames(dst, `,"dropped":[`, r.Dropped)
 	dst = appendNames(dst, `,"adjusted":[`, r.Adjusted)
-	if gjson.ValidBytes(r.Body) {
+	if jsonwalk.Valid(r.Body) {
 		return append(append(append(dst, `,"body":`...), bytes.TrimSpace(r.Body)...), '}')
 	}
 	dst = append(dst, `,"body_base64":"`...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/memory"
@@ -109,7 +110,7 @@ func (s *Service) whole(ctx context.Context, w http.ResponseWriter, answer *http
 	if err != nil {
 		return err
 	}
-	if len(object) > maxAnswer || jsontext.Value(object).Kind() != '{' || !jsontext.Value(object).IsValid() {
+	if len(object) > maxAnswer || jsontext.Value(object).Kind() != '{' || !jsonwalk.Strict(object) {
 		return openai.CodeUpstreamInvalidResponse.New("%s", unread.message).Final()
 	}
 	if err := s.settle(ctx, t, object); err != nil {

@@ -133,5 +133,5 @@ func (s *shape) checkSpelling(data []byte) error {
 // twice reports whether a member of the value at a position has both spellings.
 func (s *shape) twice(data []byte, at int) bool {
 	plain, _ := s.appendTo(nil, data, at)
-	return !jsontext.Value(plain).IsValid()
+	return !jsonwalk.Strict(plain)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/inbound/compose"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // appendMessage appends a complete answer as a message.
@@ -67,7 +68,7 @@ func appendInput(dst []byte, arguments string) []byte {
 	switch {
 	case arguments == "":
 		return append(dst, "{}"...)
-	case v.IsValid() && v.Kind() == '{':
+	case jsonwalk.Strict(v) && v.Kind() == '{':
 		return append(dst, arguments...)
 	}
 	return append(openai.AppendString(append(dst, `{"arguments":`...), arguments), '}')

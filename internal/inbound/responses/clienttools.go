@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
@@ -66,7 +67,7 @@ func clientRun(t gjson.Result) *clientTool {
 func (c *clientTool) appendCall(dst, arguments []byte) []byte {
 	dst = append(append(append(dst, `,"`...), c.member...), `":`...)
 	object := jsontext.Value(bytes.TrimSpace(arguments))
-	if !object.IsValid() || object.Kind() != '{' {
+	if !jsonwalk.Strict(object) || object.Kind() != '{' {
 		object = jsontext.Value(c.before)
 	} else if c.extra != "" {
 		ms := schema.Without(schema.Members(object), "type", "env")

@@ -11,6 +11,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/inbound/compose"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // A response is an answer as the object of the API.
@@ -141,7 +142,7 @@ func (o *output) addLogprobs(of []byte) []byte {
 // customInput returns the input of a custom tool, which is the only string of the arguments. Arguments that have none
 // are the input.
 func customInput(arguments []byte) string {
-	if v := gjson.GetBytes(arguments, "input"); jsontext.Value(arguments).IsValid() && v.Type == gjson.String {
+	if v := gjson.GetBytes(arguments, "input"); jsonwalk.Strict(arguments) && v.Type == gjson.String {
 		return v.Str
 	}
 	return string(arguments)

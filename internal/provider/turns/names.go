@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider/forms"
 )
 
@@ -85,7 +86,7 @@ func Arguments(s string) jsontext.Value {
 	if strings.TrimSpace(s) == "" {
 		return jsontext.Value("{}")
 	}
-	if v := jsontext.Value(s); v.IsValid() && v.Kind() == '{' {
+	if v := jsontext.Value(s); jsonwalk.Strict(v) && v.Kind() == '{' {
 		return v
 	}
 	return append(openai.AppendString([]byte(`{"_raw":`), s), '}')

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider/private"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -170,7 +171,7 @@ func (e *encoder) result(r *turns.Result) (part, []part, error) {
 // one with "$ref", which the vendor would look up among the parts of the result.
 func resultObject(output string) jsontext.Value {
 	text := bytes.TrimSpace([]byte(output))
-	if v := jsontext.Value(text); v.Kind() == '{' && v.IsValid() && !bytes.Contains(text, []byte(`"$ref"`)) {
+	if v := jsontext.Value(text); v.Kind() == '{' && jsonwalk.Strict(v) && !bytes.Contains(text, []byte(`"$ref"`)) {
 		return v
 	}
 	return append(openai.AppendString([]byte(`{"output":`), output), '}')

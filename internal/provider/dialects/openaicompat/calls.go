@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -166,7 +167,7 @@ func (s *callState) complete() bool {
 		return s.brackets.ends(s.arguments)
 	}
 	text, err := jsontext.AppendUnquote(nil, slices.Concat([]byte{'"'}, s.arguments, []byte{'"'}))
-	return err == nil && jsontext.Value(text).IsValid()
+	return err == nil && jsonwalk.Strict(text)
 }
 
 // short is the largest size of arguments that are read again with each piece.

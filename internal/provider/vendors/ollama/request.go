@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/schema"
@@ -99,5 +100,5 @@ func rewriteCalls(calls jsontext.Value) (jsontext.Value, bool) {
 // isObject reports whether text is a JSON object. It gives up where too much is nested, which gjson does not.
 func isObject(text string) bool {
 	v := jsontext.Value(text)
-	return v.Kind() == '{' && v.IsValid()
+	return v.Kind() == '{' && jsonwalk.Strict(v)
 }
