@@ -110,6 +110,7 @@ func TestSDKs(t *testing.T) {
 	} {
 		t.Run(client.name, func(t *testing.T) {
 			lines := run(t, client.command(t, folder, client.program), g, hooks)
+			left := vendor.waitUntilCancelled(t)
 			if client.program == "realtime_cases.py" || client.program == "stored_cases.py" {
 				report(t, lines, nil) // they have no recordings
 				return
@@ -119,7 +120,7 @@ func TestSDKs(t *testing.T) {
 				return
 			}
 			report(t, lines, slices.Concat(common(), recorded))
-			vendor.waitUntilCancelled(t)
+			require.Positive(t, left, "no stream was cancelled")
 		})
 	}
 	t.Run("README", func(t *testing.T) { testREADME(t, g) })

@@ -203,7 +203,9 @@ func anthropicLeaves(ctx context.Context, g gateway) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client := g.anthropicClient()
-	stream := client.Messages.NewStreaming(ctx, hello(strings.Repeat("a ", 500)))
+	endless := hello("a stream that only the client ends")
+	endless.Model = "claude/endless"
+	stream := client.Messages.NewStreaming(ctx, endless)
 	defer stream.Close()
 	for stream.Next() {
 		cancel()
