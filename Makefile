@@ -53,7 +53,7 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 		done; \
 	done
 
-soak: $(ENVOY) ## Play the same on ext_proc's own transport and on grpc-go, by frames and over Envoy (SOAK=1h each, writes docs/benchmarks-soak*)
+soak: $(ENVOY) ## Play scripts on ext_proc's transport, by frames beside grpc-go and over Envoy (SOAK=1h each, writes docs/benchmarks-soak*)
 	MODELGATE_SOAK=$(SOAK) MODELGATE_SOAK_RECORD=$(CURDIR)/docs/benchmarks-soak.txt \
 		$(GO) test -count 1 -timeout 0 -run '^TestSoak$$' ./extproc/transport
 	MODELGATE_SOAK=$(SOAK) MODELGATE_SOAK_RECORD=$(CURDIR)/docs/benchmarks-soak-envoy.txt \

@@ -15,7 +15,7 @@ import (
 
 // Guardrails judge the error of an attempt also if it is sent only after the next one could not be made.
 func TestWithoutTheListenerGuardrailsJudgeTheError(t *testing.T) {
-	g := startAgain(t, false)
+	g := startAgain(t)
 	rails, err := guard.Compile([]*configv1.Guardrail{{Name: "g", Rules: []*configv1.GuardRule{{Name: "email",
 		Mode: configv1.GuardMode_BLOCK, In: []configv1.GuardSide{configv1.GuardSide_ANSWERS},
 		Data: []configv1.SensitiveData{configv1.SensitiveData_EMAIL}}}}})

@@ -33,7 +33,7 @@ func answers(media, body string, breaks bool) http.HandlerFunc {
 
 // Images, sound and forms are tried again as chats are, unless the client has got a part of the answer.
 func TestAttemptsAtImagesAudioAndForms(t *testing.T) {
-	g := startAgain(t, false)
+	g := startAgain(t)
 	config := g.server.config.current.Load()
 	config.Models["pair"] = &configv1.Model{Name: "pair", Retry: &configv1.Retry{MaxAttempts: 3},
 		Targets: []*configv1.Target{

@@ -48,7 +48,7 @@ type againGateway struct {
 	asked   []string
 }
 
-func startAgain(t *testing.T, grpc bool) *againGateway {
+func startAgain(t *testing.T) *againGateway {
 	g := &againGateway{t: t, key: auth.Generate().Reveal(), answers: map[string]http.HandlerFunc{}}
 	nowhere := &cases.Vendor{Server: &httptest.Server{URL: "http://127.0.0.1:1"}}
 	upstreams, c := map[string]string{}, testConfig(t, g.key, nowhere, nowhere)
@@ -78,9 +78,6 @@ func startAgain(t *testing.T, grpc bool) *againGateway {
 		Targets: []*configv1.Target{target("first", 0), target("second", 1)}}
 	core, logs := observer.New(zap.InfoLevel)
 	g.logs, g.server = logs, newServer(t, c, zap.New(core))
-	if grpc {
-		g.server.transport = g.server.grpc()
-	}
 	conn := serve(t, g.server)
 	player := extproctest.New(conn, upstreams)
 	path := strings.TrimPrefix(conn.Target(), "unix:")
@@ -138,12 +135,7 @@ func (g *againGateway) ask(model string, answers map[string]http.HandlerFunc) (s
 }
 
 func TestAttemptsAfterAFailureUnderStatus200(t *testing.T) {
-	for name, grpc := range map[string]bool{"lean": false, "grpc": true} {
-		t.Run(name, func(t *testing.T) { testAgain(t, startAgain(t, grpc)) })
-	}
-}
-
-func testAgain(t *testing.T, g *againGateway) {
+	g := startAgain(t)
 	fails := sends(false, "event: error\n"+`data: {"type":"error","error":{"type":"api_error","message":"boom"}}`+"\n\n")
 	well := sends(false, againRole, againText, againEnd)
 	rest := func() { g.server.env.Cooldown, g.server.env.Suspects = routing.Cooldown{}, routing.Cooldown{} }
@@ -212,7 +204,7 @@ func failsBy(event string) http.HandlerFunc { return sends(false, event) }
 
 // TestWithoutTheListenerTheErrorIsTheFirstOne holds it for an Envoy that has none, and for one that was killed.
 func TestWithoutTheListenerTheErrorIsTheFirstOne(t *testing.T) {
-	g := startAgain(t, false)
+	g := startAgain(t)
 	fails := map[string]http.HandlerFunc{"first": failsBy(againBegin + "event: error\n" +
 		`data: {"type":"error","error":{"type":"api_error","message":"boom"}}` + "\n\n")}
 	for _, stale := range []bool{false, true} {

@@ -3,7 +3,6 @@ package extproc
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,13 +16,12 @@ const (
 // A drain ends the streams of Envoy's access logs when the process ends and no exchange is open. Envoy never closes
 // them itself. Envoy then opens new streams to the process that has taken the socket.
 type drain struct {
-	exchanges atomic.Int64  // open streams of filters
-	over      chan struct{} // closed when the streams of logs have to end
-	takers    sync.WaitGroup
+	over   chan struct{} // closed when the streams of logs have to end
+	takers sync.WaitGroup
 }
 
-// run closes over when no exchange has been open for a while, or when ctx ends.
-func (d *drain) run(ctx context.Context) {
+// run closes over when no exchange has been open for a while, or when ctx ends. The function open counts those.
+func (d *drain) run(ctx context.Context, open func() int64) {
 	defer close(d.over)
 	tick := time.NewTicker(drainInterval)
 	defer tick.Stop()
@@ -33,7 +31,7 @@ func (d *drain) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if d.exchanges.Load() > 0 {
+		if open() > 0 {
 			looks = -1
 		}
 	}

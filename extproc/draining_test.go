@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/carrier"
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
@@ -35,14 +37,15 @@ func TestAProcessThatEndsDoesNotWaitForEnvoysLog(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, log.Send(&accesslogv3.StreamAccessLogsMessage{}))
 
-	s.drain.exchanges.Add(1)
+	open, err := s.carriers.Open(nil, carrier.Traits{Role: envoy.RoleUpstream})
+	require.NoError(t, err)
 	stop()
 	select {
 	case err := <-ended:
 		t.Fatalf("it has ended with an exchange that is open: %v", err)
 	case <-time.After((quietIntervals + 5) * drainInterval):
 	}
-	s.drain.exchanges.Add(-1)
+	require.Error(t, open.Close(), "it had no message")
 	require.Equal(t, codes.Unavailable, status.Code(log.RecvMsg(new(accesslogv3.StreamAccessLogsResponse))))
 	require.NoError(t, <-ended)
 }

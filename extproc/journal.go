@@ -2,8 +2,6 @@ package extproc
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,7 +11,6 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -135,37 +132,10 @@ func (j *journal) putAll(held []heldRecord) {
 	}
 }
 
-// StreamAccessLogs receives Envoy's access log until Envoy or the process ends it.
-func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
-	taken := make(chan error, 1)
-	s.drain.takers.Go(func() { // it ends with the stream, which ends with this call
-		taken <- s.recoverPanic(s, stream, nil, func(any, grpc.ServerStream) error { return s.takeLog(stream) })
-	})
-	select {
-	case err := <-taken:
-		return err
-	case <-s.drain.over:
-		return status.Error(codes.Unavailable, "the process ends")
-	}
-}
-
-func (s *Server) takeLog(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
-	l := logs{server: s}
-	for {
-		in, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return stream.SendAndClose(&accesslogv3.StreamAccessLogsResponse{})
-		}
-		if err != nil {
-			return err
-		}
-		l.take(in)
-	}
-}
-
-// logs handles the access log on one stream.
+// logs handles the access log on one stream. Records and requests do not wait for each other.
 type logs struct {
 	server   *Server
+	stream   *transport.Stream
 	attempts bool // of providers' clusters, as the first message tells
 }
 
@@ -180,15 +150,8 @@ func (l *logs) take(in *accesslogv3.StreamAccessLogsMessage) {
 	}
 }
 
-// A leanLogs serves logs over extproc/transport. Records and requests do not wait for each other.
-type leanLogs struct {
-	logs
-
-	stream *transport.Stream
-}
-
 // openLogs returns the handler of a stream of Envoy's access log. The stream ends with the process.
-func (s *Server) openLogs(stream *transport.Stream) *leanLogs {
+func (s *Server) openLogs(stream *transport.Stream) *logs {
 	s.drain.takers.Go(func() {
 		select {
 		case <-stream.Done():
@@ -197,11 +160,11 @@ func (s *Server) openLogs(stream *transport.Stream) *leanLogs {
 			<-stream.Done()
 		}
 	})
-	return &leanLogs{logs: logs{server: s}, stream: stream}
+	return &logs{server: s, stream: stream}
 }
 
 // Message implements [transport.Handler].
-func (l *leanLogs) Message(b []byte, _ bool) error {
+func (l *logs) Message(b []byte, _ bool) error {
 	in := &accesslogv3.StreamAccessLogsMessage{}
 	if err := proto.Unmarshal(b, in); err != nil {
 		return status.Error(codes.Internal, err.Error())
@@ -213,7 +176,7 @@ func (l *leanLogs) Message(b []byte, _ bool) error {
 }
 
 // Close implements [transport.Handler].
-func (l *leanLogs) Close() error {
+func (l *logs) Close() error {
 	_ = l.stream.Send(emptyMessage{}) // it fails if Envoy has left
 	return nil
 }

@@ -33,18 +33,7 @@ import (
 // validKey has the form of a key and its checksum.
 var validKey = auth.Generate().Reveal()
 
-func TestCases(t *testing.T) { testCases(t, newServer) }
-
-// TestCasesByGRPC holds the other transport to the same.
-func TestCasesByGRPC(t *testing.T) {
-	testCases(t, func(t *testing.T, config *exchange.Config, accessLog *zap.Logger) *Server {
-		s := newServer(t, config, accessLog)
-		s.transport = s.grpc()
-		return s
-	})
-}
-
-func testCases(t *testing.T, newServer func(*testing.T, *exchange.Config, *zap.Logger) *Server) {
+func TestCases(t *testing.T) {
 	cases.Run(t, func(t *testing.T, a, b *cases.Vendor) *cases.Gateway {
 		key := auth.Generate().Reveal()
 		core, logs := observer.New(zap.InfoLevel)

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -25,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/again"
 	"github.com/modelgate/modelgate/extproc/bodies"
+	"github.com/modelgate/modelgate/extproc/carrier"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/internal/inflight"
@@ -54,8 +54,6 @@ type Options struct {
 	// Limits decides about limits and budgets; nil is a limiter in memory. LimitsWait means that Limits uses the network.
 	Limits     limit.Limiter
 	LimitsWait bool
-	// GRPC serves Envoy with grpc-go instead of extproc/transport.
-	GRPC bool
 	// Spool stores the records for the ledger. Run ships them. The caller closes it after Run has returned. It may be
 	// nil.
 	Spool usage.Spool
@@ -80,8 +78,6 @@ type Options struct {
 
 // A Server is Envoy's external processor and the receiver of its access log.
 type Server struct {
-	accesslogv3.UnimplementedAccessLogServiceServer
-
 	log      *zap.Logger
 	env      exchange.Env
 	config   *configClient
@@ -92,20 +88,10 @@ type Server struct {
 	began    time.Time // earlier usage in the ledger is from other processes
 	// ledgerAsked is set once the ledger was asked for the spending of budgets and the usage of windows.
 	ledgerAsked atomic.Bool
-	plans       sync.Map // id -> *routing.Plan, of exchanges that may be retried
 	drain       drain
 
-	limitsWait bool
-	transport  server
-	again      *again.Client
-	background sync.WaitGroup // of attempts that Envoy does not make
-}
-
-// A server serves Envoy's streams.
-type server interface {
-	Serve(net.Listener) error
-	// Shutdown waits for the open streams until ctx ends, and then closes them.
-	Shutdown(ctx context.Context)
+	carriers  carrier.Carriers
+	transport *transport.Server
 }
 
 // New returns a server that does not serve yet.
@@ -143,10 +129,9 @@ func New(o Options) *Server {
 	}
 	o.Registerer.MustRegister(newProviderCollector(s), newAnswerCollector(s), s.refusals, newBodyGauge(o.Bytes),
 		newTurnGauge(s.env.Turns, "running"), newTurnGauge(s.env.Turns, "waiting"))
-	s.limitsWait = o.LimitsWait
-	if s.transport = s.lean(o.MaxHeld); o.GRPC {
-		s.transport = s.grpc()
-	}
+	s.carriers.Env, s.carriers.Config, s.carriers.LimitsWait = &s.env, s.configuration, o.LimitsWait
+	s.carriers.Closed = s.journal.exchange
+	s.transport = s.newTransport(o.MaxHeld)
 	return s
 }
 
@@ -155,8 +140,8 @@ const maxTurnQueue = 64
 
 // Run serves on l and follows the configuration until ctx ends. Open streams may then continue for grace.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
-	if s.again = again.Beside(l); s.again != nil {
-		s.env.Again, s.journal.broke = s.again.Listens, s.suspect
+	if beside := again.Beside(l); beside != nil {
+		s.carriers.Again, s.env.Again, s.journal.broke = beside, beside.Listens, s.suspect
 	}
 	var background sync.WaitGroup
 	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -185,13 +170,13 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 		return fmt.Errorf("serve ext_proc: %w", err)
 	case <-ctx.Done():
 	}
-	background.Go(func() { s.drain.run(backgroundCtx) })
+	background.Go(func() { s.drain.run(backgroundCtx, s.carriers.Len) })
 	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	s.transport.Shutdown(graceCtx)
 	s.drain.takers.Wait()
-	s.background.Wait()
-	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, transport.ErrStopped) && err != nil {
+	s.carriers.Wait()
+	if err := <-served; !errors.Is(err, transport.ErrStopped) && err != nil {
 		return fmt.Errorf("serve ext_proc: %w", err)
 	}
 	return nil

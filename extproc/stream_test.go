@@ -41,9 +41,9 @@ func TestNoEndButEnvoysIsOK(t *testing.T) {
 		{"unknown role", "root", requestHeaders(":path", "/"), codes.InvalidArgument},
 		{"a message that was not asked for", envoy.RoleDownstream,
 			&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{
-				RequestTrailers: &extprocv3.HttpTrailers{}}}, codes.InvalidArgument},
-		{"a message without content", envoy.RoleDownstream, &extprocv3.ProcessingRequest{}, codes.InvalidArgument},
-		{"an attempt of an unknown exchange", envoy.RoleUpstream, requestHeaders(":path", "/"), codes.NotFound},
+				RequestTrailers: &extprocv3.HttpTrailers{}}}, codes.FailedPrecondition},
+		{"a message without content", envoy.RoleDownstream, &extprocv3.ProcessingRequest{}, codes.FailedPrecondition},
+		{"an attempt of an unknown exchange", envoy.RoleUpstream, requestHeaders(":path", "/"), codes.FailedPrecondition},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()

@@ -36,7 +36,6 @@ type Options struct {
 	XDS        grpc.ClientConnInterface // to the control plane
 	Node       string                   // its name there
 	Grace      time.Duration            // how long running requests may continue when it ends
-	GRPC       bool                     // grpc-go serves Envoy's streams
 	Limits     Limits
 	Answers    Answers
 	Spool      string // the folder of records that the ledger does not have yet
@@ -85,7 +84,6 @@ func Start(p *parts.Parts, o Options) (*extproc.Server, error) {
 		Tracer:     o.Telemetry.Tracer(),
 		Limits:     limits,
 		LimitsWait: o.Limits.Redis != nil,
-		GRPC:       o.GRPC,
 		Answers:    answers,
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.XDS),

@@ -13,13 +13,13 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/carrier"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/routing"
 )
@@ -54,51 +54,49 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		{Name: "long", Value: strings.Repeat("v", 70000)}}
 	for name, r := range map[string]Response{
 		"how long Envoy must wait": {Patience: 90 * time.Second},
-		"request headers": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed,
+		"request headers": {Phase: carrier.RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed,
 			Names: named, Remove: []string{"cookie", "x-title"}}},
-		"a plan": {Phase: RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set,
+		"a plan": {Phase: carrier.RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set,
 			ReplaceBody: true, Body: []byte("{}")}},
-		"a plan of one attempt": {Phase: RequestBody, Reply: &exchange.Reply{Plan: once, Set: set,
+		"a plan of one attempt": {Phase: carrier.RequestBody, Reply: &exchange.Reply{Plan: once, Set: set,
 			ReplaceBody: true, Body: []byte("{}")}},
-		"a request that passes": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: passes, Names: named,
+		"a request that passes": {Phase: carrier.RequestHeaders, Reply: &exchange.Reply{Plan: passes, Names: named,
 			PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
-		"a request for the job service": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: jobs, Names: named,
+		"a request for the job service": {Phase: carrier.RequestHeaders, Reply: &exchange.Reply{Plan: jobs, Names: named,
 			PassRequest: true, ResponseBody: exchange.None, Set: set}},
-		"an answer that passes unseen": {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None,
+		"an answer that passes unseen": {Phase: carrier.ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None,
 			Log: true, Set: set}},
-		"response headers": {Phase: ResponseHeaders,
+		"response headers": {Phase: carrier.ResponseHeaders,
 			Reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
-		"Envoy's own answer": {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None}},
-		"a piece": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true,
+		"Envoy's own answer": {Phase: carrier.ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None}},
+		"a piece": {Phase: carrier.ResponseBody, Reply: &exchange.Reply{ReplaceBody: true,
 			Body: []byte("data: x\n\n")}},
-		"a piece that is held": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true}},
-		"request headers of what may stream": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Duplex,
-			Names: named}},
-		"a piece of a duplex body": {Phase: ResponseBody,
+		"a piece that is held": {Phase: carrier.ResponseBody, Reply: &exchange.Reply{ReplaceBody: true}},
+		"request headers of what may stream": {Phase: carrier.RequestHeaders,
+			Reply: &exchange.Reply{ResponseBody: exchange.Duplex, Names: named}},
+		"a piece of a duplex body": {Phase: carrier.ResponseBody,
 			Reply: &exchange.Reply{Piece: true, Body: []byte("data: x\n\n")}},
-		"the end of a duplex body": {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, End: true}},
-		"trailers": {Phase: ResponseTrailers,
+		"the end of a duplex body": {Phase: carrier.ResponseBody, Reply: &exchange.Reply{Piece: true, End: true}},
+		"trailers": {Phase: carrier.ResponseTrailers,
 			Reply: &exchange.Reply{Piece: true, Remove: []string{"x-t"}}},
-		"nothing": {Phase: ResponseBody, Reply: &exchange.Reply{}},
-		"a body larger than a pool's buffer": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true,
+		"nothing": {Phase: carrier.ResponseBody, Reply: &exchange.Reply{}},
+		"a large body": {Phase: carrier.ResponseBody, Reply: &exchange.Reply{ReplaceBody: true,
 			Body: make([]byte, 3<<20)}},
-		"an answer that waits": {Phase: RequestHeaders, Reply: &exchange.Reply{Drain: true, Names: named,
+		"an answer that waits": {Phase: carrier.RequestHeaders, Reply: &exchange.Reply{Drain: true, Names: named,
 			Patience: time.Second}},
-		"an immediate answer": {Phase: RequestHeaders,
+		"an immediate answer": {Phase: carrier.RequestHeaders,
 			Reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401,
 				Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
 		"an attempt": {Attempt: &routing.Attempt{Header: set, Body: []byte("body")}},
-		"a session": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: session, Names: named, PassRequest: true,
+		"a session": {Phase: carrier.RequestHeaders, Reply: &exchange.Reply{Plan: session, Names: named, PassRequest: true,
 			ResponseBody: exchange.Duplex, Set: set, Remove: []string{"cookie"}}},
-		"the end of a session":         {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, Body: []byte{0x88, 0}, End: true}},
+		"the end of a session": {Phase: carrier.ResponseBody,
+			Reply: &exchange.Reply{Piece: true, Body: []byte{0x88, 0}, End: true}},
 		"an attempt to open a session": {Attempt: &routing.Attempt{Header: set}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			written, err := New().Marshal(&r)
-			require.NoError(t, err)
 			var got extprocv3.ProcessingResponse
-			require.NoError(t, proto.Unmarshal(written.Materialize(), &got))
-			written.Free()
+			require.NoError(t, proto.Unmarshal(r.Append(nil), &got))
 			want := standardAttemptOr(r)
 			if !proto.Equal(want, &got) {
 				t.Fatal(cmp.Diff(want, &got, protocmp.Transform()))
@@ -137,32 +135,32 @@ func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
 		"request headers": {&extprocv3.ProcessingRequest{
 			Request:        &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headers},
 			ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED},
-		}, Message{Phase: RequestHeaders, End: true, Headers: wanted}},
+		}, Message{Phase: carrier.RequestHeaders, End: true, Headers: wanted}},
 		"request headers of an attempt": {&extprocv3.ProcessingRequest{
 			Request:         &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headers},
 			Attributes:      filter,
 			MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"mg": metadata, "else": attributes}},
-		}, Message{Phase: RequestHeaders, End: true, Headers: wanted, Facts: facts, Request: "p-1"}},
+		}, Message{Phase: carrier.RequestHeaders, End: true, Headers: wanted, Facts: facts, Request: "p-1"}},
 		"request body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{
 			RequestBody: &extprocv3.HttpBody{Body: []byte("{}"), EndOfStream: true}}},
-			Message{Phase: RequestBody, Body: []byte("{}"), End: true}},
+			Message{Phase: carrier.RequestBody, Body: []byte("{}"), End: true}},
 		"response headers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{
 			ResponseHeaders: headers}, Attributes: filter},
-			Message{Phase: ResponseHeaders, End: true, Headers: wanted, Facts: facts}},
+			Message{Phase: carrier.ResponseHeaders, End: true, Headers: wanted, Facts: facts}},
 		"response body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{
 			ResponseBody: &extprocv3.HttpBody{Body: []byte("x")}}},
-			Message{Phase: ResponseBody, Body: []byte("x")}},
+			Message{Phase: carrier.ResponseBody, Body: []byte("x")}},
 		"response trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseTrailers{
 			ResponseTrailers: &extprocv3.HttpTrailers{Trailers: headersOf("x-t", "1").GetHeaders()}}},
-			Message{Phase: ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}}},
+			Message{Phase: carrier.ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}}},
 		"request trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{
-			RequestTrailers: &extprocv3.HttpTrailers{}}}, Message{Phase: RequestTrailers}},
+			RequestTrailers: &extprocv3.HttpTrailers{}}}, Message{Phase: carrier.RequestTrailers}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := proto.Marshal(c.in)
 			require.NoError(t, err)
 			got := Message{Request: "of the message before"}
-			require.NoError(t, New().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &got))
+			require.NoError(t, got.Decode(b))
 			require.Empty(t, cmp.Diff(c.want, got, cmp.AllowUnexported(Message{})))
 			for cut := range b {
 				_ = new(Message).decode(b[:cut]) // truncated: an error or a part, never a panic
@@ -185,11 +183,11 @@ func FuzzDecode(f *testing.F) {
 }
 
 // encodeStandard is what a reply is, said with the generated types.
-func encodeStandard(p Phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
+func encodeStandard(p carrier.Phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 	switch {
 	case r.Immediate != nil:
 		return standardImmediate(r.Immediate)
-	case p == ResponseTrailers:
+	case p == carrier.ResponseTrailers:
 		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{
 			ResponseTrailers: &extprocv3.TrailersResponse{HeaderMutation: mutation(nil, r.Remove)}}}
 	case r.Piece:
@@ -218,12 +216,12 @@ func encodeStandard(p Phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 		common.HeaderMutation.SetHeaders = append(common.HeaderMutation.SetHeaders, planHeaders(r.Plan)...)
 	}
 	switch p {
-	case RequestHeaders:
+	case carrier.RequestHeaders:
 		out.Response = &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{
 			Response: common}}
-	case RequestBody:
+	case carrier.RequestBody:
 		out.Response = &extprocv3.ProcessingResponse_RequestBody{RequestBody: &extprocv3.BodyResponse{Response: common}}
-	case ResponseHeaders:
+	case carrier.ResponseHeaders:
 		out.Response = &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extprocv3.HeadersResponse{
 			Response: common}}
 	default:

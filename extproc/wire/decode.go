@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/carrier"
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
@@ -51,21 +52,21 @@ func (m *Message) decode(b []byte) error {
 	return eachField(b, func(n protowire.Number, field []byte, _ uint64) error {
 		switch n {
 		case 2:
-			m.Phase = RequestHeaders
+			m.Phase = carrier.RequestHeaders
 			return m.decodeHeaders(field)
 		case 3:
-			m.Phase = ResponseHeaders
+			m.Phase = carrier.ResponseHeaders
 			return m.decodeHeaders(field)
 		case 4:
-			m.Phase = RequestBody
+			m.Phase = carrier.RequestBody
 			return m.decodeBody(field)
 		case 5:
-			m.Phase = ResponseBody
+			m.Phase = carrier.ResponseBody
 			return m.decodeBody(field)
 		case 6:
-			m.Phase = RequestTrailers
+			m.Phase = carrier.RequestTrailers
 		case 7:
-			m.Phase = ResponseTrailers
+			m.Phase = carrier.ResponseTrailers
 			return m.decodeHeaders(field) // HttpTrailers and HttpHeaders have the map in the same field
 		case 8: // metadata_context.filter_metadata
 			return eachEntry(field, 1, func(namespace string, fields []byte) error {

@@ -9,25 +9,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/carrier"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/routing"
 )
-
-// size estimates the size of a response.
-func (r *Response) size() int {
-	const others = 1024 // headers of a plan and its metadata, with cluster names of usual length
-	switch {
-	case r.Patience > 0:
-		return 16
-	case r.Attempt != nil:
-		return others + len(r.Attempt.Body)
-	case r.Reply.Immediate != nil:
-		return others + len(r.Reply.Immediate.Body)
-	case r.Reply.Piece, r.Phase == ResponseBody && r.Reply.Set == nil:
-		return 64 + len(r.Reply.Body)
-	}
-	return others + len(r.Reply.Body)
-}
 
 // Append writes an envoy.service.ext_proc.v3.ProcessingResponse.
 func (r *Response) Append(b []byte) []byte {
@@ -39,7 +24,7 @@ func (r *Response) Append(b []byte) []byte {
 		return appendAttempt(b, r.Attempt)
 	case r.Reply.Immediate != nil:
 		return appendImmediate(b, r.Reply.Immediate)
-	case r.Phase == ResponseTrailers:
+	case r.Phase == carrier.ResponseTrailers:
 		return appendTrailers(b, r.Reply.Remove)
 	case r.Reply.Piece:
 		return appendPiece(b, r.Reply)
@@ -71,7 +56,8 @@ func (r *Response) Append(b []byte) []byte {
 }
 
 // answerField is the field of the answer to the message of each phase.
-var answerField = [...]protowire.Number{RequestHeaders: 1, ResponseHeaders: 2, RequestBody: 3, ResponseBody: 4}
+var answerField = [...]protowire.Number{carrier.RequestHeaders: 1, carrier.ResponseHeaders: 2, carrier.RequestBody: 3,
+	carrier.ResponseBody: 4}
 
 // appendAttempt replaces the request of an earlier attempt by that of a later one. Envoy drops content-length if a
 // body is replaced at the headers. A later filter restores it from the metadata. For a session nothing may be replaced
@@ -171,7 +157,7 @@ func appendTrailers(b []byte, remove []string) []byte {
 
 // appendPiece writes a StreamedBodyResponse, which is part of a Duplex body and not the answer to one message.
 func appendPiece(b []byte, r *exchange.Reply) []byte {
-	b, answer := begin(b, answerField[ResponseBody])
+	b, answer := begin(b, answerField[carrier.ResponseBody])
 	b, common := begin(b, 1)
 	b, mutation := begin(b, 3)
 	b, piece := begin(b, 3)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/extproc/carrier"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/extproc/wire"
@@ -115,7 +116,7 @@ func (f *floor) Message(b []byte, _ bool) error {
 		return err
 	}
 	f.reply = exchange.Reply{ReplaceBody: true, Body: f.in.Body}
-	if f.in.Phase == wire.RequestBody {
+	if f.in.Phase == carrier.RequestBody {
 		if !bytes.Contains(f.in.Body, modelName) {
 			return errors.New("a request without a model")
 		}

@@ -44,7 +44,6 @@ type split struct {
 	extra    []configv1.Object // that object needs
 	keyID    string
 	workers  int    // of Envoy; 0: one
-	carrier  string // what serves the streams of ext_proc; empty: what does so by default
 	spool    string // folder of the ext_proc service; empty: one of the test's own
 	echo     string // URL of the provider "echo"
 	ledger   string // URL of the ledger; empty: SQLite in the test's own folder
@@ -166,7 +165,7 @@ func (s *split) startExtProc() {
 
 func (s *split) launchExtProc() {
 	s.extproc = harness.Launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin",
-		"127.0.0.1:0", "--extproc-transport", cmp.Or(s.carrier, "lean"),
+		"127.0.0.1:0",
 		"--spool", cmp.Or(s.spool, filepath.Join(s.Dir, "spool"))}, s.client...)...)
 }
 

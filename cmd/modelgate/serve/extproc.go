@@ -27,8 +27,6 @@ type ExtprocCmd struct {
 
 	proc.ShutdownFlags `embed:""`
 
-	Transport transportFlags `embed:""`
-
 	Held    heldFlags          `embed:""`
 	Limits  limitStoreFlags    `embed:""`
 	Answers answerFlags        `embed:""`
@@ -66,7 +64,7 @@ func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending,
 	}
 	memory := startMemory(p, aloneShare, measured, log)
 	bytes := app.BoundBodies(c.Held.BodyBytes, memory)
-	server, err := startExtProc(p, c.Limits, c.Answers, c.Transport, app.Options{
+	server, err := startExtProc(p, c.Limits, c.Answers, app.Options{
 		Listener: l, XDS: xds, Node: c.Node, Grace: c.Grace, Spool: c.Spool, SpoolBytes: c.SpoolBytes,
 		Memory: memory, Bytes: bytes, Sessions: c.Held.Sessions, Log: log, Telemetry: measured,
 	})
@@ -83,13 +81,8 @@ func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending,
 	return nil
 }
 
-// transportFlags say what serves Envoy's streams.
-type transportFlags struct {
-	Name string `name:"extproc-transport" default:"lean" enum:"lean,grpc" env:"MODELGATE_EXTPROC_TRANSPORT" help:"What serves Envoy's streams of ext_proc: lean, with one goroutine for each connection, or grpc, the library grpc-go, which costs several times as much CPU."`
-}
-
 // startExtProc starts the service with what the flags say besides the options.
-func startExtProc(p *parts.Parts, limits limitStoreFlags, answers answerFlags, transport transportFlags,
+func startExtProc(p *parts.Parts, limits limitStoreFlags, answers answerFlags,
 	o app.Options) (*extproc.Server, error) {
 	var err error
 	if o.Limits, err = limits.store(o.Log); err != nil {
@@ -98,7 +91,6 @@ func startExtProc(p *parts.Parts, limits limitStoreFlags, answers answerFlags, t
 	if o.Answers, err = answers.store(o.Log); err != nil {
 		return nil, err
 	}
-	o.GRPC = transport.Name == "grpc"
 	server, err := app.Start(p, o)
 	if err != nil {
 		return nil, fmt.Errorf("--spool: %w", err)

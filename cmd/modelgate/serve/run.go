@@ -76,7 +76,6 @@ type RunCmd struct {
 	Alerts      alertFlags      `embed:""`
 	Trace       traceFlags      `embed:""`
 	Held        heldFlags       `embed:""`
-	Transport   transportFlags  `embed:""`
 }
 
 // Run runs the gateway until ctx ends, and then stops its parts in reverse order. A signal that comes while they are
@@ -296,7 +295,7 @@ func (g *gateway) startExtProc() error {
 	if err != nil {
 		return err
 	}
-	g.extProc, err = startExtProc(g.parts, g.Limits, g.Answers, g.Transport, extprocapp.Options{
+	g.extProc, err = startExtProc(g.parts, g.Limits, g.Answers, extprocapp.Options{
 		Listener: l, XDS: g.xds, Node: "run", Grace: extProcGrace, Spool: g.data.File(dirSpool),
 		Memory: g.memory, Bytes: g.bytes, Sessions: g.Held.Sessions, Log: g.log, Telemetry: g.telemetry,
 	})

@@ -1,4 +1,4 @@
-package extproc
+package carrier
 
 import (
 	"context"
@@ -8,53 +8,61 @@ import (
 	"testing/synctest"
 	"time"
 
-	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
-	"github.com/modelgate/modelgate/extproc/transport"
-	"github.com/modelgate/modelgate/extproc/wire"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 )
 
-// toEnvoy is a stream that keeps what Envoy is told.
+// toEnvoy is a link that keeps what Envoy is told.
 type toEnvoy struct {
-	link
+	context.Context
 
 	mu  sync.Mutex // guards what follows
-	all []*extprocv3.ProcessingResponse
+	all []Response
 }
 
-func (e *toEnvoy) told() []*extprocv3.ProcessingResponse {
+func (e *toEnvoy) told() []Response {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.all)
 }
 
-func (e *toEnvoy) Send(m transport.Message) error {
-	b, err := wire.New().Marshal(m)
-	if err != nil {
-		return err
+func (e *toEnvoy) Send(r *Response) error {
+	told := *r
+	if r.Reply != nil {
+		reply := *r.Reply
+		told.Reply = &reply
 	}
-	defer b.Free()
-	told := &extprocv3.ProcessingResponse{}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = append(e.all, told)
-	return proto.Unmarshal(b.Materialize(), told)
+	return nil
 }
 
-func carried(t *testing.T, c *carrier, in *wire.Message) {
+func (e *toEnvoy) Go(f func() error) error { return f() }
+
+func (e *toEnvoy) Silent() (context.Context, context.CancelFunc) {
+	return context.WithCancel(e.Context)
+}
+
+// validKey has the form of a key and its checksum.
+var validKey = auth.Generate().Reveal()
+
+func carriers() *Carriers {
+	return &Carriers{Env: &exchange.Env{Now: time.Now, NewID: func() string { return "p-1" }},
+		Closed: func(metering.Record) {}}
+}
+
+func carried(t *testing.T, c *carrier, in *Message) {
 	t.Helper()
-	require.NoError(t, c.take(in))
+	require.NoError(t, c.Take(in))
 }
 
 // carry returns a carrier of a request for a stream that was sent to a provider.
@@ -66,18 +74,17 @@ func carry(t *testing.T) (*carrier, *toEnvoy) {
 		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
 		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": p}},
 	}
-	config.Keyring = keyring(config, map[string]string{"k": validKey})
-	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")},
-		journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()),
-			nil, "p-")}
-	e := &toEnvoy{link: &grpcLink{Context: context.Background()}}
-	c := &carrier{server: s, link: e, drains: true, exchange: exchange.New(&s.env, config)}
-	for _, in := range []wire.Message{
-		{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"},
+	hash := config.Hasher.Hash(validKey)
+	config.Keyring = config.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
+	s := carriers()
+	e := &toEnvoy{Context: context.Background()}
+	c := &carrier{carriers: s, link: e, drains: true, exchange: exchange.New(s.Env, config)}
+	for _, in := range []Message{
+		{Phase: RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"},
 			{Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + validKey}}},
-		{Phase: wire.RequestBody, Body: []byte(`{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`),
+		{Phase: RequestBody, Body: []byte(`{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`),
 			End: true},
-		{Phase: wire.ResponseHeaders, Headers: exchange.Headers{{Name: ":status", Value: "200"},
+		{Phase: ResponseHeaders, Headers: exchange.Headers{{Name: ":status", Value: "200"},
 			{Name: "content-type", Value: "text/event-stream"}},
 			Facts: exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}},
 	} {
@@ -92,8 +99,8 @@ const (
 	textChunk = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
 )
 
-func piece(text string) *wire.Message {
-	return &wire.Message{Phase: wire.ResponseBody, Body: []byte(text)}
+func piece(text string) *Message {
+	return &Message{Phase: ResponseBody, Body: []byte(text)}
 }
 
 // TestAnIdleStreamKeepsNoPiece: a stream whose client reads slowly had each piece of up to 1 MB in memory three times,
@@ -117,12 +124,12 @@ func TestHeadersWaitNoLongerThanTheyMay(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Len(t, e.told(), 4)
-		require.NotNil(t, e.told()[2].GetResponseHeaders())
+		require.Equal(t, ResponseHeaders, e.told()[2].Phase)
 		require.Contains(t,
-			string(e.told()[3].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), `"role"`)
+			string(e.told()[3].Reply.Body), `"role"`)
 		carried(t, c, piece(textChunk))
 		require.Len(t, e.told(), 5)
-		c.close()
+		require.NoError(t, c.Close())
 	})
 }
 
@@ -131,25 +138,25 @@ func TestTheFirstTokenGoesWithTheHeadersAtOnce(t *testing.T) {
 		c, e := carry(t)
 		carried(t, c, piece(roleChunk+textChunk))
 		require.Len(t, e.told(), 4)
-		require.NotNil(t, e.told()[2].GetResponseHeaders())
+		require.Equal(t, ResponseHeaders, e.told()[2].Phase)
 		carried(t, c, piece(": a comment"))
 		require.Len(t, e.told(), 4, "nothing to say, nothing is said")
-		carried(t, c, &wire.Message{Phase: wire.ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}})
+		carried(t, c, &Message{Phase: ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}})
 		require.Len(t, e.told(), 6)
 		require.Contains(t,
-			string(e.told()[4].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()),
+			string(e.told()[4].Reply.Body),
 			"upstream_truncated")
-		require.Equal(t, []string{"x-t"}, e.told()[5].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders())
+		require.Equal(t, []string{"x-t"}, e.told()[5].Reply.Remove)
 		time.Sleep(time.Minute)
 		require.Len(t, e.told(), 6, "the timer was stopped")
-		c.close()
+		require.NoError(t, c.Close())
 	})
 }
 
 func TestNothingIsSentOnceEnvoyHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, e := carry(t)
-		c.close()
+		require.NoError(t, c.Close())
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Len(t, e.told(), 2)
@@ -159,40 +166,56 @@ func TestNothingIsSentOnceEnvoyHasLeft(t *testing.T) {
 // TestAnAnswerWaitsForABodyNoLongerThanItMay plays a stranger who sends a byte a second, and trailers in the place of
 // an end.
 func TestAnAnswerWaitsForABodyNoLongerThanItMay(t *testing.T) {
-	refused := func() *wire.Message {
-		return &wire.Message{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"},
+	refused := func() *Message {
+		return &Message{Phase: RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"},
 			{Name: ":path", Value: "/v1/chat/completions"}}}
 	}
 	start := func() (*carrier, *toEnvoy) {
-		s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")},
-			journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()),
-				nil, "p-")}
-		e := &toEnvoy{link: &grpcLink{Context: context.Background()}}
-		return &carrier{server: s, link: e, drains: true, exchange: exchange.New(&s.env, &exchange.Config{})}, e
+		s := carriers()
+		e := &toEnvoy{Context: context.Background()}
+		return &carrier{carriers: s, link: e, drains: true, exchange: exchange.New(s.Env, &exchange.Config{})}, e
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c, e := start()
 		carried(t, c, refused())
 		for range 4 {
 			time.Sleep(time.Second)
-			carried(t, c, &wire.Message{Phase: wire.RequestBody, Body: []byte("x")})
+			carried(t, c, &Message{Phase: RequestBody, Body: []byte("x")})
 		}
 		require.Len(t, e.told(), 5)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Len(t, e.told(), 6)
-		require.EqualValues(t, 401, e.told()[5].GetImmediateResponse().GetStatus().GetCode())
-		c.close()
+		require.Equal(t, 401, e.told()[5].Reply.Immediate.Status)
+		require.NoError(t, c.Close())
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c, e := start()
 		carried(t, c, refused())
-		carried(t, c, &wire.Message{Phase: wire.RequestBody, Body: []byte("x")})
-		carried(t, c, &wire.Message{Phase: wire.RequestTrailers})
-		require.EqualValues(t, 401, e.told()[2].GetImmediateResponse().GetStatus().GetCode())
+		carried(t, c, &Message{Phase: RequestBody, Body: []byte("x")})
+		carried(t, c, &Message{Phase: RequestTrailers})
+		require.Equal(t, 401, e.told()[2].Reply.Immediate.Status)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Len(t, e.told(), 3, "it went out once")
-		c.close()
+		require.NoError(t, c.Close())
+	})
+}
+
+// TestAPanicEndsOnlyItsAnswer has a timer of a waiting answer panic, which no transport sees.
+func TestAPanicEndsOnlyItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, e := carry(t)
+		var seen any
+		c.carriers.Panicked = func(reason any, _ []byte) { seen = reason }
+		carried(t, c, piece(roleChunk))
+		whole := c.exchange
+		c.exchange = nil
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NotNil(t, seen)
+		require.Equal(t, 500, e.told()[len(e.told())-1].Reply.Immediate.Status)
+		c.exchange = whole
+		require.NoError(t, c.Close())
 	})
 }

@@ -1,19 +1,15 @@
-package extproc
+package carrier
 
 import (
 	"context"
 	"errors"
 	"io"
 	"net/http"
-	"runtime/debug"
 	"slices"
-
-	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/again"
 	"github.com/modelgate/modelgate/extproc/exchange"
-	"github.com/modelgate/modelgate/extproc/wire"
 )
 
 // A substitute is the answer to an attempt of Reply.Again, in place of the one that Envoy holds. Until the client has
@@ -27,25 +23,26 @@ type substitute struct {
 }
 
 // begin makes the attempts of an exchange until the client has its answer. The caller holds the lock.
-func (c *carrier) begin(p wire.Phase, reply *exchange.Reply, end bool) {
+func (c *carrier) begin(p Phase, reply *exchange.Reply, end bool) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c.instead = &substitute{cancel: cancel, empty: end && p == wire.ResponseHeaders}
-	if p == wire.ResponseTrailers {
+	c.instead = &substitute{cancel: cancel, empty: end && p == ResponseHeaders}
+	if p == ResponseTrailers {
 		c.instead.trailers = slices.Clone(reply.Remove)
 	}
 	first := reply.Again
-	c.server.background.Go(func() {
+	c.carriers.background.Go(func() {
 		defer cancel()
-		defer c.recover()
-		for next := first; next != nil; {
-			next = c.attempt(ctx, next)
-		}
+		c.carriers.protect(c, func() {
+			for next := first; next != nil; {
+				next = c.attempt(ctx, next)
+			}
+		})
 	})
 }
 
 // ignore takes a message about the answer that Envoy holds. Its trailers end the body, so they are answered last.
-func (s *substitute) ignore(in *wire.Message) {
-	if in.Phase != wire.ResponseTrailers {
+func (s *substitute) ignore(in *Message) {
+	if in.Phase != ResponseTrailers {
 		return
 	}
 	s.trailers = []string{}
@@ -54,26 +51,25 @@ func (s *substitute) ignore(in *wire.Message) {
 	}
 }
 
-// recover ends the client's answer after a panic.
-func (c *carrier) recover() {
-	if r := recover(); r != nil {
-		c.server.log.Error("panic on a stream", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_ = c.write(wire.ResponseHeaders, &exchange.Reply{Immediate: &exchange.Immediate{
+// abort ends the client's answer after a panic.
+func (c *carrier) abort() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		_ = c.write(ResponseHeaders, &exchange.Reply{Immediate: &exchange.Immediate{
 			Status: http.StatusInternalServerError, Header: http.Header{}, Details: envoy.ImmediateDetailPrefix + "panic"}})
 	}
 }
 
 // attempt makes an attempt and sends its answer to the client, or returns the next attempt.
 func (c *carrier) attempt(ctx context.Context, r *again.Request) (next *again.Request) {
-	answer, err := c.server.again.Do(ctx, r)
+	answer, err := c.carriers.Again.Do(ctx, r)
 	if err != nil {
-		next, _ = c.instruct(wire.ResponseBody, func() exchange.Reply { return c.exchange.Broken(err) })
+		next, _ = c.instruct(ResponseBody, func() exchange.Reply { return c.exchange.Broken(err) })
 		return next
 	}
 	defer func() { _ = answer.Body.Close() }()
-	next, more := c.instruct(wire.ResponseHeaders, func() exchange.Reply {
+	next, more := c.instruct(ResponseHeaders, func() exchange.Reply {
 		return c.exchange.ResponseHeaders(answer.Header, exchange.Facts{}, false)
 	})
 	for buffer := make([]byte, 16<<10); more; {
@@ -81,12 +77,12 @@ func (c *carrier) attempt(ctx context.Context, r *again.Request) (next *again.Re
 		end := errors.Is(err, io.EOF)
 		if n > 0 || end {
 			piece := slices.Clone(buffer[:n]) // it may be kept
-			next, more = c.instruct(wire.ResponseBody, func() exchange.Reply {
+			next, more = c.instruct(ResponseBody, func() exchange.Reply {
 				return c.exchange.ResponseBody(c.link, piece, end)
 			})
 		}
 		if more && err != nil && !end {
-			next, _ = c.instruct(wire.ResponseBody, func() exchange.Reply { return c.exchange.Broken(err) })
+			next, _ = c.instruct(ResponseBody, func() exchange.Reply { return c.exchange.Broken(err) })
 		}
 		more = more && err == nil
 	}
@@ -95,7 +91,7 @@ func (c *carrier) attempt(ctx context.Context, r *again.Request) (next *again.Re
 
 // instruct has the exchange take something of an answer, and sends its reply. It returns the next attempt, if that is
 // the reply, and whether more of the answer is wanted.
-func (c *carrier) instruct(p wire.Phase, take func() exchange.Reply) (next *again.Request, more bool) {
+func (c *carrier) instruct(p Phase, take func() exchange.Reply) (next *again.Request, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -112,16 +108,16 @@ func (c *carrier) instruct(p wire.Phase, take func() exchange.Reply) (next *agai
 }
 
 // substitute sends a reply in place of one about the answer that Envoy holds.
-func (c *carrier) substitute(p wire.Phase, reply *exchange.Reply) error {
+func (c *carrier) substitute(p Phase, reply *exchange.Reply) error {
 	s := c.instead
 	switch {
 	case reply.Immediate != nil:
-		return c.write(wire.ResponseHeaders, reply)
+		return c.write(ResponseHeaders, reply)
 	case s.empty:
 		return c.gather(reply)
 	case reply.End && s.trailers != nil: // they are the end of the body
 		last := exchange.Reply{Piece: true, End: false, Head: reply.Head, Body: reply.Body, Remove: s.trailers}
-		return c.reply(wire.ResponseTrailers, &last)
+		return c.reply(ResponseTrailers, &last)
 	}
 	return c.reply(p, reply)
 }
@@ -147,5 +143,5 @@ func (c *carrier) gather(reply *exchange.Reply) error {
 	if !reply.End {
 		return nil
 	}
-	return c.write(wire.ResponseHeaders, &exchange.Reply{Immediate: whole})
+	return c.write(ResponseHeaders, &exchange.Reply{Immediate: whole})
 }
