@@ -146,12 +146,12 @@ func (all Checkers) Judge(ctx context.Context, names []string, call *Call) map[s
 	var asking errgroup.Group
 	asking.SetLimit(maxAsked)
 	for i, name := range names {
-		asking.Go(func() error {
+		asking.Go(safely(func() error {
 			verdicts[i] = all[name].verdict(ctx, call)
 			return nil
-		})
+		}))
 	}
-	_ = asking.Wait() // there is no error
+	_ = asking.Wait() // who panics has no verdict
 	found := map[string]*Verdict{}
 	for i, name := range names {
 		if verdicts[i] != nil {
@@ -159,6 +159,18 @@ func (all Checkers) Judge(ctx context.Context, names []string, call *Call) map[s
 		}
 	}
 	return found
+}
+
+// safely makes a panic of f, which reads what a stranger has answered, its error.
+func safely(f func() error) func() error {
+	return func() (err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%w: %v", errReading, r)
+			}
+		}()
+		return f()
+	}
 }
 
 // verdict is Check, with a failure logged now and then.

@@ -216,7 +216,7 @@ func eachPiece(ctx context.Context, call *Call, most int, ask func(ctx context.C
 	text := []rune(joined(call.Texts))
 	for from := 0; from == 0 || from+overlap < len(text); from += most - overlap {
 		piece := string(text[from:min(from+most, len(text))])
-		asking.Go(func() error { return ask(ctx, piece) })
+		asking.Go(safely(func() error { return ask(ctx, piece) }))
 	}
 	return asking.Wait()
 }
