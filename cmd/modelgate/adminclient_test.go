@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 func TestATokenOfTheDataFolderGoesNowhereElse(t *testing.T) {
@@ -49,8 +49,8 @@ func TestNoCommandFollowsARedirect(t *testing.T) {
 
 func TestACheckDoesNotSendAKeyToAnotherGateway(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	c.write(t, "data/"+admincli.FileAdmin, "http://127.0.0.1:1\n")
-	c.write(t, "data/"+admincli.FileURL, f.url+"\n")
+	c.write(t, "data/"+datadir.FileAdmin, "http://127.0.0.1:1\n")
+	c.write(t, "data/"+datadir.FileURL, f.url+"\n")
 	_, errOut := c.run(t, exitUsage, "check", "--server", f.url, "--token", adminToken)
 	require.Contains(t, errOut, "give the URL of the gateway with --url")
 	require.Empty(t, f.asked)

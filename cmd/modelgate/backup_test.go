@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -32,16 +33,16 @@ func TestADataFolderIsSavedWhetherItsGatewayRunsOrNot(t *testing.T) {
 	require.Contains(t, save(exitFailed), "is not the data folder of a gateway")
 	require.NoDirExists(t, dir)
 
-	data, err := proc.OpenDataDir(dir)
+	data, err := datadir.Open(dir)
 	require.NoError(t, err)
 	sockets, remove, err := process.SocketDir(data.Path)
 	require.NoError(t, err)
 	p := parts.New(zap.NewNop())
-	etcd, err := proc.StartEtcd(t.Context(), p, data.File(proc.DirEtcd), sockets, 0, zap.NewNop())
+	etcd, err := proc.StartEtcd(t.Context(), p, data.File(datadir.DirEtcd), sockets, 0, zap.NewNop())
 	require.NoError(t, err)
 	_, err = etcd.Put(t.Context(), configstore.RootKey, "fingerprint")
 	require.NoError(t, err)
-	book, err := ledger.Open(t.Context(), proc.FolderLedger(data.Path), zap.NewNop())
+	book, err := ledger.Open(t.Context(), datadir.Ledger(data.Path), zap.NewNop())
 	require.NoError(t, err)
 	require.Contains(t, save(exitOK), "saved 1 keys", "while it runs")
 	require.NoError(t, os.Remove(file))
@@ -51,7 +52,7 @@ func TestADataFolderIsSavedWhetherItsGatewayRunsOrNot(t *testing.T) {
 	require.NoError(t, remove())
 	require.NoError(t, data.Close())
 	require.Contains(t, save(exitOK), "saved 1 keys", "while it does not")
-	again, err := proc.OpenDataDir(dir)
+	again, err := datadir.Open(dir)
 	require.NoError(t, err, "the folder is free again")
 	require.NoError(t, again.Close())
 }

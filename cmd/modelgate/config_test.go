@@ -16,13 +16,13 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admin"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/controlplane/api"
 	"github.com/modelgate/modelgate/controlplane/audit"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -52,22 +52,22 @@ func newCLI(t *testing.T) *cli {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Mkdir("data", 0o700))
-	root, err := secret.LoadRoot(filepath.Join("data", admincli.FilePepper))
+	root, err := secret.LoadRoot(filepath.Join("data", datadir.FilePepper))
 	require.NoError(t, err)
 	etcd := etcdtest.Start(t)
 	store := configstore.New(etcd, func(o configv1.Object) error {
-		return configv1.ValidateStored(o, cmdline.KnownVendor).Err()
+		return configv1.ValidateStored(o, all.Known).Err()
 	}, zap.NewNop())
 	c := &cli{hasher: auth.NewHasher(root.KeyPepper()), store: store}
 	server := httptest.NewServer(api.New(api.Config{
-		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: cmdline.KnownVendor,
+		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: all.Known,
 		Plane: noPlane{},
 		Audit: audit.New(etcd, nil, nil, zap.NewNop()), Log: zap.NewNop(),
 	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL
-	c.write(t, "data/"+admincli.FileAdmin, server.URL+"\n")
-	c.write(t, "data/"+admincli.FileAdminToken, adminToken+"\n")
+	c.write(t, "data/"+datadir.FileAdmin, server.URL+"\n")
+	c.write(t, "data/"+datadir.FileAdminToken, adminToken+"\n")
 	return c
 }
 

@@ -10,9 +10,9 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/doctor"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 func TestDoctorOfAGateway(t *testing.T) {
@@ -48,8 +48,8 @@ func TestDoctorWithoutAGatewayLooksAtTheDataFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c := &cli{}
 	require.NoError(t, os.Mkdir("data", 0o700))
-	require.NoError(t, os.WriteFile("data/"+admincli.FilePepper, nil, 0o640))
-	require.NoError(t, os.Chmod("data/"+admincli.FilePepper, 0o640))
+	require.NoError(t, os.WriteFile("data/"+datadir.FilePepper, nil, 0o640))
+	require.NoError(t, os.Chmod("data/"+datadir.FilePepper, 0o640))
 	out, _ := c.run(t, exitFailed, "doctor")
 	require.Contains(t, out, "chmod 600 data/pepper")
 	require.Contains(t, out, "The gateway cannot be reached")

@@ -12,7 +12,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
@@ -163,15 +163,15 @@ func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 
 func TestExplainSignsForEveryVendorAndShowsNoCredential(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	all := &configv1.Model{Name: "all"}
-	for name, v := range cmdline.Vendors() {
+	every := &configv1.Model{Name: "all"}
+	for name, v := range all.Providers() {
 		f.objects = append(f.objects, translate.Complete(v, &configv1.Provider{}))
-		all.Targets = append(all.Targets, &configv1.Target{Provider: name, Model: "m"})
+		every.Targets = append(every.Targets, &configv1.Target{Provider: name, Model: "m"})
 	}
-	f.objects = append(f.objects, all)
+	f.objects = append(f.objects, every)
 	x := explained(t, c, exitOK, "all")
 	require.NotContains(t, x.Raw, "CREDENTIAL")
-	require.Len(t, x.Get("targets").Array(), len(cmdline.Vendors()))
+	require.Len(t, x.Get("targets").Array(), len(all.Providers()))
 	for _, target := range x.Get("targets").Array() {
 		require.NotEmpty(t, target.Get("request.url").Str, target.Raw)
 	}

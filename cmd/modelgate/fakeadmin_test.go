@@ -17,8 +17,8 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/internal/datadir"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // A fakeAdmin plays the admin API with what a test puts into it. A test changes it before it runs commands.
@@ -70,8 +70,8 @@ func startFakeAdmin(t *testing.T) *fakeAdmin {
 	t.Cleanup(server.Close)
 	f.url = server.URL
 	require.NoError(t, os.Mkdir("data", 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join("data", admincli.FileAdmin), []byte(server.URL+"\n"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join("data", admincli.FileAdminToken), []byte(adminToken+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join("data", datadir.FileAdmin), []byte(server.URL+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join("data", datadir.FileAdminToken), []byte(adminToken+"\n"), 0o600))
 	return f
 }
 

@@ -25,6 +25,8 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/inspect"
 	"github.com/modelgate/modelgate/cmd/modelgate/offline"
 	"github.com/modelgate/modelgate/cmd/modelgate/serve"
+	"github.com/modelgate/modelgate/envoy/bootstrap"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // Exit codes.
@@ -97,7 +99,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Name("modelgate"),
 		kong.Description("An Envoy-based gateway to generative models."),
 		kong.Writers(stdout, stderr),
-		kong.Vars{"hostname": cmdline.Hostname(), "domains": adminflags.DomainList()}, serve.Texts(),
+		kong.Vars{"hostname": proc.Hostname(), "domains": adminflags.DomainList()}, serve.Texts(),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
@@ -136,10 +138,17 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}
-	if _, ok := errors.AsType[admincli.Misuse](err); ok {
+	if misused(err) {
 		return fail(stderr, fmt.Errorf("%w (try --help)", err), exitUsage)
 	}
 	return fail(stderr, ofAnother(err), exitFailed)
+}
+
+// misused reports whether the command line is wrong, which was found only when the command ran.
+func misused(err error) bool {
+	_, line := errors.AsType[admincli.Misuse](err)
+	_, address := errors.AsType[bootstrap.AddressError](err)
+	return line || address
 }
 
 // waits reports whether a change is not made because it waits for approval.
@@ -167,6 +176,6 @@ type versionCmd struct{}
 
 // Run prints the version of the module, or the commit that was built.
 func (versionCmd) Run(stdout io.Writer) error {
-	_, err := fmt.Fprintln(stdout, "modelgate", cmdline.Version())
+	_, err := fmt.Fprintln(stdout, "modelgate", proc.Version())
 	return err
 }

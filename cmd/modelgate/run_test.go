@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/testenv"
 )
 
@@ -90,7 +90,7 @@ func (r *running) chat(t *testing.T, key string) (status int, body string) {
 	t.Helper()
 	client := r.client(t)
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, admincli.FileURL)+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, datadir.FileURL)+
 		"/v1/chat/completions",
 		strings.NewReader(`{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}`))
 	require.NoError(t, err)
@@ -108,8 +108,8 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	first := startRun(t, data)
-	require.Contains(t, first.banner, first.file(t, admincli.FileURL)+"/v1")
-	key := first.file(t, admincli.FileKey)
+	require.Contains(t, first.banner, first.file(t, datadir.FileURL)+"/v1")
+	key := first.file(t, datadir.FileKey)
 	require.NotContains(t, first.banner, key, "the key is in its file alone")
 	status, body := first.chat(t, key)
 	require.Equal(t, http.StatusOK, status, body)
@@ -117,14 +117,14 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 	status, body = first.chat(t, "sk-mg-wrong")
 	require.Equal(t, http.StatusUnauthorized, status, body)
 
-	for name, mode := range map[string]os.FileMode{admincli.FileKey: 0o600, admincli.FileAdminToken: 0o600,
-		admincli.FilePepper: 0o600, certs.FileCA: 0o644} {
+	for name, mode := range map[string]os.FileMode{datadir.FileKey: 0o600, datadir.FileAdminToken: 0o600,
+		datadir.FilePepper: 0o600, certs.FileCA: 0o644} {
 		info, err := os.Stat(filepath.Join(data, name))
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), name)
 	}
 	client := first.client(t)
-	ready, err := client.Get(first.file(t, admincli.FileAdmin) + "/readyz")
+	ready, err := client.Get(first.file(t, datadir.FileAdmin) + "/readyz")
 	require.NoError(t, err)
 	require.NoError(t, ready.Body.Close())
 	require.Equal(t, http.StatusOK, ready.StatusCode)
@@ -137,11 +137,11 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 
 	authority := first.file(t, certs.FileCA)
 	first.stop(t)
-	require.NoFileExists(t, filepath.Join(data, admincli.FileURL))
-	require.NoFileExists(t, filepath.Join(data, admincli.FileAdmin))
+	require.NoFileExists(t, filepath.Join(data, datadir.FileURL))
+	require.NoFileExists(t, filepath.Join(data, datadir.FileAdmin))
 
 	second := startRun(t, data)
-	require.Equal(t, key, second.file(t, admincli.FileKey))
+	require.Equal(t, key, second.file(t, datadir.FileKey))
 	require.Equal(t, authority, second.file(t, certs.FileCA))
 	status, body = second.chat(t, key)
 	require.Equal(t, http.StatusOK, status, body)

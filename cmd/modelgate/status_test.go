@@ -12,9 +12,9 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/inspect"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 func TestStatus(t *testing.T) {
@@ -83,7 +83,7 @@ func TestStatus(t *testing.T) {
 
 func TestStatusOfNoGatewayIsOneLine(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	c.write(t, "data/"+admincli.FileAdmin, "https://127.0.0.1:1\n")
+	c.write(t, "data/"+datadir.FileAdmin, "https://127.0.0.1:1\n")
 	_, errOut := c.run(t, exitFailed, "status")
 	require.Equal(t, 1, strings.Count(errOut, "\n"))
 	require.Contains(t, errOut, "is the gateway running?")

@@ -11,8 +11,8 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 func TestAChangeThatIsNotInForceSaysSo(t *testing.T) {
@@ -73,7 +73,7 @@ func TestAKeyWorksWhenItsCommandReturns(t *testing.T) {
 		ForceAttemptHTTP2: true}}
 	ask := func(key string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-			r.file(t, admincli.FileURL)+"/v1/chat/completions",
+			r.file(t, datadir.FileURL)+"/v1/chat/completions",
 			strings.NewReader(`{"model":"echo/echo","messages":[{"role":"user","content":"Hello"}]}`))
 		require.NoError(t, err)
 		request.Header.Set("Content-Type", "application/json")

@@ -60,7 +60,6 @@ type Options struct {
 	Blobs         *blob.Bucket // of the job service; nil: what is archived there is not seen
 	Kept          *blob.Bucket // of bodies; nil: Blobs
 	Jobs          Jobs
-	Vendors       configv1.Vendors
 	Version       string
 	Memory        *memlimit.Watch
 	Telemetry     *telemetry.Telemetry
@@ -105,7 +104,7 @@ func (c *ControlPlane) As(who authz.Principal) *adminapi.Client { return api.InP
 // New returns a control plane that is not started.
 func New(o Options) (*ControlPlane, error) {
 	log := o.Log.Named("controlplane")
-	store := configstore.New(o.Etcd, validStored(o.Vendors), log)
+	store := configstore.New(o.Etcd, validStored, log)
 	kept, err := bodies.New(cmp.Or(o.Kept, o.Blobs), o.Ledger, o.Root.BodySealer(), o.Telemetry.Registry,
 		log.Named("bodies"))
 	if err != nil {
@@ -147,9 +146,9 @@ func New(o Options) (*ControlPlane, error) {
 		people: people, sinks: sinks, expire: api.Expire(config), admin: api.New(config)}, nil
 }
 
-// validStored returns what reports the errors of a stored object.
-func validStored(vendors configv1.Vendors) func(configv1.Object) error {
-	return func(object configv1.Object) error { return configv1.ValidateStored(object, vendors).Err() }
+// validStored reports the errors of a stored object.
+func validStored(object configv1.Object) error {
+	return configv1.ValidateStored(object, all.Known).Err()
 }
 
 // adminConfig returns what the admin API works with, but for what has state of its own.
@@ -161,7 +160,7 @@ func adminConfig(o Options, store *configstore.Store, server *controlplane.Serve
 		Hasher:    auth.NewHasher(o.Root.KeyPepper()),
 		Token:     o.AdminToken,
 		Terminals: dashboard.Terminals(o.Etcd, dashboard.AccountsOf(store)),
-		Vendors:   o.Vendors,
+		Vendors:   all.Known,
 		Allowed:   o.Allowed,
 		Plane:     server,
 		Identity:  people,

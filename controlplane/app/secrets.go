@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -24,14 +23,13 @@ const claimedTimeout = 15 * time.Second
 
 // LoadRoot reads the root secret. It makes one only if no configuration was written under another: a wrong one that
 // lies where the right one has to be would only hide that it is missing.
-func LoadRoot(ctx context.Context, path string, etcd *clientv3.Client,
-	vendors configv1.Vendors) (*secret.Root, error) {
+func LoadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.Root, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return secret.LoadRoot(path)
 	}
 	limited, cancel := context.WithTimeout(ctx, claimedTimeout)
 	defer cancel()
-	claimed, err := configstore.New(etcd, validStored(vendors), zap.NewNop()).Claimed(limited)
+	claimed, err := configstore.New(etcd, validStored, zap.NewNop()).Claimed(limited)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

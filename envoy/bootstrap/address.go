@@ -20,21 +20,24 @@ type Address struct {
 	Port uint32
 }
 
-// ParseAddress reads unix:///path or host:port.
+// An AddressError is that a text is no address.
+type AddressError struct{ error }
+
+// ParseAddress reads unix:///path or host:port. What is wrong with another text is an AddressError.
 func ParseAddress(s string) (Address, error) {
 	if path, ok := strings.CutPrefix(s, "unix://"); ok {
 		if !strings.HasPrefix(path, "/") {
-			return Address{}, fmt.Errorf("address %q: a Unix socket is written unix:///path", s)
+			return Address{}, AddressError{fmt.Errorf("address %q: a Unix socket is written unix:///path", s)}
 		}
 		return Address{Pipe: path}, nil
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || host == "" {
-		return Address{}, fmt.Errorf("address %q: must be host:port or unix:///path", s)
+		return Address{}, AddressError{fmt.Errorf("address %q: must be host:port or unix:///path", s)}
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return Address{}, fmt.Errorf("address %q: the port is not between 1 and 65535", s)
+		return Address{}, AddressError{fmt.Errorf("address %q: the port is not between 1 and 65535", s)}
 	}
 	return Address{Host: host, Port: uint32(n)}, nil
 }

@@ -50,7 +50,6 @@ type Options struct {
 	Batches   batches.Limits
 	Webhooks  webhooks.Limits
 	Archive   archive.Limits
-	Vendors   configv1.Vendors
 	Memory    *memlimit.Watch
 	Telemetry *telemetry.Telemetry
 	Ending    *parts.Ending
@@ -77,7 +76,7 @@ func Start(ctx context.Context, p *parts.Parts, o Options) (*jobsvc.Server, erro
 	}
 	server, err := jobsvc.New(jobsvc.Options{
 		Etcd: o.Etcd, Room: o.Room, Bucket: bucket, Gateway: out, XDS: o.XDS, Vendors: all.Providers(),
-		Validate: func(object configv1.Object) error { return configv1.ValidateStored(object, o.Vendors).Err() },
+		Validate: func(object configv1.Object) error { return configv1.ValidateStored(object, all.Known).Err() },
 		Node:     o.Node, Lease: o.Lease, Shedding: o.Memory.Shedding, Memory: held,
 		Batches: o.Batches, Webhooks: o.Webhooks, Archive: o.Archive,
 		Log: log, Registerer: o.Telemetry.Registry, Tracer: o.Telemetry.Tracer(),

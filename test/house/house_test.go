@@ -116,7 +116,7 @@ var table = []rule{
 	{"internal/catalog", []string{"api/config/...", "internal/memo"}, nil},
 	{"internal/provider/forms", none, none},
 	{"internal/provider/private", none, none},
-	{"internal/provider/all", []string{"internal/provider/..."}, none},
+	{"internal/provider/all", []string{"api/config/v1", "internal/provider/..."}, none},
 	{"internal/provider/vendors/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/fit", "internal/provider/forms",
 		"internal/provider/private", "internal/provider/turns", "internal/provider/schema",
@@ -140,6 +140,7 @@ var table = []rule{
 	}, nil},
 
 	{"internal/memo", none, none},
+	{"internal/proc/...", []string{"internal/...", "api/...", "envoy/bootstrap"}, nil},
 	{"internal/timing", none, none},
 	{"internal/parts", none, []string{"go.uber.org/zap"}},
 	{"internal/request", []string{"api/config/v1", "api/openai", "internal/inbound"},

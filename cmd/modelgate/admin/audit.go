@@ -101,7 +101,7 @@ func (c auditShowCmd) write(out *strings.Builder, entries []adminapi.AuditEntry)
 func auditRow(e adminapi.AuditEntry) []string {
 	row := []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Address, e.Action, e.Kind, e.Name}
 	for i := range row {
-		row[i] = admincli.OneLine(row[i])
+		row[i] = adminapi.OneLine(row[i])
 	}
 	return row
 }

@@ -52,10 +52,10 @@ func (c auditVerifyCmd) Run(ctx context.Context, stdout io.Writer) error {
 func notIntact(found adminapi.AuditVerification) error {
 	switch {
 	case found.Break != nil:
-		return fmt.Errorf("%w: %s", errNotIntact, admincli.OneLine(found.Break.Message))
+		return fmt.Errorf("%w: %s", errNotIntact, adminapi.OneLine(found.Break.Message))
 	case found.Outside > 0:
 		return fmt.Errorf("%w: %d entries are outside the chain, such as %s", errNotIntact, found.Outside,
-			admincli.OneLine(found.FirstOutside))
+			adminapi.OneLine(found.FirstOutside))
 	case found.Noted != nil && !found.Noted.Found:
 		return fmt.Errorf("%w: the noted head is not in the chain", errNotIntact)
 	case !found.Intact:

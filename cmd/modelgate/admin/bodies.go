@@ -47,7 +47,7 @@ func printBody(out *strings.Builder, name string, b adminapi.Body) {
 	if b.Cut {
 		note = "Only the beginning is kept."
 	}
-	fmt.Fprintf(out, "%s  %s, %d bytes, %d redacted. %s\n%s\n\n", name, admincli.OneLine(b.ContentType), b.Bytes,
+	fmt.Fprintf(out, "%s  %s, %d bytes, %d redacted. %s\n%s\n\n", name, adminapi.OneLine(b.ContentType), b.Bytes,
 		b.Redacted, note, strings.Map(printable, b.Text))
 }
 

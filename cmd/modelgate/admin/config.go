@@ -88,7 +88,7 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	})
 	for _, change := range answer.Changes {
 		if change.Error != "" && !c.NoWait {
-			idle = append(idle, "\n  "+change.Kind+" "+change.Name+" has no effect: "+admincli.OneLine(change.Error))
+			idle = append(idle, "\n  "+change.Kind+" "+change.Name+" has no effect: "+adminapi.OneLine(change.Error))
 		}
 	}
 	if len(idle) > 0 {

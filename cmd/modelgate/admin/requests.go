@@ -145,7 +145,7 @@ func describeRequest(out *strings.Builder, e *adminapi.Exchange) {
 		{"Provider's id", detail.UpstreamID},
 	} {
 		if fact[1] != "" {
-			fmt.Fprintf(out, "%-15s%s\n", fact[0]+":", admincli.OneLine(fact[1]))
+			fmt.Fprintf(out, "%-15s%s\n", fact[0]+":", adminapi.OneLine(fact[1]))
 		}
 	}
 	describeAttempts(out, e)
@@ -177,7 +177,7 @@ func describeCost(out *strings.Builder, e *adminapi.Exchange) {
 		return
 	}
 	if e.Cost.Problem != "" {
-		fmt.Fprintln(out, "\nCost:", admincli.OneLine(e.Cost.Problem))
+		fmt.Fprintln(out, "\nCost:", adminapi.OneLine(e.Cost.Problem))
 	}
 	rows := admincli.Rows(e.Cost.Lines, func(l adminapi.CostLine) []string {
 		return []string{l.Part, strconv.FormatInt(l.Count, 10), l.PriceUSD, l.CostUSD}

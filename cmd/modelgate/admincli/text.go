@@ -5,6 +5,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
@@ -65,7 +66,7 @@ func Table(out *strings.Builder, header []string, rows [][]string) {
 	for _, row := range append([][]string{header}, rows...) {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			if cells[i] = OneLine(cell); cell == "" {
+			if cells[i] = adminapi.OneLine(cell); cell == "" {
 				cells[i] = "-"
 			}
 		}
@@ -80,16 +81,6 @@ func Section(out *strings.Builder, header []string, rows [][]string) {
 		out.WriteByte('\n')
 		Table(out, header, rows)
 	}
-}
-
-// OneLine shows a text as one line, without what a terminal would take for a command.
-func OneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ReplaceAll(s, "\n", "; "))
 }
 
 // ShellQuote writes a path so that a shell reads it as one word.

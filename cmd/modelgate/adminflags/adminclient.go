@@ -19,6 +19,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 const (
@@ -59,7 +60,7 @@ func (f AdminFlags) Connect() (admincli.Conn, error) {
 
 // Reach is Connect without a token.
 func (f AdminFlags) Reach() (admincli.Conn, error) {
-	server, err := f.OrFile(f.Server, admincli.FileAdmin, "is the gateway running? Give its location with --data or --server")
+	server, err := f.OrFile(f.Server, datadir.FileAdmin, "is the gateway running? Give its location with --data or --server")
 	if err != nil {
 		return admincli.Conn{}, err
 	}
@@ -121,7 +122,7 @@ func (f AdminFlags) token() (string, error) {
 				"the admin token in %s is not for %s: sign in there with modelgate login --server %s, or give a token of that gateway with --token-file, $MODELGATE_TOKEN or --token",
 				f.Data, f.Server, f.Server)
 	}
-	return f.OrFile(f.Token, admincli.FileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
+	return f.OrFile(f.Token, datadir.FileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
 }
 
 // OfFolder reports whether the gateway runs in the data folder, so that what lies there is its own.
@@ -129,7 +130,7 @@ func (f AdminFlags) OfFolder() bool {
 	if f.Server == "" {
 		return true
 	}
-	text, err := os.ReadFile(filepath.Join(f.Data, admincli.FileAdmin))
+	text, err := os.ReadFile(filepath.Join(f.Data, datadir.FileAdmin))
 	return err == nil && strings.TrimRight(f.Server, "/") == strings.TrimRight(strings.TrimSpace(string(text)), "/")
 }
 

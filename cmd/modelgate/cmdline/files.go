@@ -1,5 +1,5 @@
-// Package cmdline has what commands of every kind share: the files and addresses that a command line names, the
-// vendors that are built in, and what a command knows of its machine and its binary.
+// Package cmdline has what commands of every kind share: the files that a command line names, where
+// etcd is, and what a command knows of its machine.
 package cmdline
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/internal/provider/all"
 )
 
 // FileFlags name files of objects.
@@ -46,7 +47,7 @@ func (f FileFlags) Read(stdin io.Reader) ([]configv1.Document, error) {
 		}
 		errs = append(errs, wrong...)
 		for _, d := range found {
-			errs = append(errs, d.Validate(KnownVendor)...)
+			errs = append(errs, d.Validate(all.Known)...)
 		}
 		if err == nil && len(found) == 0 && f.wanted {
 			return nil, fmt.Errorf("%s contains no object", name)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	adminapi "github.com/modelgate/modelgate/api/admin"
 )
 
 // A Severity is how bad a finding is.
@@ -101,8 +101,8 @@ func Table(out *strings.Builder, found []Finding, notes bool) {
 			continue
 		}
 		shown++
-		fmt.Fprintf(out, "%-8s %s\n         %s\n         -> %s\n\n", f.Severity, admincli.OneLine(f.What),
-			admincli.OneLine(f.Why), admincli.OneLine(f.Mend))
+		fmt.Fprintf(out, "%-8s %s\n         %s\n         -> %s\n\n", f.Severity, adminapi.OneLine(f.What),
+			adminapi.OneLine(f.Why), adminapi.OneLine(f.Mend))
 	}
 	last := "That is all."
 	switch {

@@ -22,6 +22,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 var examinedAt = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -57,7 +58,7 @@ func (p *patient) key() *configv1.Key { return p.items["Key"][0].Object.(*config
 func healthy(t *testing.T) *patient {
 	t.Helper()
 	p := &patient{
-		now: examinedAt, data: "data", there: true, modes: map[string]fs.FileMode{".": 0o755, admincli.FilePepper: 0o600},
+		now: examinedAt, data: "data", there: true, modes: map[string]fs.FileMode{".": 0o755, datadir.FilePepper: 0o600},
 		free: 50 << 30, size: 100 << 30,
 		ready: adminapi.HealthOK, url: "https://gw.example:8443", host: "gw.example",
 		chain: []*x509.Certificate{certificate(t, -time.Hour, 90*24*time.Hour)},
@@ -117,23 +118,23 @@ func TestDoctorFinds(t *testing.T) {
 		{"etcd away", func(p *patient) { p.store = storeAway }, "store", Error, "store cannot be reached", "etcdctl"},
 		{"a wrong token", func(p *patient) { p.store = &openai.Error{Status: 401, Message: "Send an admin token."} },
 			"store", Error, "admin token", "--token"},
-		{"etcd fills", func(p *patient) { p.says = []string{admincli.SaysWarning + "etcd fills: 7 of 10"} }, "besides",
+		{"etcd fills", func(p *patient) { p.says = []string{adminapi.SaysWarning + "etcd fills: 7 of 10"} }, "besides",
 			Warning, "etcd fills: 7 of 10", "quota"},
 		{"jobs are away", func(p *patient) {
-			p.says = []string{admincli.SaysError + admincli.SaysNoJobs +
+			p.says = []string{adminapi.SaysError + adminapi.SaysNoJobs +
 				"blobs is a file"}
 		}, "besides", Error, "no job service: blobs is a file", "restart the gateway"},
 		{"the ledger is away", func(p *patient) {
-			p.says = []string{admincli.SaysError + admincli.SaysNoLedger + "ledger.db is damaged"}
+			p.says = []string{adminapi.SaysError + adminapi.SaysNoLedger + "ledger.db is damaged"}
 		}, "besides", Error, "no ledger: ledger.db", "Fix the named error"},
 		{"memory is short", func(p *patient) {
-			p.says = []string{admincli.SaysError + admincli.SaysShort +
+			p.says = []string{adminapi.SaysError + adminapi.SaysShort +
 				"more than 80 %"}
 		}, "besides", Error, "memory: more than 80 %", "Give the process more memory"},
 		{"bodies found no room", func(p *patient) {
-			p.says = []string{admincli.SaysWarning + admincli.SaysBodies + "a body found no room"}
+			p.says = []string{adminapi.SaysWarning + adminapi.SaysBodies + "a body found no room"}
 		}, "besides", Warning, "a body found no room", "--body-bytes"},
-		{"etcd is full", func(p *patient) { p.says = []string{admincli.SaysError + "etcd is full: 10 of 10"} }, "besides",
+		{"etcd is full", func(p *patient) { p.says = []string{adminapi.SaysError + "etcd is full: 10 of 10"} }, "besides",
 			Error, "etcd is full", "Delete"},
 		{"a failing provider behind a fallback", func(p *patient) {
 			p.health = []adminapi.ProviderHealth{{Provider: "dead", State: adminapi.ProviderFailing, LastError: "timeout",
@@ -178,7 +179,7 @@ func TestDoctorFinds(t *testing.T) {
 			p.put(&configv1.Certificate{Name: "c",
 				Chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))})
 		}, "certificates", Warning, "Certificate c expires", "config apply"},
-		{"a pepper that all can read", func(p *patient) { p.modes[admincli.FilePepper] = 0o644 }, "permissions", Error,
+		{"a pepper that all can read", func(p *patient) { p.modes[datadir.FilePepper] = 0o644 }, "permissions", Error,
 			"Other users can access data/pepper: its mode is 0644", "chmod 600 data/pepper"},
 		{"a folder that all can write", func(p *patient) { p.modes["."] = 0o777 }, "permissions", Error, "its mode is 0777",
 			"chmod 700 data"},

@@ -24,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 const (
@@ -106,7 +107,7 @@ func gather(ctx context.Context, o Options) *patient {
 // folder looks at the data folder, and at what else of this machine a gateway needs.
 func (p *patient) folder(ctx context.Context) {
 	p.modes = map[string]fs.FileMode{}
-	for _, name := range []string{".", admincli.FilePepper, admincli.FileAdminToken, admincli.FileKey, certs.FileCAKey,
+	for _, name := range []string{".", datadir.FilePepper, datadir.FileAdminToken, datadir.FileKey, certs.FileCAKey,
 		certs.FileServerKey} {
 		if info, err := os.Stat(filepath.Join(p.data, name)); err == nil {
 			p.modes[name], p.there = info.Mode().Perm(), true
@@ -131,7 +132,7 @@ func (p *patient) address(ctx context.Context, conn admincli.Conn) {
 		between := asked.Add(time.Since(asked) / 2)
 		p.skew = at.Add(time.Second / 2).Sub(between) // the header has whole seconds
 	}
-	p.ready, p.says = admincli.Readyz(status, text)
+	p.ready, p.says = adminapi.Readyz(status, text)
 	p.metrics = admincli.Samples(ctx, conn)
 }
 
@@ -140,7 +141,7 @@ func (p *patient) gateway(ctx context.Context, o Options) {
 	if p.data == "" {
 		return
 	}
-	text, err := os.ReadFile(filepath.Join(p.data, admincli.FileURL))
+	text, err := os.ReadFile(filepath.Join(p.data, datadir.FileURL))
 	if err != nil {
 		return
 	}

@@ -317,22 +317,22 @@ func Besides(says []string) []Finding {
 		f := Finding{Severity: Warning,
 			Why:  "A full etcd accepts only deletions, and jobs stop. Above 70 % of the quota, tenants cannot create anything.",
 			Mend: etcdspace.Remedy}
-		what, severe := strings.CutPrefix(line, admincli.SaysError)
+		what, severe := strings.CutPrefix(line, adminapi.SaysError)
 		if severe {
 			f.Severity = Error
 		}
-		f.What = strings.TrimPrefix(what, admincli.SaysWarning)
+		f.What = strings.TrimPrefix(what, adminapi.SaysWarning)
 		switch {
-		case strings.HasPrefix(f.What, admincli.SaysNoJobs):
+		case strings.HasPrefix(f.What, adminapi.SaysNoJobs):
 			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.",
 				"Fix the named error, and restart the gateway."
-		case strings.HasPrefix(f.What, admincli.SaysNoLedger):
+		case strings.HasPrefix(f.What, adminapi.SaysNoLedger):
 			f.Why, f.Mend = "Usage and cost wait in the spools until it is usable. Budgets are enforced with the last known values.",
 				"Fix the named error. docs/operate.md explains how."
-		case strings.HasPrefix(f.What, admincli.SaysShort):
+		case strings.HasPrefix(f.What, adminapi.SaysShort):
 			f.Why, f.Mend = "Requests are answered with 503 (server_is_overloaded) until memory is free again.",
 				"Give the process more memory, or add replicas: docs/operate.md, ModelgateSheds. modelgate_shed_total counts the refused requests."
-		case strings.HasPrefix(f.What, admincli.SaysBodies):
+		case strings.HasPrefix(f.What, adminapi.SaysBodies):
 			f.Why,
 				f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large responses are lost, while others use all the room.",
 				"Raise --body-bytes where memory allows it, or add replicas: docs/operate.md, ModelgateSheds. modelgate_body_bytes shows the bytes in use."

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
@@ -115,7 +116,7 @@ func (x *Explanation) Table(b *strings.Builder) {
 	}
 	if k := x.Key; k != nil {
 		fmt.Fprintf(b, "\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n",
-			k.ID, admincli.OneLine(k.Label), k.State,
+			k.ID, adminapi.OneLine(k.Label), k.State,
 			cmp.Or(k.Organization, "-"), cmp.Or(k.Project, "-"), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
 	}
 	if x.Policy != "" {
@@ -148,7 +149,7 @@ func (x *Explanation) Table(b *strings.Builder) {
 		fmt.Fprintln(b, "\nNo limits or budgets apply to it.")
 	}
 	if x.Unknown != "" {
-		fmt.Fprintf(b, "\nThe current usage is unknown: %s\n", admincli.OneLine(x.Unknown))
+		fmt.Fprintf(b, "\nThe current usage is unknown: %s\n", adminapi.OneLine(x.Unknown))
 	}
 	fmt.Fprintln(b)
 	if len(x.Limits) == 0 {
@@ -171,7 +172,7 @@ func (t *explainedTarget) write(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, ", priority %d, weight %d", t.Priority, t.Weight)
 	if t.LeftOut != "" {
-		fmt.Fprintf(b, "\n    left out: %s\n", admincli.OneLine(t.LeftOut))
+		fmt.Fprintf(b, "\n    left out: %s\n", adminapi.OneLine(t.LeftOut))
 		return
 	}
 	fmt.Fprintf(b, ", first of its priority in %s of cases\n", strconv.FormatFloat(t.Chance*100, 'f', -1, 64)+"%")
@@ -191,7 +192,7 @@ func (t *explainedTarget) write(b *strings.Builder) {
 		if tier.Asked {
 			note = " (asked for)"
 		}
-		fmt.Fprintf(b, "%s%s %s%s\n", label, admincli.OneLine(tier.Name), cost, note)
+		fmt.Fprintf(b, "%s%s %s%s\n", label, adminapi.OneLine(tier.Name), cost, note)
 	}
 	if len(t.Tiers) > 0 {
 		fmt.Fprintln(b,

@@ -19,6 +19,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
@@ -61,7 +62,7 @@ func (c CheckCmd) Run(ctx context.Context, stdout io.Writer) error {
 			"%s and %s belong to different gateways, so the key would not be valid: give the URL of the gateway with --url", c.Data,
 			c.Server)
 	}
-	base, err := c.OrFile(c.URL, admincli.FileURL, "give the URL of the gateway with --url")
+	base, err := c.OrFile(c.URL, datadir.FileURL, "give the URL of the gateway with --url")
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func readiness(ctx context.Context, conn admincli.Conn) (ready string, says []st
 	if err != nil {
 		return admincli.Said(err).Error(), nil
 	}
-	return admincli.Readyz(status, text)
+	return adminapi.Readyz(status, text)
 }
 
 func (r *StatusReport) dataPlane(ctx context.Context, client *adminapi.Client) error {
@@ -243,7 +243,7 @@ func (r StatusReport) table(out *strings.Builder) {
 		ledger += fmt.Sprintf(", %d records wait", *r.Backlog)
 	}
 	fmt.Fprintf(out, "Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
-		r.Admin, r.Version, r.Revision, admincli.OneLine(r.Ready), admincli.OneLine(ledger))
+		r.Admin, r.Version, r.Revision, adminapi.OneLine(r.Ready), adminapi.OneLine(ledger))
 	admincli.Table(out, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"},
 		admincli.Rows(r.Clients, func(c adminapi.DataPlaneClient) []string {
 			return []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt),
@@ -258,10 +258,10 @@ func (r StatusReport) table(out *strings.Builder) {
 		out.WriteByte('\n')
 	}
 	for _, p := range r.Problems {
-		out.WriteString("! " + admincli.OneLine(p) + "\n")
+		out.WriteString("! " + adminapi.OneLine(p) + "\n")
 	}
 	for _, n := range r.Notes {
-		out.WriteString("- " + admincli.OneLine(n) + "\n")
+		out.WriteString("- " + adminapi.OneLine(n) + "\n")
 	}
 }
 

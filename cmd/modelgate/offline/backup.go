@@ -14,11 +14,12 @@ import (
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane/backup"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // BackupCmd is the command backup.
@@ -28,7 +29,7 @@ type BackupCmd struct {
 	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"The ledger of the control plane: sqlite:///path or postgres://..."`
 	WithoutLedger bool   `help:"Omit the ledger, because its database has its own backup."`
 
-	Etcd proc.EtcdFlags `embed:"" prefix:"etcd-"`
+	Etcd cmdline.EtcdFlags `embed:"" prefix:"etcd-"`
 }
 
 // Help is shown below the flags' summary.
@@ -57,9 +58,9 @@ func (c BackupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 	}
 	defer func() { err = errors.Join(err, leave()) }()
 	if c.Data != "" && c.Ledger == "" {
-		c.Ledger = proc.FolderLedger(c.Data)
+		c.Ledger = datadir.Ledger(c.Data)
 	}
-	s := backup.Source{Etcd: etcd, By: cmdline.Version()}
+	s := backup.Source{Etcd: etcd, By: proc.Version()}
 	if !c.WithoutLedger {
 		// Opening it would make one.
 		if path, ok := strings.CutPrefix(c.Ledger, "sqlite://"); ok {
@@ -94,11 +95,11 @@ func (c BackupCmd) open(ctx context.Context, log *zap.Logger) (etcd *clientv3.Cl
 		etcd, err = c.Etcd.Client(log)
 		return etcd, func() error { _ = etcd.Close(); return nil }, err // it reports the end of its own context
 	}
-	if _, err := os.Stat(filepath.Join(c.Data, proc.DirEtcd)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.Data, datadir.DirEtcd)); err != nil {
 		return nil, nil, fmt.Errorf("%s is not the data folder of a gateway: %w", c.Data, err)
 	}
-	data, err := proc.OpenDataDir(c.Data)
-	if err != nil && !errors.Is(err, proc.ErrRuns) {
+	data, err := datadir.Open(c.Data)
+	if err != nil && !errors.Is(err, datadir.ErrRuns) {
 		return nil, nil, err
 	}
 	running := err != nil
@@ -107,14 +108,14 @@ func (c BackupCmd) open(ctx context.Context, log *zap.Logger) (etcd *clientv3.Cl
 		return nil, nil, err
 	}
 	if running {
-		etcd, err = proc.EtcdFlags{Endpoints: []string{"unix://" + filepath.Join(sockets, "etcd.sock")}}.Client(log)
+		etcd, err = cmdline.EtcdFlags{Endpoints: []string{"unix://" + filepath.Join(sockets, "etcd.sock")}}.Client(log)
 		return etcd, func() error { _ = etcd.Close(); return nil }, err
 	}
 	p := parts.New(log)
 	leave = func() error {
 		return errors.Join(p.Stop(context.WithoutCancel(ctx)), remove(), data.Close())
 	}
-	if etcd, err = proc.StartEtcd(ctx, p, data.File(proc.DirEtcd), sockets, 0,
+	if etcd, err = proc.StartEtcd(ctx, p, data.File(datadir.DirEtcd), sockets, 0,
 		log.Named("etcd").WithOptions(zap.IncreaseLevel(proc.EtcdQuiet))); err != nil {
 		return nil, nil, errors.Join(err, leave())
 	}

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/controlplane/backup"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -24,7 +24,7 @@ type RestoreCmd struct {
 	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"An empty ledger to restore into: sqlite:///path or postgres://... It may be of another kind than the saved one."`
 	WithoutLedger bool   `help:"Do not restore the ledger."`
 
-	Etcd proc.EtcdFlags `embed:"" prefix:"etcd-"`
+	Etcd cmdline.EtcdFlags `embed:"" prefix:"etcd-"`
 }
 
 // Help is shown below the flags' summary.

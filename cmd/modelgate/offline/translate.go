@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
@@ -48,7 +49,7 @@ var kinds = map[string]string{"llama.cpp": "llamacpp", "generic": "compatible", 
 // target returns the vendor, and what requests of it are encoded for.
 func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 	f.Provider = cmp.Or(kinds[f.Provider], f.Provider)
-	p, ok := cmdline.Vendors()[f.Provider]
+	p, ok := all.Providers()[f.Provider]
 	if !ok {
 		return p, provider.Target{}, admincli.Misused("there is no provider %q; the providers are %s", f.Provider,
 			strings.Join(vendorNames(), ", "))
@@ -92,7 +93,7 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 
 func vendorNames() []string {
 	var names []string
-	for name := range cmdline.Vendors() {
+	for name := range all.Providers() {
 		names = append(names, name)
 	}
 	slices.Sort(names)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 const minute = "2006-01-02 15:04"
@@ -94,7 +93,7 @@ func table[T any](out *strings.Builder, none string, header []string, items []T,
 	}
 	line := func(cells []string) {
 		for _, c := range cells {
-			fmt.Fprintf(out, "| %s ", cmp.Or(strings.ReplaceAll(admincli.OneLine(c), "|", `\|`), "-"))
+			fmt.Fprintf(out, "| %s ", cmp.Or(strings.ReplaceAll(adminapi.OneLine(c), "|", `\|`), "-"))
 		}
 		out.WriteString("|\n")
 	}

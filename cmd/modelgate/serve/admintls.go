@@ -10,9 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // errAdminNeedsTLS refuses to send tokens and keys in clear to other machines.
@@ -52,7 +51,7 @@ func (g *gateway) adminTLS(addresses ...netip.Addr) (*tls.Config, *http.Client, 
 	for _, a := range addresses {
 		host := a.String()
 		if a.IsUnspecified() {
-			host = cmdline.Hostname()
+			host = proc.Hostname()
 		}
 		g.hosts = append(g.hosts, host)
 	}

@@ -14,13 +14,13 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc"
 )
@@ -48,13 +48,13 @@ type ControlplaneCmd struct {
 	AdminKey       string `placeholder:"FILE" help:"${key}"`
 	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS even though other machines can reach it. Use this behind a proxy that terminates TLS."`
 
-	alertFlags         `embed:""`
-	traceFlags         `embed:""`
-	credentialFlags    `embed:""`
-	proc.ShutdownFlags `embed:""`
+	alertFlags      `embed:""`
+	traceFlags      `embed:""`
+	credentialFlags `embed:""`
+	shutdownFlags   `embed:""`
 
-	Etcd   proc.EtcdFlags `embed:"" prefix:"etcd-"`
-	Upkeep upkeepFlags    `embed:"" prefix:"etcd-"`
+	Etcd   cmdline.EtcdFlags `embed:"" prefix:"etcd-"`
+	Upkeep upkeepFlags       `embed:"" prefix:"etcd-"`
 	TLS    struct {
 		Cert string `help:"PEM file of the server certificate for xDS. If it is set, clients must also present a certificate."`
 		Key  string `help:"${key}"`
@@ -67,7 +67,7 @@ type ControlplaneCmd struct {
 
 // Run serves until ctx ends.
 func (c *ControlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
-	return c.ShutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
+	return c.shutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
 }
 
 func (c *ControlplaneCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, log *zap.Logger) error {
@@ -165,7 +165,7 @@ func (c *ControlplaneCmd) serveAdmin(p *parts.Parts, o *app.Options, plane *app.
 // plane returns the control plane. It completes its options with what is read, opened and started.
 func (c *ControlplaneCmd) plane(ctx context.Context, p *parts.Parts, o *app.Options,
 	calls proc.EtcdCalls) (plane *app.ControlPlane, room *etcdspace.Room, err error) {
-	if o.Root, err = app.LoadRoot(ctx, c.Pepper, o.Etcd, cmdline.KnownVendor); err != nil {
+	if o.Root, err = app.LoadRoot(ctx, c.Pepper, o.Etcd); err != nil {
 		return nil, nil, err
 	}
 	if o.AdminToken, err = app.LoadAdminToken(c.AdminToken); err != nil {
@@ -193,7 +193,7 @@ func (c *ControlplaneCmd) plane(ctx context.Context, p *parts.Parts, o *app.Opti
 
 // newControlPlane returns a control plane of this binary.
 func newControlPlane(o app.Options) (*app.ControlPlane, error) {
-	o.Jobs, o.Vendors, o.Version = jobsvc.NewInspector(o.Etcd, o.Blobs), cmdline.KnownVendor, cmdline.Version()
+	o.Jobs, o.Version = jobsvc.NewInspector(o.Etcd, o.Blobs), proc.Version()
 	return app.New(o)
 }
 
@@ -214,7 +214,7 @@ func (c *ControlplaneCmd) listenXDS(secure credentials.TransportCredentials) (ne
 
 // credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.
 func (c *ControlplaneCmd) credentials(log *zap.Logger) (credentials.TransportCredentials, error) {
-	files, err := proc.ReadMutualTLS(log, "--xds-", c.TLS.Cert, c.TLS.Key, c.TLS.CA)
+	files, err := readMutualTLS(log, "--xds-", c.TLS.Cert, c.TLS.Key, c.TLS.CA)
 	if err != nil {
 		return nil, err
 	}

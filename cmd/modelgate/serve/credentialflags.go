@@ -8,12 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane/cloud"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/controlplane/vault"
 	"github.com/modelgate/modelgate/internal/allowed"
+	"github.com/modelgate/modelgate/internal/proc"
+	"github.com/modelgate/modelgate/internal/provider/all"
 )
 
 // credentialFlags say which variables, files, secrets elsewhere and identities the configuration may name, to be read
@@ -36,7 +36,7 @@ func (f credentialFlags) allowed() (*allowed.List, error) {
 	if err := f.Vault.check(); err != nil {
 		return nil, err
 	}
-	list, err := allowed.New(cmdline.Vendors(), allowed.Flags{Variables: f.CredentialEnv, Files: f.CredentialFile,
+	list, err := allowed.New(all.Providers(), allowed.Flags{Variables: f.CredentialEnv, Files: f.CredentialFile,
 		Vault: f.CredentialVault, Managers: f.CredentialSecretManager, Identities: f.CredentialIdentity})
 	if err == nil {
 		list, err = list.WithAuditFiles(f.AuditFile)

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // tellAgain is the pause after Envoy could not be reached.
@@ -31,7 +31,7 @@ type extProcWatch struct {
 }
 
 func (c *envoyRunCmd) watchExtProc(log *zap.Logger, files *proc.MutualTLS) (*extProcWatch, error) {
-	address, err := cmdline.ParseAddress(c.Extproc)
+	address, err := bootstrap.ParseAddress(c.Extproc)
 	if err != nil {
 		return nil, err
 	}

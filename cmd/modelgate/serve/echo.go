@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/fakeprovider"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // EchoCmd is the command echo.

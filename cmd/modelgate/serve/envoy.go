@@ -10,7 +10,6 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane/firststart"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
@@ -52,10 +51,10 @@ func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, e
 		NodeID: f.Node, AdminSocket: adminSocket, MaxHeapBytes: f.MaxHeap, MaxConnections: f.MaxConnections,
 		SecretsDir: secrets,
 	}
-	if o.ExtProc, err = cmdline.ParseAddress(f.Extproc); err != nil {
+	if o.ExtProc, err = bootstrap.ParseAddress(f.Extproc); err != nil {
 		return o, err
 	}
-	if o.XDS, err = cmdline.ParseAddress(f.XDS.Address); err != nil {
+	if o.XDS, err = bootstrap.ParseAddress(f.XDS.Address); err != nil {
 		return o, err
 	}
 	t := f.ExtprocTLS
@@ -71,7 +70,7 @@ func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, e
 
 // clientTLS returns nil if no file is given. The paths become absolute: Envoy may be started in another folder.
 func clientTLS(prefix, certificate, key, ca, name string) (*bootstrap.TLS, error) {
-	given, err := proc.AllOrNone(prefix, certificate, key, ca)
+	given, err := allOrNone(prefix, certificate, key, ca)
 	if err != nil || !given {
 		return nil, err
 	}

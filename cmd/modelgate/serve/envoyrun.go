@@ -15,11 +15,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 const (
@@ -118,12 +118,12 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts.Parts, binary string, 
 // only logs the error of the peer that refuses it. It returns the files of the connection to the ext_proc service, nil
 // if it has no TLS.
 func (c *envoyRunCmd) watchCertificates(p *parts.Parts, log *zap.Logger) (extProc *proc.MutualTLS, err error) {
-	xds, err := proc.ReadMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
+	xds, err := readMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
 	if err != nil {
 		return nil, err
 	}
 	t := c.ExtprocTLS
-	if extProc, err = proc.ReadMutualTLS(log, "--extproc-", t.Cert, t.Key, t.CA); err != nil {
+	if extProc, err = readMutualTLS(log, "--extproc-", t.Cert, t.Key, t.CA); err != nil {
 		return nil, err
 	}
 	p.Serve("watch of certificates", func(ctx context.Context) error {

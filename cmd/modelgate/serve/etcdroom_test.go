@@ -13,10 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 func TestReadyzSaysThatEtcdFillsAndStaysReady(t *testing.T) {
@@ -42,15 +41,15 @@ func TestReadyzSaysThatEtcdFillsAndStaysReady(t *testing.T) {
 	require.NoError(t, err)
 	status, text = get()
 	require.Equal(t, 200, status)
-	ready, says := admincli.Readyz(status, []byte(text))
+	ready, says := adminapi.Readyz(status, []byte(text))
 	require.Equal(t, adminapi.HealthOK, ready)
 	require.Len(t, says, 1)
-	require.Contains(t, says[0], admincli.SaysError+"etcd is full (NOSPACE)")
+	require.Contains(t, says[0], adminapi.SaysError+"etcd is full (NOSPACE)")
 
 	broken = errors.New("not ready: starting")
 	status, text = get()
 	require.Equal(t, 503, status)
-	ready, says = admincli.Readyz(status, []byte(text))
+	ready, says = adminapi.Readyz(status, []byte(text))
 	require.Equal(t, "not ready: starting", ready)
 	require.Len(t, says, 1)
 }

@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/extproc"
 	"github.com/modelgate/modelgate/extproc/app"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // ExtprocCmd is the command extproc.
@@ -25,7 +25,7 @@ type ExtprocCmd struct {
 	Spool      string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder for usage records until the control plane has received them. Each process needs its own folder."`
 	SpoolBytes int64  `default:"1073741824" help:"Maximum size of the folder in bytes. A request needs about 350 bytes. If the folder is full, records wait in memory and may be lost."`
 
-	proc.ShutdownFlags `embed:""`
+	shutdownFlags `embed:""`
 
 	Held    heldFlags          `embed:""`
 	Limits  limitStoreFlags    `embed:""`
@@ -36,7 +36,7 @@ type ExtprocCmd struct {
 
 // Run serves until ctx ends.
 func (c *ExtprocCmd) Run(ctx context.Context, log *zap.Logger) error {
-	return c.ShutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
+	return c.shutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
 }
 
 func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, log *zap.Logger) error {

@@ -6,7 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // extprocServerFlags are the mutual TLS of an ext_proc service that Envoy reaches over a network, as where an Envoy
@@ -20,7 +20,7 @@ type extprocServerFlags struct {
 
 // config returns nil if there is no TLS.
 func (f extprocServerFlags) config(listen string, log *zap.Logger) (*tls.Config, error) {
-	files, err := proc.ReadMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
+	files, err := readMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
 	switch {
 	case err != nil:
 		return nil, err

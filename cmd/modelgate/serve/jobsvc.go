@@ -12,8 +12,8 @@ import (
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 	"github.com/modelgate/modelgate/jobsvc"
 	"github.com/modelgate/modelgate/jobsvc/app"
 	"github.com/modelgate/modelgate/jobsvc/archive"
@@ -29,12 +29,12 @@ type JobsvcCmd struct {
 	Node    string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane and in claims."`
 	Lease   time.Duration `default:"10s" help:"How long until another replica takes over the work of a failed replica, in whole seconds."`
 
-	Jobs jobFlags       `embed:""`
-	Etcd proc.EtcdFlags `embed:"" prefix:"etcd-"`
-	XDS  xdsFlags       `embed:"" prefix:"xds-"`
-	TLS  jobsTLSFlags   `embed:"" prefix:"tls-"`
+	Jobs jobFlags          `embed:""`
+	Etcd cmdline.EtcdFlags `embed:"" prefix:"etcd-"`
+	XDS  xdsFlags          `embed:"" prefix:"xds-"`
+	TLS  jobsTLSFlags      `embed:"" prefix:"tls-"`
 
-	proc.ShutdownFlags `embed:""`
+	shutdownFlags `embed:""`
 }
 
 // jobFlags are those that run has too.
@@ -57,7 +57,7 @@ type jobsTLSFlags struct {
 
 // Run serves until ctx ends.
 func (c *JobsvcCmd) Run(ctx context.Context, log *zap.Logger) error {
-	return c.ShutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
+	return c.shutdownFlags.Run(ctx, log, func(p *parts.Parts, e *parts.Ending) error { return c.start(ctx, p, e, log) })
 }
 
 func (c *JobsvcCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, log *zap.Logger) error {
@@ -124,13 +124,12 @@ func (f jobFlags) startJobs(ctx context.Context, p *parts.Parts, o app.Options) 
 	o.Batches = batches.Limits{Lines: f.BatchConcurrency, TokensPerMinute: f.BatchTokens}
 	o.Webhooks = webhooks.Limits{Networks: f.WebhookNetwork}
 	o.Archive = archive.Limits{After: f.ArchiveAfter, Keep: f.ArchiveKeep}
-	o.Vendors = cmdline.KnownVendor
 	return app.Start(ctx, p, o)
 }
 
 // configs returns the TLS of a client of the gateway and of the server for Envoy; nil if both are Unix sockets.
 func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, server *tls.Config, err error) {
-	files, err := proc.ReadMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
+	files, err := readMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,11 +11,12 @@ import (
 
 	"go.uber.org/zap"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // openNamedLedger opens the ledger that a flag names: if that cannot be a file, the flag is wrong.
@@ -34,7 +35,7 @@ func openNamedLedger(ctx context.Context, p *parts.Parts, dsn string, log *zap.L
 func noteOfLedger(l *ledger.Ledger) proc.Note {
 	return func() (string, bool) {
 		if err := l.Ready(); err != nil {
-			return admincli.SaysNoLedger + err.Error(), true
+			return adminapi.SaysNoLedger + err.Error(), true
 		}
 		return "", false
 	}

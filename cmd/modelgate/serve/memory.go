@@ -3,11 +3,11 @@ package serve
 import (
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -40,11 +40,11 @@ type heldFlags struct {
 }
 
 // noteOfMemory is that the process refuses work for want of memory, or did so a short time ago.
-func noteOfMemory(w *memlimit.Watch) proc.Note { return prefixed(admincli.SaysShort, w.Warning) }
+func noteOfMemory(w *memlimit.Watch) proc.Note { return prefixed(adminapi.SaysShort, w.Warning) }
 
 // noteOfBodies is that there was no room for a body a short time ago.
 func noteOfBodies(b *inflight.Bytes) proc.Note {
-	return prefixed(admincli.SaysBodies, func() (string, bool) { return b.Warning(), false })
+	return prefixed(adminapi.SaysBodies, func() (string, bool) { return b.Warning(), false })
 }
 
 func prefixed(prefix string, n proc.Note) proc.Note {

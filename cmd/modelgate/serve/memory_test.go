@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/doctor"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 func TestReadyzSaysThatLoadIsShedAndStaysReady(t *testing.T) {
@@ -28,7 +27,7 @@ func TestReadyzSaysThatLoadIsShedAndStaysReady(t *testing.T) {
 		defer r.Body.Close()
 		text, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
-		ready, says := admincli.Readyz(r.StatusCode, text)
+		ready, says := adminapi.Readyz(r.StatusCode, text)
 		require.Equal(t, adminapi.HealthOK, ready)
 		return says
 	}
@@ -38,13 +37,13 @@ func TestReadyzSaysThatLoadIsShedAndStaysReady(t *testing.T) {
 	require.ErrorIs(t, second.Grow(bytes, "b", 1<<20), inflight.ErrTotal)
 	says := get()
 	require.Len(t, says, 1)
-	require.Contains(t, says[0], admincli.SaysWarning+admincli.SaysBodies+"a body found no room")
+	require.Contains(t, says[0], adminapi.SaysWarning+adminapi.SaysBodies+"a body found no room")
 
 	go func() { _ = memory.Run(t.Context()) }() // it ends with the test
 	require.Eventually(t, memory.Shedding, 10*time.Second, 10*time.Millisecond)
 	says = get()
 	require.Len(t, says, 2)
-	require.Contains(t, says[0], admincli.SaysError+admincli.SaysShort+"more than 80 %")
+	require.Contains(t, says[0], adminapi.SaysError+adminapi.SaysShort+"more than 80 %")
 	found := doctor.Besides(says)
 	require.Equal(t, doctor.Error, found[0].Severity)
 	require.Contains(t, found[0].Mend, "more memory")

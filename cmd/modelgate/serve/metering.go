@@ -16,9 +16,6 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// dirSpool holds, below the data folder, the records that the ledger has not yet.
-const dirSpool = "spool"
-
 // limitStoreFlags say where what is used is counted.
 type limitStoreFlags struct {
 	Store        string        `name:"limits" default:"memory" placeholder:"URL" help:"Store for usage counters: memory, for this process only, or a Redis or Valkey that all processes share, as redis://, rediss:// or unix:// URL. Its password may be in MODELGATE_REDIS_PASSWORD or a file instead."`

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc/catest"
+	"github.com/modelgate/modelgate/internal/proc/catest"
 )
 
 func TestTLSOfExtprocIsOfPorts(t *testing.T) {
@@ -52,7 +51,7 @@ func TestClientsOfXDSHaveTheNameOfARole(t *testing.T) {
 		secure, err := c.credentials(zap.NewNop())
 		require.NoError(t, err)
 		ca.Issue(t, of, tc.client, x509.ExtKeyUsageClientAuth, ca)
-		shown, err := proc.ReadMutualTLS(zap.NewNop(), "--x-", filepath.Join(of, "tls.crt"), filepath.Join(of, "tls.key"),
+		shown, err := readMutualTLS(zap.NewNop(), "--x-", filepath.Join(of, "tls.crt"), filepath.Join(of, "tls.key"),
 			filepath.Join(of, "ca.crt"))
 		require.NoError(t, err)
 		client := shown.Client("server")

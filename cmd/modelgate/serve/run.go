@@ -26,8 +26,6 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane"
 	controlapp "github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
@@ -41,10 +39,13 @@ import (
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/atomicfile"
 	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc"
 	jobsapp "github.com/modelgate/modelgate/jobsvc/app"
@@ -84,7 +85,7 @@ func (c *RunCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (er
 	if err := c.Trace.check(); err != nil {
 		return err
 	}
-	data, err := proc.OpenDataDir(c.Data)
+	data, err := datadir.Open(c.Data)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (c *RunCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (er
 // A gateway is what one run command starts.
 type gateway struct {
 	*RunCmd
-	data      *proc.DataDir
+	data      *datadir.Dir
 	sockets   string
 	log       *zap.Logger
 	stdout    io.Writer
@@ -163,7 +164,7 @@ func (g *gateway) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := proc.GatewayAddress(g.Listen)
+	at, err := gatewayAddress(g.Listen)
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (g *gateway) start(ctx context.Context) error {
 	if g.objects, err = configObjects(g.Config); err != nil {
 		return err
 	}
-	g.etcd, err = proc.StartEtcd(ctx, g.parts, g.data.File(proc.DirEtcd), g.sockets, g.EtcdQuota, etcdLog)
+	g.etcd, err = proc.StartEtcd(ctx, g.parts, g.data.File(datadir.DirEtcd), g.sockets, g.EtcdQuota, etcdLog)
 	if err != nil {
 		return err
 	}
@@ -213,7 +214,7 @@ func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminap
 	g.first = &firststart.Options{
 		API: api, Address: at, Echo: "unix://" + g.socket("echo"), Jobs: "unix://" + g.socket("jobs"),
 		Internal: "unix://" + g.socket("internal"), Data: g.data.Path, Hosts: g.hosts,
-		KeyFile: g.data.File(admincli.FileKey), Vendors: cmdline.Vendors(), Allowed: g.mayName, Objects: g.objects,
+		KeyFile: g.data.File(datadir.FileKey), Vendors: all.Providers(), Allowed: g.mayName, Objects: g.objects,
 		Refused: func(err error) error { return fmt.Errorf("applying --config: %w", admincli.Said(err)) }, Log: g.log,
 	}
 	return g.first.ConfigureOrDefer(ctx, g.parts)
@@ -231,11 +232,11 @@ func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, n
 
 // startAdmin prepares the control plane, starts the admin address and returns a client of its API.
 func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*adminapi.Client, error) {
-	root, err := controlapp.LoadRoot(ctx, g.data.File(admincli.FilePepper), g.etcd, cmdline.KnownVendor)
+	root, err := controlapp.LoadRoot(ctx, g.data.File(datadir.FilePepper), g.etcd)
 	if err != nil {
 		return nil, err
 	}
-	token, err := controlapp.LoadAdminToken(g.data.File(admincli.FileAdminToken))
+	token, err := controlapp.LoadAdminToken(g.data.File(datadir.FileAdminToken))
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	if err != nil {
 		return nil, err
 	}
-	if g.ledger, err = controlapp.OpenLedger(ctx, g.parts, proc.FolderLedger(g.data.Path), g.log); err != nil {
+	if g.ledger, err = controlapp.OpenLedger(ctx, g.parts, datadir.Ledger(g.data.Path), g.log); err != nil {
 		return nil, errors.Join(err, xds.Close())
 	}
 	blobs, err := controlapp.OpenArchive(ctx, g.parts, g.blobs())
@@ -259,8 +260,8 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		return nil, errors.Join(err, xds.Close())
 	}
 	if err := g.controlPlane.Claim(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w: restore the file that belongs to %s", g.data.File(admincli.FilePepper), err,
-			g.data.File(proc.DirEtcd))
+		return nil, fmt.Errorf("%s: %w: restore the file that belongs to %s", g.data.File(datadir.FilePepper), err,
+			g.data.File(datadir.DirEtcd))
 	}
 	admin, err := proc.Listen(g.Admin)
 	if err != nil {
@@ -283,7 +284,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		noteOfLedger(g.ledger), noteOfMemory(g.memory), noteOfBodies(g.bytes))
 	mux.Handle("/", pages)
 	proc.ServeHTTP(g.parts, admin, server, mux, g.log)
-	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.Write(admincli.FileAdmin, g.adminURL)
+	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.Write(datadir.FileAdmin, g.adminURL)
 }
 
 func (g *gateway) startExtProc() error {
@@ -296,7 +297,7 @@ func (g *gateway) startExtProc() error {
 		return err
 	}
 	g.extProc, err = startExtProc(g.parts, g.Limits, g.Answers, extprocapp.Options{
-		Listener: l, XDS: g.xds, Node: "run", Grace: extProcGrace, Spool: g.data.File(dirSpool),
+		Listener: l, XDS: g.xds, Node: "run", Grace: extProcGrace, Spool: g.data.File(datadir.DirSpool),
 		Memory: g.memory, Bytes: g.bytes, Sessions: g.Held.Sessions, Log: g.log, Telemetry: g.telemetry,
 	})
 	if err != nil {
@@ -310,7 +311,7 @@ func (g *gateway) blobs() string {
 	if g.Jobs.Blobs != "" {
 		return g.Jobs.Blobs
 	}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(g.data.File(proc.DirBlobs))}).String()
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(g.data.File(datadir.DirBlobs))}).String()
 }
 
 func (g *gateway) startJobs(ctx context.Context) (err error) {
@@ -387,7 +388,7 @@ func (g *gateway) publish(ctx context.Context) (base string, err error) {
 	}
 	base = "https://" + proc.Reachable(bound)
 	g.base.Store(&base)
-	return base, g.data.Write(admincli.FileURL, base)
+	return base, g.data.Write(datadir.FileURL, base)
 }
 
 // baseURL is where the gateway is; empty until Envoy listens.
@@ -435,7 +436,7 @@ func (g *gateway) announce(ctx context.Context) error {
 	}
 	g.serving.Store(true)
 	g.etcdLevel.SetLevel(zapcore.WarnLevel)
-	ca, key := admincli.ShellQuote(g.data.File(certs.FileCA)), admincli.ShellQuote(g.data.File(admincli.FileKey))
+	ca, key := admincli.ShellQuote(g.data.File(certs.FileCA)), admincli.ShellQuote(g.data.File(datadir.FileKey))
 	_, err = fmt.Fprintf(g.stdout, `
 Modelgate
 

@@ -7,9 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -18,7 +18,7 @@ func (g *gateway) jobsAway(err error) {
 	why := err.Error()
 	g.jobsTrouble.Store(&why)
 	g.log.Error("the job service is unavailable until you fix this and restart the gateway: files, batches and fine-tuning get 503; other requests are served",
-		zap.String("blobs", g.data.File(proc.DirBlobs)), zap.Error(err))
+		zap.String("blobs", g.data.File(datadir.DirBlobs)), zap.Error(err))
 }
 
 // runJobs runs the workers. One that cannot go on does not end the gateway.
@@ -44,7 +44,7 @@ func (g *gateway) jobsReady() error {
 // jobsNote is why there is no job service.
 func (g *gateway) jobsNote() (string, bool) {
 	if why := g.jobsTrouble.Load(); why != nil {
-		return admincli.SaysNoJobs + *why, true
+		return adminapi.SaysNoJobs + *why, true
 	}
 	return "", false
 }

@@ -12,8 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
+	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/internal/parts"
 )
 
@@ -45,12 +44,12 @@ func (f xdsFlags) connect(p *parts.Parts, log *zap.Logger) (*grpc.ClientConn, er
 
 // dial returns a connection to the control plane. It is made when it is first used, and again after it breaks.
 func (f xdsFlags) dial(log *zap.Logger) (*grpc.ClientConn, error) {
-	address, err := cmdline.ParseAddress(f.Address)
+	address, err := bootstrap.ParseAddress(f.Address)
 	if err != nil {
 		return nil, err
 	}
 	secure := insecure.NewCredentials()
-	files, err := proc.ReadMutualTLS(log, "--xds-", f.Cert, f.Key, f.CA)
+	files, err := readMutualTLS(log, "--xds-", f.Cert, f.Key, f.CA)
 	if err != nil {
 		return nil, err
 	}

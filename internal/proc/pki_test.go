@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/proc/catest"
+	"github.com/modelgate/modelgate/internal/proc/catest"
 )
 
 func readTestTLS(t *testing.T, dir string) *MutualTLS {
 	t.Helper()
-	m, err := ReadMutualTLS(zap.NewNop(), "--x-", filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"),
+	m, err := ReadMutualTLS(zap.NewNop(), filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"),
 		filepath.Join(dir, "ca.crt"))
 	require.NoError(t, err)
 	return m
@@ -98,25 +98,4 @@ func TestMutualTLSFollowsItsFiles(t *testing.T) {
 	}
 	_, serverErr := handshake(t, &tls.Config{InsecureSkipVerify: true}, server)
 	require.ErrorContains(t, serverErr, "certificate", "a client that shows none")
-}
-
-// Members of etcd are named by their endpoints, which may be addresses: of those TLS tells no name.
-func TestMembersOfEtcdAreVerifiedByTheirEndpoints(t *testing.T) {
-	ca, at := catest.New(t), t.TempDir()
-	ca.Issue(t, at, "etcd-0", x509.ExtKeyUsageServerAuth, ca)
-	server := readTestTLS(t, at).Server()
-	server.ClientAuth, server.VerifyConnection = tls.NoClientCert, nil
-	for endpoint, want := range map[string]string{
-		"https://etcd-0:2379": "", "https://127.0.0.1:2379": "", "127.0.0.1:2379": "",
-		"https://etcd-1:2379": "not for etcd-1", "https://10.0.0.1:2379": "not for 10.0.0.1",
-	} {
-		config, err := EtcdFlags{Endpoints: []string{endpoint}, CA: filepath.Join(at, "ca.crt")}.tls(zap.NewNop())
-		require.NoError(t, err)
-		clientErr, _ := handshake(t, config, server)
-		if want == "" {
-			require.NoError(t, clientErr, endpoint)
-		} else {
-			require.ErrorContains(t, clientErr, want, endpoint)
-		}
-	}
 }

@@ -11,8 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/envoy/bootstrap"
 )
 
 // Listen listens on unix:///path or host:port. A socket that an earlier process left, or still uses, is replaced: what
@@ -21,7 +20,7 @@ func Listen(address string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
 		return listenOn("tcp", net.JoinHostPort(host, port))
 	}
-	a, err := cmdline.ParseAddress(address)
+	a, err := bootstrap.ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
@@ -69,30 +68,6 @@ func listenOn(network, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
 	return l, nil
-}
-
-// GatewayAddress reads the address that Envoy is to listen on, and checks that nobody else does: Envoy would only say
-// so in its log. An empty host is every address, and localhost is 127.0.0.1.
-func GatewayAddress(listen string) (netip.AddrPort, error) {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return netip.AddrPort{}, admincli.Misused("--listen %q: must be address:port", listen)
-	}
-	switch host {
-	case "":
-		host = "0.0.0.0"
-	case "localhost":
-		host = "127.0.0.1"
-	}
-	at, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
-	if err != nil {
-		return netip.AddrPort{}, admincli.Misused("--listen %q: must be an IP address and a port", listen)
-	}
-	l, err := net.Listen("tcp", at.String())
-	if err != nil {
-		return netip.AddrPort{}, admincli.Misused("--listen %q: %w", listen, err)
-	}
-	return at, l.Close()
 }
 
 // Reachable returns how a client on this machine reaches what is bound to the address.

@@ -1,4 +1,4 @@
-package proc
+package serve
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 	"github.com/modelgate/modelgate/internal/parts"
 )
 
-// ShutdownFlags are for processes behind a load balancer, which needs a while to notice that one is ending.
-type ShutdownFlags struct {
+// shutdownFlags are for processes behind a load balancer, which needs a while to notice that one is ending.
+type shutdownFlags struct {
 	ShutdownDelay time.Duration `default:"0s" help:"How long the process continues to serve after a termination signal, while /readyz reports that it is not ready. Set it longer than the load balancer needs to notice."`
 }
 
 // Run starts the parts of a process, and stops them when one has ended by itself or, some time after ctx has ended,
 // when the process may end.
-func (f ShutdownFlags) Run(ctx context.Context, log *zap.Logger,
+func (f shutdownFlags) Run(ctx context.Context, log *zap.Logger,
 	start func(*parts.Parts, *parts.Ending) error) error {
 	p, e := parts.New(log), &parts.Ending{}
 	err := start(p, e)
@@ -27,7 +27,7 @@ func (f ShutdownFlags) Run(ctx context.Context, log *zap.Logger,
 	return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
 }
 
-func (f ShutdownFlags) wait(ctx context.Context, p *parts.Parts, e *parts.Ending) error {
+func (f shutdownFlags) wait(ctx context.Context, p *parts.Parts, e *parts.Ending) error {
 	if err := p.Wait(ctx); err != nil {
 		return err
 	}

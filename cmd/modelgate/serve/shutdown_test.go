@@ -1,4 +1,4 @@
-package proc
+package serve
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func TestAProcessGoesOnForAWhileWhenItIsToldToEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		p, e := parts.New(zap.NewNop()), &parts.Ending{}
 		returned := make(chan error, 1)
-		go func() { returned <- ShutdownFlags{ShutdownDelay: 5 * time.Second}.wait(ctx, p, e) }()
+		go func() { returned <- shutdownFlags{ShutdownDelay: 5 * time.Second}.wait(ctx, p, e) }()
 		synctest.Wait()
 		require.NoError(t, e.Ready())
 		answer := func() string {
@@ -52,7 +52,7 @@ func TestAPartThatEndsByItselfEndsTheProcessAtOnce(t *testing.T) {
 				p.Serve("a part", func(context.Context) error { return <-broken })
 				start := time.Now()
 				returned := make(chan error, 1)
-				go func() { returned <- ShutdownFlags{ShutdownDelay: time.Hour}.wait(ctx, p, &parts.Ending{}) }()
+				go func() { returned <- shutdownFlags{ShutdownDelay: time.Hour}.wait(ctx, p, &parts.Ending{}) }()
 				if told {
 					cancel()
 				}

@@ -5,7 +5,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
@@ -15,7 +14,7 @@ import (
 func StartTelemetry(ctx context.Context, p *parts.Parts, service string,
 	log *zap.Logger) (*telemetry.Telemetry, error) {
 	log = log.Named("telemetry")
-	t, err := telemetry.Start(ctx, telemetry.Options{Service: service, Version: cmdline.Version(), Log: log})
+	t, err := telemetry.Start(ctx, telemetry.Options{Service: service, Version: Version(), Log: log})
 	if err != nil {
 		return nil, err
 	}

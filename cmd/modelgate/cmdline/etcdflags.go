@@ -1,4 +1,4 @@
-package proc
+package cmdline
 
 import (
 	"crypto/tls"
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // EtcdFlags say where etcd is and how it is reached.
@@ -64,13 +65,13 @@ func (f EtcdFlags) tls(log *zap.Logger) (*tls.Config, error) {
 		}
 		members = append(members, u.Hostname())
 	}
-	authorities, err := FollowAuthorities(log, f.CA)
+	authorities, err := proc.FollowAuthorities(log, f.CA)
 	if err != nil {
 		return nil, err
 	}
-	config := Trusting(authorities, members...)
+	config := proc.Trusting(authorities, members...)
 	if f.Cert != "" {
-		certificate, err := FollowCertificate(log, f.Cert, f.Key)
+		certificate, err := proc.FollowCertificate(log, f.Cert, f.Key)
 		if err != nil {
 			return nil, err
 		}

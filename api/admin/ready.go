@@ -1,10 +1,8 @@
-package admincli
+package admin
 
 import (
 	"net/http"
 	"strings"
-
-	adminapi "github.com/modelgate/modelgate/api/admin"
 )
 
 // Readyz splits what /readyz has said into whether the process serves, ok or why not, and what it says besides.
@@ -13,7 +11,7 @@ func Readyz(status int, body []byte) (ready string, says []string) {
 	ready = lines[0]
 	switch {
 	case status == http.StatusOK:
-		ready = adminapi.HealthOK
+		ready = HealthOK
 	case ready == "":
 		ready = http.StatusText(status)
 	}
@@ -29,3 +27,13 @@ const (
 	SaysShort    = "memory: "
 	SaysBodies   = "bodies: "
 )
+
+// OneLine shows a text as one line, without what a terminal would take for a command.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ReplaceAll(s, "\n", "; "))
+}

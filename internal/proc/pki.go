@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // A Followed value is made of files, and made again when they have changed. While they cannot be used, as when one of
@@ -105,30 +103,14 @@ type MutualTLS struct {
 	log         *zap.Logger
 }
 
-// ReadMutualTLS returns nil if no file is given. Some of them without the others are a mistake that must not lead
-// to a connection without TLS.
-func ReadMutualTLS(log *zap.Logger, prefix, certificate, key, ca string) (*MutualTLS, error) {
-	given, err := AllOrNone(prefix, certificate, key, ca)
-	if err != nil || !given {
-		return nil, err
-	}
-	m := &MutualTLS{log: log}
+// ReadMutualTLS reads the files of one end.
+func ReadMutualTLS(log *zap.Logger, certificate, key, ca string) (m *MutualTLS, err error) {
+	m = &MutualTLS{log: log}
 	if m.certificate, err = FollowCertificate(log, certificate, key); err != nil {
 		return nil, err
 	}
 	m.authorities, err = FollowAuthorities(log, ca)
 	return m, err
-}
-
-// AllOrNone reports whether the files of mutual TLS are given.
-func AllOrNone(prefix, certificate, key, ca string) (bool, error) {
-	switch {
-	case certificate != "" && key != "" && ca != "":
-		return true, nil
-	case certificate != "" || key != "" || ca != "":
-		return false, admincli.Misused("%[1]scert, %[1]skey and %[1]sca need each other: give all three or none", prefix)
-	}
-	return false, nil
 }
 
 // Client returns the configuration of connections to a server of that name.

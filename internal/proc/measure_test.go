@@ -7,7 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/modelgate/modelgate/internal/etcdtest"
 )
@@ -17,7 +19,8 @@ func TestWhatIsAskedOfEtcdIsMeasured(t *testing.T) {
 	calls := NewEtcdCalls()
 	r := prometheus.NewRegistry()
 	require.NoError(t, r.Register(calls))
-	client, err := EtcdFlags{Endpoints: []string{server.Endpoint()}}.Client(zap.NewNop(), calls.Option())
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{calls.Option()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // it reports the end of its own context
 	asked := func() map[string]uint64 {

@@ -1,5 +1,5 @@
 // Package proc has what the processes of a gateway share: listeners, the admin address, certificates that are read
-// again, etcd, and the data folder.
+// again, memory, and etcd. What a flag may say is checked before.
 package proc
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/parts"
 )
@@ -63,14 +63,14 @@ func ProbesHandler(ready func() error, notes ...Note) *http.ServeMux {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		status, text := http.StatusOK, "ready"
 		if err := ready(); err != nil {
-			status, text = http.StatusServiceUnavailable, admincli.OneLine(err.Error())
+			status, text = http.StatusServiceUnavailable, adminapi.OneLine(err.Error())
 		}
 		for _, note := range notes {
 			switch what, severe := note(); {
 			case severe:
-				text += "\n" + admincli.SaysError + admincli.OneLine(what)
+				text += "\n" + adminapi.SaysError + adminapi.OneLine(what)
 			case what != "":
-				text += "\n" + admincli.SaysWarning + admincli.OneLine(what)
+				text += "\n" + adminapi.SaysWarning + adminapi.OneLine(what)
 			}
 		}
 		Say(w, status, text)

@@ -1,4 +1,7 @@
-package proc
+// Package datadir is the folder of all that a gateway on one machine keeps.
+//
+// The files that say where the gateway is are there only while it runs. Scripts and the command line read them.
+package datadir
 
 import (
 	"errors"
@@ -10,20 +13,27 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/atomicfile"
 )
 
-// Names in the data folder that nobody else knows.
+// Names in the folder.
 const (
-	fileLock   = "lock"
-	DirEtcd    = "etcd"
-	DirBlobs   = "blobs"     // files, unless --blobs says where else
+	FileURL        = "url"         // base URL of the gateway, without /v1
+	FileAdmin      = "admin"       // URL of the admin API
+	FileKey        = "key"         // the first key, 0600
+	FileAdminToken = "admin-token" // lets the command line in at the admin API, 0600
+	FilePepper     = "pepper"      // the root of all secrets that are kept, 0600
+
+	DirEtcd  = "etcd"
+	DirBlobs = "blobs" // files, unless --blobs says where else
+	DirSpool = "spool" // the records that the ledger has not yet
+
 	fileLedger = "ledger.db" // what was used and what it cost
+	fileLock   = "lock"
 )
 
-// A DataDir is the folder that holds everything a gateway keeps, locked for one process.
-type DataDir struct {
+// A Dir is the folder, locked for one process.
+type Dir struct {
 	Path string
 	lock *os.File
 }
@@ -31,9 +41,9 @@ type DataDir struct {
 // ErrRuns means that another process has a data folder.
 var ErrRuns = errors.New("another modelgate runs")
 
-// OpenDataDir makes the folder if it is missing and locks it until close. The lock ends with the process, however
+// Open makes the folder if it is missing and locks it until close. The lock ends with the process, however
 // that ends.
-func OpenDataDir(path string) (*DataDir, error) {
+func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the data folder: %w", err)
@@ -52,14 +62,14 @@ func OpenDataDir(path string) (*DataDir, error) {
 		}
 		return nil, fmt.Errorf("locking the data folder: %w", err)
 	}
-	d := &DataDir{Path: path, lock: lock}
+	d := &Dir{Path: path, lock: lock}
 	if err := errors.Join(lock.Truncate(0), d.writePid(), d.forgetURLs()); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the data folder: %w", err), lock.Close())
 	}
 	return d, nil
 }
 
-func (d *DataDir) writePid() error {
+func (d *Dir) writePid() error {
 	_, err := d.lock.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 	return err
 }
@@ -74,19 +84,19 @@ func holder(path string) string {
 }
 
 // Close removes what is true only while the gateway runs, and unlocks the folder.
-func (d *DataDir) Close() error { return errors.Join(d.forgetURLs(), d.lock.Close()) }
+func (d *Dir) Close() error { return errors.Join(d.forgetURLs(), d.lock.Close()) }
 
 // File returns the path of a file in the folder.
-func (d *DataDir) File(name string) string { return filepath.Join(d.Path, name) }
+func (d *Dir) File(name string) string { return filepath.Join(d.Path, name) }
 
 // Write replaces a file that everyone may read.
-func (d *DataDir) Write(name, line string) error {
+func (d *Dir) Write(name, line string) error {
 	return atomicfile.Write(d.File(name), []byte(line+"\n"), 0o644)
 }
 
-func (d *DataDir) forgetURLs() error {
+func (d *Dir) forgetURLs() error {
 	var errs []error
-	for _, name := range []string{admincli.FileURL, admincli.FileAdmin} {
+	for _, name := range []string{FileURL, FileAdmin} {
 		if err := os.Remove(d.File(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("%w: move it away, and it is created again", err))
 		}
@@ -94,7 +104,7 @@ func (d *DataDir) forgetURLs() error {
 	return errors.Join(errs...)
 }
 
-// FolderLedger is the ledger of a data folder.
-func FolderLedger(dir string) string {
+// Ledger is the address of the ledger in a folder.
+func Ledger(dir string) string {
 	return "sqlite://" + filepath.Join(dir, fileLedger)
 }
