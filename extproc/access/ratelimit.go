@@ -43,6 +43,8 @@ func (b *Rules) Headers(d limit.Decision) message.Headers {
 		}
 	}
 	var told message.Headers
+	var ends [3 * headerKinds]int // of the values
+	all := make([]byte, 0, 128)
 	for what, i := range nearest {
 		if i < 0 {
 			continue
@@ -50,14 +52,22 @@ func (b *Rules) Headers(d limit.Decision) message.Headers {
 		if told == nil {
 			told = make(message.Headers, 0, 3*headerKinds)
 		}
-		names, state := &headersRateLimit[what], &d.States[i]
-		both := strconv.AppendInt(make([]byte, 0, 40), b.Rules[i].Limit, 10)
-		n := len(both)
-		text := string(strconv.AppendInt(both, state.Remaining, 10)) // in one piece of memory
-		told = append(told,
-			message.Header{Name: names[0], Value: text[:n]},
-			message.Header{Name: names[1], Value: text[n:]},
-			message.Header{Name: names[2], Value: state.Reset.Round(time.Millisecond).String()})
+		for part, name := range headersRateLimit[what] {
+			switch part {
+			case 0:
+				all = strconv.AppendInt(all, b.Rules[i].Limit, 10)
+			case 1:
+				all = strconv.AppendInt(all, d.States[i].Remaining, 10)
+			case 2:
+				all = append(all, d.States[i].Reset.Round(time.Millisecond).String()...)
+			}
+			ends[len(told)] = len(all)
+			told = append(told, message.Header{Name: name})
+		}
+	}
+	values, begin := string(all), 0 // in one piece of memory
+	for i := range told {
+		told[i].Value, begin = values[begin:ends[i]], ends[i]
 	}
 	return told
 }

@@ -50,12 +50,16 @@ func (e *encoder) record(r *ledgerv1.Record) {
 	e.text(31, r.GetPriceVersion())
 	e.number(32, uint64(r.GetRequests()))
 	for _, a := range r.GetAttemptList() {
-		e.attempt(33, a)
+		start := e.begin(33)
+		e.attempt(a)
+		e.end(start)
 	}
 	e.text(34, r.GetRefusedBy())
 	e.text(35, r.GetKeyHint())
 	if d := r.GetDetails(); d != nil {
-		e.message(36, func(in *encoder) { in.details(d) })
+		start := e.begin(36)
+		e.details(d)
+		e.end(start)
 	}
 	e.text(37, r.GetExchange())
 }
@@ -67,7 +71,9 @@ func (e *encoder) details(d *ledgerv1.Details) {
 	e.texts(2, d.GetRules())
 	for i, a := range [...]*ledgerv1.Amounts{d.GetReserved(), d.GetSettled()} {
 		if a != nil {
-			e.message(protowire.Number(3+i), func(in *encoder) { in.amounts(a) })
+			start := e.begin(protowire.Number(3 + i))
+			e.amounts(a)
+			e.end(start)
 		}
 	}
 	e.texts(5, d.GetPlan())
@@ -79,7 +85,10 @@ func (e *encoder) details(d *ledgerv1.Details) {
 	e.text(12, d.GetCache())
 	e.text(13, d.GetPolicy())
 	for _, c := range d.GetCounts() {
-		e.message(14, func(in *encoder) { in.text(1, c.GetName()); in.number(2, uint64(c.GetN())) })
+		start := e.begin(14)
+		e.text(1, c.GetName())
+		e.number(2, uint64(c.GetN()))
+		e.end(start)
 	}
 }
 
@@ -91,11 +100,14 @@ func (e *encoder) amounts(a *ledgerv1.Amounts) {
 	e.number(5, uint64(a.GetCostNanoUsd()))
 }
 
-// message writes a message in place, and moves it to make room for its length.
-func (e *encoder) message(field protowire.Number, fill func(*encoder)) {
+// begin begins a message, and returns where.
+func (e *encoder) begin(field protowire.Number) (start int) {
 	e.to = protowire.AppendTag(e.to, field, protowire.BytesType)
-	start := len(e.to)
-	fill(e)
+	return len(e.to)
+}
+
+// end ends a message, and moves it to make room for its length.
+func (e *encoder) end(start int) {
 	n := len(e.to) - start
 	e.to = protowire.AppendVarint(e.to, uint64(n)) // grows it by the size of the length
 	copy(e.to[len(e.to)-n:], e.to[start:start+n])
@@ -109,11 +121,7 @@ func (e *encoder) texts(field protowire.Number, all []string) {
 	}
 }
 
-func (e *encoder) attempt(field protowire.Number, a *ledgerv1.Attempt) {
-	e.message(field, func(in *encoder) { in.attemptFields(a) })
-}
-
-func (e *encoder) attemptFields(a *ledgerv1.Attempt) {
+func (e *encoder) attempt(a *ledgerv1.Attempt) {
 	e.text(1, a.GetKind())
 	e.text(2, a.GetProvider())
 	e.text(3, a.GetUpstreamModel())
