@@ -36,6 +36,8 @@ type Counts [Kinds]int64
 type Field struct {
 	// Column is the name in the ledger: of a column, or in the details of an exchange.
 	Column string
+	// Number tells the kind from others in the ledger's segments. It is never used for another kind.
+	Number int
 	// Result is the name in results of OpenAI's usage API, by resource.
 	Result map[string]string
 	// Type is the label in metrics of tokens; empty if it has none.
@@ -59,54 +61,54 @@ type Field struct {
 // Fields are the fields of all kinds. They must not be modified.
 var Fields = [All]Field{
 	InputTokens: {
-		Column: "input_tokens", Type: "prompt", Path: "prompt_tokens",
+		Column: "input_tokens", Number: 1, Type: "prompt", Path: "prompt_tokens",
 		Result: map[string]string{"completions": "input_tokens", "embeddings": "input_tokens",
 			"moderations": "input_tokens"},
 		Price: "input", Part: "input", Of: InputTokens, Text: true,
 	},
 	CachedTokens: {
-		Column: "cached_tokens", Type: "cached", Path: "prompt_tokens_details.cached_tokens",
+		Column: "cached_tokens", Number: 2, Type: "cached", Path: "prompt_tokens_details.cached_tokens",
 		Result: map[string]string{"completions": "input_cached_tokens"},
 		Price:  "cached_input", Part: "cached input", Of: InputTokens, Text: true,
 	},
 	CacheWriteTokens: {
-		Column: "cache_write_tokens", Path: "prompt_tokens_details.cache_write_tokens",
+		Column: "cache_write_tokens", Number: 3, Path: "prompt_tokens_details.cache_write_tokens",
 		Result: map[string]string{"completions": "input_cache_write_tokens"},
 		Price:  "cache_write", Part: "cache write", Of: InputTokens, Text: true,
 	},
 	InputAudioTokens: {
-		Column: "input_audio_tokens", Path: "prompt_tokens_details.audio_tokens",
+		Column: "input_audio_tokens", Number: 4, Path: "prompt_tokens_details.audio_tokens",
 		Result: map[string]string{"completions": "input_audio_tokens"},
 		Price:  "input_audio", Part: "input audio", Of: InputTokens,
 	},
 	OutputTokens: {
-		Column: "output_tokens", Type: "completion", Path: "completion_tokens",
+		Column: "output_tokens", Number: 5, Type: "completion", Path: "completion_tokens",
 		Result: map[string]string{"completions": "output_tokens"},
 		Price:  "output", Part: "output", Of: OutputTokens, Text: true,
 	},
 	ReasoningTokens: {
-		Column: "reasoning_tokens", Type: "reasoning", Path: "completion_tokens_details.reasoning_tokens",
+		Column: "reasoning_tokens", Number: 6, Type: "reasoning", Path: "completion_tokens_details.reasoning_tokens",
 		Price: "reasoning", Part: "reasoning", Of: OutputTokens, Text: true,
 	},
 	OutputAudioTokens: {
-		Column: "output_audio_tokens", Path: "completion_tokens_details.audio_tokens",
+		Column: "output_audio_tokens", Number: 7, Path: "completion_tokens_details.audio_tokens",
 		Result: map[string]string{"completions": "output_audio_tokens"},
 		Price:  "output_audio", Part: "output audio", Of: OutputTokens,
 	},
 	Images: {
-		Column: "images", Result: map[string]string{"images": "images"},
+		Column: "images", Number: 8, Result: map[string]string{"images": "images"},
 		Part: ImagePart, Of: Images,
 	},
 	HourWriteTokens: {
-		Column: "cache_write_hour_tokens", Path: "prompt_tokens_details.cache_write_hour_tokens",
+		Column: "cache_write_hour_tokens", Number: 9, Path: "prompt_tokens_details.cache_write_hour_tokens",
 		Price: "cache_write_hour", Part: "cache write for an hour", Of: CacheWriteTokens, Double: true,
 	},
 	InputImageTokens: {
-		Column: "input_image_tokens", Path: "prompt_tokens_details.image_tokens",
+		Column: "input_image_tokens", Number: 10, Path: "prompt_tokens_details.image_tokens",
 		Price: "input_image", Part: "input images", Of: InputTokens,
 	},
 	OutputImageTokens: {
-		Column: "output_image_tokens", Path: "completion_tokens_details.image_tokens",
+		Column: "output_image_tokens", Number: 11, Path: "completion_tokens_details.image_tokens",
 		Price: "output_image", Part: "output images", Of: OutputTokens,
 	},
 }
