@@ -36,6 +36,7 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -60,7 +61,6 @@ type Options struct {
 	Blobs         *blob.Bucket // of the job service; nil: what is archived there is not seen
 	Kept          *blob.Bucket // of bodies; nil: Blobs
 	Jobs          Jobs
-	Version       string
 	Memory        *memlimit.Watch
 	Telemetry     *telemetry.Telemetry
 	Log           *zap.Logger
@@ -170,7 +170,7 @@ func adminConfig(o Options, store *configstore.Store, server *controlplane.Serve
 		Jobs:      o.Jobs,
 		Batch:     o.Jobs,
 		Quotas:    o.Jobs,
-		Version:   o.Version,
+		Version:   proc.Version(),
 		Log:       o.Log.Named("admin"),
 	}
 }

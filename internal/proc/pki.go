@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/parts"
 )
 
 // A Followed value is made of files, and made again when they have changed. While they cannot be used, as when one of
@@ -148,6 +151,26 @@ func (m *MutualTLS) Own() *tls.Certificate {
 			zap.String("file", m.certificate.paths[0]), zap.Time("expired", c.Leaf.NotAfter))
 	}
 	return c
+}
+
+// WatchCertificates has the log say when one of the certificates has expired; nil is none.
+func WatchCertificates(p *parts.Parts, all ...*MutualTLS) {
+	p.Serve("watch of certificates", func(ctx context.Context) error {
+		ticker := time.NewTicker(time.Minute)
+		defer ticker.Stop()
+		for {
+			for _, files := range all {
+				if files != nil {
+					files.Own()
+				}
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
 }
 
 // Trusting returns the configuration of connections to servers whose certificates have one of the names.

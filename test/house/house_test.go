@@ -46,6 +46,9 @@ var table = []rule{
 	{"cmd/modelgate/...", []string{"..."}, nil},
 	{"test/...", []string{"..."}, nil},
 
+	{"allinone", []string{"controlplane", "controlplane/app", "controlplane/dashboard", "controlplane/firststart",
+		"controlplane/ledger", "envoy/bootstrap", "envoy/process", "extproc", "extproc/app", "jobsvc", "jobsvc/app",
+		"api/...", "internal/..."}, nil},
 	{"controlplane/xds/...", []string{"api/config/...", "api/openai", "envoy", "internal/inbound/...",
 		"internal/provider/...", "internal/secret"}, nil},
 	{"jobsvc/job/...", []string{"api/openai"}, none},
@@ -99,6 +102,7 @@ var table = []rule{
 		"internal/catalog", "internal/httpapi"}, protobuf},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},
+	{"envoy/app", []string{"envoy/...", "internal/parts", "internal/proc"}, nil},
 	{"envoy/...", []string{"envoy", "api/config/..."}, nil},
 
 	{"internal/jsonwalk", none, []string{"github.com/go-json-experiment/json/jsontext"}},

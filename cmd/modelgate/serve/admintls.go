@@ -3,14 +3,10 @@ package serve
 import (
 	"crypto/tls"
 	"net"
-	"net/http"
-	"net/netip"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/proc"
 )
 
@@ -44,30 +40,4 @@ func loopback(a net.Addr) bool {
 		return a.IP.IsLoopback()
 	}
 	return false
-}
-
-// adminTLS returns the TLS of the admin address, which shows the development certificate, and a client that trusts it.
-func (g *gateway) adminTLS(addresses ...netip.Addr) (*tls.Config, *http.Client, error) {
-	for _, a := range addresses {
-		host := a.String()
-		if a.IsUnspecified() {
-			host = proc.Hostname()
-		}
-		g.hosts = append(g.hosts, host)
-	}
-	pair, err := certs.Ensure(g.data.Path, g.hosts, time.Now())
-	if err != nil {
-		return nil, nil, err
-	}
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		return nil, nil, err
-	}
-	authorities, err := proc.ReadAuthorities(g.data.File(certs.FileCA))
-	if err != nil {
-		return nil, nil, err
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12,
-		RootCAs: authorities}}}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}, client, nil
 }

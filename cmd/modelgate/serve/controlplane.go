@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/credentials"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
@@ -106,9 +107,9 @@ func (c *ControlplaneCmd) start(ctx context.Context, p *parts.Parts, e *parts.En
 		return errors.Join(err, xds.Close())
 	}
 	plane.Start(p)
-	followRoom(p, room, c.Upkeep.keeper(room, plane.Leads, log).Step)
-	base := newBaseline(objects, plane, log)
-	p.Serve("configuration of --config", base.run)
+	proc.FollowRoom(p, room, c.Upkeep.keeper(room, plane.Leads, log).Step)
+	base := app.NewBaseline(objects, plane, configRefused, log)
+	p.Serve("configuration of --config", base.Run)
 	adminAt, err := c.serveAdmin(p, o, plane, adminTLS, playground, room, e, base)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (c *ControlplaneCmd) measure(ctx context.Context, p *parts.Parts, etcd *cli
 	measured.Registry.MustRegister(calls, proc.FileExpiry(map[string]string{
 		"xds": c.TLS.Cert, "xds-ca": c.TLS.CA, "admin": c.AdminCert, "etcd-client": c.Etcd.Cert, "etcd-ca": c.Etcd.CA,
 	}))
-	room, err := newRoom(etcd, measured, log)
+	room, err := proc.NewRoom(etcd, measured, log)
 	return measured, room, err
 }
 
@@ -146,7 +147,7 @@ func (c *ControlplaneCmd) objects() ([]configv1.Object, *allowed.List, error) {
 
 // serveAdmin starts the admin address of a control plane.
 func (c *ControlplaneCmd) serveAdmin(p *parts.Parts, o *app.Options, plane *app.ControlPlane, secure *tls.Config,
-	playground app.Playground, room *etcdspace.Room, e *parts.Ending, base *baseline) (net.Addr, error) {
+	playground app.Playground, room *etcdspace.Room, e *parts.Ending, base *app.Baseline) (net.Addr, error) {
 	l, err := proc.Listen(c.Admin)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (c *ControlplaneCmd) serveAdmin(p *parts.Parts, o *app.Options, plane *app.
 	}
 	pages, _ := plane.WithDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
 	mux := proc.HealthHandler(proc.AllReady(e.Ready, plane.Ready, base.Ready), o.Telemetry, proc.NoteOf(room),
-		noteOfLedger(o.Ledger), noteOfMemory(o.Memory))
+		proc.NoteUnless(adminapi.SaysNoLedger, o.Ledger.Ready), proc.NoteOfMemory(o.Memory))
 	mux.Handle("/", pages)
 	proc.ServeHTTP(p, l, secure, e.Handler(mux), o.Log)
 	return l.Addr(), nil
@@ -177,7 +178,7 @@ func (c *ControlplaneCmd) plane(ctx context.Context, p *parts.Parts, o *app.Opti
 	if o.Ledger, err = openNamedLedger(ctx, p, c.Ledger, o.Log); err != nil {
 		return nil, nil, err
 	}
-	o.Memory = startMemory(p, aloneShare, o.Telemetry, o.Log)
+	o.Memory = proc.StartMemory(p, proc.AloneShare, o.Telemetry, o.Log)
 	if o.Vault, err = c.Vault.follower(o.Log); err != nil {
 		return nil, nil, err
 	}
@@ -187,14 +188,9 @@ func (c *ControlplaneCmd) plane(ctx context.Context, p *parts.Parts, o *app.Opti
 	if o.Kept, err = app.OpenArchive(ctx, p, c.BodiesStore); err != nil {
 		return nil, nil, err
 	}
-	plane, err = newControlPlane(*o)
+	o.Jobs = jobsvc.NewInspector(o.Etcd, o.Blobs)
+	plane, err = app.New(*o)
 	return plane, room, err
-}
-
-// newControlPlane returns a control plane of this binary.
-func newControlPlane(o app.Options) (*app.ControlPlane, error) {
-	o.Jobs, o.Version = jobsvc.NewInspector(o.Etcd, o.Blobs), proc.Version()
-	return app.New(o)
 }
 
 // listenXDS listens where xDS is served. Without TLS that has to be on this machine alone.

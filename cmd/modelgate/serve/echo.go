@@ -3,9 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"net"
-	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -26,17 +23,7 @@ func (c *EchoCmd) Run(ctx context.Context, log *zap.Logger) error {
 		return err
 	}
 	p := parts.New(log)
-	startEcho(p, l, log)
+	fakeprovider.Start(p, l, log)
 	log.Info("echo provider started", zap.Stringer("listen", l.Addr()))
 	return errors.Join(p.Wait(ctx), p.Stop(context.WithoutCancel(ctx)))
-}
-
-// startEcho starts the built-in provider as a part.
-func startEcho(p *parts.Parts, l net.Listener, log *zap.Logger) {
-	server := &http.Server{
-		Handler:           fakeprovider.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          zap.NewStdLog(log.Named("echo")),
-	}
-	p.Serve("echo provider", func(ctx context.Context) error { return parts.ServeUntil(ctx, server, l, parts.HTTPStop) })
 }

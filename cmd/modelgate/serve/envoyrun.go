@@ -4,29 +4,21 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/envoy/app"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/proc"
-)
-
-const (
-	// askTimeout is how long Envoy may take to say how it is.
-	askTimeout = time.Second
-	// statsTimeout is how long Envoy may take to write its statistics, in which a large configuration shows.
-	statsTimeout = 10 * time.Second
 )
 
 type envoyRunCmd struct {
@@ -58,7 +50,7 @@ func (c *envoyRunCmd) Run(ctx context.Context, log *zap.Logger) error {
 }
 
 func (c *envoyRunCmd) start(ctx context.Context, p *parts.Parts, binary string, log *zap.Logger) error {
-	c.MaxHeap = cmp.Or(c.MaxHeap, envoyHeap(envoyAlone))
+	c.MaxHeap = cmp.Or(c.MaxHeap, proc.EnvoyHeap(proc.EnvoyAlone))
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		return err
@@ -72,115 +64,39 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts.Parts, binary string, 
 	if err != nil {
 		return err
 	}
-	extProc, err := c.watchCertificates(p, log)
+	secure, err := c.followCertificates(p, log)
 	if err != nil {
 		return err
 	}
-	watch, err := c.watchExtProc(log, extProc)
-	if err != nil {
-		return err
-	}
-	p.Add("connection to the ext_proc service", func(context.Context) error { return watch.connection.Close() })
 	admin, err := proc.Listen(c.Admin)
 	if err != nil {
 		return err
 	}
-	s := supervised{admin: process.NewAdmin(socket)}
-	e := &parts.Ending{}
-	mux := proc.ProbesHandler(proc.AllReady(e.Ready, watch.Ready, s.ready))
-	mux.HandleFunc("GET /metrics", s.metrics)
-	proc.ServeHTTP(p, admin, nil, mux, log)
-	log.Info("envoy is being started", zap.Stringer("admin", admin.Addr()))
-	child, err := process.Start(ctx, process.Options{
-		Binary: binary, Config: config, AdminSocket: socket, Concurrency: c.Concurrency, Log: log.Named("envoy"),
+	return app.Start(ctx, p, app.Options{
+		Binary: binary, Config: config, AdminSocket: socket, Concurrency: c.Concurrency, Admin: admin,
+		ExtProc: c.Extproc, Secure: secure, ShutdownDelay: c.ShutdownDelay, Grace: c.Grace, Log: log,
 	})
-	if err != nil {
-		return err
-	}
-	p.Add("envoy", func(ctx context.Context) error {
-		e.Begun.Store(true)
-		log.Info("stopping", zap.Duration("shutdown_delay", c.ShutdownDelay), zap.Duration("grace", c.Grace))
-		child.Retire(ctx)
-		delay := time.NewTimer(c.ShutdownDelay)
-		defer delay.Stop()
-		select {
-		case <-delay.C:
-		case <-ctx.Done():
-		}
-		child.Stop(ctx, c.Grace)
-		return nil
-	})
-	p.Serve("watch of the ext_proc service", func(ctx context.Context) error { return watch.run(ctx, child) })
-	return nil
 }
 
-// watchCertificates checks the files that Envoy reads, and says in the log when a certificate has expired: Envoy
-// only logs the error of the peer that refuses it. It returns the files of the connection to the ext_proc service, nil
-// if it has no TLS.
-func (c *envoyRunCmd) watchCertificates(p *parts.Parts, log *zap.Logger) (extProc *proc.MutualTLS, err error) {
+// followCertificates checks the files that Envoy reads, and has the log say when a certificate has expired: Envoy
+// only logs the error of the peer that refuses it. It returns the credentials for the ext_proc service.
+func (c *envoyRunCmd) followCertificates(p *parts.Parts, log *zap.Logger) (credentials.TransportCredentials, error) {
 	xds, err := readMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
 	if err != nil {
 		return nil, err
 	}
 	t := c.ExtprocTLS
-	if extProc, err = readMutualTLS(log, "--extproc-", t.Cert, t.Key, t.CA); err != nil {
+	extProc, err := readMutualTLS(log, "--extproc-", t.Cert, t.Key, t.CA)
+	if err != nil {
 		return nil, err
 	}
-	p.Serve("watch of certificates", func(ctx context.Context) error {
-		ticker := time.NewTicker(time.Minute)
-		defer ticker.Stop()
-		for {
-			for _, files := range []*proc.MutualTLS{xds, extProc} {
-				if files != nil {
-					files.Own()
-				}
-			}
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
-	return extProc, nil
-}
-
-// A supervised is what others see of an Envoy.
-type supervised struct{ admin *process.Admin }
-
-// ready reports why Envoy takes no requests of clients, or nil.
-func (s supervised) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	if err := s.admin.Ready(ctx); err != nil {
-		return err
+	proc.WatchCertificates(p, xds, extProc)
+	if extProc == nil {
+		return insecure.NewCredentials(), nil
 	}
-	bound, err := s.admin.Listeners(ctx)
+	address, err := bootstrap.ParseAddress(c.Extproc)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for name := range bound {
-		// What is below a gateway's own name refuses plain HTTP, and serves nothing.
-		if gateway, ok := strings.CutPrefix(name, envoy.GatewayListener); ok && !strings.Contains(gateway, "/") {
-			return nil
-		}
-	}
-	return errors.New("no gateway listens: the control plane has not sent one yet")
-}
-
-// metrics passes on what Envoy counts. Nothing of this process is with it: whether it was Envoy that started again
-// shows in its uptime, and there is no answer if Envoy is unavailable.
-func (s supervised) metrics(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), statsTimeout)
-	defer cancel()
-	stats, err := s.admin.Prometheus(ctx, bootstrap.Statistics)
-	if err != nil {
-		proc.Say(w, http.StatusServiceUnavailable, err.Error())
-		return
-	}
-	defer stats.Close()
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	if _, err := io.Copy(w, stats); err != nil {
-		panic(http.ErrAbortHandler) // half of an answer must not look like a whole one
-	}
+	return credentials.NewTLS(extProc.Client(cmp.Or(t.Name, address.Host))), nil
 }

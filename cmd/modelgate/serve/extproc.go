@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/extproc"
 	"github.com/modelgate/modelgate/extproc/app"
 	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/proc"
@@ -62,12 +60,15 @@ func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending,
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
-	memory := startMemory(p, aloneShare, measured, log)
+	memory := proc.StartMemory(p, proc.AloneShare, measured, log)
 	bytes := app.BoundBodies(c.Held.BodyBytes, memory)
-	server, err := startExtProc(p, c.Limits, c.Answers, app.Options{
-		Listener: l, XDS: xds, Node: c.Node, Grace: c.Grace, Spool: c.Spool, SpoolBytes: c.SpoolBytes,
-		Memory: memory, Bytes: bytes, Sessions: c.Held.Sessions, Log: log, Telemetry: measured,
-	})
+	o, err := extProcOptions(c.Limits, c.Answers, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	o.Listener, o.XDS, o.Node, o.Grace, o.Spool, o.SpoolBytes = l, xds, c.Node, c.Grace, c.Spool, c.SpoolBytes
+	o.Memory, o.Bytes, o.Sessions, o.Telemetry = memory, bytes, c.Held.Sessions, measured
+	server, err := app.Start(p, o)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -75,25 +76,17 @@ func (c *ExtprocCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending,
 	if err != nil {
 		return err
 	}
-	proc.ServeHTTP(p, admin, nil, proc.HealthHandler(proc.AllReady(e.Ready, server.Ready), measured, noteOfMemory(memory),
-		noteOfBodies(bytes)), log)
+	proc.ServeHTTP(p, admin, nil, proc.HealthHandler(proc.AllReady(e.Ready, server.Ready), measured,
+		proc.NoteOfMemory(memory), proc.NoteOfBodies(bytes)), log)
 	log.Info("ext_proc service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
 
-// startExtProc starts the service with what the flags say besides the options.
-func startExtProc(p *parts.Parts, limits limitStoreFlags, answers answerFlags,
-	o app.Options) (*extproc.Server, error) {
-	var err error
-	if o.Limits, err = limits.store(o.Log); err != nil {
-		return nil, err
+// extProcOptions are the options that commands with an ext_proc service have in common.
+func extProcOptions(limits limitStoreFlags, answers answerFlags, log *zap.Logger) (o app.Options, err error) {
+	o.Log = log
+	if o.Limits, err = limits.store(log); err == nil {
+		o.Answers, err = answers.store(log)
 	}
-	if o.Answers, err = answers.store(o.Log); err != nil {
-		return nil, err
-	}
-	server, err := app.Start(p, o)
-	if err != nil {
-		return nil, fmt.Errorf("--spool: %w", err)
-	}
-	return server, nil
+	return o, err
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/internal/parts"
 	"github.com/modelgate/modelgate/internal/proc"
-	"github.com/modelgate/modelgate/jobsvc"
 	"github.com/modelgate/modelgate/jobsvc/app"
 	"github.com/modelgate/modelgate/jobsvc/archive"
 	"github.com/modelgate/modelgate/jobsvc/batches"
@@ -93,16 +92,16 @@ func (c *JobsvcCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, 
 	if fromEnvoy != nil {
 		l = tls.NewListener(l, fromEnvoy)
 	}
-	room, err := newRoom(etcd, measured, log)
+	room, err := proc.NewRoom(etcd, measured, log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	followRoom(p, room, nil)
-	memory := startMemory(p, aloneShare, measured, log)
-	server, err := c.Jobs.startJobs(ctx, p, app.Options{
-		Listener: l, Gateway: c.Gateway, TLS: toEnvoy, Etcd: etcd, XDS: xds, Node: c.Node, Lease: c.Lease,
-		Memory: memory, Log: log, Telemetry: measured, Ending: e, Room: room,
-	})
+	proc.FollowRoom(p, room, nil)
+	memory := proc.StartMemory(p, proc.AloneShare, measured, log)
+	o := c.Jobs.options()
+	o.Listener, o.Gateway, o.TLS, o.Etcd, o.XDS, o.Node, o.Lease = l, c.Gateway, toEnvoy, etcd, xds, c.Node, c.Lease
+	o.Memory, o.Log, o.Telemetry, o.Ending, o.Room = memory, log, measured, e, room
+	server, err := app.Start(ctx, p, o)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -112,19 +111,19 @@ func (c *JobsvcCmd) start(ctx context.Context, p *parts.Parts, e *parts.Ending, 
 		return err
 	}
 	proc.ServeHTTP(p, admin, nil, proc.HealthHandler(proc.AllReady(e.Ready, server.Ready), measured, proc.NoteOf(room),
-		noteOfMemory(memory)), log)
+		proc.NoteOfMemory(memory)), log)
 	log.Info("job service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
 
-// startJobs starts the API of the job service with what the flags say besides the options. Its workers are a part of
-// their own, which needs Envoy.
-func (f jobFlags) startJobs(ctx context.Context, p *parts.Parts, o app.Options) (*jobsvc.Server, error) {
-	o.Blobs, o.Held = f.Blobs, f.JobsMemory
-	o.Batches = batches.Limits{Lines: f.BatchConcurrency, TokensPerMinute: f.BatchTokens}
-	o.Webhooks = webhooks.Limits{Networks: f.WebhookNetwork}
-	o.Archive = archive.Limits{After: f.ArchiveAfter, Keep: f.ArchiveKeep}
-	return app.Start(ctx, p, o)
+// options are what the flags say.
+func (f jobFlags) options() app.Options {
+	return app.Options{
+		Blobs: f.Blobs, Held: f.JobsMemory,
+		Batches:  batches.Limits{Lines: f.BatchConcurrency, TokensPerMinute: f.BatchTokens},
+		Webhooks: webhooks.Limits{Networks: f.WebhookNetwork},
+		Archive:  archive.Limits{After: f.ArchiveAfter, Keep: f.ArchiveKeep},
+	}
 }
 
 // configs returns the TLS of a client of the gateway and of the server for Envoy; nil if both are Unix sockets.

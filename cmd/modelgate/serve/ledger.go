@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/app"
 	"github.com/modelgate/modelgate/controlplane/ledger"
@@ -29,16 +28,6 @@ func openNamedLedger(ctx context.Context, p *parts.Parts, dsn string, log *zap.L
 		return nil, admincli.Misused("--ledger: %w", mistake)
 	}
 	return l, nil
-}
-
-// noteOfLedger is why the ledger cannot be used.
-func noteOfLedger(l *ledger.Ledger) proc.Note {
-	return func() (string, bool) {
-		if err := l.Ready(); err != nil {
-			return adminapi.SaysNoLedger + err.Error(), true
-		}
-		return "", false
-	}
 }
 
 // playground returns where the dashboard's playground asks.

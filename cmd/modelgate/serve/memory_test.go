@@ -18,8 +18,8 @@ import (
 
 func TestReadyzSaysThatLoadIsShedAndStaysReady(t *testing.T) {
 	memory, bytes := memlimit.New(1<<10), inflight.New(1<<20, 1<<20) // a process takes more than a KiB
-	server := httptest.NewServer(proc.ProbesHandler(func() error { return nil }, noteOfMemory(memory),
-		noteOfBodies(bytes)))
+	server := httptest.NewServer(proc.ProbesHandler(func() error { return nil }, proc.NoteOfMemory(memory),
+		proc.NoteOfBodies(bytes)))
 	t.Cleanup(server.Close)
 	get := func() []string {
 		r, err := http.Get(server.URL + "/readyz")

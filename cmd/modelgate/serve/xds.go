@@ -1,19 +1,14 @@
 package serve
 
 import (
-	"context"
-	"fmt"
-	"time"
-
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // xdsFlags say where a client of the control plane finds it. With mutual TLS the client shows that it may have what it
@@ -35,15 +30,6 @@ func (f xdsFlags) serverName(host string) string {
 
 // connect returns a connection to the control plane that ends with p.
 func (f xdsFlags) connect(p *parts.Parts, log *zap.Logger) (*grpc.ClientConn, error) {
-	c, err := f.dial(log)
-	if err == nil {
-		p.Add("connection to the control plane", func(context.Context) error { return c.Close() })
-	}
-	return c, err
-}
-
-// dial returns a connection to the control plane. It is made when it is first used, and again after it breaks.
-func (f xdsFlags) dial(log *zap.Logger) (*grpc.ClientConn, error) {
 	address, err := bootstrap.ParseAddress(f.Address)
 	if err != nil {
 		return nil, err
@@ -56,16 +42,5 @@ func (f xdsFlags) dial(log *zap.Logger) (*grpc.ClientConn, error) {
 	if files != nil {
 		secure = credentials.NewTLS(files.Client(f.serverName(address.Host)))
 	}
-	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure),
-		// Not gRPC's own pauses of up to two minutes: a control plane that is back can be used at once.
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
-				MaxDelay: 2 * time.Second},
-			MinConnectTimeout: 5 * time.Second,
-		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}))
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the control plane: %w", err)
-	}
-	return connection, nil
+	return proc.ConnectControlPlane(p, f.Address, secure)
 }

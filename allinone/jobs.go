@@ -1,9 +1,12 @@
-package serve
+package allinone
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
+	"path/filepath"
 
 	"go.uber.org/zap"
 
@@ -11,7 +14,34 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/parts"
+	"github.com/modelgate/modelgate/internal/proc"
+	jobsapp "github.com/modelgate/modelgate/jobsvc/app"
 )
+
+// blobs returns the address of the blob store.
+func (g *gateway) blobs() string {
+	if g.options.Jobs.Blobs != "" {
+		return g.options.Jobs.Blobs
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(g.data.File(datadir.DirBlobs))}).String()
+}
+
+func (g *gateway) startJobs(ctx context.Context) error {
+	l, err := proc.Listen("unix://" + g.socket("jobs"))
+	if err != nil {
+		return err
+	}
+	o := g.options.Jobs
+	o.Blobs, o.Listener, o.Gateway, o.Etcd, o.XDS = g.blobs(), l, "unix://"+g.socket("internal"), g.etcd, g.xds
+	o.Node, o.Memory, o.Telemetry, o.Log = node, g.memory, g.telemetry, g.log
+	o.Ending, o.Gate, o.Room = &parts.Ending{}, g.jobsGate, g.room
+	if g.jobs, err = jobsapp.Start(ctx, g.parts, o); err != nil {
+		g.jobsAway(fmt.Errorf("%s cannot be used: %w", o.Blobs, err))
+		return l.Close()
+	}
+	return nil
+}
 
 // jobsAway notes why there is no job service. What only it needs ends no other traffic: its paths are 503.
 func (g *gateway) jobsAway(err error) {

@@ -1,4 +1,4 @@
-package serve
+package proc
 
 import (
 	"errors"
@@ -15,14 +15,13 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/etcdtest"
-	"github.com/modelgate/modelgate/internal/proc"
 )
 
 func TestReadyzSaysThatEtcdFillsAndStaysReady(t *testing.T) {
 	etcd := etcdtest.WithQuota(t, 4<<20).Client(t)
 	room := etcdspace.New(etcd, zap.NewNop())
 	var broken error
-	handler := proc.ProbesHandler(func() error { return broken }, proc.NoteOf(room))
+	handler := ProbesHandler(func() error { return broken }, NoteOf(room))
 	get := func() (int, string) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))

@@ -1,4 +1,4 @@
-package serve
+package app
 
 import (
 	"context"
@@ -12,11 +12,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
-	"github.com/modelgate/modelgate/internal/proc"
 )
 
 // tellAgain is the pause after Envoy could not be reached.
@@ -30,20 +27,8 @@ type extProcWatch struct {
 	log        *zap.Logger
 }
 
-func (c *envoyRunCmd) watchExtProc(log *zap.Logger, files *proc.MutualTLS) (*extProcWatch, error) {
-	address, err := bootstrap.ParseAddress(c.Extproc)
-	if err != nil {
-		return nil, err
-	}
-	secure := insecure.NewCredentials()
-	if files != nil {
-		name := c.ExtprocTLS.Name
-		if name == "" {
-			name = address.Host
-		}
-		secure = credentials.NewTLS(files.Client(name))
-	}
-	connection, err := grpc.NewClient(c.Extproc, grpc.WithTransportCredentials(secure), grpc.WithIdleTimeout(0),
+func watchExtProc(address string, secure credentials.TransportCredentials, log *zap.Logger) (*extProcWatch, error) {
+	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(secure), grpc.WithIdleTimeout(0),
 		grpc.WithNoProxy(),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
