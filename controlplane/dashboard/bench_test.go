@@ -73,7 +73,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	etcd := etcdtest.Start(t)
 	b.etcd = etcd
 	vendors := func(name string) (configv1.Vendor, bool) {
-		return configv1.Vendor{}, name == "openai" || name == "echo"
+		return configv1.Vendor{Operations: []string{"chat/completions"}}, name == "openai" || name == "echo"
 	}
 	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
 		zap.NewNop())

@@ -28,16 +28,18 @@ func TestAFormThatIsSentAsItWasShownChangesNothing(t *testing.T) {
 		object configv1.Object
 	}{
 		{"/organizations/acme", &configv1.Organization{Name: "acme", DisplayName: "Acme", Limits: limits, Budgets: budgets,
-			Disabled: true}},
+			Disabled: true, KeysOfLeavers: configv1.KeysOfLeavers_KEEP, Successor: "grace"}},
 		{"/projects/acme/web", &configv1.Project{Name: "acme/web", DisplayName: "Web", Limits: limits[:1]}},
 		{"/providers/own", &configv1.Provider{Name: "own", Vendor: "openai", Endpoint: "https://models.example/v1",
 			Models: []string{"a", "b/c"}, AllowUnlistedModels: proto.Bool(false), FullNamesOnly: true, NativeBatches: true,
+			SharedObjects: true, UntouchedAnswers: true, TraceContext: true, Operations: []string{"chat/completions"},
+			Headers:               map[string]string{"x-team": "a=b", "x-of": "gateway"},
 			UnsupportedParameters: configv1.UnsupportedParameters_DROP, Disabled: true,
 			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "sk-secret"}},
 			Concurrency: &configv1.Concurrency{MaxRequests: 7, MaxPending: 9,
 				MaxWait: durationpb.New(3 * time.Second)}}},
 		{"/providers/plain", &configv1.Provider{Name: "plain", Vendor: "echo"}},
-		{"/models/team/fast", &configv1.Model{Name: "team/fast", Targets: []*configv1.Target{
+		{"/models/team/fast", &configv1.Model{Name: "team/fast", OwnedBy: "team", Targets: []*configv1.Target{
 			{Provider: "own", Model: "a", Weight: 2, Priority: 1}, {Provider: "plain", Model: "b"}},
 			Retry: &configv1.Retry{MaxAttempts: 3, StatusCodes: []uint32{429}}}},
 		{"/policies/office", &configv1.Policy{Name: "office", Disabled: true, Organization: "acme",
@@ -76,7 +78,9 @@ func (b *bench) sendsBack(t *testing.T, w *browser, path string, object configv1
 	t.Helper()
 	before, err := b.api.Get(t.Context(), configv1.KindOf(object), object.GetName())
 	require.NoError(t, err)
-	form := formOf(t, w.get(path).body)
+	body := w.get(path).body
+	hasItsFields(t, body, object)
+	form := formOf(t, body)
 	if form.Get("action") == "" {
 		form.Set("action", "save")
 	}
@@ -89,6 +93,56 @@ func (b *bench) sendsBack(t *testing.T, w *browser, path string, object configv1
 	is, err := configv1.MarshalYAML(after.Object)
 	require.NoError(t, err)
 	require.Equal(t, string(was), string(is))
+}
+
+// shownAs are the controls for messages, which have names of their own in forms.
+var shownAs = map[string]string{
+	"Budget": "budget_day", "Limit": "limit_amount", "Credential": "credential_source", "Concurrency": "max_requests",
+	"Target": "target_model", "Retry": "max_attempts", "PolicyRule": "rule_name",
+}
+
+// notInForms are the fields that only the YAML of an object has, with the reason.
+var notInForms = map[string]string{
+	"Organization.created_at": stamped, "Project.created_at": stamped, "Model.created_at": stamped,
+	"Account.created_at": stamped, "Key.created_at": stamped,
+	"Organization.quotas": structured, "Project.quotas": structured, "Organization.bodies": structured,
+	"Project.bodies": structured, "Key.bodies": structured, "Provider.timeouts": structured, "Model.timeouts": structured,
+	"Provider.tls":         structured,
+	"Model.fine_tuned":     "the job service sets it",
+	"Account.identity":     "a sign-in or a directory sets it",
+	"Account.tenant":       "it is set once, by who creates the account",
+	"Account.provisioning": "a directory sets it", "Account.password_hash": "nobody writes it",
+	"Key.hash": "nobody writes it", "Key.hint": "nobody writes it", "Key.retired": "the page has a button",
+	"Key.disabled": "the page has a button", "Key.left": "nobody writes it",
+	"Key.owner": "it is set when the key is created",
+}
+
+const (
+	stamped    = "it is set when the object is first stored"
+	structured = "it has parts, and few objects have it"
+)
+
+// hasItsFields fails for a field of a kind that is not in its form: an operator would look for it there.
+func hasItsFields(t *testing.T, body string, object configv1.Object) {
+	t.Helper()
+	controls := map[string]bool{}
+	document, err := html.Parse(strings.NewReader(body))
+	require.NoError(t, err)
+	for n := range document.Descendants() {
+		controls[attribute(n, "name")] = true
+	}
+	fields := object.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		name := string(f.Name())
+		if m := f.Message(); m != nil && shownAs[string(m.Name())] != "" {
+			name = shownAs[string(m.Name())]
+		}
+		reason := notInForms[string(f.Parent().Name())+"."+string(f.Name())]
+		if name != "name" && controls[name] == (reason != "") {
+			t.Errorf("%s.%s: in the form: %v; why not: %q", f.Parent().Name(), f.Name(), controls[name], reason)
+		}
+	}
 }
 
 // formOf returns what a browser sends of the form of a page that has a revision, without a button.

@@ -29,7 +29,7 @@ func List(text string) []string {
 }
 
 // Pairs reads lines of "name=value".
-func Pairs(text string) (map[string]string, error) {
+func Pairs(text, field string) (map[string]string, error) {
 	var pairs map[string]string
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -38,7 +38,7 @@ func Pairs(text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return pairs, openai.CodeInvalidValue.On("metadata",
+			return pairs, openai.CodeInvalidValue.On(field,
 				"Each line must have the form name=value. %q does not.", line)
 		}
 		if pairs == nil {

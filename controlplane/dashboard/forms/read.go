@@ -13,9 +13,9 @@ import (
 )
 
 // Read sets fields of an object from the form values of their names. The schema says how each is read: a text, a
-// check box, a list with an item in each line, lines of name=value, a time, limits or budgets. It goes on after an
-// error, so that the page can show everything that was typed, and returns the first error. A field of another type
-// is a defect, and panics.
+// check box, a choice, a list with an item in each line, lines of name=value, a time, limits or budgets. It goes on
+// after an error, so that the page can show everything that was typed, and returns the first error. A field of another
+// type is a defect, and panics.
 func Read(f url.Values, o proto.Message, names ...string) (first error) {
 	m := o.ProtoReflect()
 	for _, name := range names {
@@ -32,7 +32,7 @@ func read(f url.Values, m protoreflect.Message, field protoreflect.FieldDescript
 	text := strings.TrimSpace(f.Get(string(field.Name())))
 	switch {
 	case field.IsMap():
-		pairs, err := Pairs(text)
+		pairs, err := Pairs(text, string(field.Name()))
 		m.Clear(field)
 		for name, value := range pairs {
 			m.Mutable(field).Map().Set(protoreflect.ValueOfString(name).MapKey(), protoreflect.ValueOfString(value))
@@ -49,6 +49,11 @@ func read(f url.Values, m protoreflect.Message, field protoreflect.FieldDescript
 		m.Set(field, protoreflect.ValueOfString(text))
 	case field.Kind() == protoreflect.BoolKind:
 		m.Set(field, protoreflect.ValueOfBool(text != ""))
+	case field.Kind() == protoreflect.EnumKind:
+		m.Clear(field)
+		if value := field.Enum().Values().ByName(protoreflect.Name(text)); value != nil {
+			m.Set(field, protoreflect.ValueOfEnum(value.Number()))
+		}
 	case isA(field, (*timestamppb.Timestamp)(nil)):
 		at, err := Time(text)
 		m.Clear(field)

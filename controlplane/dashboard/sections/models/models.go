@@ -204,7 +204,7 @@ func readModel(f url.Values, m *configv1.Model) error {
 		m.Targets = append(m.Targets, &configv1.Target{Provider: forms.At(f, "target_provider", i), Model: model,
 			Weight: weight, Priority: priority})
 	}
-	errs = append(errs, forms.Read(f, m, "organization", "project"))
+	errs = append(errs, forms.Read(f, m, "organization", "project", "owned_by"))
 	attempts, err := forms.Small(strings.TrimSpace(f.Get("max_attempts")), "max_attempts")
 	if attempts != 0 || m.GetRetry() != nil {
 		if m.Retry == nil {

@@ -142,8 +142,8 @@ func (d providerData) masked() providerData {
 // readProvider puts what a form says into a provider. A credential that the form does not give stays.
 func readProvider(f url.Values, p *configv1.Provider) error {
 	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	err := forms.Read(f, p, "vendor", "endpoint", "region", "project", "api_version", "models", "disabled",
-		"native_batches", "full_names_only")
+	err := forms.Read(f, p, "vendor", "endpoint", "region", "project", "api_version", "models", "operations", "headers",
+		"disabled", "native_batches", "full_names_only", "shared_objects", "untouched_answers", "trace_context")
 	// What is not set stays so, if that means the same.
 	if allowed := get("allow_unlisted_models") != ""; allowed != p.AllowsUnlisted() {
 		p.AllowUnlistedModels = proto.Bool(allowed)

@@ -135,13 +135,15 @@ func quotas(v *page.Visit, r *http.Request, organization, project string) []admi
 // readTenant puts what a form says into an organization or a project. An existing name stays.
 func readTenant(f url.Values, t tenant) error {
 	name := strings.TrimSpace(f.Get("name"))
+	fields := []string{"display_name", "limits", "budgets", "disabled"}
 	switch t := t.(type) {
 	case *configv1.Organization:
+		fields = append(fields, "keys_of_leavers", "successor")
 		t.Name = cmp.Or(t.GetName(), name)
 	case *configv1.Project:
 		t.Name = cmp.Or(t.GetName(), strings.TrimSpace(f.Get("organization"))+"/"+name)
 	}
-	return forms.Read(f, t, "display_name", "limits", "budgets", "disabled")
+	return forms.Read(f, t, fields...)
 }
 
 func tenantAt(v *page.Visit, r *http.Request, path, label string) (tenantData, error) {
