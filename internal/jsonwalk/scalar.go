@@ -49,14 +49,14 @@ func (r *Reader) word(w string) bool {
 
 // text steps over a string.
 func (r *Reader) text() bool {
-	from := r.at + 1
+	data, from := r.data, r.at+1
 	at := from
-	for ; len(r.data)-at >= 8; at += 8 {
-		m := unplain(binary.LittleEndian.Uint64(r.data[at:]))
+	for most := min(len(data)-8, from+56); at <= most; at += 8 { // most texts are short
+		m := unplain(binary.LittleEndian.Uint64(data[at:]))
 		if m == 0 {
 			continue
 		}
-		if at += bits.TrailingZeros64(m) / 8; r.data[at] == '"' {
+		if at += bits.TrailingZeros64(m) / 8; data[at] == '"' {
 			r.at = at + 1
 			return true
 		}

@@ -13,13 +13,22 @@ const (
 )
 
 // unplain finds quotes, backslashes, control characters, and what is not ASCII.
-func unplain(x uint64) uint64 {
-	return (x | (x - 0x20*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & highs
+func unplain(x uint64) uint64 { return marks(x) & highs }
+
+// marks is unplain in high bits, with something else in the others.
+func marks(x uint64) uint64 {
+	return x | (x - 0x20*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)
 }
 
 // plainEnd returns the place of the first byte from a place on that is a quote, a backslash, a control character or
 // not ASCII, or the end of the data.
 func plainEnd(data []byte, at int) int {
+	for rest := data[at:]; len(rest) >= 32; rest, at = rest[32:], at+32 {
+		if (marks(binary.LittleEndian.Uint64(rest))|marks(binary.LittleEndian.Uint64(rest[8:]))|
+			marks(binary.LittleEndian.Uint64(rest[16:]))|marks(binary.LittleEndian.Uint64(rest[24:])))&highs != 0 {
+			break
+		}
+	}
 	for ; len(data)-at >= 8; at += 8 {
 		if m := unplain(binary.LittleEndian.Uint64(data[at:])); m != 0 {
 			return at + bits.TrailingZeros64(m)/8
