@@ -25,8 +25,7 @@ func (s *Server) newTransport(maxHeld int) *transport.Server {
 		Service: func(stream *transport.Stream, h transport.Headers) (transport.Handler, error) {
 			switch path := h.Get(":path"); path {
 			case extprocv3.ExternalProcessor_Process_FullMethodName:
-				handler, err := s.carriers.Open(link{stream}, carrier.Traits{Role: h.Get(envoy.RoleHeader),
-					Drains: h.Get(envoy.DrainsHeader) != "", Certificates: h.Get(envoy.CertificatesHeader)})
+				handler, err := s.carriers.Open(link{stream}, traitsOf(h))
 				if err != nil {
 					return nil, status.Error(codes.InvalidArgument, err.Error())
 				}
@@ -38,6 +37,20 @@ func (s *Server) newTransport(maxHeld int) *transport.Server {
 			}
 		},
 	})
+}
+
+// traitsOf reads what Envoy sends with the headers of a stream.
+func traitsOf(h transport.Headers) carrier.Traits {
+	t := carrier.Traits{Role: h.Get(envoy.RoleHeader), Drains: h.Get(envoy.DrainsHeader) != "",
+		Certificates: h.Get(envoy.CertificatesHeader)}
+	if t.Role != "" {
+		return t
+	}
+	t.Role = h.Get(":authority")
+	if t.Role == envoy.ClusterExtProc {
+		t.Role, t.Drains = envoy.RoleDownstream, true
+	}
+	return t
 }
 
 // A link is a stream of an ext_proc filter.

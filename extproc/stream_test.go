@@ -7,6 +7,7 @@ import (
 	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -56,6 +57,24 @@ func TestNoEndButEnvoysIsOK(t *testing.T) {
 			_, err = stream.Recv()
 			require.Equal(t, c.want, status.Code(err), "%v", err)
 		})
+	}
+}
+
+// TestTheAuthorityNamesTheFilter opens streams without gRPC metadata.
+func TestTheAuthorityNamesTheFilter(t *testing.T) {
+	client := extprocv3.NewExternalProcessorClient(startServer(t, nil))
+	for authority, want := range map[string]codes.Code{
+		envoy.ClusterExtProc: codes.OK, envoy.RoleInternal: codes.OK, envoy.RoleUpstream: codes.FailedPrecondition,
+		"root": codes.InvalidArgument,
+	} {
+		stream, err := client.Process(t.Context(), grpc.CallAuthority(authority))
+		require.NoError(t, err)
+		_ = stream.Send(requestHeaders(":method", "POST", ":path", "/v1/chat/completions"))
+		reply, err := stream.Recv()
+		require.Equal(t, want, status.Code(err), "%s: %v", authority, err)
+		require.Equal(t, authority == envoy.ClusterExtProc,
+			reply.GetModeOverride().GetRequestBodyMode() == filterv3.ProcessingMode_STREAMED,
+			"%s: the answer waits for the body", authority)
 	}
 }
 
