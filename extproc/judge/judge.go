@@ -116,13 +116,10 @@ func (j *Judge) kept(t routing.Target, out *offered.List, body []byte) error {
 	if j.c.Key == nil || j.c.Config.MayRefer(j.c.Key, t.Provider.Config) {
 		return nil
 	}
-	var member string
-	if out != nil {
-		member = out.Kept
+	if !j.refers {
+		body = nil
 	}
-	if member == "" && j.refers {
-		member = offered.Refers(body)
-	}
+	member := out.Reference(body)
 	if member == "" {
 		return nil
 	}

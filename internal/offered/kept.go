@@ -94,8 +94,25 @@ func isWeb(value []byte) bool {
 		!bytes.Contains(value[:min(len(value), 2*len(googleFiles))], []byte(googleFiles))
 }
 
-// Refers returns the first member within the conversation of a body that refers to what a vendor keeps, or "".
-func Refers(body []byte) (member string) {
+// Reference returns the first member that refers to what a vendor keeps, or "": of what the list was read from, or
+// within the conversation of a body that may refer to it.
+func (l *List) Reference(conversation []byte) string {
+	if l != nil && l.Kept != "" {
+		return l.Kept
+	}
+	return refersIn(conversation)
+}
+
+// Reference returns the first member of a body that refers to what a vendor keeps, or "".
+func Reference(body []byte) string {
+	var conversation []byte
+	if MayRefer(body) {
+		conversation = body
+	}
+	return Read(body).Reference(conversation)
+}
+
+func refersIn(body []byte) (member string) {
 	gjson.ParseBytes(body).ForEach(func(name, v gjson.Result) bool {
 		if (v.IsArray() || v.IsObject()) && !echoes[name.Str] {
 			member = refers(name.Str, v)

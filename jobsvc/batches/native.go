@@ -35,8 +35,9 @@ func (n *Native) progress(c Counts) Counts {
 }
 
 // nativeFor returns how a batch whose lines all name a model begins at the provider's own batch API, or nil if it
-// is run line by line.
-func (w *work) nativeFor(ctx context.Context, model string) (*Native, error) {
+// is run line by line. One with lines that refer to what the provider keeps is, unless its tenant may do so: the gateway
+// judges each line.
+func (w *work) nativeFor(ctx context.Context, model string, refers bool) (*Native, error) {
 	if model == "" {
 		return nil, nil
 	}
@@ -46,6 +47,9 @@ func (w *work) nativeFor(ctx context.Context, model string) (*Native, error) {
 	}
 	p, upstream, ok := c.Target(model)
 	if !ok || !p.Config.GetNativeBatches() || p.Vendor.Batches == nil {
+		return nil, nil
+	}
+	if refers && w.rec.Tenant.Organization != "" && !p.Config.GetSharedObjects() {
 		return nil, nil
 	}
 	limited, err := w.limited(ctx, model, p.Config.GetName())

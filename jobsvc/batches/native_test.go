@@ -257,6 +257,10 @@ func TestWhichBatchesRunAtTheirProvider(t *testing.T) {
 		"the lines differ": func(*world, *vendor) string {
 			return requests(2) + `{"custom_id":"x","method":"POST","url":"/v1/chat/completions","body":{"model":"n"}}`
 		},
+		"a line refers to what the provider keeps": func(*world, *vendor) string { return requests(2) + referring },
+		"a line may, by which of two members is read": func(*world, *vendor) string {
+			return requests(2) + `{"custom_id":"x","method":"POST","url":"/v1/chat/completions","body":{"model":"m","user":"a","user":"b"}}`
+		},
 		"the model is not listed": func(w *world, _ *vendor) string { delete(w.config.Models, "m"); return requests(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,6 +272,19 @@ func TestWhichBatchesRunAtTheirProvider(t *testing.T) {
 			require.Empty(t, v.submitted)
 		})
 	}
+}
+
+// referring is a line that refers to a file that a provider keeps.
+const referring = `{"custom_id":"x","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[` +
+	`{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}]}}`
+
+func TestALineRefersToWhatAProviderKeepsForItsOwnTenant(t *testing.T) {
+	w, v := nativeWorld(t)
+	w.config.Providers["acme-ai"].Config.SharedObjects = true
+	v.report = provider.BatchReport{Over: true, Completed: 3}
+	w.run(nil)
+	require.Equal(t, "completed", w.over(w.create(requests(2)+referring)).status())
+	require.Len(t, v.submitted, 1)
 }
 
 func TestAProvidersBatchIsStopped(t *testing.T) {

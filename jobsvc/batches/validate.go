@@ -8,9 +8,11 @@ import (
 	"io"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -26,6 +28,7 @@ const (
 type survey struct {
 	lines    int
 	models   map[string]int // by the first line that names them
+	refers   bool           // a line may refer to what a provider keeps
 	problems []Problem
 }
 
@@ -52,7 +55,7 @@ func (w *work) validate(ctx context.Context) error {
 			model = name
 		}
 	}
-	native, err := w.nativeFor(ctx, model)
+	native, err := w.nativeFor(ctx, model, v.refers)
 	if err != nil {
 		return err
 	}
@@ -134,6 +137,7 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 				shortened(string(customID)))}, line)
 	}
 	seen[hash] = struct{}{}
+	v.refers = v.refers || refers(r.body)
 	if _, ok := v.models[r.model]; ok {
 		return
 	}
@@ -142,6 +146,12 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 			Message: fmt.Sprintf("The lines name more than %d models. Split them into several batches.", maxModels)}, line)
 	}
 	v.models[r.model] = line
+}
+
+// refers reports whether the body of a line may refer to what a provider keeps. Of several members of one name, readers
+// take different ones.
+func refers(body []byte) bool {
+	return !jsontext.Value(body).IsValid() || offered.Reference(body) != ""
 }
 
 // checkModels asks for each model whether the key may use it, and by which name it is planned.
