@@ -79,7 +79,7 @@ proportion() {
 modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 45m ./...); done
 }
-clients() { for suite in sdk agents browser admin reports; do test/$suite/setup.sh; done; }
+clients() { for suite in sdk agents browser admin reports engines; do test/$suite/setup.sh; done; }
 # They wait half of the time. All run the binary that is built first.
 system() {
 	go build -ldflags='-s -w' -o "$root/.cache/modelgate" ./cmd/modelgate

@@ -71,6 +71,7 @@ type commands struct {
 	Approval     admin.ApprovalCmd     `cmd:"" help:"List, approve and reject changes that wait for a second person."`
 	Alerts       admin.AlertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
 	Audit        admin.AuditCmd        `cmd:"" help:"Show the audit log of configuration changes, and check that it is whole."`
+	Ledger       offline.LedgerCmd     `cmd:"" help:"Export the request log for analytics."`
 	Backup       offline.BackupCmd     `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      offline.RestoreCmd    `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
 	Guard        inspect.GuardCmd      `cmd:"" help:"Try guardrails on examples."`

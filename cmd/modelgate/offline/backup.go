@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -15,7 +14,6 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
 	"github.com/modelgate/modelgate/controlplane/backup"
-	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/datadir"
 	"github.com/modelgate/modelgate/internal/parts"
@@ -62,13 +60,7 @@ func (c BackupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 	}
 	s := backup.Source{Etcd: etcd, By: proc.Version()}
 	if !c.WithoutLedger {
-		// Opening it would make one.
-		if path, ok := strings.CutPrefix(c.Ledger, "sqlite://"); ok {
-			if _, err := os.Stat(path); err != nil {
-				return fmt.Errorf("opening the ledger: %w", err)
-			}
-		}
-		if s.Ledger, err = ledger.Open(ctx, c.Ledger, log.Named("ledger")); err != nil {
+		if s.Ledger, err = openExisting(ctx, c.Ledger, log); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Ledger.Close()) }()

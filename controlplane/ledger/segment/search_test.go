@@ -180,7 +180,7 @@ func TestADamagedSegmentIsAnError(t *testing.T) {
 	require.Equal(t, len(rows), n)
 	r := rand.New(rand.NewPCG(7, 7))
 	seen := 0
-	for range 3000 {
+	for range 1500 {
 		damaged := slices.Clone(body)
 		damaged[r.IntN(len(damaged))] ^= 1 << r.IntN(8)
 		n, err := all(damaged)
@@ -191,8 +191,8 @@ func TestADamagedSegmentIsAnError(t *testing.T) {
 		seen++
 		require.ErrorContains(t, err, "segment 2026/03/10/x: ")
 	}
-	require.Greater(t, seen, 1000)
-	for n := range len(body) {
+	require.Greater(t, seen, 500)
+	for n := 0; n < len(body); n += 1 + len(body)/500 {
 		_, err := segment.OpenBytes("2026/03/10/x", body[:n])
 		require.ErrorContains(t, err, "segment 2026/03/10/x: ")
 	}

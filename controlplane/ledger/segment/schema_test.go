@@ -1,0 +1,44 @@
+package segment_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/internal/golden"
+)
+
+const about = `# The request log as Parquet
+
+%s exports the request log as Parquet files, which DuckDB, ClickHouse, Spark, Athena,
+BigQuery and Snowflake read as they are ([cli.md](cli.md#monitoring-and-maintenance)). Each row is one exchange. This
+table is version %d of the schema, which the metadata of each file has as %s. It is generated from the
+code.
+
+* A field keeps its id, its name and its meaning. New fields get new ids, so select columns by their names, and let the
+  engine unite files of several versions (DuckDB: %s).
+* No value is NULL. An empty text and 0 mean that there is none.
+* Rows are in the order of %s, and those of one time by %s. Row groups have %d rows at most.
+* Sums of %s are exact. A vendor's batch is one row, so count requests with %s.
+
+| id | field | type | meaning |
+|---:|---|---|---|
+`
+
+// The schema is a contract: whoever changes a line of the table breaks queries of others.
+func TestTheSchemaIsDocumented(t *testing.T) {
+	var b strings.Builder
+	fmt.Fprintf(&b, about, "`modelgate ledger export`", segment.Version, "`modelgate.version`",
+		"`read_parquet('*.parquet', union_by_name = true)`", "`started_at`", "`id`", segment.GroupRows, "`cost_usd`",
+		"`sum(requests)`")
+	seen := map[segment.Column]string{}
+	for _, d := range segment.Describe() {
+		require.Empty(t, seen[d.ID], "%s has the id of another field", d.Name)
+		seen[d.ID] = d.Name
+		fmt.Fprintf(&b, "| %d | `%s` | %s | %s |\n", d.ID, d.Name, d.Type, d.About)
+	}
+	golden.Bytes(t, "../../../docs/segments.md", []byte(b.String()))
+}
