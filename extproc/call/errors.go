@@ -33,6 +33,12 @@ func OverCapacity(message string) *openai.Error {
 // IsRead reports whether a method only reads.
 func IsRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
+// ReferenceNotAllowed is the error of a request that refers to what the provider keeps for all tenants.
+func ReferenceNotAllowed(member string) *openai.Error {
+	return openai.CodeReferenceNotAllowed.On(member, "'%s' refers to something that the provider keeps under an account that others share. The gateway does not know whose it is. Send the content in its place.",
+		member).Final()
+}
+
 // ContentBlocked is the error of a request that a rule refuses. It does not say what was found. Member, if not empty,
 // is the one in which the rule would mask something that nothing can stand for.
 func ContentBlocked(rule, member string) *openai.Error {

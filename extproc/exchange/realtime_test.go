@@ -283,6 +283,38 @@ func TestASessionIsClosedBetweenTwoFrames(t *testing.T) {
 	require.Empty(t, reply.Body)
 }
 
+// The provider says what a client has set: the client's frames are not read.
+func TestASessionRefersToNothingThatAProviderKeepsForOthers(t *testing.T) {
+	const prompt = `{"type":"session.updated","session":{"model":"talk","prompt":`
+	const item = `{"type":"conversation.item.added","item":{"role":"user","content":[{"type":"input_image",`
+	for name, tc := range map[string]struct{ event, key, want string }{
+		"no prompt":       {prompt + `null}}`, "acme", ""},
+		"a stored prompt": {prompt + `{"id":"pmpt_1"}}}`, "acme", "session.prompt"},
+		"a long one": {prompt + `{"id":"pmpt_1","variables":{"x":"` + strings.Repeat("x", 5000) + `"}}}}`, "acme",
+			"session.prompt"},
+		"of no organization":   {prompt + `{"id":"pmpt_1"}}}`, "", ""},
+		"content":              {item + `"image_url":"data:image/png;base64,AAAA"}]}}`, "acme", ""},
+		"long content":         {item + `"image_url":"data:image/png;base64,` + strings.Repeat("A", 5000) + `"}]}}`, "acme", ""},
+		"a file":               {item + `"file_id":"file-1"}]}}`, "acme", "item.file_id"},
+		"an address":           {item + `"image_url":"gs:\/\/b/a"}]}}`, "acme", "item.image_url"},
+		"what the model wrote": {strings.Replace(item, "user", "assistant", 1) + `"file_id":"file-1"}]}}`, "acme", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCall(t, &configv1.Key{Organization: tc.key}).open(t)
+			reply := c.piece(event(tc.event))
+			require.Equal(t, tc.want != "", reply.End)
+			record := c.Exchange.Close()
+			if tc.want == "" {
+				require.Nil(t, record.Error)
+				return
+			}
+			require.Equal(t, append(event(tc.event), closing("reference_not_allowed")...), reply.Body)
+			require.Equal(t, "reference_not_allowed", string(record.Error.Code))
+			require.Equal(t, tc.want, record.Error.Param)
+		})
+	}
+}
+
 func TestASessionEndsWhenItsKeyExpires(t *testing.T) {
 	now := time.Now()
 	c := newCall(t, &configv1.Key{ExpiresAt: timestamppb.New(now.Add(time.Hour))}).open(t)

@@ -123,8 +123,7 @@ func (j *Judge) kept(t routing.Target, out *offered.List, body []byte) error {
 	if member == "" {
 		return nil
 	}
-	return openai.CodeReferenceNotAllowed.On(member, "'%s' refers to something that the provider keeps under an account that others share. The gateway does not know whose it is. Send the content in its place.",
-		member).Final()
+	return call.ReferenceNotAllowed(member)
 }
 
 // tools has guardrails and policies judge the tools that go out, unless they judged them as the client's.

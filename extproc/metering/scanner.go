@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/internal/reported"
 )
 
@@ -20,6 +21,7 @@ const (
 	memberStatus                    // "status" of "response"
 	memberTranscriber               // "model" of "transcription" of a session
 	memberRole                      // "role" of "item"
+	memberKept                      // "prompt" of "session", or what may refer to what a vendor keeps, in "item"
 	members
 )
 
@@ -37,6 +39,7 @@ type scanner struct {
 	list  bool // an array of objects, as Gemini streams them: each object is read separately; the array has not ended
 	depth int  // open objects and arrays
 	found [members]string
+	kept  string // the first member that refers to what a vendor keeps
 	tally Tally
 	usage *found // nil: none was found
 
@@ -189,6 +192,9 @@ func (s *scanner) sought(name string) member {
 		return memberStatus
 	case s.depth > 2 && within == "session" && name == "model" && isTranscription(string(s.name[s.depth-1])):
 		return memberTranscriber
+	case within == "session" && s.depth == 2 && name == "prompt",
+		within == "item" && s.depth > 2 && offered.MayName(name):
+		return memberKept
 	case name == "type" && (s.depth == 2 && within == "item" || s.depth == 3 && within == "output" && !s.level[2].object):
 		return memberItem
 	}
@@ -219,6 +225,18 @@ func isTranscription(name string) bool {
 	return name == "transcription" || name == "input_audio_transcription"[:maxName]
 }
 
+// refers notes a member of a session or of an item that refers to what the vendor keeps, as the same member of a
+// request does.
+func (s *scanner) refers(within, name string) {
+	request := `{"` + name + `":` + string(s.keep) + `}`
+	if within == "item" {
+		request = `{"input":[` + request + `]}`
+	}
+	if s.kept == "" && offered.Reference([]byte(request)) != "" {
+		s.kept = within + "." + name
+	}
+}
+
 func (s *scanner) hold(c byte) {
 	if s.keepFor == memberUsage {
 		s.usage.reader.Byte(c)
@@ -228,6 +246,9 @@ func (s *scanner) hold(c byte) {
 		s.keeping, s.keep = false, nil
 		if s.keepFor == memberError {
 			s.found[memberError] = "{}" // that there is one is enough
+		}
+		if s.keepFor == memberKept && string(s.name[1]) == "session" {
+			s.kept = "session.prompt" // a long address is content
 		}
 	}
 }
@@ -241,6 +262,10 @@ func (s *scanner) closed() {
 		if s.keeping = false; s.keepFor == memberUsage {
 			later := s.usage.reader.Usage()
 			s.usage.all.Later(&later)
+			return
+		}
+		if s.keepFor == memberKept {
+			s.refers(string(s.name[1]), string(s.name[s.depth]))
 			return
 		}
 		s.found[s.keepFor] = string(s.keep)

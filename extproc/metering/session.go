@@ -1,6 +1,7 @@
 package metering
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -71,6 +72,7 @@ type SessionWatch struct {
 	model       string // of the session
 	transcriber string // the model that transcribes
 	failure     string // the last error that the provider reports, as JSON
+	kept        string // the first member that refers to what the provider keeps
 
 	open        int64 // responses that have begun and not ended
 	context     int64 // tokens of the conversation, as the last response reports them
@@ -134,6 +136,10 @@ func (w *SessionWatch) Model() string { return w.model }
 
 // Failure returns the last error that the provider has reported, as JSON, or "".
 func (w *SessionWatch) Failure() string { return w.failure }
+
+// Kept returns the first member of the session or of an item of the client that refers to what the provider keeps, or
+// "".
+func (w *SessionWatch) Kept() string { return w.kept }
 
 // Open reports whether a response has begun and not ended, and returns what is charged for its prompt at least.
 func (w *SessionWatch) Open() (prompt int64, ok bool) { return w.prompt(), w.open > 0 }
@@ -211,6 +217,7 @@ func (w *SessionWatch) event(typ string) (c Charge, billed bool) {
 	switch typ {
 	case "session.created", "session.updated":
 		w.model, w.transcriber = w.scan.model(), strings.Trim(w.scan.found[memberTranscriber], `"`)
+		w.kept = cmp.Or(w.kept, w.scan.kept)
 		w.setup = tokens.Estimate(int(max(0, w.size-sessionEnvelope)))
 	case "error":
 		w.failure = w.scan.found[memberError]
@@ -221,6 +228,7 @@ func (w *SessionWatch) event(typ string) (c Charge, billed bool) {
 	case "conversation.item.created", "conversation.item.added":
 		w.told = true
 		if w.scan.found[memberRole] != `"assistant"` {
+			w.kept = cmp.Or(w.kept, w.scan.kept)
 			w.added += perItem + tokens.Estimate(int(max(0, w.size-deltaEnvelope)))
 		}
 	case "input_audio_buffer.committed", "input_audio_buffer.speech_started":

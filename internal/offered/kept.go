@@ -14,6 +14,9 @@ import (
 var ids = set(`file_id file_ids vector_store_ids vector_store_id container_id skill_id file_search_store_names
 	fileSearchStoreNames datastore dataStore rag_corpus ragCorpus collection_ids library_ids`)
 
+// MayName reports whether a member of this name in a conversation can refer to what a vendor keeps.
+func MayName(name string) bool { return ids[name] || addresses[name] }
+
 // addresses are the members with an address of content. Only the vendor can read what is not on the web.
 var addresses = set(`url uri image_url video_url audio_url file_url fileUri file_uri file_data`)
 

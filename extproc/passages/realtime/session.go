@@ -117,6 +117,7 @@ func (s *Session) Body(ctx context.Context, piece []byte, end bool) call.Reply {
 		s.beginPart(prompt)
 	}
 	s.cover(ctx)
+	s.judge()
 	status, closed := s.watch.Closed()
 	switch {
 	case err != nil:
@@ -131,6 +132,15 @@ func (s *Session) Body(ctx context.Context, piece []byte, end bool) call.Reply {
 		return s.refuseSession(piece[:s.watch.Boundary()])
 	}
 	return call.Reply{}
+}
+
+// judge ends the session if it refers to what the provider keeps for all tenants. The client's frames pass unread: it
+// is what the provider says of them that is judged.
+func (s *Session) judge() {
+	member := s.watch.Kept()
+	if member != "" && s.ending == nil && !s.c.Config.MayRefer(s.c.Key, s.c.Provider.Config) {
+		s.ending = call.ReferenceNotAllowed(member)
+	}
 }
 
 // providerCloses ends the exchange at the provider's close frame. The connection lasts a little longer.
