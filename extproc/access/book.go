@@ -1,6 +1,8 @@
 package access
 
 import (
+	"time"
+
 	"github.com/modelgate/modelgate/internal/memo"
 )
 
@@ -27,14 +29,14 @@ func NewBook(d Directory, names *Names) *Book {
 func (b *Book) Rules(k *Client, user, model, provider string) *Rules {
 	if b.users && user != "" {
 		e := entriesOf(k, user, model, provider)
-		return b.directory.rulesOf(k, &e, b.names, b.names.time())
+		return b.directory.rulesOf(k, &e, b.names, time.Time{})
 	}
 	at := setKey{k.Name, model, provider}
 	if set, ok := b.sets.Find(at); ok {
 		return set
 	}
 	e := entriesOf(k, "", model, provider)
-	set := b.directory.rulesOf(k, &e, b.names, b.names.time())
+	set := b.directory.rulesOf(k, &e, b.names, time.Time{})
 	if set.shared {
 		return set // until there is room
 	}

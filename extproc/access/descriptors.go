@@ -116,7 +116,7 @@ func (b *builder) descriptor(m limit.Measure, of Scope, d *rlsv3.RateLimitDescri
 	}
 	subject := of.Kind + "/" + of.Name + "/" + m.String() + "/" + name
 	counter := subject + path.own
-	if path.shared != "" && !b.names.admit(b.e, counter, w, b.at) {
+	if path.shared != "" && !b.names.admit(b.e, counter, w, b.at, b.now) {
 		counter = subject + path.shared + "/" + sharedCounter(b.e[entryKey], counter)
 		b.shared = true
 	}

@@ -49,7 +49,7 @@ func NewNames(now func() time.Time) *Names {
 	return &Names{now: now, seed: maphash.MakeSeed(), tenants: map[string]*tenantNames{}}
 }
 
-// time returns the time, for admit.
+// time returns the time, for admit. A request asks once.
 func (n *Names) time() time.Time {
 	if n == nil {
 		return time.Time{}
@@ -57,12 +57,12 @@ func (n *Names) time() time.Time {
 	return n.now()
 }
 
-// admit reports whether a counter that a request names, at a time, can exist, and remembers its name.
-func (n *Names) admit(e *entries, counter string, w limit.Window, at time.Time) bool {
+// admit reports whether a counter that a request names, at a time, can exist now, and remembers its name.
+func (n *Names) admit(e *entries, counter string, w limit.Window, at, now time.Time) bool {
 	if n == nil {
 		return true
 	}
-	lasts, now, hash := w.Lasts(), n.now(), maphash.String(n.seed, counter)
+	lasts, hash := w.Lasts(), maphash.String(n.seed, counter)
 	if w == limit.Now {
 		lasts = runningName
 	}

@@ -17,6 +17,7 @@ import (
 type named struct {
 	t        *testing.T
 	at       time.Time
+	asked    int // readings of the clock
 	names    *Names
 	book     *Book
 	counters map[string]bool
@@ -24,7 +25,7 @@ type named struct {
 
 func newNamed(t *testing.T, descriptors ...*descriptor) *named {
 	n := &named{t: t, at: time.Unix(1e9, 0), counters: map[string]bool{}}
-	n.names = NewNames(func() time.Time { return n.at })
+	n.names = NewNames(func() time.Time { n.asked++; return n.at })
 	n.book = NewBook(Directory{RateLimits: limitsOf(t, map[string]*rlsv3.RateLimitConfig{
 		"r": {Domain: "requests", Descriptors: descriptors}})}, n.names)
 	return n
@@ -88,12 +89,18 @@ func TestInventedUsersTakeNoRoomOfOthers(t *testing.T) {
 	}
 }
 
+func TestARequestReadsTheClockOnce(t *testing.T) {
+	n := newNamed(t, per("user", "", 5), per("user", "", 0, per("model", "", 5)))
+	require.Len(t, n.book.Rules(&Client{Name: "k"}, "u", "p/m", "p").Rules, 2)
+	require.Equal(t, 1, n.asked)
+}
+
 func TestInventedUsersOfManyKeysLeaveRoom(t *testing.T) {
 	n := newNamed(t, per("user", "", 5))
 	for key := range 12 {
 		e := entries{entryKey: fmt.Sprint("h", key)}
 		for i := range maxTenantCounters {
-			if !n.names.admit(&e, fmt.Sprint("u", i), limit.Minute, n.at) {
+			if !n.names.admit(&e, fmt.Sprint("u", i), limit.Minute, n.at, n.at) {
 				break
 			}
 		}
@@ -105,7 +112,7 @@ func TestInventedUsersOfManyKeysLeaveRoom(t *testing.T) {
 	n.at = n.at.Add(2 * time.Minute)
 	n.names.swept = time.Time{}
 	for i := range maxTenantCounters/2 + 1 {
-		n.names.admit(&entries{entryKey: "k"}, fmt.Sprint("t", i), limit.Minute, n.at)
+		n.names.admit(&entries{entryKey: "k"}, fmt.Sprint("t", i), limit.Minute, n.at, n.at)
 	}
 	require.Less(t, len(n.names.tenants), 12, "who has no names any more is forgotten")
 }

@@ -35,6 +35,7 @@ type builder struct {
 	e     *entries
 	names *Names
 	at    time.Time // of the request
+	now   time.Time
 }
 
 // A condition decides on the rules of one limit.
@@ -115,9 +116,12 @@ const (
 	scopeRateLimit    = "ratelimit"
 )
 
-// rulesOf returns the rules for a client's request with entries, at a time.
+// rulesOf returns the rules for a client's request with entries, at a time. The zero time is now.
 func (d *Directory) rulesOf(k *Client, e *entries, names *Names, at time.Time) *Rules {
-	b := builder{&Rules{Bodies: d.bodiesOf(k)}, e, names, at}
+	b := builder{&Rules{Bodies: d.bodiesOf(k)}, e, names, at, names.time()}
+	if at.IsZero() {
+		b.at = b.now
+	}
 	b.tenant(Scope{scopeKey, k.Name}, k.Limits, k.Budgets)
 	if k.Organization != "" {
 		o := d.Organizations[k.Organization]
