@@ -4,6 +4,7 @@ package planned
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/modelgate/modelgate/extproc/answer"
@@ -105,7 +106,10 @@ func (p *Passage) Send(context.Context) call.Reply {
 	if p.relays() {
 		return p.relay(of)
 	}
-	return call.Reply{Set: of.header, ReplaceBody: true, Body: of.body, Plan: p.c.Active}
+	set := slices.DeleteFunc(of.header, func(h call.Header) bool { // Envoy has it already
+		return h.Name == "content-type" && h.Value == p.c.Head.ContentType
+	})
+	return call.Reply{Set: set, ReplaceBody: true, Body: of.body, Plan: p.c.Active}
 }
 
 // End is called once, when the exchange has ended.
