@@ -76,21 +76,19 @@ const (
 	KindReplayed = "replayed"
 )
 
-// RoleHeader is gRPC metadata on an ext_proc stream that says which filter opened it. Without it, the :authority says
-// so. That costs Envoy less, because it copies and compares a filter's metadata many times for each request. An
-// authority that no filter has set is the cluster's, ClusterExtProc. It means RoleDownstream, on a listener that
-// holds requests as DrainsHeader says.
+// The :authority of an ext_proc stream says which filter opened it. Clients cannot forge it. An authority that no
+// filter has set is the cluster's, ClusterExtProc: RoleDownstream, on a listener that holds requests as DrainsHeader
+// says. gRPC metadata would cost more, because Envoy copies and compares a filter's metadata many times for each
+// request.
 const (
-	RoleHeader     = "x-role"
 	RoleDownstream = "down" // the filter of the listener: one stream for each request
 	RoleUpstream   = "up"   // the filter of a retry or session cluster: one stream for each attempt
 	// the filter of the listener that only the job service reaches: like down, but headers below are believed
 	RoleInternal = "jobs"
 )
 
-// PlacesHeader is gRPC metadata on an ext_proc stream of an Envoy whose providers have clusters by place. An ext_proc
-// service that was built when there were others reads it. Once test/ha compares with no such build, it can go.
-const PlacesHeader = "x-places"
+// RoleHeader is gRPC metadata in place of the authority. A control plane of the version before has Envoy send it.
+const RoleHeader = "x-role"
 
 // CertificatesHeader is gRPC metadata on an ext_proc stream of a gateway, by name, whose clients may present
 // certificates. Only there is the header HeaderCertificate Envoy's.
@@ -100,8 +98,8 @@ const CertificatesHeader = "x-certificates"
 // (https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man/headers#x-forwarded-client-cert).
 const HeaderCertificate = "x-forwarded-client-cert"
 
-// DrainsHeader is gRPC metadata on an ext_proc stream of a listener that holds a request from its way on while the
-// body of it comes.
+// DrainsHeader is gRPC metadata beside RoleHeader. The listener holds a request from its way on while the body of it
+// comes.
 const DrainsHeader = "x-drains"
 
 // Headers between the job service and the ext_proc service. To the job service they say who asks: the ext_proc service

@@ -57,7 +57,7 @@ func (d *decider) seen() map[string]bool {
 
 // Process serves one request.
 func (d *decider) Process(stream extprocv3.ExternalProcessor_ProcessServer) error {
-	role := metadata.ValueFromIncomingContext(stream.Context(), envoy.RoleHeader)
+	role := metadata.ValueFromIncomingContext(stream.Context(), ":authority")
 	d.mu.Lock()
 	d.roles[strings.Join(role, ",")] = true
 	d.mu.Unlock()

@@ -152,7 +152,7 @@ func TestEnvoyLetsUploadsPastAndNothingElse(t *testing.T) {
 		role    string
 	}{
 		"to the job service": {s.edge, "https://gateway.test/v1/files?x=y", "", "POST /v1/files?x=y 104857600\n",
-			envoy.RoleDownstream},
+			envoy.ClusterExtProc},
 		"from it to the provider": {s.inside(), "http://internal/files//x%2Fy/../z?a=b", "plain",
 			"POST /files//x%2Fy/../z?a=b 104857600\n", envoy.RoleInternal},
 	} {

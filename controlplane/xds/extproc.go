@@ -34,8 +34,6 @@ func (b *builder) extProc() ([]Resource, error) {
 // gatewayExtProc returns the filter of a gateway's listener, which holds requests.
 func gatewayExtProc() *extprocv3.ExternalProcessor {
 	filter := downstreamExtProc(envoy.RoleDownstream)
-	filter.GrpcService.InitialMetadata = append(filter.GrpcService.InitialMetadata,
-		&corev3.HeaderValue{Key: envoy.DrainsHeader, Value: "1"})
 	filter.AllowedOverrideModes = append(filter.AllowedOverrideModes, drainingMode(), sessionMode())
 	return filter
 }
@@ -57,10 +55,8 @@ func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 		send     = extprocv3.ProcessingMode_SEND
 		skip     = extprocv3.ProcessingMode_SKIP
 	)
-	service := extProcService(role)
-	service.InitialMetadata = append(service.InitialMetadata, &corev3.HeaderValue{Key: envoy.PlacesHeader, Value: "1"})
 	return &extprocv3.ExternalProcessor{
-		GrpcService:       service,
+		GrpcService:       extProcService(role),
 		StatusOnError:     &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		MessageTimeout:    durationpb.New(messageTimeout),
 		MaxMessageTimeout: durationpb.New(envoy.LongestWait),
@@ -139,15 +135,14 @@ func drainingMode() *extprocv3.ProcessingMode {
 	return m
 }
 
-// extProcService returns the ext_proc service beside Envoy. The role is sent as gRPC metadata, which clients cannot
+// extProcService returns the ext_proc service beside Envoy. The role is the stream's authority, which clients cannot
 // forge.
 func extProcService(role string) *corev3.GrpcService {
-	return &corev3.GrpcService{
-		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
-			ClusterName: envoy.ClusterExtProc, SkipEnvoyHeaders: true,
-		}},
-		InitialMetadata: []*corev3.HeaderValue{{Key: envoy.RoleHeader, Value: role}},
+	service := &corev3.GrpcService_EnvoyGrpc{ClusterName: envoy.ClusterExtProc, SkipEnvoyHeaders: true}
+	if role != envoy.RoleDownstream {
+		service.Authority = role
 	}
+	return &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: service}}
 }
 
 func namespaces(names ...string) *extprocv3.MetadataOptions_MetadataNamespaces {

@@ -17,7 +17,7 @@ import (
 )
 
 // before is the revision that stands for the version before this one.
-const before = "74b56808dcec8cba493b9e6ea3ffa1118de19b30"
+const before = "7f6c2cb7f7e81c8938b0e66541afccdbdc0f35bb"
 
 // reconnections is how often everything connects to a mixture of control planes anew.
 const reconnections = 4
