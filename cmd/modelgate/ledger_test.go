@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 func TestLedgerExport(t *testing.T) {
@@ -38,7 +38,7 @@ func TestLedgerExport(t *testing.T) {
 	require.Empty(t, left, "it makes no ledger")
 	require.NoDirExists(t, out)
 
-	book, err := ledger.Open(t.Context(), proc.FolderLedger(data), zap.NewNop())
+	book, err := ledger.Open(t.Context(), datadir.Ledger(data), zap.NewNop())
 	require.NoError(t, err)
 	for id, at := range map[string]string{"a": "2026-03-09T23:59:59.999Z", "b": "2026-03-10T00:00:00Z",
 		"c": "2026-03-10T12:00:00Z", "d": "2026-03-11T00:00:00Z"} {

@@ -35,8 +35,8 @@ func (n *Native) progress(c Counts) Counts {
 }
 
 // nativeFor returns how a batch whose lines all name a model begins at the provider's own batch API, or nil if it
-// is run line by line. One with lines that refer to what the provider keeps is, unless its tenant may do so: the gateway
-// judges each line.
+// is run line by line. One with lines that refer to what the provider keeps is, unless its tenant may do so: the
+// gateway judges each line.
 func (w *work) nativeFor(ctx context.Context, model string, refers bool) (*Native, error) {
 	if model == "" {
 		return nil, nil

@@ -148,8 +148,8 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 	v.models[r.model] = line
 }
 
-// refers reports whether the body of a line may refer to what a provider keeps. Of several members of one name, readers
-// take different ones.
+// refers reports whether the body of a line may refer to what a provider keeps. Of several members of one name,
+// readers take different ones.
 func refers(body []byte) bool {
 	return !jsontext.Value(body).IsValid() || offered.Reference(body) != ""
 }

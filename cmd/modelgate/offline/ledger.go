@@ -15,9 +15,9 @@ import (
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
-	"github.com/modelgate/modelgate/cmd/modelgate/proc"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 // LedgerCmd is the command ledger.
@@ -56,7 +56,7 @@ func (c LedgerExportCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Log
 	}
 	switch {
 	case c.Data != "":
-		c.Ledger = proc.FolderLedger(c.Data)
+		c.Ledger = datadir.Ledger(c.Data)
 	case c.Ledger == "":
 		return admincli.Misused("give --data or --ledger")
 	}
