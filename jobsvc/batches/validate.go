@@ -8,10 +8,10 @@ import (
 	"io"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/offered"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
@@ -151,7 +151,7 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 // refers reports whether the body of a line may refer to what a provider keeps. Of several members of one name,
 // readers take different ones.
 func refers(body []byte) bool {
-	return !jsontext.Value(body).IsValid() || offered.Reference(body) != ""
+	return !jsonwalk.Strict(body) || offered.Reference(body) != ""
 }
 
 // checkModels asks for each model whether the key may use it, and by which name it is planned.
