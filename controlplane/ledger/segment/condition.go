@@ -55,21 +55,19 @@ func (c *textCondition) match(g *groupReader, keep []bool) error {
 		return err
 	}
 	if v.index == nil {
-		v.keep(keep, func(i int) bool { return c.met(v.texts[i]) })
+		v.keep(keep, func(i int) bool { return c.met(v.texts.at(i)) })
 		return nil
 	}
-	met, some := make([]bool, len(v.texts)), false
-	for i, s := range v.texts {
-		met[i] = c.met(s)
+	met, some := make([]bool, v.texts.len()), false
+	for i := range met {
+		met[i] = c.met(v.texts.at(i))
 		some = some || met[i]
 	}
 	if !some {
 		clear(keep)
 		return nil
 	}
-	for i, x := range v.index {
-		keep[i] = keep[i] && met[x]
-	}
+	v.keep(keep, func(i int) bool { return met[v.index[i]] })
 	return nil
 }
 

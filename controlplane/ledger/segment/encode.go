@@ -19,7 +19,7 @@ import (
 const (
 	// pageBytes is how large a page is before it is compressed.
 	pageBytes = 64 << 10
-	// bloomBits is how many bits a filter has for each value.
+	// bloomBits is how many bits a filter of the file has for each value. Others use it.
 	bloomBits = 10
 
 	// Members of the metadata of a segment.

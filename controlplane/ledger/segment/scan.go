@@ -51,7 +51,11 @@ func (t Texts) At(row int) string { return t.of.text(row) }
 // Of returns the texts of a row's list.
 func (t Texts) Of(row int) []string {
 	from, to := t.of.elements(row)
-	return t.of.texts[from:to:to]
+	all := make([]string, 0, to-from)
+	for i := from; i < to; i++ {
+		all = append(all, t.of.text(i))
+	}
+	return all
 }
 
 // Texts returns the values of a column of texts.

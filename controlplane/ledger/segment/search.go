@@ -2,7 +2,11 @@ package segment
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // A Segment is one of those that are searched: its summary, and how it is opened. A search opens it only if it has to.
@@ -122,32 +126,69 @@ type hit struct {
 
 func compareHits(a, b hit) int { return compare(b.at, b.id, a.at, a.id) }
 
-// Search returns the rows that a query wants, newest first, of segments that do not share rows.
+// Search returns the rows that a query wants, newest first, of segments that do not share rows. It reads several row
+// groups at once, as many as there are processors.
 func Search(segments []Segment, q Query) ([]Row, error) {
 	var best []hit
-	for rank, p := range places(segments, &q) {
-		if len(best) >= q.Limit && (q.Limit <= 0 || best[q.Limit-1].at > p.summary().To) {
-			break
+	if q.Limit <= 0 {
+		return nil, nil
+	}
+	for left, rank, wave := places(segments, &q), 0, 1; len(left) > 0; wave = runtime.GOMAXPROCS(0) {
+		some := left[:min(wave, len(left))]
+		if len(best) == q.Limit { // what is older does not matter any more
+			older := func(p place) bool { return best[q.Limit-1].at > p.summary().To }
+			if n := slices.IndexFunc(some, older); n >= 0 {
+				some, left = some[:n], some[:n]
+			}
 		}
-		g, err := p.read()
+		found := make([][]hit, len(some))
+		err := atOnce(len(some), func(i int) (err error) {
+			found[i], err = some[i].hits(&q, rank+i)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		found, err := g.hits(&q, rank)
-		if err != nil {
-			return nil, err
+		left, rank = left[len(some):], rank+len(some)
+		for _, hits := range found {
+			best = append(best, hits...)
 		}
-		if len(found) == 0 {
-			continue
-		}
-		best = append(best, found...)
 		slices.SortFunc(best, compareHits)
 		best = best[:min(len(best), q.Limit)]
 	}
 	return fetch(best, q.Columns)
 }
 
+// atOnce calls f with the numbers below n, at the same time. What panics is an error.
+func atOnce(n int, f func(int) error) error {
+	if n == 1 {
+		return f(0)
+	}
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					errs[i] = fmt.Errorf("reading segments: %v", p)
+				}
+			}()
+			errs[i] = f(i)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
 // hits returns the rows of a row group that are wanted, newest first, at most as many as a page has.
+func (p place) hits(q *Query, rank int) ([]hit, error) {
+	g, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	return g.hits(q, rank)
+}
+
 func (g *groupReader) hits(q *Query, rank int) (found []hit, err error) {
 	keep, err := g.rows(q)
 	if err != nil || !slices.Contains(keep, true) {
@@ -178,17 +219,26 @@ func fetch(hits []hit, wanted []Column) ([]Row, error) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(hits[a].rank, hits[b].rank) })
-	for len(order) > 0 {
-		n := 1
-		for n < len(order) && hits[order[n]].rank == hits[order[0]].rank {
-			n++
-		}
-		if err := hits[order[0]].in.fill(rows, hits, order[:n], wanted); err != nil {
+	groups := chunkBy(order, func(a, b int) bool { return hits[a].rank == hits[b].rank })
+	for some := range slices.Chunk(groups, runtime.GOMAXPROCS(0)) {
+		err := atOnce(len(some), func(i int) error { return hits[some[i][0]].in.fill(rows, hits, some[i], wanted) })
+		if err != nil {
 			return nil, err
 		}
-		order = order[n:]
 	}
 	return rows, nil
+}
+
+// chunkBy cuts a list where neighbours are not together.
+func chunkBy(list []int, together func(a, b int) bool) (chunks [][]int) {
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && together(list[0], list[n]) {
+			n++
+		}
+		chunks, list = append(chunks, list[:n]), list[n:]
+	}
+	return chunks
 }
 
 // fill reads the columns of some rows of a row group.

@@ -13,6 +13,8 @@ import (
 const (
 	// maxExact is how many values of a column a summary of a row group has. Of more it has a filter.
 	maxExact = 32
+	// filterBits is how many bits a filter has for each value. One search in a thousand reads a row group for nothing.
+	filterBits = 14
 )
 
 // A Summary says of a segment what may be in it. It is immutable.
@@ -113,7 +115,7 @@ func summarize(s *schema, rows []*Row) GroupSummary {
 
 func setFrom(c *column, rows []*Row) set {
 	if c.form == unique {
-		filter := make(bloom.SplitBlockFilter, bloom.NumSplitBlocksOf(int64(len(rows)), bloomBits))
+		filter := make(bloom.SplitBlockFilter, bloom.NumSplitBlocksOf(int64(len(rows)), filterBits))
 		for _, r := range rows {
 			filter.Insert(hash(*c.text(r, 0)))
 		}
@@ -128,7 +130,7 @@ func setFrom(c *column, rows []*Row) set {
 	if len(all) <= maxExact {
 		return set{exact: all}
 	}
-	filter := make(bloom.SplitBlockFilter, bloom.NumSplitBlocksOf(int64(len(all)), bloomBits))
+	filter := make(bloom.SplitBlockFilter, bloom.NumSplitBlocksOf(int64(len(all)), filterBits))
 	for _, x := range all {
 		filter.Insert(hash(x))
 	}

@@ -13,9 +13,39 @@ import (
 // Values are those of a column in a row group. Texts of few values are in a dictionary, and flags are numbers.
 type values struct {
 	numbers []int64
-	texts   []string // or the dictionary
-	index   []int32  // into the dictionary; nil: there is none
-	ends    []int32  // of lists: where the elements of a row end
+	texts   strs    // or the dictionary
+	index   []int32 // into the dictionary; nil: there is none
+	ends    []int32 // of lists: where the elements of a row end
+}
+
+// Strs are texts in one piece of memory.
+type strs struct {
+	body string
+	ends []uint32
+}
+
+func (s *strs) len() int { return len(s.ends) }
+
+func (s *strs) at(i int) string {
+	from := uint32(0)
+	if i > 0 {
+		from = s.ends[i-1]
+	}
+	return s.body[from:s.ends[i]]
+}
+
+// add adds texts of a page. Most columns have one.
+func (s *strs) add(body []byte, offsets []uint32) {
+	if len(offsets) == 0 {
+		return
+	}
+	first, last := offsets[0], offsets[len(offsets)-1]
+	shift := uint32(len(s.body)) - first
+	s.body += string(body[first:last])
+	s.ends = slices.Grow(s.ends, len(offsets)-1)
+	for _, end := range offsets[1:] {
+		s.ends = append(s.ends, end+shift)
+	}
 }
 
 var errRows = errors.New("it does not have as many rows as its row group")
@@ -26,7 +56,7 @@ func emptyValues(c *column, rows int) *values {
 	case c.in != nil:
 		return &values{ends: make([]int32, rows)}
 	case c.text != nil:
-		return &values{texts: []string{""}, index: make([]int32, rows)}
+		return &values{texts: strs{ends: []uint32{0}}, index: make([]int32, rows)}
 	}
 	return &values{numbers: make([]int64, rows)}
 }
@@ -34,9 +64,9 @@ func emptyValues(c *column, rows int) *values {
 // text returns a text, of a row or of an element.
 func (v *values) text(i int) string {
 	if v.index != nil {
-		return v.texts[v.index[i]]
+		i = int(v.index[i])
 	}
-	return v.texts[i]
+	return v.texts.at(i)
 }
 
 // elements returns which elements a row has. A column that is of no list has one.
@@ -93,11 +123,14 @@ func read(pages parquet.Pages, c *column, rows int) (*values, error) {
 
 // complete reports whether there is a value for each row.
 func (v *values) complete(c *column, rows int) error {
-	n := max(len(v.numbers), len(v.texts))
+	n := v.count()
 	if v.index != nil {
 		n = len(v.index)
 	}
 	if c.in != nil {
+		if n != v.ended() {
+			return errRows
+		}
 		n = len(v.ends)
 	}
 	if n != rows {
@@ -117,11 +150,10 @@ func (v *values) add(page parquet.Page, c *column) error {
 		if v.index != nil {
 			return errors.New("it has a dictionary for some rows only")
 		}
-		body, offsets := data.ByteArray()
-		v.texts = appendTexts(v.texts, body, offsets)
+		v.texts.add(data.ByteArray())
 	case c.flag != nil:
 		bits := data.Boolean()
-		for i := range int(page.NumValues()) {
+		for i := range int(page.NumValues() - page.NumNulls()) {
 			v.numbers = append(v.numbers, int64(bits[i/8]>>(i%8)&1))
 		}
 	default:
@@ -130,25 +162,9 @@ func (v *values) add(page parquet.Page, c *column) error {
 	return nil
 }
 
-// appendTexts copies texts, which share memory.
-func appendTexts(to []string, body []byte, offsets []uint32) []string {
-	if len(offsets) == 0 {
-		return to
-	}
-	first, last := offsets[0], offsets[len(offsets)-1]
-	all := string(body[first:last])
-	to = slices.Grow(to, len(offsets)-1)
-	for i := range len(offsets) - 1 {
-		to = append(to, all[offsets[i]-first:offsets[i+1]-first])
-	}
-	return to
-}
-
 func (v *values) addIndexed(index []int32, d parquet.Dictionary, c *column) error {
-	for _, i := range index {
-		if i < 0 || int(i) >= d.Len() {
-			return fmt.Errorf("a value is not in its dictionary of %d", d.Len())
-		}
+	if len(index) > 0 && (slices.Min(index) < 0 || int(slices.Max(index)) >= d.Len()) {
+		return fmt.Errorf("a value is not in its dictionary of %d", d.Len())
 	}
 	dictionary := d.Page().Data()
 	if c.text == nil {
@@ -163,43 +179,40 @@ func (v *values) addIndexed(index []int32, d parquet.Dictionary, c *column) erro
 		return nil
 	}
 	if v.index == nil {
-		if len(v.texts) > 0 {
+		if v.texts.len() > 0 {
 			return errors.New("it has a dictionary for some rows only")
 		}
-		body, offsets := dictionary.ByteArray()
-		v.texts = appendTexts(nil, body, offsets)
-		v.index = []int32{}
+		v.texts.add(dictionary.ByteArray())
+		v.index = make([]int32, 0, len(index)) // most columns have one page
 	}
 	v.index = append(v.index, index...)
 	return nil
 }
 
-// addElements adds a page of a list. There are few of them that have elements.
+// addElements adds a page of a list. Its levels say where the elements of a row are.
 func (v *values) addElements(page parquet.Page, c *column) error {
-	var some [256]parquet.Value
-	for values := page.Values(); ; {
-		n, err := values.ReadValues(some[:])
-		for _, x := range some[:n] {
-			if x.RepetitionLevel() == 0 {
-				v.ends = append(v.ends, int32(v.count()))
-			}
-			if x.IsNull() || len(v.ends) == 0 {
-				continue
-			}
-			if c.text != nil {
-				v.texts = append(v.texts, string(x.ByteArray()))
-			} else {
-				v.numbers = append(v.numbers, x.Int64())
-			}
-			v.ends[len(v.ends)-1]++
+	defined, at := page.DefinitionLevels(), int32(v.ended())
+	for i, level := range page.RepetitionLevels() {
+		if level == 0 {
+			v.ends = append(v.ends, at)
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
+		if len(v.ends) == 0 || i >= len(defined) {
+			return errRows
 		}
-		if err != nil {
-			return err
+		if defined[i] > 0 {
+			at++
+			v.ends[len(v.ends)-1] = at
 		}
 	}
+	return v.add(page, c)
 }
 
-func (v *values) count() int { return max(len(v.numbers), len(v.texts)) }
+// ended returns how many elements the rows have that were read.
+func (v *values) ended() int {
+	if len(v.ends) == 0 {
+		return 0
+	}
+	return int(v.ends[len(v.ends)-1])
+}
+
+func (v *values) count() int { return max(len(v.numbers), v.texts.len()) }
