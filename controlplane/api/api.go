@@ -42,7 +42,7 @@ func New(c Config) http.Handler {
 		Log: c.Log})
 	s := &server{config: c, who: who, changes: changes, queries: c.queries(changes),
 		exports: turns.New(maxReads, maxReadQueue), sums: turns.New(maxReads, maxReadQueue),
-		streams: turns.NewPlaces(maxStreams)}
+		wholes: turns.NewPlaces(maxWholes), streams: turns.NewPlaces(maxStreams)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.method+" "+r.path, httpapi.Handler(c.Log, s.authorized(r)))
@@ -86,6 +86,13 @@ func (s *server) authorized(r route) httpapi.HandlerFunc {
 			if _, _, err := waitOf(req); err != nil {
 				return err
 			}
+		}
+		if r.whole {
+			leave, err := authz.TakePlace(req.Context(), s.wholes, "exports are running")
+			if err != nil {
+				return err
+			}
+			defer leave()
 		}
 		ctx, cancel := context.WithTimeout(ledger.For(req.Context(), p.Queue()), r.timeout)
 		defer cancel()

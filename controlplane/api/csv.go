@@ -91,8 +91,8 @@ func (t *table) cell(row map[string]string, name, value string) {
 	row[name] = value
 }
 
-// write answers with the table.
-func (t *table) write(w http.ResponseWriter, name string) error {
+// text returns the table as CSV.
+func (t *table) text() ([]byte, error) {
 	var out bytes.Buffer
 	lines := csv.NewWriter(&out)
 	err := lines.Write(t.columns)
@@ -104,12 +104,14 @@ func (t *table) write(w http.ResponseWriter, name string) error {
 		err = errors.Join(err, lines.Write(cells))
 	}
 	lines.Flush()
-	if err := errors.Join(err, lines.Error()); err != nil {
-		return err
-	}
+	return out.Bytes(), errors.Join(err, lines.Error())
+}
+
+// writeTable answers with the text of a table.
+func writeTable(w http.ResponseWriter, name string, text []byte) error {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(name)+`.csv"`)
-	_, _ = w.Write(out.Bytes()) // the client has gone away; there is nobody to tell
+	_, _ = w.Write(text) // the client has gone away; there is nobody to tell
 	return nil
 }
 

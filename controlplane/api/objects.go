@@ -26,7 +26,7 @@ func (h objectHandlers) routes() []route {
 		{operation: onPut(h.put), tenants: checked},
 		{operation: onDelete(h.delete), tenants: checked},
 		{operation: onApply(h.apply), timeout: applyTimeout},
-		{operation: onExport(h.changes.Export), scope: authz.ConfigRead, timeout: exportTimeout},
+		{operation: onExport(h.changes.Export), scope: authz.ConfigRead, timeout: exportTimeout, whole: true},
 		{operation: onHistory(h.history), scope: authz.AuditRead},
 		{operation: onRollbackOne(h.rollbackOne), timeout: applyTimeout},
 		{operation: onRollback(h.rollbackAll), scope: authz.ConfigWrite, timeout: applyTimeout},

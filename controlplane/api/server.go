@@ -24,8 +24,9 @@ type server struct {
 	who     *authz.Authenticator
 	changes *config.Service
 	queries *queries.Service
-	exports *turns.Turns  // of those who have a table made: it is whole in memory
+	exports *turns.Turns  // of those who have a table made
 	sums    *turns.Turns  // of those who have findings summed up
+	wholes  *turns.Places // of answers that are whole in memory until their client has read them; nobody waits
 	streams *turns.Places // maxStreams: whoever has the request log exported; nobody waits
 }
 
@@ -57,6 +58,7 @@ type route struct {
 	scope   authz.Scope
 	needs   func() error  // returns an error if the control plane cannot do it; nil: nothing
 	timeout time.Duration // 0: requestTimeout
+	whole   bool          // the answer may be large, and is whole in memory until the client has read it
 	tenants tenantRule    // what it does for principals who are restricted to a tenant
 }
 
@@ -113,11 +115,13 @@ func (s *server) note(ctx context.Context, action, kind, name, what string, abou
 		Kind: kind, Name: name, Diff: what, RequestID: authz.RequestIDOf(ctx), Tenants: audit.ViewsOf(p, about)})
 }
 
-// export waits until few other tables are being made, and returns what is to be called when this one has been answered
-// with.
+// export waits until few other tables are being made, and returns what is to be called when this one is made.
 func (s *server) export(ctx context.Context) (leave func(), err error) {
 	return authz.TakeTurn(ctx, s.exports, "exports are running")
 }
+
+// maxWholes is how many large answers are in memory at once. A client that reads slowly holds one, and nothing else.
+const maxWholes = 16
 
 // maxReads is how many tables are made, and findings summed up, at once, and maxReadQueue how many of one owner wait.
 const maxReads, maxReadQueue = 2, 4

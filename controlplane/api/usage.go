@@ -52,12 +52,17 @@ func (h usageHandlers) report(w http.ResponseWriter, r *http.Request, resource s
 	if err != nil {
 		return err
 	}
+	made := func() {}
 	if csv {
-		leave, err := h.export(r.Context())
+		leave, err := authz.TakePlace(r.Context(), h.wholes, "exports are running")
 		if err != nil {
 			return err
 		}
 		defer leave()
+		if made, err = h.export(r.Context()); err != nil {
+			return err
+		}
+		defer func() { made() }()
 	}
 	caller, _ := authz.PrincipalOf(r.Context())
 	within := ledger.Restriction{Organization: caller.Tenant.Organization, Project: caller.Tenant.Project}
@@ -90,7 +95,12 @@ func (h usageHandlers) report(w http.ResponseWriter, r *http.Request, resource s
 			}
 		}
 		if page.Next == nil || *page.Next == "" || len(t.rows) >= maxRows {
-			return t.write(w, resource)
+			text, err := t.text()
+			if err != nil {
+				return err
+			}
+			made() // a client that reads slowly keeps nobody waiting
+			return writeTable(w, resource, text)
 		}
 		query.Set("page", *page.Next)
 	}
