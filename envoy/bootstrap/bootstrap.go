@@ -104,9 +104,9 @@ func parts(o Options) (*bootstrapv3.Bootstrap, error) {
 			Clusters:  []*clusterv3.Cluster{extProc, xds, deadEnd()},
 			Listeners: listeners,
 		},
-		// A client of gRPC that Envoy drops because no stream was opened for 50 s, its default, took a stream down with it that
-		// was just ending: Envoy crashed when an answer took longer than that on a quiet gateway. There are no more of these
-		// clients than there are filters.
+		// A client of gRPC that Envoy drops because no stream was opened for 50 s, its default, took a stream down with it
+		// that was just ending: Envoy crashed when an answer took longer than that on a quiet gateway. There are no more of
+		// these clients than there are filters.
 		GrpcAsyncClientManagerConfig: &bootstrapv3.Bootstrap_GrpcAsyncClientManagerConfig{
 			MaxCachedEntryIdleDuration: durationpb.New(365 * 24 * time.Hour),
 		},
