@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"sigs.k8s.io/yaml"
 
 	"github.com/modelgate/modelgate/envoy"
@@ -89,6 +90,10 @@ func parts(o Options) (*bootstrapv3.Bootstrap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the control plane's cluster: %w", err)
 	}
+	runtime, err := layeredRuntime()
+	if err != nil {
+		return nil, err
+	}
 	var listeners []*listenerv3.Listener
 	if o.ExtProc.Pipe != "" {
 		again, err := againListener(o.ExtProc)
@@ -104,9 +109,10 @@ func parts(o Options) (*bootstrapv3.Bootstrap, error) {
 			Clusters:  []*clusterv3.Cluster{extProc, xds, deadEnd()},
 			Listeners: listeners,
 		},
-		// A client of gRPC that Envoy drops because no stream was opened for 50 s, its default, took a stream down with it
-		// that was just ending: Envoy crashed when an answer took longer than that on a quiet gateway. There are no more of
-		// these clients than there are filters.
+		LayeredRuntime: runtime,
+		// A client that Envoy drops because no stream was opened for 50 s, its default, takes a stream that is being closed
+		// gracefully down with it: Envoy crashed when an answer took longer than that on a quiet gateway. There are no more
+		// of these clients than there are filters.
 		GrpcAsyncClientManagerConfig: &bootstrapv3.Bootstrap_GrpcAsyncClientManagerConfig{
 			MaxCachedEntryIdleDuration: durationpb.New(365 * 24 * time.Hour),
 		},
@@ -178,4 +184,19 @@ func dynamicResources() *bootstrapv3.Bootstrap_DynamicResources {
 		},
 		CdsConfig: ads(),
 	}
+}
+
+// layeredRuntime lets the ext_proc service see the end of an HTTP stream as the end of its own, not as a cancelled
+// context.
+func layeredRuntime() (*bootstrapv3.LayeredRuntime, error) {
+	static, err := structpb.NewStruct(map[string]any{
+		"envoy.reloadable_features.ext_proc_graceful_grpc_close": true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the runtime layer: %w", err)
+	}
+	return &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{
+		Name:           "static",
+		LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: static},
+	}}}, nil
 }
