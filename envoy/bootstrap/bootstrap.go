@@ -186,8 +186,9 @@ func dynamicResources() *bootstrapv3.Bootstrap_DynamicResources {
 	}
 }
 
-// layeredRuntime lets the ext_proc service see the end of an HTTP stream as the end of its own, not as a cancelled
-// context.
+// layeredRuntime lets the ext_proc service see the end of an HTTP stream as the end of its own. A reset would take 10
+// thousand instructions less for a request, but drop what Envoy has shown and the service has not taken yet: a part of
+// the answer that the provider bills.
 func layeredRuntime() (*bootstrapv3.LayeredRuntime, error) {
 	static, err := structpb.NewStruct(map[string]any{
 		"envoy.reloadable_features.ext_proc_graceful_grpc_close": true,
