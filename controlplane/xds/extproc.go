@@ -78,7 +78,8 @@ func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 			AllowEnvoy:      wrapperspb.Bool(true),
 			DisallowIsError: wrapperspb.Bool(true),
 		},
-		MetadataOptions:    &extprocv3.MetadataOptions{ReceivingNamespaces: namespaces(envoy.Metadata, envoy.MetadataPlan)},
+		MetadataOptions: &extprocv3.MetadataOptions{ReceivingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{
+			Untyped: []string{envoy.Metadata, envoy.MetadataPlan}, Typed: []string{envoy.MetadataPlan}}},
 		ResponseAttributes: []string{envoy.AttributeClusterName, envoy.AttributeAttempt, envoy.AttributeCodeDetails},
 	}
 }

@@ -18,7 +18,7 @@ type Header = message.Header
 
 // Facts is what Envoy reports about an answer besides its headers.
 type Facts struct {
-	Cluster     string // of the last attempt
+	Cluster     string // of the last attempt; empty: the plan's
 	Attempts    int    // so far
 	CodeDetails string // envoy.CodeDetailsUpstream, or the reason why Envoy itself answered
 }

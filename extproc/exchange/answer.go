@@ -29,7 +29,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	if p := x.chain.Passage(); p != nil && !x.c.Ended && !x.duplex.begun {
 		x.duplex.begun = true
 		x.duplex.size = announcedAnswer(h)
-		reply = p.Headers(h, f, end)
+		reply = p.Headers(h, x.known(f), end)
 	}
 	switch {
 	case reply.Again != nil:
@@ -38,6 +38,14 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 		return x.await(reply, end)
 	}
 	return reply
+}
+
+// known adds the cluster of the last attempt, which Envoy need not report, because it is the plan's.
+func (x *Exchange) known(f Facts) Facts {
+	if p := x.c.Active; p != nil && f.Cluster == "" && f.Attempts > 0 && f.Attempts <= len(p.Targets) {
+		f.Cluster = p.Targets[f.Attempts-1].Cluster
+	}
+	return f
 }
 
 // startAgain prepares for the answer to another attempt.

@@ -125,7 +125,7 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 		return errClient
 	}
 	if err != nil {
-		return x.localReply(err, n, cluster)
+		return x.localReply(err, n)
 	}
 	defer func() { _ = response.Body.Close() }()
 	return x.respond(w, response, n, cluster)
@@ -262,11 +262,11 @@ func (x *exchange) receive(w http.ResponseWriter) (*extprocv3.ProcessingResponse
 }
 
 // localReply sends the headers of Envoy's own answer to the service before the client gets them, as Envoy does.
-func (x *exchange) localReply(err error, n int, cluster string) error {
+func (x *exchange) localReply(err error, n int) error {
 	_ = x.stream.Send(&extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
 			Headers: headerMap(map[string]string{":status": "503"})}},
-		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n,
+		Attributes: attributes(map[string]any{envoy.AttributeAttempt: n,
 			envoy.AttributeCodeDetails: "upstream_reset_before_response_started"}),
 	})
 	if x.mode.GetResponseBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED {

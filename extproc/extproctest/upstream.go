@@ -136,7 +136,7 @@ func (x *exchange) respond(w http.ResponseWriter, response *http.Response, n int
 	for name, values := range response.Header {
 		h[strings.ToLower(name)] = values[0]
 	}
-	first := answerHeaders(h, response.ContentLength == 0, n, cluster)
+	first := answerHeaders(h, response.ContentLength == 0, n)
 	if x.mode.GetResponseBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED {
 		return x.respondDuplex(w, h, first, response)
 	}
@@ -159,12 +159,11 @@ func (x *exchange) respond(w http.ResponseWriter, response *http.Response, n int
 }
 
 // answerHeaders returns the message with the headers of an answer.
-func answerHeaders(h map[string]string, end bool, n int, cluster string) *extprocv3.ProcessingRequest {
+func answerHeaders(h map[string]string, end bool, n int) *extprocv3.ProcessingRequest {
 	return &extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
 			Headers: headerMap(h), EndOfStream: end}},
-		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n,
-			envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
+		Attributes: attributes(map[string]any{envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
 	}
 }
 
