@@ -63,7 +63,7 @@ peers: ## Install the gateways of others that bench measures too (the first time
 	@test/bench/peers/install.sh .cache/peers
 
 bench: build $(ENVOY) peers ## Measure the gateway beside Envoy alone and other gateways, the job service, limits, ledger and pages, and each codec (writes docs/benchmarks*)
-	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -aigateway .cache/peers/aigw -litellm .cache/peers/litellm/bin/litellm -out docs/benchmarks.md -record docs/benchmarks.json
+	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -aigateway .cache/peers/aigw -litellm .cache/peers/litellm/bin/litellm -portkey .cache/peers/portkey/node_modules/@portkey-ai/gateway/build/start-server.js -out docs/benchmarks.md -record docs/benchmarks.json
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -what instructions -out docs/benchmarks-listener.md
 	$(GO) test -run '^$$' -bench Jobs -benchtime 1x -timeout 30m ./test/e2e > docs/benchmarks-jobs.txt
 	$(GO) test -p 1 -run '^$$' -bench . -benchtime 0.5s ./internal/limit ./internal/usage ./controlplane/ledger > docs/benchmarks-limits.txt

@@ -163,7 +163,8 @@ func answerHeaders(h map[string]string, end bool, n int) *extprocv3.ProcessingRe
 	return &extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
 			Headers: headerMap(h), EndOfStream: end}},
-		Attributes: attributes(map[string]any{envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
+		Attributes: attributes(map[string]any{envoy.AttributeAttempt: n,
+			envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
 	}
 }
 

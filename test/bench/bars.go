@@ -49,16 +49,20 @@ func bars() []bar {
 		return bar{name, scenario, targetGoverned, limit, times, ofPeer(scenario, cost)}
 	}
 	return []bar{
-		request("CPU of a request, 200 B, 64 connections", manySmall, 1.4, partEnvoy, partGo),
-		request("CPU of a request, 20 KB, 64 connections", manyLarge, 1.4, partEnvoy, partGo),
-		request("CPU of a request, 200 B, 1 connection", oneSmall, 1.4, partEnvoy, partGo),
+		request("CPU of a request, 200 B, 64 connections", manySmall, 1.85, partEnvoy, partGo),
+		request("CPU of a request, 20 KB, 64 connections", manyLarge, 1.7, partEnvoy, partGo),
+		request("CPU of a request, 200 B, 1 connection", oneSmall, 1.6, partEnvoy, partGo),
 		request("the Go side alone, 200 B, 64 connections", manySmall, 0.25, partGo),
 		request("the Go side alone, 20 KB, 64 connections", manyLarge, 0.35, partGo),
-		chunk("CPU of a chunk, in the client's dialect", pacedStreams, 0.9),
+		chunk("CPU of a chunk, in the client's dialect", pacedStreams, 1.22),
 		chunk("CPU of a chunk, translated", translatedStreams, 1.3),
-		peer("beside Envoy AI Gateway: CPU of a request, 200 B, 64 connections", manySmall, 0.45, cpuARequest),
-		peer("beside Envoy AI Gateway: CPU of a request, 20 KB, 64 connections", manyLarge, 0.5, cpuARequest),
-		peer("beside Envoy AI Gateway: CPU of a chunk", pacedStreams, 0.6, cpuAChunk),
+		peer("beside Envoy AI Gateway: CPU of a request, 200 B, 64 connections", manySmall, 0.58, cpuARequest),
+		peer("beside Envoy AI Gateway: CPU of a request, 20 KB, 64 connections", manyLarge, 0.65, cpuARequest),
+		peer("beside Envoy AI Gateway: CPU of a chunk", pacedStreams, 0.68, cpuAChunk),
+		{"added p50 at 200 requests a second", openLoop, targetGoverned, 0.55, "%.2f ms", func(r results) float64 {
+			p50 := func(o *outcome) float64 { return o.P50 }
+			return r.of(openLoop, targetGoverned, p50) - r.of(openLoop, targetEnvoy, p50)
+		}},
 		{"limits, budgets and prices, beside a gateway without, 200 B", manySmall, targetGoverned, 1.15, times,
 			func(r results) float64 {
 				return r.of(manySmall, targetGoverned, cpuARequest(partEnvoy, partGo)) /

@@ -42,6 +42,9 @@ type bench struct {
 // need the gateway that has them. Peers would take too long to start for each pass.
 func (b *bench) targets(fresh bool) []string {
 	all := []string{targetEnvoy, targetFloor, targetProxy}
+	if !fresh {
+		all = append(all, targetDirect)
+	}
 	if b.options.modelgate != "" {
 		all = append(all, targetGateway)
 	}
@@ -153,7 +156,7 @@ func (b *bench) measure(ctx context.Context, s scenario, pass int, t *target) er
 	if j.Model = t.job.Model; s.translated {
 		j.Model = t.translated
 	}
-	j.URL, j.CA, j.Key, j.PID, j.Root = t.job.URL, t.job.CA, t.job.Key, t.job.PID, t.job.Root
+	j.URL, j.CA, j.Key, j.Head, j.PID, j.Root = t.job.URL, t.job.CA, t.job.Key, t.job.Head, t.job.PID, t.job.Root
 	j.MockAddress, j.MockPID = b.mock.address, b.mock.cmd.Process.Pid
 	o, err := runLoad(ctx, j)
 	if err != nil {

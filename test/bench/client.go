@@ -20,34 +20,34 @@ import (
 // An endpoint is where and how requests are sent. It is shared by clients and does not change.
 type endpoint struct {
 	address string
-	tls     *tls.Config
+	tls     *tls.Config // nil: without TLS
 	key     string
 	head    []byte // of a request, up to the value of content-length
 }
 
 const chatPath = "/v1/chat/completions"
 
-func newEndpoint(base, caFile, key string) (*endpoint, error) {
-	u, err := url.Parse(base)
+func newEndpoint(j *job) (*endpoint, error) {
+	u, err := url.Parse(j.URL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the target's URL: %w", err)
 	}
-	pem, err := os.ReadFile(caFile)
+	head := "POST " + chatPath + " HTTP/1.1\r\nHost: " + u.Host + "\r\nUser-Agent: bench\r\nAccept: */*\r\n" +
+		"Authorization: Bearer " + j.Key + "\r\nContent-Type: application/json\r\n" + j.Head + "Content-Length: "
+	at := &endpoint{address: u.Host, key: j.Key, head: []byte(head)}
+	if j.CA == "" {
+		return at, nil
+	}
+	pem, err := os.ReadFile(j.CA)
 	if err != nil {
 		return nil, fmt.Errorf("reading the target's authority: %w", err)
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate", caFile)
+		return nil, fmt.Errorf("%s holds no certificate", j.CA)
 	}
-	head := "POST " + chatPath + " HTTP/1.1\r\nHost: " + u.Host + "\r\nUser-Agent: bench\r\nAccept: */*\r\n" +
-		"Authorization: Bearer " + key + "\r\nContent-Type: application/json\r\nContent-Length: "
-	return &endpoint{
-		address: u.Host,
-		key:     key,
-		tls:     &tls.Config{RootCAs: authorities, ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}},
-		head:    []byte(head),
-	}, nil
+	at.tls = &tls.Config{RootCAs: authorities, ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}}
+	return at, nil
 }
 
 // An asker sends requests, one at a time.
@@ -69,8 +69,12 @@ type client struct {
 const dialTimeout = 30 * time.Second
 
 func (c *client) dial() error {
-	d := net.Dialer{Timeout: dialTimeout}
-	conn, err := tls.DialWithDialer(&d, "tcp", c.at.address, c.at.tls)
+	d := &net.Dialer{Timeout: dialTimeout}
+	dial := d.Dial
+	if c.at.tls != nil {
+		dial = (&tls.Dialer{NetDialer: d, Config: c.at.tls}).Dial
+	}
+	conn, err := dial("tcp", c.at.address)
 	if err != nil {
 		return fmt.Errorf("dialling: %w", err)
 	}

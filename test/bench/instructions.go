@@ -47,7 +47,7 @@ func newCallgrind(envoy, dir string) (*callgrind, error) {
 
 // count returns how many instructions Envoy took for each request.
 func (c *callgrind) count(ctx context.Context, t *target) (int64, error) {
-	at, err := newEndpoint(t.job.URL, t.job.CA, t.job.Key)
+	at, err := newEndpoint(&t.job)
 	if err != nil {
 		return 0, err
 	}

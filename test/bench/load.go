@@ -18,8 +18,9 @@ const requestTimeout = 30 * time.Second
 // A job is one measurement, as the load generator is told on its standard input.
 type job struct {
 	URL   string // of the target, without a path
-	CA    string // file of the authority that the target's certificate is checked against
+	CA    string // file of the authority that the target's certificate is checked against; empty: it has no TLS
 	Key   string
+	Head  string // more lines of a request's headers
 	Model string
 	PID   int  // of the target; its descendants belong to it
 	Root  part // what that process is
@@ -68,7 +69,7 @@ func generate(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		return fmt.Errorf("reading the job: %w", err)
 	}
-	at, err := newEndpoint(j.URL, j.CA, j.Key)
+	at, err := newEndpoint(&j)
 	if err != nil {
 		return err
 	}

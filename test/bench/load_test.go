@@ -32,7 +32,7 @@ func startTLSMock(t *testing.T, p profile) (*httptest.Server, *endpoint) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	require.NoError(t, os.WriteFile(ca, block, 0o600))
-	at, err := newEndpoint(s.URL, ca, "key")
+	at, err := newEndpoint(&job{URL: s.URL, CA: ca, Key: "key"})
 	require.NoError(t, err)
 	return s, at
 }

@@ -38,6 +38,10 @@ func findPeers(ctx context.Context, o options) []peer {
 			return output(ctx, filepath.Join(filepath.Dir(o.litellm), "python3"), "-c",
 				"import importlib.metadata; print(importlib.metadata.version('litellm'))")
 		}),
+		find(targetPortkey, "portkey", o.portkey, func() (string, error) {
+			return output(ctx, "node", "-p", "require(process.argv[1]).version",
+				filepath.Join(filepath.Dir(o.portkey), "..", "package.json"))
+		}),
 	}
 }
 
@@ -59,7 +63,7 @@ func moduleVersion(binary, module string) (string, error) {
 const describePeers = `
 ## Other gateways
 
-All are asked over HTTPS by the same load generator, and ask the same mock. Each target has its turn in every pass.
+All but Portkey are asked over HTTPS by the same load generator, and ask the same mock. Each target has its turn in every pass.
 
 * **Envoy AI Gateway** is built from its Go module and started by "aigw run", on the same Envoy binary with as many
   workers, with the configuration that its own control plane generates: what "aigw run" makes of an OpenAI key, with a
@@ -68,9 +72,10 @@ All are asked over HTTPS by the same load generator, and ask the same mock. Each
   Anthropic's dialect it asks Anthropic on Vertex AI, the only place where it translates chat completions to Messages
   in server-sent events. Its control plane runs in the process that is counted beside Envoy.
 * **LiteLLM** is its proxy as pip installs it, with one worker. It takes part where a request at a time is measured.
+* **Portkey** is its gateway as npm installs it, in one process of Node. It serves no TLS, so it is asked without.
 * **The reverse proxy** is that of Go's standard library: it passes bytes on, and knows no keys, limits or vendors.
 
-Scenarios with thousands of streams are measured without the first two: they start their target anew for every pass.
+Scenarios with thousands of streams are measured without the first three: they start their target anew for every pass.
 `
 
 // A figure is what targets are compared by in a scenario: less is better.
@@ -113,7 +118,7 @@ func betterTable(all []scenario, r results) *table {
 		if len(r[s.name][ours]) == 0 {
 			continue
 		}
-		for _, theirs := range []string{targetProxy, targetAIGateway, targetLiteLLM} {
+		for _, theirs := range []string{targetProxy, targetAIGateway, targetLiteLLM, targetPortkey} {
 			for _, f := range s.figures() {
 				a, b := fmt.Sprintf(f.format, r.of(s.name, theirs, f.of)), fmt.Sprintf(f.format, r.of(s.name, ours, f.of))
 				if len(r[s.name][theirs]) > 0 && a != b && r.of(s.name, theirs, f.of) < r.of(s.name, ours, f.of) {

@@ -12,6 +12,7 @@ type scenario struct {
 	fresh      bool // every pass starts the target anew: what came before must not have grown its heap
 	translated bool // the provider speaks Anthropic's Messages: for gateways only
 	light      bool // LiteLLM is measured too: it answers a hundred times fewer requests a second, and takes its time
+	share      bool // the mock itself is measured too
 	passes     int
 	job        job     // without what differs between targets
 	answer     profile // what the mock answers
@@ -62,6 +63,11 @@ func scenarios(quick bool) []scenario {
 		s.light = true
 		return s
 	}
+	share := func(name string, bytes int) scenario {
+		s := requests(name, bytes, 64)
+		s.answer.AnswerBytes, s.light, s.share = bytes, true, true
+		return s
+	}
 	return []scenario{
 		slow(slowStreams, min(passes, 2), 2000, time.Second),
 		many,
@@ -72,6 +78,8 @@ func scenarios(quick bool) []scenario {
 		light(requests(manyLarge, 20_000, 64)),
 		requests("20 KB, 1 connection", 20_000, 1),
 		requests("1 MB, 4 connections", 1_000_000, 4),
+		share("1 KiB there and back, 64 connections", 1<<10),
+		share("16 KiB there and back, 64 connections", 16<<10),
 		open,
 		paced,
 		translated,
@@ -80,7 +88,15 @@ func scenarios(quick bool) []scenario {
 
 // suits tells whether a scenario is measured on a target.
 func (s scenario) suits(t *target) bool {
-	return (!s.translated || t.translated != "") && (s.light || t.name != targetLiteLLM)
+	switch t.name {
+	case targetDirect:
+		return s.share
+	case targetLiteLLM:
+		return s.light && !s.translated
+	case targetPortkey:
+		return !s.translated && s.job.Together == 0 // it has no HTTP/2
+	}
+	return !s.translated || t.translated != ""
 }
 
 // chosen returns the scenarios whose name contains a text.

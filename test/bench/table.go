@@ -25,7 +25,7 @@ func report(s setup, all []scenario, r results) string {
 		"differences and ratios within a\ntable hold. Written by `make bench`, which is\n\n" +
 		"    make peers\n" +
 		"    go run ./test/bench -envoy bin/envoy -modelgate bin/modelgate -aigateway .cache/peers/aigw \\\n" +
-		"        -litellm .cache/peers/litellm/bin/litellm -out docs/benchmarks.md\n\n")
+		"        -litellm .cache/peers/litellm/bin/litellm \\\n        -portkey .cache/peers/portkey/" + portkeyScript + " -out docs/benchmarks.md\n\n")
 	if s.Quick {
 		b.WriteString("**This was a quick run: nothing here can be relied on.**\n\n")
 	}
@@ -43,6 +43,8 @@ func report(s setup, all []scenario, r results) string {
 		"it has its answer. CPU of the processes of the target,\nwithout the mock and the load generator. The reverse proxy is that of Go's standard library: it passes bytes on, and " +
 		"knows no\nkeys, limits or vendors. Where it is cheaper, that is what these cost.\n\n" +
 		requestTable(all, r).String())
+	b.WriteString("\n## Share of direct throughput\n\nRequests a second, as a share of those that the load generator gets from " +
+		"the mock itself, without TLS and with nothing between.\n\n" + shareTable(all, r).String())
 	b.WriteString("\n## At a constant rate\n\nLatency counts from when a request was due.\n\n" + rateTable(r).String())
 	b.WriteString("\n## Streams\n\nCPU in the middle of the streams, without their beginning and end.\n\n" +
 		chunkTable(all, r).String())
@@ -108,7 +110,7 @@ func requestTable(all []scenario, r results) *table {
 	t := &table{head: []string{"request", "target", "requests/s", "p50 ms", "p99 ms", "CPU ms: Envoy", "beside it",
 		"together", "failed"}}
 	for _, s := range all {
-		if s.job.Stream || s.job.Rate > 0 {
+		if s.job.Stream || s.job.Rate > 0 || s.share {
 			continue
 		}
 		for _, target := range r.targets(s.name) {
@@ -121,6 +123,23 @@ func requestTable(all []scenario, r results) *table {
 				number("%.2f", func(o *outcome) float64 { return o.P99 }),
 				number("%.3f", cpuARequest(partEnvoy)), number("%.3f", cpuARequest(partGo)),
 				number("%.3f", cpuARequest(partEnvoy, partGo)), fmt.Sprint(r.failed(s.name, target)))
+		}
+	}
+	return t
+}
+
+// shareTable divides the requests a second of each target by those of the mock itself.
+func shareTable(all []scenario, r results) *table {
+	t := &table{head: []string{"request and answer", "target", "requests/s", "share"}}
+	rate := func(o *outcome) float64 { return float64(o.OK) / o.Seconds }
+	for _, s := range all {
+		if !s.share {
+			continue
+		}
+		for _, target := range r.targets(s.name) {
+			found := r.of(s.name, target, rate)
+			t.add(s.name, target, fmt.Sprintf("%.0f", found),
+				fmt.Sprintf("%.0f %%", 100*found/r.of(s.name, targetDirect, rate)))
 		}
 	}
 	return t
@@ -185,8 +204,8 @@ func concurrent(o *outcome) float64 { return float64(o.Concurrent) }
 // targets returns those that the scenario was measured on.
 func (r results) targets(scenario string) []string {
 	var found []string
-	for _, name := range []string{targetEnvoy, targetFloor, targetProxy, targetLiteLLM, targetAIGateway,
-		targetGateway, targetGoverned} {
+	for _, name := range []string{targetDirect, targetEnvoy, targetFloor, targetProxy, targetLiteLLM, targetPortkey,
+		targetAIGateway, targetGateway, targetGoverned} {
 		if len(r[scenario][name]) > 0 {
 			found = append(found, name)
 		}

@@ -38,6 +38,12 @@ func canned(seconds, kb float64, open int) results {
 				CPU: map[part]float64{partEnvoy: 1, partGo: 5000 * seconds}, Others: 0.01}
 			peer := &outcome{Seconds: 2, OK: 5000, Chunks: 20_000, P50: 4 + skew, P99: 8 + skew, Delay: 1, Delay99: 3,
 				CPU: map[part]float64{partEnvoy: 2, partGo: 1}}
+			if s.job.Rate > 0 {
+				gateway.P50 = alone.P50 + 0.5
+			}
+			if s.share {
+				r.add(s.name, targetDirect, &outcome{Seconds: 2, OK: 20_000})
+			}
 			if s.job.Stream {
 				alone.Chunks, floor.Chunks, gateway.Chunks = 20_000, 20_000, 20_000
 				alone.Concurrent, gateway.Concurrent = s.job.Connections, min(open, s.job.Connections)
@@ -75,6 +81,7 @@ func TestBarsThatAreMissedSaySo(t *testing.T) {
 		"too much CPU":         {canned(0.000052, 100, 10_000), []string{"the Go side alone, 200 B"}},
 		"too much memory":      {canned(0.00004, 101, 10_000), []string{"memory of a slow stream"}},
 		"streams are not open": {canned(0.00004, 100, 9_999), []string{"10,000 streams"}},
+		"too late":             {late(canned(0.00004, 100, 10_000)), []string{"added p50"}},
 		"too near to the peer": {withPeer(canned(0.00004, 100, 10_000), 0.4), []string{"beside Envoy AI Gateway: CPU of a request, 200 B"}},
 		"streams fail":         {withFailure(canned(0.00004, 100, 10_000), crowd), []string{"10,000 streams"}},
 		"slow streams fail": {withFailure(canned(0.00004, 100, 10_000), slowStreams),
@@ -96,6 +103,14 @@ func TestBarsThatAreMissedSaySo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// late returns results in which the gateway adds 0.6 ms at a constant rate.
+func late(r results) results {
+	for _, o := range r[openLoop][targetGoverned] {
+		o.P50 += 0.1
+	}
+	return r
 }
 
 // withPeer returns results in which requests of 200 B cost Envoy AI Gateway the given ms of CPU.

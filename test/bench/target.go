@@ -34,6 +34,8 @@ const (
 	targetProxy     = "Go reverse proxy"
 	targetAIGateway = "Envoy AI Gateway"
 	targetLiteLLM   = "LiteLLM"
+	targetPortkey   = "Portkey"
+	targetDirect    = "the mock itself" // nothing between
 )
 
 const (
@@ -70,6 +72,10 @@ func startTarget(ctx context.Context, name string, o options, dir, mock string) 
 		start = startAIGateway
 	case targetLiteLLM:
 		start = startLiteLLM
+	case targetPortkey:
+		start = startPortkey
+	case targetDirect:
+		start = startDirect
 	}
 	t, err := start(ctx, o, dir, mock)
 	if err != nil {
@@ -87,7 +93,7 @@ func startTarget(ctx context.Context, name string, o options, dir, mock string) 
 
 // await asks until there is an answer: a configuration that was applied takes a moment to be in force.
 func (t *target) await(ctx context.Context) error {
-	at, err := newEndpoint(t.job.URL, t.job.CA, t.job.Key)
+	at, err := newEndpoint(&t.job)
 	if err != nil {
 		return err
 	}

@@ -139,9 +139,10 @@ func TestAIGatewayGoesToTheMock(t *testing.T) {
 
 func TestPeersThatAreNotThereAreNamed(t *testing.T) {
 	found := findPeers(t.Context(), options{aiGateway: filepath.Join(t.TempDir(), "aigw")})
-	require.Len(t, found, 2)
+	require.Len(t, found, 3)
 	require.Contains(t, found[0].absent, "no such file")
 	require.Equal(t, peer{target: targetLiteLLM, absent: "no -litellm"}, found[1])
+	require.Equal(t, peer{target: targetPortkey, absent: "no -portkey"}, found[2])
 
 	self, err := os.Executable() // a binary, but not of the module
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the peers that the benchmark measures beside the gateway: install.sh FOLDER.
-# Envoy AI Gateway is built from its Go module, which the first time takes many minutes; LiteLLM comes from PyPI.
+# Envoy AI Gateway is built from its Go module, which the first time takes many minutes; LiteLLM comes from PyPI, and
+# Portkey from npm.
 # A peer that cannot be installed is said, and left out: the report of the benchmark names it as not measured.
 set -u
 
@@ -18,3 +19,7 @@ go -C "$here" build -trimpath -ldflags='-s -w' -o "$folder/aigw" github.com/envo
 
 "$here/../../python.sh" "$folder/litellm" "$here/requirements.txt" ||
 	absent LiteLLM litellm "python3 has no venv (Debian: apt install python3-venv), or the package could not be had"
+
+mkdir -p "$folder/portkey" && cp "$here/portkey/package.json" "$here/portkey/package-lock.json" "$folder/portkey" &&
+	npm --prefix "$folder/portkey" ci --ignore-scripts --no-audit --no-fund --loglevel=error ||
+	absent Portkey portkey "there is no npm, or the package could not be had"
