@@ -20,7 +20,6 @@ import (
 // overlay of what differs, so that unchanged packages come from the build cache. Generators and tests run in the copy.
 type workCopy struct {
 	module, dir string
-	fixture     string
 	byHand      map[string]int // lines that were added, by path
 	proofs      map[string]bool
 }
@@ -32,12 +31,9 @@ type change struct {
 	known     bool
 }
 
-func newCopy(t *testing.T, name string, folders []string) *workCopy {
+func newCopy(t *testing.T, folders ...string) *workCopy {
 	t.Helper()
-	fixture, err := filepath.Abs(filepath.Join("testdata", name))
-	require.NoError(t, err)
-	c := &workCopy{module: testenv.Root(t), dir: t.TempDir(), fixture: fixture,
-		byHand: map[string]int{}, proofs: map[string]bool{}}
+	c := &workCopy{module: testenv.Root(t), dir: t.TempDir(), byHand: map[string]int{}, proofs: map[string]bool{}}
 	for _, name := range []string{"go.mod", "go.sum", "buf.yaml", "buf.gen.yaml", "README.md"} {
 		text, err := os.ReadFile(filepath.Join(c.module, name))
 		require.NoError(t, err)
@@ -49,10 +45,10 @@ func newCopy(t *testing.T, name string, folders []string) *workCopy {
 	return c
 }
 
-// add writes the addition and its proofs.
-func (c *workCopy) add(t *testing.T) {
+// add writes an addition and its proofs.
+func (c *workCopy) add(t *testing.T, name string) {
 	t.Helper()
-	c.each(t, filepath.Join(c.fixture, "addition"), func(path string, text []byte) {
+	c.each(t, filepath.Join("testdata", name, "addition"), func(path string, text []byte) {
 		if existing, ok := strings.CutSuffix(path, ".lines"); ok {
 			c.byHand[existing] = c.insert(t, existing, string(text))
 			return
@@ -61,7 +57,7 @@ func (c *workCopy) add(t *testing.T) {
 		c.byHand[path] = 0
 		c.write(t, path, text)
 	})
-	c.each(t, filepath.Join(c.fixture, "proof"), func(path string, text []byte) {
+	c.each(t, filepath.Join("testdata", name, "proof"), func(path string, text []byte) {
 		c.proofs[path] = true
 		c.write(t, path, text)
 	})

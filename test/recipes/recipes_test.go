@@ -2,12 +2,12 @@
 // the recipe promises.
 //
 // testdata/NAME/addition has the files that the addition writes, and for a file that exists NAME.lines with the lines
-// that it inserts
-// or replaces. testdata/NAME/proof has tests of the promise. A new test must not write into the module: it runs in
-// a copy of what it reads.
+// that it inserts or replaces. testdata/NAME/proof has tests of the promise. A new test must not write into the
+// module: it runs in a copy of what it reads.
 package recipes
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +23,7 @@ import (
 type recipe struct {
 	title string
 	long  bool // what it builds takes long
+	apart bool // it writes files that another recipe writes too
 	// reads are the folders that the generators and the tests read.
 	reads []string
 	// protobuf means that buf generates code, and generates are packages for which go generate is run.
@@ -97,7 +98,7 @@ var recipes = map[string]recipe{
 		tests:     map[string]string{"controlplane/api": "Acme|InStepWithTheServer|TakesItsScope"},
 	},
 	"usage": {
-		title: "A field of usage", long: true, most: 5,
+		title: "A field of usage", long: true, apart: true, most: 5,
 		reads: []string{"api", "docs", "tools", "internal/usage", "internal/reported", "controlplane/queries",
 			"controlplane/ledger"},
 		protobuf:  true,
@@ -112,35 +113,89 @@ var recipes = map[string]recipe{
 	},
 }
 
+// TestRecipes follows each recipe by hand, alone. What is generated, built and tested after that takes long: recipes
+// that touch different files share it.
 func TestRecipes(t *testing.T) {
 	text, err := os.ReadFile("../../docs/how-to-add.md")
 	require.NoError(t, err)
-	for name, r := range recipes {
+	documented := map[string][]file{}
+	together := []string{}
+	for _, name := range slices.Sorted(maps.Keys(recipes)) {
+		r := recipes[name]
+		documented[name] = filesOf(t, string(text), r.title)
+		if !r.long || os.Getenv(testenv.All) != "" {
+			if !r.apart {
+				together = append(together, name)
+			}
+		}
 		t.Run(name, func(t *testing.T) {
-			documented := filesOf(t, string(text), r.title)
-			byHand := slices.DeleteFunc(slices.Clone(documented), func(f file) bool { return f.generated })
+			byHand := slices.DeleteFunc(slices.Clone(documented[name]), func(f file) bool { return f.generated })
 			r.requireBar(t, byHand)
-			c := newCopy(t, name, r.reads)
-			c.add(t)
+			c := newCopy(t)
+			c.add(t, name)
 			requireFiles(t, byHand, c.written(t))
 			if r.long {
 				testenv.Long(t)
 			}
-			if r.protobuf {
-				c.run(t, c.dir, "go", strings.Fields("tool -modfile=tools/go.mod buf generate --path api")...)
+			if r.apart {
+				follow(t, documented, name)
 			}
-			for _, of := range r.generates {
-				c.generate(t, of)
-			}
-			for of, pattern := range r.goldens {
-				c.test(t, of, pattern, "-update")
-			}
-			for of, pattern := range r.tests {
-				c.test(t, of, pattern)
-			}
-			requireFiles(t, documented, c.written(t))
 		})
 	}
+	t.Run("together", func(t *testing.T) { follow(t, documented, together...) })
+}
+
+// follow follows recipes in one copy, and fails if one of them does not keep its promise, or if they write other files
+// than the document lists.
+func follow(t *testing.T, documented map[string][]file, names ...string) {
+	t.Helper()
+	var all recipe
+	var files []file
+	all.tests, all.goldens = map[string]string{}, map[string]string{}
+	for _, name := range names {
+		r := recipes[name]
+		for _, f := range documented[name] {
+			require.False(t, slices.ContainsFunc(files, func(of file) bool { return of.path == f.path }),
+				"%s: another recipe writes %s too; follow it apart", name, f.path)
+		}
+		files = append(files, documented[name]...)
+		all.reads = append(all.reads, r.reads...)
+		all.generates = append(all.generates, r.generates...)
+		all.protobuf = all.protobuf || r.protobuf
+		for of, pattern := range r.tests {
+			all.tests[of] = strings.Trim(all.tests[of]+"|"+pattern, "|")
+		}
+		maps.Copy(all.goldens, r.goldens)
+	}
+	c := newCopy(t, apart(all.reads)...)
+	for _, name := range names {
+		c.add(t, name)
+	}
+	if all.protobuf {
+		c.run(t, c.dir, "go", strings.Fields("tool -modfile=tools/go.mod buf generate --path api")...)
+	}
+	for _, of := range all.generates {
+		c.generate(t, of)
+	}
+	for of, pattern := range all.goldens {
+		c.test(t, of, pattern, "-update")
+	}
+	for of, pattern := range all.tests {
+		c.test(t, of, pattern)
+	}
+	requireFiles(t, files, c.written(t))
+}
+
+// apart returns the folders that are not within another of them.
+func apart(folders []string) []string {
+	slices.Sort(folders)
+	var all []string
+	for _, of := range folders {
+		if n := len(all); n == 0 || of != all[n-1] && !strings.HasPrefix(of, all[n-1]+"/") {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
 // requireBar fails if a recipe writes more files by hand than it may.
