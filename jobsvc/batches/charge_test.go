@@ -71,6 +71,17 @@ func (l *ledger) only(t *testing.T) *ledgerv1.Record {
 	return nil
 }
 
+// sums returns the lines and the tokens of all records.
+func (l *ledger) sums() (lines, tokens int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		lines += r.GetRequests()
+		tokens += r.GetInputTokens() + r.GetOutputTokens()
+	}
+	return lines, tokens
+}
+
 // price is that of the model m-1: a dollar for a million tokens of a prompt, and more for those of a long one.
 func price() *configv1.Price {
 	return &configv1.Price{Input: "1", Output: "2", CachedInput: "0.5", BatchFactor: "0.25",

@@ -56,7 +56,7 @@ func (d delegate) advance(ctx context.Context) error {
 	if err != nil {
 		if gone(err) || d.givenUp() {
 			d.log.Warn("the provider does not say any more how its batch stands", zap.Error(err))
-			return d.leave(ctx, n)
+			return d.part(ctx, n, gone(err))
 		}
 		return fmt.Errorf("look at the provider's batch: %w", err)
 	}
@@ -68,7 +68,7 @@ func (d delegate) advance(ctx context.Context) error {
 		d.log.Warn("the provider refused the batch; its lines are asked one by one", zap.Error(report.Error))
 		return d.leave(ctx, n)
 	}
-	return d.collect(ctx, n, p, client)
+	return d.collect(ctx, n, p, client, report.Over)
 }
 
 // stopSince returns since when no more lines are to be run, or the zero time.
@@ -164,6 +164,14 @@ func (d delegate) leave(ctx context.Context, n Native) error {
 	return d.keep(ctx, n)
 }
 
+// part ends the provider's part. Unless all is known of what it has run, that is charged later.
+func (d delegate) part(ctx context.Context, n Native, known bool) error {
+	if known {
+		return d.leave(ctx, n)
+	}
+	return d.owe(ctx, n)
+}
+
 // putOff writes what is known, and has the batch taken up again after a pause.
 func (d delegate) putOff(ctx context.Context, n Native) error {
 	pause := d.s.Limits.Poll
@@ -204,8 +212,9 @@ func (d delegate) remote(p *config.Provider, n Native, again bool) provider.Batc
 	}
 }
 
-// collect makes the provider's answers durable, and ends its part.
-func (d delegate) collect(ctx context.Context, n Native, p *config.Provider, client *provider.Client) error {
+// collect makes the provider's answers durable, and ends its part. They are all if its batch is over.
+func (d delegate) collect(ctx context.Context, n Native, p *config.Provider, client *provider.Client,
+	over bool) error {
 	done, err := d.done(ctx)
 	if errors.Is(err, errBroken) {
 		return d.close(ctx, lost, answersGone)
@@ -230,10 +239,22 @@ func (d delegate) collect(ctx context.Context, n Native, p *config.Provider, cli
 	case err == nil:
 	case ctx.Err() == nil && !errors.Is(err, errLost) && (gone(err) || d.givenUp()):
 		d.log.Warn("the provider's answers cannot be read; lines without one are not waited for", zap.Error(err))
+		over = gone(err)
 	default:
 		return err
 	}
-	return d.leave(ctx, n)
+	return d.part(ctx, n, over)
+}
+
+// answerOf returns the provider's answer to a line as one of the gateway's, and whether its usage was bounded.
+func answerOf(a *provider.BatchAnswer, b *provider.Batch, line []byte) (got answer, doubtful bool) {
+	got = answer{status: a.Status, requestID: a.RequestID, body: a.Body}
+	got.normalise()
+	if got.usage = (openai.Usage{}); got.completed() {
+		got.usage = a.Usage
+		doubtful = bounded(&got.usage, b, line)
+	}
+	return got, doubtful
 }
 
 // bounded reports whether what a provider says that a line has used is more than the model can do, and bounds it.
@@ -273,13 +294,9 @@ func (d delegate) gather(ctx context.Context, p *config.Provider, client *provid
 			return err
 		}
 		done.add(a.Line)
-		got := answer{status: a.Status, requestID: a.RequestID, body: a.Body}
-		got.normalise()
-		if got.usage = (openai.Usage{}); got.completed() {
-			got.usage = a.Usage
-			if bounded(&got.usage, &b, r.body) {
-				doubtful++
-			}
+		got, isDoubtful := answerOf(&a, &b, r.body)
+		if isDoubtful {
+			doubtful++
 		}
 		results.add(a.Line, r.customID, &got)
 		return nil

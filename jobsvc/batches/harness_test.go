@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
@@ -237,7 +239,8 @@ func (w *world) eventually(what func() bool) {
 	}
 }
 
-// over waits for the end of a batch, and for its place in the queue to be gone.
+// over waits for the end of a batch, and for its place in the queue to be gone. What a provider owes an answer about may
+// stay.
 func (w *world) over(id string) wire {
 	w.t.Helper()
 	b := w.until(id, func(b wire) bool {
@@ -248,9 +251,11 @@ func (w *world) over(id string) wire {
 		return false
 	})
 	w.eventually(func() bool {
-		r, err := w.etcd.Get(w.t.Context(), store.Root+"queue/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		r, err := w.etcd.Get(w.t.Context(), store.Root+"queue/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		require.NoError(w.t, err)
-		return r.Count == 0
+		return !slices.ContainsFunc(r.Kvs, func(kv *mvccpb.KeyValue) bool {
+			return !strings.HasPrefix(string(kv.Key), store.Root+"queue/owed/")
+		})
 	})
 	return b
 }

@@ -155,6 +155,7 @@ const kindQueue = "batch"
 func (s *Service) Run(ctx context.Context) {
 	var shipping sync.WaitGroup
 	shipping.Go(func() { s.Queue.Work(ctx, kindCharge, shipAtOnce, s.ship) })
+	shipping.Go(func() { s.Queue.Work(ctx, kindOwed, owedAtOnce, s.collectOwed) })
 	s.Queue.Work(ctx, kindQueue, s.Limits.Batches, s.handle)
 	shipping.Wait()
 }
