@@ -46,7 +46,7 @@ func traitsOf(h transport.Headers) carrier.Traits {
 	if t.Role != "" {
 		return t
 	}
-	t.Role = h.Get(":authority")
+	t.Role, t.Typed = h.Get(":authority"), true
 	if t.Role == envoy.ClusterExtProc {
 		t.Role, t.Drains = envoy.RoleDownstream, true
 	}

@@ -15,6 +15,7 @@ type carrier struct {
 	carriers *Carriers
 	link     Link
 	drains   bool
+	typed    bool
 
 	mu       sync.Mutex // guards the fields below: a timer releases headers that wait
 	exchange *exchange.Exchange
@@ -183,7 +184,7 @@ func (c *carrier) send(p Phase, reply *exchange.Reply) error {
 }
 
 func (c *carrier) write(p Phase, reply *exchange.Reply) error {
-	c.out = Response{Phase: p, Reply: reply}
+	c.out = Response{Phase: p, Reply: reply, Typed: c.typed}
 	err := c.link.Send(&c.out)
 	c.out.Reply = nil // likewise
 	return err

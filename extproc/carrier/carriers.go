@@ -42,6 +42,7 @@ type Traits struct {
 	// Certificates is the gateway whose clients may present them; empty: they may not.
 	Certificates string
 	Drains       bool // the listener can hold a request back while its body drains
+	Typed        bool // see [Response]
 }
 
 // Carriers opens the handlers of links. It is safe for concurrent use. The exported fields are set before.
@@ -76,7 +77,7 @@ func (s *Carriers) Open(l Link, t Traits) (Handler, error) {
 		return nil, fmt.Errorf("unknown role %q", t.Role)
 	}
 	s.open.Add(1)
-	c := &carrier{carriers: s, link: l, drains: t.Drains, exchange: exchanges(s.Env, s.Config())}
+	c := &carrier{carriers: s, link: l, drains: t.Drains, typed: t.Typed, exchange: exchanges(s.Env, s.Config())}
 	if t.Certificates != "" && t.Role == envoy.RoleDownstream {
 		c.exchange.SetGateway(t.Certificates)
 	}

@@ -38,4 +38,6 @@ type Response struct {
 	Reply    *exchange.Reply
 	Attempt  *routing.Attempt
 	Patience time.Duration
+	// Typed means that Envoy takes a plan as a typed message, which costs it less than one of names and values.
+	Typed bool
 }

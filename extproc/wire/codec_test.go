@@ -9,14 +9,17 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	priorityv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/router/cluster_specifiers/priority_group/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/carrier"
@@ -95,11 +98,16 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		"an attempt to open a session": {Attempt: &routing.Attempt{Header: set}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got extprocv3.ProcessingResponse
-			require.NoError(t, proto.Unmarshal(r.Append(nil), &got))
-			want := standardAttemptOr(r)
-			if !proto.Equal(want, &got) {
-				t.Fatal(cmp.Diff(want, &got, protocmp.Transform()))
+			for _, typed := range []bool{false, true} {
+				r.Typed = typed
+				var got extprocv3.ProcessingResponse
+				require.NoError(t, proto.Unmarshal(r.Append(nil), &got))
+				want := standardAttemptOr(r)
+				if proto.Equal(want, &got) {
+					continue
+				}
+				diff := cmp.Diff(want, &got, protocmp.Transform()) // reads a typed plan, which may be written otherwise
+				require.Empty(t, diff)
 			}
 		})
 	}
@@ -112,7 +120,25 @@ func standardAttemptOr(r Response) *extprocv3.ProcessingResponse {
 	case r.Attempt != nil:
 		return standardAttempt(r.Attempt)
 	}
-	return encodeStandard(r.Phase, r.Reply)
+	out := encodeStandard(r.Phase, r.Reply)
+	if plan := r.Reply.Plan; r.Typed && plan != nil && plan.Targets != nil {
+		delete(out.GetDynamicMetadata().GetFields(), "mg.plan")
+		out.TypedDynamicMetadata = map[string]*anypb.Any{"mg.plan": typedPlan(plan)}
+	}
+	return out
+}
+
+func typedPlan(p *routing.Plan) *anypb.Any {
+	plan := &priorityv3.PriorityGroupsOverride{}
+	for i, t := range p.Targets {
+		plan.PriorityGroups = append(plan.PriorityGroups, &priorityv3.PriorityGroup{Name: strconv.Itoa(i + 1),
+			Clusters: []*priorityv3.ClusterWeight{{ClusterName: t.Cluster, Weight: wrapperspb.UInt32(100)}}})
+	}
+	packed, err := anypb.New(plan)
+	if err != nil {
+		panic(err)
+	}
+	return packed
 }
 
 func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {

@@ -52,7 +52,7 @@ func (r *Response) Append(b []byte) []byte {
 		b = appendDrain(b)
 	}
 	b = appendMode(b, r.Reply.ResponseBody, r.Reply.PassRequest)
-	return appendFacts(b, r.Reply)
+	return appendFacts(b, r.Reply, r.Typed)
 }
 
 // answerField is the field of the answer to the message of each phase.
@@ -232,7 +232,7 @@ func appendMetadata(b []byte, key, value string) []byte {
 
 // appendFacts writes dynamic metadata: the id of the exchange and what errors of Envoy need, the value that the route
 // matches, whether the record is needed, and for a plan the priority group of each attempt.
-func appendFacts(b []byte, r *exchange.Reply) []byte {
+func appendFacts(b []byte, r *exchange.Reply, typed bool) []byte {
 	if r.Plan == nil && r.Names == nil && !r.Log {
 		return b
 	}
@@ -248,10 +248,39 @@ func appendFacts(b []byte, r *exchange.Reply) []byte {
 		b = appendStringField(b, envoy.MetadataKind, r.Plan.Kind)
 	}
 	b = endObject(b, namespace, fields)
-	if r.Plan != nil && len(r.Plan.Targets) > 0 {
+	planned := r.Plan != nil && len(r.Plan.Targets) > 0
+	if planned && !typed {
 		b = appendPlan(b, r.Plan)
 	}
-	return end(b, metadata)
+	b = end(b, metadata)
+	if planned && typed {
+		b = appendTypedPlan(b, r.Plan)
+	}
+	return b
+}
+
+// planType is the type of a typed plan.
+const planType = "type.googleapis.com/" +
+	"envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupsOverride"
+
+// appendTypedPlan writes a plan as typed_dynamic_metadata. Of the Struct of appendPlan, Envoy would make and copy
+// many small messages.
+func appendTypedPlan(b []byte, p *routing.Plan) []byte {
+	b, entry := begin(b, 13)
+	b = appendString(b, 1, envoy.MetadataPlan)
+	b, packed := begin(b, 2) // Any
+	b = appendString(b, 1, planType)
+	b, override := begin(b, 2)
+	for i := range p.Targets {
+		var group, cluster, weight open
+		b, group = begin(b, 1) // PriorityGroup
+		b = appendString(b, 1, strconv.Itoa(i+1))
+		b, cluster = begin(b, 2) // ClusterWeight
+		b = appendString(b, 1, p.Targets[i].Cluster)
+		b, weight = begin(b, 2) // UInt32Value
+		b = end(end(end(appendVarint(b, 1, 100), weight), cluster), group)
+	}
+	return end(end(end(b, override), packed), entry)
 }
 
 // appendPlan writes the namespace of a plan.

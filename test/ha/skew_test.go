@@ -17,7 +17,7 @@ import (
 )
 
 // before is the revision that stands for the version before this one.
-const before = "7f6c2cb7f7e81c8938b0e66541afccdbdc0f35bb"
+const before = "3bdad7ec07e1eda433b313217d74853ee73ff8b0"
 
 // reconnections is how often everything connects to a mixture of control planes anew.
 const reconnections = 4
