@@ -239,8 +239,8 @@ func (w *world) eventually(what func() bool) {
 	}
 }
 
-// over waits for the end of a batch, and for its place in the queue to be gone. What a provider owes an answer about may
-// stay.
+// over waits for the end of a batch, and for its place in the queue to be gone. What a provider owes an answer about
+// may stay.
 func (w *world) over(id string) wire {
 	w.t.Helper()
 	b := w.until(id, func(b wire) bool {
