@@ -65,7 +65,7 @@ func attemptError(outcome string, status uint32, code string) string {
 var intoAttempts = sqldb.NewInsert("attempts", "exchange, number, at, kind, provider, upstream_model, status, error, start_ms, "+
 	"first_byte_ms, duration_ms", "ON CONFLICT (exchange, number) DO NOTHING")
 
-// addAttempts keeps the attempts of exchanges that are new, and adds them to the sums of their providers.
+// addAttempts keeps the attempts of exchanges that are new.
 func (l *writer) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error {
 	type numbered struct {
 		of     *row
@@ -77,17 +77,15 @@ func (l *writer) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error 
 			all = append(all, numbered{&rows[i], n})
 		}
 	}
-	if len(all) > 0 {
-		_, err := l.db.Put(ctx, tx, intoAttempts, false, len(all), func(i int, v *sqldb.Values) {
-			r, a := all[i].of, all[i].of.AttemptList[all[i].number]
-			v.Add(r.Id, int64(all[i].number+1), r.at.UnixMicro(), a.GetKind(), a.GetProvider(), a.GetUpstreamModel(),
-				int64(a.GetStatus()), a.GetError(), a.GetStartMs(), a.GetFirstByteMs(), a.GetDurationMs())
-		})
-		if err != nil {
-			return err
-		}
+	if len(all) == 0 {
+		return nil
 	}
-	return l.addHealth(ctx, tx, rows)
+	_, err := l.db.Put(ctx, tx, intoAttempts, false, len(all), func(i int, v *sqldb.Values) {
+		r, a := all[i].of, all[i].of.AttemptList[all[i].number]
+		v.Add(r.Id, int64(all[i].number+1), r.at.UnixMicro(), a.GetKind(), a.GetProvider(), a.GetUpstreamModel(),
+			int64(a.GetStatus()), a.GetError(), a.GetStartMs(), a.GetFirstByteMs(), a.GetDurationMs())
+	})
+	return err
 }
 
 // Exchange returns an exchange with its attempts, by its id. It returns false if there is none.

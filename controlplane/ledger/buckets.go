@@ -74,6 +74,9 @@ func (l usageReader) Rows(ctx context.Context, q Query) ([]Row, error) {
 	if detailed {
 		q.fromExchanges(s)
 	} else {
+		if err := l.folded(ctx); err != nil {
+			return nil, err
+		}
 		q.fromAggregates(s)
 	}
 	q.conditions(s)

@@ -18,7 +18,7 @@ var ErrNotEmpty = errors.New("the ledger is not empty")
 // epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
 // it.
 var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "audit_tenants", "attempts", "provider_attempts",
-	"minutes", "sums", "versions", "outcomes", "ledger_state"}
+	"minutes", "sums", "versions", "outcomes", "unfolded", "ledger_state"}
 
 // A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
 // int64, which are valid until it returns.

@@ -18,6 +18,9 @@ const (
 
 // UserData counts what of a user there is. The user is not empty.
 func (l requestReader) UserData(ctx context.Context, user string) (found adminapi.UserData, err error) {
+	if err := l.folded(ctx); err != nil {
+		return found, err
+	}
 	for _, count := range []struct {
 		to   *int64
 		from func(*sqldb.Statement)
@@ -39,6 +42,9 @@ func (l requestReader) UserData(ctx context.Context, user string) (found adminap
 // pieces, and says in More whether it has to be called again. Kept bodies are found by the exchanges: erase them
 // before.
 func (l requestReader) EraseUser(ctx context.Context, user string) (erased adminapi.UserData, err error) {
+	if err := l.folded(ctx); err != nil {
+		return erased, err
+	}
 	row := "rowid"
 	if l.db.Postgres {
 		row = "ctid"

@@ -27,6 +27,9 @@ func (l *Ledger) Connections() (used, all int) {
 
 // Sums returns those of all measures but latencies, from the exchanges and from the aggregates of each level.
 func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates [levels][latency]int64, err error) {
+	if err := l.writer.folded(ctx); err != nil {
+		return exchanges, aggregates, err
+	}
 	names := columns()[:latency]
 	read := func(text string, into *[latency]int64) error {
 		return l.db.Statement(text).Each(ctx, l.db.Read, func(rows *sql.Rows) error {
@@ -86,10 +89,23 @@ func (l *Ledger) Block(ctx context.Context) (release func() error, err error) {
 	return tx.Rollback, nil
 }
 
+// HoldSums keeps this ledger from adding records to the sums, until release is called.
+func (l *Ledger) HoldSums() (release func()) {
+	l.writer.folder.turn <- struct{}{}
+	return func() { <-l.writer.folder.turn }
+}
+
+// Unfolded returns how many batches of records are in no sum.
+func (l *Ledger) Unfolded(ctx context.Context) (n int, err error) {
+	err = l.db.Statement("SELECT COUNT(*) FROM unfolded").Each(ctx, l.db.Read,
+		func(rows *sql.Rows) error { return rows.Scan(&n) })
+	return n, err
+}
+
 // Gathered returns how many records wait to share a transaction, and whether one is written.
 func (l *Ledger) Gathered() (records int, writing bool) {
-	if writing = !l.turn.TryLock(); !writing {
-		l.turn.Unlock()
+	if writing = !l.writes.TryLock(); !writing {
+		l.writes.Unlock()
 	}
 	l.gathering.Lock()
 	defer l.gathering.Unlock()

@@ -21,6 +21,9 @@ func (l requestReader) Failures(ctx context.Context, since time.Time, of Restric
 	provider string) (all, bad int64, err error) {
 	var s *sqldb.Statement
 	if of == (Restriction{}) {
+		if err := l.folded(ctx); err != nil {
+			return 0, 0, err
+		}
 		s = l.db.Statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(", sum("errors"), ", 0) FROM minutes")
 		s.And("start", ">=", since.Unix())
 	} else {

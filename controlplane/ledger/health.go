@@ -183,6 +183,9 @@ func (l usageReader) Health(ctx context.Context) ([]adminapi.ProviderHealth, err
 
 // window sums what began after a time, by provider.
 func (l usageReader) window(ctx context.Context, width int, after time.Time, f func(string, *health)) error {
+	if err := l.folded(ctx); err != nil {
+		return err
+	}
 	all := map[string]*health{}
 	s := l.db.Statement("SELECT provider, ", strings.Join(healthColumns, ", "),
 		", last_error, last_error_at, cooling_until FROM provider_attempts")

@@ -57,6 +57,7 @@ func TestALedgerThatIsKilled(t *testing.T) {
 				for ctx.Err() == nil {
 					_, _ = ledgerv1.NewLedgerClient(conn).Record(ctx,
 						&ledgerv1.RecordRequest{Records: []*ledgerv1.Record{rec("shared"), rec("other")}})
+					_, _ = ledgerv1.NewLedgerClient(conn).Spent(ctx, &ledgerv1.SpentRequest{}) // has records added to the sums
 				}
 			})
 		}

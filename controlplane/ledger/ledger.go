@@ -2,9 +2,9 @@
 // what was spent of budgets, and the audit log. It answers OpenAI's usage and cost queries, and what the admin API
 // shows.
 //
-// Sums are not computed from the exchanges when somebody asks. They are kept in the transaction that
-// inserts the exchanges, for those only that were not there before, and outlive them: exchanges are pruned after a
-// month, sums after a year.
+// Sums are not computed from the exchanges when somebody asks. Exchanges that were not there before are added to them
+// once, within a second and before a sum is read: read the tables of sums only after [folder.folded]. Sums outlive
+// exchanges, which are pruned after a month, sums after a year.
 //
 // A record counts in the hour and the day, UTC, in which its exchange began.
 package ledger
@@ -47,10 +47,16 @@ type Ledger struct {
 }
 
 // A requestReader reads the request log, and what is kept of requests.
-type requestReader struct{ db *sqldb.DB }
+type requestReader struct {
+	db *sqldb.DB
+	*folder
+}
 
 // A usageReader reads sums: usage, costs, budgets and health.
-type usageReader struct{ db *sqldb.DB }
+type usageReader struct {
+	db *sqldb.DB
+	*folder
+}
 
 // Open opens the ledger that dsn names, sqlite:///path/file.db or postgres://..., and brings its tables up to date.
 // The caller closes it. An unavailable PostgreSQL is no error: the configuration does not wait for it.
@@ -60,8 +66,9 @@ type usageReader struct{ db *sqldb.DB }
 // PostgreSQL's default.
 func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	db := &sqldb.DB{Now: time.Now}
-	l := &Ledger{db: db, writer: writer{db: db}, requestReader: requestReader{db}, usageReader: usageReader{db},
-		auditStore: auditStore{db}, log: log, unserved: newUnserved()}
+	folder := newFolder(db)
+	l := &Ledger{db: db, writer: writer{db: db, folder: folder}, requestReader: requestReader{db, folder},
+		usageReader: usageReader{db, folder}, auditStore: auditStore{db}, log: log, unserved: newUnserved()}
 	scheme, rest, _ := strings.Cut(dsn, "://")
 	var err error
 	switch scheme {

@@ -157,6 +157,9 @@ func (l requestReader) Outcomes(ctx context.Context, o adminapi.ListOptions) (ad
 		Buckets: []adminapi.OutcomeBucket{}}
 	s := l.db.Statement()
 	if c.bare {
+		if err := l.folded(ctx); err != nil {
+			return out, err
+		}
 		c.kept(s)
 	} else {
 		bound, err := l.bound(ctx, c.search)

@@ -21,6 +21,9 @@ const pastAtOnce = 2000
 // time. The last hour is read from the exchanges, by minute, because windows end soon. The rest is read from the
 // sums by hour, or with users from the exchanges too.
 func (l usageReader) Past(ctx context.Context, until time.Time, users bool, f func([]*ledgerv1.Past) error) error {
+	if err := l.folded(ctx); err != nil {
+		return err
+	}
 	near := until.Add(-time.Hour).Truncate(time.Hour)
 	far := until.Add(-24 * time.Hour).Truncate(time.Hour)
 	older := l.hours(far, near)

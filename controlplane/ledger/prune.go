@@ -48,6 +48,9 @@ const (
 
 // Prune deletes what is older than it is to be kept, some rows at a time, and returns how many it has deleted.
 func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
+	if err := l.writer.folded(ctx); err != nil { // what is added later would be old, too
+		return 0, err
+	}
 	now := l.db.Now()
 	before := func(keep, usual time.Duration) time.Time {
 		if keep <= 0 {

@@ -14,6 +14,7 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/internal/id"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -54,10 +55,11 @@ func (l *writer) Record(ctx context.Context, records []*ledgerv1.Record) error {
 	}
 }
 
-// A writer writes records, each once, with the sums that they change.
+// A writer writes records, each once. The folder adds them to the sums.
 type writer struct {
-	db        *sqldb.DB
-	turn      sync.Mutex // of SQLite: who writes records
+	db *sqldb.DB
+	*folder
+	writes    sync.Mutex // of SQLite: who writes records
 	gathering sync.Mutex // guards batch
 	batch     *batch     // of SQLite: it waits for its turn, and more may join; or nil
 }
@@ -83,8 +85,8 @@ func (l *writer) enqueue(records []*ledgerv1.Record) (c *batch, first bool) {
 
 // keepAll keeps a batch's records when its turn comes.
 func (l *writer) keepAll(ctx context.Context, c *batch) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.writes.Lock()
+	defer l.writes.Unlock()
 	defer close(c.done)
 	l.gathering.Lock()
 	if l.batch == c {
@@ -99,34 +101,33 @@ func (l *writer) keep(ctx context.Context, records []*ledgerv1.Record) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := l.db.Prepare(ctx, intoExchanges, intoAggregates, intoMinutes, intoSums, intoSpent, intoAttempts,
-		intoProviders, intoOutcomes)
+	err := l.db.Prepare(ctx, inserts()...)
+	batch, fresh := id.Bare(), []row(nil)
 	if err == nil {
 		err = l.db.Transact(ctx, func(tx *sql.Tx) error {
-			fresh, err := l.insert(ctx, tx, rows)
-			if err != nil || len(fresh) == 0 {
-				return err
-			}
-			total := fold(fresh)
-			if err := l.addAggregates(ctx, tx, total); err != nil {
-				return err
-			}
-			if err := l.addNamed(ctx, tx, total.named); err != nil {
+			var err error
+			if fresh, err = l.insert(ctx, tx, rows); err != nil || len(fresh) == 0 {
 				return err
 			}
 			if err := l.addAttempts(ctx, tx, fresh); err != nil {
 				return err
 			}
-			if err := l.addOutcomes(ctx, tx, fresh); err != nil {
-				return err
-			}
-			return l.addSpent(ctx, tx, total.keyed)
+			return l.put(ctx, tx, batch, fresh)
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("keeping %d records in the ledger: %w", len(rows), err)
 	}
+	if len(fresh) > 0 {
+		l.wait(ctx, batch, fresh)
+	}
 	return nil
+}
+
+// inserts are the statements of SQLite that are prepared.
+func inserts() []*sqldb.Insert {
+	return []*sqldb.Insert{intoExchanges, intoAttempts, intoUnfolded, intoAggregates, intoMinutes, intoSums, intoSpent,
+		intoProviders, intoOutcomes}
 }
 
 // A row is a record as it is kept.

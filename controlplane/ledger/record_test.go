@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -72,6 +73,7 @@ func TestABatchThatIsCancelledIsKeptWholeOrNotAtAll(t *testing.T) {
 // once, whoever brought it.
 func TestCallsThatWaitShareATransaction(t *testing.T) {
 	l := open(t, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "ledger.db")))
+	added := l.HoldSums()
 	release, err := l.Block(t.Context())
 	require.NoError(t, err)
 	var calling sync.WaitGroup
@@ -98,12 +100,13 @@ func TestCallsThatWaitShareATransaction(t *testing.T) {
 	give()
 	require.NoError(t, release())
 	calling.Wait()
+	batches, err := l.Unfolded(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, batches, "the second transaction had all that waited for the first")
+	added()
 	requests, cost := requireSums(t, l)
 	require.Equal(t, int64(5), requests)
 	require.Equal(t, int64(5000), cost)
-	answer, err := l.Spent(t.Context(), "")
-	require.NoError(t, err)
-	require.Regexp(t, `\.2$`, answer.GetCursor(), "the second transaction had all that waited for the first")
 }
 
 // The first of several records of a batch with one id counts, beside one that an older batch had and one that is
@@ -192,4 +195,79 @@ func (s *stream) next() *ledgerv1.Record {
 			x.Outcome, x.Status, x.ErrorCode = "failed", 502, "provider_error"
 		}
 	})
+}
+
+// What a process has kept and not added to the sums, the next that reads one adds, all of it and once.
+func TestOthersAddWhatAProcessHasLeft(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		seed := rand.Uint64()
+		t.Log("seed", seed)
+		r := rand.New(rand.NewPCG(seed, 0))
+		gone := open(t, dsn)
+		gone.HoldSums() // for good
+		var all []*ledgerv1.Record
+		for i := range 300 { // more than a transaction adds
+			all = append(all, random(r, fmt.Sprint(i)))
+			if i%7 == 0 {
+				all[i] = fellBack(fmt.Sprint(i), noon)
+			}
+			keep(t, gone, all[i])
+		}
+		batches, err := gone.Unfolded(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, len(all), batches)
+
+		straight := open(t, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "ledger.db")))
+		keep(t, straight, all...)
+		others := []*ledger.Ledger{open(t, dsn), open(t, dsn), open(t, dsn)}
+		var reading sync.WaitGroup
+		for _, other := range others {
+			reading.Go(func() {
+				if _, err := other.Health(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		reading.Wait()
+		batches, err = gone.Unfolded(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, batches)
+		for _, other := range others {
+			requireEqualSums(t, straight, other)
+		}
+	})
+}
+
+// requireEqualSums requires that two ledgers say the same of everything that sums answer.
+func requireEqualSums(t *testing.T, want, got *ledger.Ledger) {
+	t.Helper()
+	requireSums(t, got)
+	for _, of := range []func(l *ledger.Ledger) (any, error){
+		func(l *ledger.Ledger) (any, error) { return l.Health(t.Context()) },
+		func(l *ledger.Ledger) (any, error) {
+			return l.Outcomes(t.Context(), adminapi.ListOptions{Filters: map[string]string{"width": "60"}})
+		},
+		func(l *ledger.Ledger) (any, error) {
+			return l.Summary(t.Context(), adminapi.ListOptions{Filters: map[string]string{
+				"start": fmt.Sprint(noon.AddDate(0, 0, -30).Unix())}})
+		},
+		func(l *ledger.Ledger) (any, error) {
+			return l.SpentBy(t.Context(), "key/key_1", "key/key_2", "organization/acme", "project/acme/web")
+		},
+		func(l *ledger.Ledger) (any, error) {
+			return l.Rows(t.Context(), ledger.Query{From: noon.AddDate(0, 0, -41).Truncate(24 * time.Hour),
+				To: noon.AddDate(0, 0, 1).Truncate(24 * time.Hour), Width: 24 * time.Hour,
+				GroupBy: []string{"api_key_id", "model", "provider", "batch"}})
+		},
+		func(l *ledger.Ledger) (any, error) {
+			return l.Series(t.Context(), url.Values{"by": {"user"}, "width": {"1d"},
+				"start": {fmt.Sprint(noon.AddDate(0, 0, -30).Unix())}})
+		},
+	} {
+		wanted, err := of(want)
+		require.NoError(t, err)
+		found, err := of(got)
+		require.NoError(t, err)
+		require.Equal(t, wanted, found)
+	}
 }

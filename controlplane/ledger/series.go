@@ -162,6 +162,9 @@ func (q *seriesQuery) ordered() string {
 // groups. With names, only those groups are read.
 func (q *seriesQuery) read(ctx context.Context, from source, by string, names []string, order string,
 	f func(start int64, name string, s *sums, groups int64)) error {
+	if err := q.reader.folded(ctx); err != nil {
+		return err
+	}
 	group, bucket, grouped := from.group(by), from.bucket(q.width), "bucket, what ORDER BY bucket"
 	switch {
 	case order != "":

@@ -93,6 +93,9 @@ func (l usageReader) Spent(ctx context.Context, cursor string) (*ledgerv1.SpentA
 }
 
 func (l usageReader) spentSince(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
 	var epoch, changes int64
 	err := l.db.Statement("SELECT name, value FROM ledger_state").Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var name string
@@ -167,6 +170,9 @@ func (l usageReader) SpentBy(ctx context.Context, subjects ...string) (map[strin
 	}
 	if len(subjects) == 0 {
 		return map[string]Spending{}, nil
+	}
+	if err := l.folded(ctx); err != nil {
+		return nil, err
 	}
 	all, err := l.spentOf(ctx, func(s *sqldb.Statement) string { return s.List(subjects) })
 	if err != nil {

@@ -52,6 +52,9 @@ func (l usageReader) Week(ctx context.Context, subjects ...string) (map[string]u
 	if len(subjects) == 0 {
 		return found, nil
 	}
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
 	s := l.db.Statement("SELECT subject, ", sum("cost"), " FROM spent")
 	s.Among("subject", subjects)
 	s.And("period", "=", periodDay)
