@@ -82,8 +82,7 @@ func TestTheResponseCache(t *testing.T) {
 
 func testTheResponseCache(t *testing.T, args []string) {
 	p := &slowpoke{may: make(chan struct{})}
-	vendor := httptest.NewServer(p)
-	t.Cleanup(vendor.Close)
+	vendor := cases.NewProvider(t, p.ServeHTTP)
 	g := startRun(t, t.TempDir(), args...)
 	harness.Must(t, "kind: Provider\nname: slow\nvendor: compatible\nendpoint: "+vendor.URL+"/v1\nmodels: [m]\n---\n"+
 		"kind: Provider\nname: paced\nvendor: compatible\nendpoint: "+vendor.URL+"/v1\nmodels: [m]\n---\n"+caches,
@@ -220,8 +219,7 @@ func testStampede(t *testing.T, p *slowpoke, client func() harness.Client) {
 // TestReplicasShareRequestsUnderWay: the same, to four replicas.
 func TestReplicasShareRequestsUnderWay(t *testing.T) {
 	p := &slowpoke{may: make(chan struct{})}
-	vendor := httptest.NewServer(p)
-	t.Cleanup(vendor.Close)
+	vendor := cases.NewProvider(t, p.ServeHTTP)
 	c := startClusterOf(t, []configv1.Object{
 		&configv1.Provider{Name: "slow", Vendor: "compatible", Endpoint: vendor.URL + "/v1", Models: []string{"m"}},
 		&configv1.ResponseCache{Name: "answers", MaxTemperature: 1},

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -56,8 +57,7 @@ rules:
 // out why a request was refused.
 func TestGuardrails(t *testing.T) {
 	p := &parrot{}
-	vendor := httptest.NewServer(p)
-	t.Cleanup(vendor.Close)
+	vendor := cases.NewProvider(t, p.ServeHTTP)
 	g := startRun(t, t.TempDir())
 	harness.Must(t, "kind: Provider\nname: parrot\nvendor: compatible\nendpoint: "+vendor.URL+"/v1\nmodels: [m]\n---\n"+guardrails,
 		"config", "apply", "--data", g.Dir, "-f", "-")

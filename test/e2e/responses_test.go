@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -88,7 +88,7 @@ func (s *jobSplit) responsesSurvive(t *testing.T) {
 // backgroundSurvives kills both job services while a provider is asked. The next worker asks again.
 func (s *jobSplit) backgroundSurvives(t *testing.T) {
 	asked, open := make(chan struct{}, 8), make(chan struct{})
-	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	provider := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the client's
 		asked <- struct{}{}
 		select {
@@ -99,8 +99,7 @@ func (s *jobSplit) backgroundSurvives(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,`+
 			`"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
-	}))
-	t.Cleanup(provider.Close)
+	})
 	text := harness.Documents(t, &configv1.Provider{Name: "slow", Vendor: "mistral", Endpoint: provider.URL + "/v1",
 		Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "credential"}}})
 	harness.Must(t, text, append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)

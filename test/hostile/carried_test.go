@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -27,11 +27,7 @@ const (
 // A calling vendor answers every request of Anthropic's or Google's API with a call of a tool, and tells what it got.
 func callingVendor(t *testing.T) (url string, got func() string) {
 	bodies := make(chan string, 100)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet { // the job service asks for the models
-			_, _ = io.WriteString(w, `{"data":[],"models":[]}`)
-			return
-		}
+	s := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		bodies <- string(body)
 		w.Header().Set("Content-Type", "application/json")
@@ -40,8 +36,7 @@ func callingVendor(t *testing.T) (url string, got func() string) {
 			return
 		}
 		_, _ = io.WriteString(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[`+thinkingOfClaude+`,{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}`)
-	}))
-	t.Cleanup(s.Close)
+	})
 	return s.URL, func() string {
 		select {
 		case body := <-bodies:

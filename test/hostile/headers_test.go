@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -23,7 +23,7 @@ func TestHeadersThatLeadElsewhereDoNotPassARoute(t *testing.T) {
 		"Strict-Transport-Security", "Www-Authenticate", "X-Accel-Redirect", "Content-Security-Policy",
 		"Access-Control-Allow-Origin", "Clear-Site-Data"}
 	got := make(chan http.Header, 10)
-	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	vendor := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		got <- r.Header
 		for _, name := range leading {
 			w.Header().Set(name, "https://evil.test/")
@@ -33,8 +33,7 @@ func TestHeadersThatLeadElsewhereDoNotPassARoute(t *testing.T) {
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}
 		_, _ = io.WriteString(w, "{}")
-	}))
-	t.Cleanup(vendor.Close)
+	})
 	g := harness.Run(t, t.TempDir(), "--concurrency", "1")
 	harness.Must(t, fmt.Sprintf(`kind: Provider
 name: v
