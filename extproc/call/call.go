@@ -27,6 +27,7 @@ type Call struct {
 	Key          *access.Client
 	Operation    *inbound.Operation // nil: it passes unread, or is no request to a provider
 	Head         inbound.Head
+	Plain        bool // the path has no query
 	Request      request.Request
 	WantsStream  bool
 	IncludeUsage bool

@@ -31,7 +31,7 @@ func (x *Chain) Headers(ctx context.Context, h call.Headers, end bool) call.Repl
 
 func (x *Chain) headers(ctx context.Context, end bool) call.Reply {
 	c, h := x.c, x.c.Headers
-	path, query, _ := strings.Cut(h.Get(":path"), "?")
+	path, query, asked := strings.Cut(h.Get(":path"), "?")
 	op := dialects.Find(path, query)
 	if op != nil {
 		c.Dialect = op.Dialect
@@ -39,6 +39,7 @@ func (x *Chain) headers(ctx context.Context, end bool) call.Reply {
 		c.Dialect = dialects.Of(path, h.Get)
 	}
 	method := h.Get(":method")
+	c.Plain = !asked
 	c.Record.Method, c.Record.Path, c.Record.RequestID = method, path, h.Get("x-request-id")
 	c.BeginSpan(h)
 	if c.Config == nil {

@@ -300,3 +300,12 @@ func TestARouteIsMetered(t *testing.T) {
 		require.Equal(t, 429, reply.Immediate.Status, "requests are counted all the same")
 	})
 }
+
+// TestThePathIsSetUnlessItStays: a client's query does not go to the provider.
+func TestThePathIsSetUnlessItStays(t *testing.T) {
+	for query, want := range map[string]string{"": "", "?": chats, "?key=secret": chats} {
+		_, sent := newMeter(t, fullKey()).ask(chats+query, ask40)
+		require.NotNil(t, sent.Plan, query)
+		require.Equal(t, want, sent.Set.Get(":path"), query)
+	}
+}

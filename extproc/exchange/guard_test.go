@@ -130,7 +130,7 @@ func TestResponsesComeAsEventsBehindAGuardrail(t *testing.T) {
 
 	only := guarded(t, emails(configv1.GuardMode_OBSERVE, configv1.GuardSide_REQUESTS))
 	_, sent = only.ask("/v1/responses", body)
-	require.Equal(t, "/v1/responses", sent.Set.Get(":path"))
+	require.Empty(t, sent.Set.Get(":path"), "it stays")
 	_, reply := m.ask("/v1/responses/compact", `{"model":"a/m-1","input":"hi ann@x.example"}`)
 	require.Equal(t, "not_guarded", gjson.GetBytes(reply.Immediate.Body, "error.code").Str)
 }

@@ -101,6 +101,11 @@ const maxKept = 32 << 10
 // Retries reports whether Envoy may make further attempts of the plan.
 func (p *Plan) Retries() bool { return p.Kind == envoy.KindLLM || p.Kind == envoy.KindSession }
 
+// HasUsualTimeout reports whether Envoy bounds an attempt as the plan says unless it is told otherwise.
+func (p *Plan) HasUsualTimeout() bool { return p.Retries() && p.Timeout == usualTimeout }
+
+var usualTimeout = (*configv1.Timeouts)(nil).FirstByteTimeout()
+
 // An Attempt is the request of one attempt, ready to be sent.
 type Attempt struct {
 	Header message.Headers // including path and content-length

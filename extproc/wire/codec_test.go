@@ -47,6 +47,8 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		}}
 	once := &routing.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: time.Second, Retry: "500,503",
 		Targets: []routing.Target{{Cluster: "a/first"}}}
+	usual := &routing.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: 2 * time.Minute, Retry: "500,503",
+		Targets: []routing.Target{{Cluster: "a/first"}}}
 	passes := &routing.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second,
 		Targets: []routing.Target{{Cluster: "a/first"}}}
 	session := &routing.Plan{ID: "p-1", Kind: envoy.KindSession, Timeout: time.Second, Retry: "500,503",
@@ -62,6 +64,8 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		"a plan": {Phase: carrier.RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set,
 			ReplaceBody: true, Body: []byte("{}")}},
 		"a plan of one attempt": {Phase: carrier.RequestBody, Reply: &exchange.Reply{Plan: once, Set: set,
+			ReplaceBody: true, Body: []byte("{}")}},
+		"a plan with the timeout of the route": {Phase: carrier.RequestBody, Reply: &exchange.Reply{Plan: usual, Set: set,
 			ReplaceBody: true, Body: []byte("{}")}},
 		"a request that passes": {Phase: carrier.RequestHeaders, Reply: &exchange.Reply{Plan: passes, Names: named,
 			PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
@@ -306,6 +310,9 @@ func planHeaders(p *routing.Plan) []*corev3.HeaderValueOption {
 		return nil
 	}
 	timeout := setHeader("x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
+	if p.Kind == envoy.KindLLM && p.Timeout == 2*time.Minute { // the route's
+		return []*corev3.HeaderValueOption{setHeader("x-envoy-max-retries", "0")}
+	}
 	if p.Kind != envoy.KindLLM && p.Kind != envoy.KindSession {
 		return []*corev3.HeaderValueOption{timeout}
 	}

@@ -127,7 +127,7 @@ func appendPlanHeaders(b []byte, p *routing.Plan) []byte {
 		b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
 		b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
 	}
-	if p.Timeout > 0 {
+	if p.Timeout > 0 && !p.HasUsualTimeout() {
 		b = appendHeader(b, "x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
 	}
 	return b

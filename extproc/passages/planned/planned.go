@@ -107,7 +107,8 @@ func (p *Passage) Send(context.Context) call.Reply {
 		return p.relay(of)
 	}
 	set := slices.DeleteFunc(of.header, func(h call.Header) bool { // Envoy has it already
-		return h.Name == "content-type" && h.Value == p.c.Head.ContentType
+		return h.Name == "content-type" && h.Value == p.c.Head.ContentType ||
+			h.Name == ":path" && h.Value == p.c.Record.Path && p.c.Plain
 	})
 	return call.Reply{Set: set, ReplaceBody: true, Body: of.body, Plan: p.c.Active}
 }
