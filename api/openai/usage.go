@@ -32,8 +32,18 @@ type Usage struct {
 	// LongestPrompt is the longest prompt if the usage is of several requests of the vendor. It decides which prices
 	// hold, if they depend on the length. 0: there was one request.
 	LongestPrompt int64
+	// ByModel are the parts of a usage of several requests, if the vendor names their models. Nil: it does not.
+	ByModel *ModelUsage `json:"-"`
 	// Speed is the speed at which the vendor served, such as "fast". Empty: it is not reported.
 	Speed string
+}
+
+// A ModelUsage is the part of a usage that is of one model, by the vendor's name. The part of the requests that name
+// no model is of the model "".
+type ModelUsage struct {
+	Model string
+	Usage Usage
+	Next  *ModelUsage
 }
 
 // The numbers of counts of each kind.
@@ -80,13 +90,31 @@ func (u *Usage) Add(v *Usage) {
 	u.join(v)
 }
 
-// Largest sets each count to the greater one of two usages.
+// Without returns the usage without a part of it. What the part does not report in detail is within what is left.
+func (u Usage) Without(part *Usage) Usage {
+	from := part.counts()
+	for i, n := range u.counts() {
+		*n = max(0, *n-*from[i])
+	}
+	u.MorePrompt, u.MoreAnswer = u.MorePrompt-part.MorePrompt, u.MoreAnswer-part.MoreAnswer
+	for _, of := range u.OfPrompt() {
+		*of = min(*of, u.PromptTokens)
+	}
+	for _, of := range u.OfAnswer() {
+		*of = min(*of, u.CompletionTokens)
+	}
+	u.HourWriteTokens = min(u.HourWriteTokens, u.CacheWriteTokens)
+	return u
+}
+
+// Largest sets each count to the greater one of two usages. The parts are the second's.
 func (u *Usage) Largest(v *Usage) {
 	from := v.counts()
 	for i, n := range u.counts() {
 		*n = max(*n, *from[i])
 	}
 	u.MorePrompt, u.MoreAnswer = max(u.MorePrompt, v.MorePrompt), max(u.MoreAnswer, v.MoreAnswer)
+	u.ByModel = v.ByModel
 	u.join(v)
 }
 

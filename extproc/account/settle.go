@@ -27,7 +27,7 @@ func (a *Account) Settle() {
 	if a.Call.Operation == nil && a.Call.Record.Upstream == "" && a.Meters() {
 		a.Call.Record.Upstream = a.Call.Active.Targets[0].Model
 	}
-	a.Call.Record.SetCost(a.PriceOf(a.vendor(), a.Call.Record.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
+	a.setCost()
 	a.countTries()
 	if u := &a.Call.Record.Usage; a.held != nil {
 		a.Call.Record.Settled = limit.Amounts{
@@ -127,12 +127,23 @@ func (a *Account) countDocument(complete bool) {
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 }
 
+// setCost sets the cost of what the record has used.
+func (a *Account) setCost() {
+	r, vendor := &a.Call.Record, a.vendor()
+	price := a.PriceOf(vendor, r.Upstream)
+	r.SetCost(price, a.Demand.Surcharges, a.Tier, &a.tally)
+	if r.Usage.ByModel != nil {
+		r.SetCostByModel(price, func(model string) metering.Price { return a.PriceOf(vendor, model) }, a.Demand.Surcharges,
+			a.Tier)
+	}
+}
+
 // EndTry charges an attempt that has failed under a status of success, and prepares the account for the answer to the
 // n-th attempt. It says why the attempt failed, and how long its provider is left alone.
 func (a *Account) EndTry(n int, why string, cool time.Duration, now time.Time) {
 	r := &a.Call.Record
 	a.count()
-	r.SetCost(a.PriceOf(a.vendor(), r.Upstream), a.Demand.Surcharges, a.Tier, &a.tally)
+	a.setCost()
 	r.Tries[r.Attempts-1].End(r, why, cool, now)
 	for i := r.Attempts; i < n-1; i++ {
 		r.Tries[i].Known, r.Tries[i].Error = true, "not built"

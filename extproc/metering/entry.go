@@ -39,6 +39,20 @@ func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
 	}
 }
 
+// SetCostByModel has parts of the usage that other models have used cost what these cost, after SetCost. Of returns
+// their prices.
+func (r *Record) SetCostByModel(p Price, of func(model string) Price, s *Surcharges, given string) {
+	tier := s.tier(given, r.Usage.Speed)
+	rates, _ := p.Rates.In(tier)
+	used := usage.Used{Usage: r.Usage, Images: r.Images}
+	alike, _ := rates.Cost(used)
+	each, _ := rates.CostByModel(used, func(model string) *usage.Rates {
+		in, _ := of(model).Rates.In(tier)
+		return in
+	})
+	r.Cost += each - alike
+}
+
 // An entry is a record and its times in one piece of memory.
 type entry struct {
 	record            ledgerv1.Record

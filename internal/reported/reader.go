@@ -10,7 +10,7 @@ import (
 const (
 	maxLevel = 6  // of objects and lists whose members are read
 	maxPath  = 96 // bytes of a path
-	maxToken = 32 // bytes of a value
+	maxToken = 64 // bytes of a value
 )
 
 // A Reader reads an object of usage that arrives in pieces, which are cut anywhere. It stores nothing but counts, so
@@ -171,7 +171,7 @@ func (r *Reader) close() {
 			switch name := r.path[:r.size]; {
 			case string(name) == iterations && r.inItem:
 				r.inItem = false
-				r.usage.iterate(r.item.OpenAI())
+				r.usage.iterate(r.item.OpenAI(), r.item.model)
 			case lists[string(name)]:
 				r.elementEnds()
 			}
@@ -218,6 +218,10 @@ func (r *Reader) value(text bool) {
 	to, path, token := &r.usage, r.path[:r.size], r.token[:r.length]
 	if r.inItem {
 		to, path = &r.item, path[min(len(iterations)+1, len(path)):]
+		if text && string(path) == "model" {
+			to.model = string(token)
+			return
+		}
 	}
 	if r.inItem || r.depth != 3 || !lists[string(path[:r.level[r.depth].end])] {
 		to.take(path, token, text)

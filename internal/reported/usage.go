@@ -14,6 +14,7 @@ type Usage struct {
 	several   openai.Usage // the sum of iterations
 	tier      string
 	speed     string
+	model     string // of an iteration
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -80,15 +81,33 @@ func (u *Usage) named(f field, name []byte) {
 	}
 }
 
-// iterate adds an iteration. One without output was refused, and a fallback has answered: it is not billed.
-func (u *Usage) iterate(by openai.Usage) {
+// iterate adds an iteration of a model. One without output was refused, and a fallback has answered: it is not billed.
+func (u *Usage) iterate(by openai.Usage, model string) {
 	if by.CompletionTokens == 0 {
 		return
 	}
-	s := &u.several
-	longest := max(s.LongestPrompt, by.PromptTokens)
-	s.Add(&by)
-	s.LongestPrompt = longest
+	addRequest(&u.several, &by)
+	at, models := &u.several.ByModel, 0
+	for ; *at != nil && (*at).Model != model; at = &(*at).Next {
+		models++
+	}
+	if *at == nil && models == maxModels {
+		return // it costs what the answer's model costs
+	}
+	if *at == nil {
+		*at = &openai.ModelUsage{Model: model}
+	}
+	addRequest(&(*at).Usage, &by)
+}
+
+// maxModels bounds the models that the iterations of an answer name.
+const maxModels = 8
+
+// addRequest adds the usage of one request to a sum.
+func addRequest(sum, by *openai.Usage) {
+	longest := max(sum.LongestPrompt, by.PromptTokens)
+	sum.Add(by)
+	sum.LongestPrompt = longest
 }
 
 // Later takes in a later report of the same answer. Counts cover the whole answer so far, so each that is reported
@@ -187,6 +206,9 @@ func (u *Usage) OpenAI() openai.Usage {
 	if !u.several.IsZero() {
 		if out.Largest(&u.several); out.LongestPrompt == out.PromptTokens {
 			out.LongestPrompt = 0
+		}
+		if m := out.ByModel; m != nil && m.Model == "" && m.Next == nil {
+			out.ByModel = nil // none is named
 		}
 	}
 	if out.PromptTokens+out.CompletionTokens > 0 {

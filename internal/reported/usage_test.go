@@ -2,6 +2,7 @@ package reported_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -131,7 +132,15 @@ var forms = []struct {
 		openai.Usage{PromptTokens: 12, CompletionTokens: 1, TotalTokens: 13, CachedTokens: 7}},
 	{"a fallback", `{"input_tokens":412,"output_tokens":264,"iterations":[{"type":"message","model":"a",
 		"input_tokens":408,"output_tokens":0},{"type":"fallback_message","model":"b","input_tokens":412,
-		"output_tokens":264}]}`, openai.Usage{PromptTokens: 412, CompletionTokens: 264, TotalTokens: 676}},
+		"output_tokens":264}]}`, openai.Usage{PromptTokens: 412, CompletionTokens: 264, TotalTokens: 676,
+		ByModel: &openai.ModelUsage{Model: "b", Usage: openai.Usage{PromptTokens: 412, CompletionTokens: 264,
+			TotalTokens: 676, LongestPrompt: 412}}}},
+	{"an advisor", `{"input_tokens":10,"output_tokens":20,"iterations":[{"type":"message","input_tokens":4,
+		"output_tokens":8},{"type":"advisor_message","model":"advisor","input_tokens":100,"output_tokens":50},
+		{"type":"message","input_tokens":6,"output_tokens":12}]}`, openai.Usage{PromptTokens: 110, CompletionTokens: 70,
+		TotalTokens: 180, LongestPrompt: 100, ByModel: &openai.ModelUsage{Usage: openai.Usage{PromptTokens: 10,
+			CompletionTokens: 20, TotalTokens: 30, LongestPrompt: 6}, Next: &openai.ModelUsage{Model: "advisor",
+			Usage: openai.Usage{PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150, LongestPrompt: 100}}}}},
 	{"no iterations", `{"input_tokens":5,"output_tokens":1,"iterations":null}`,
 		openai.Usage{PromptTokens: 5, CompletionTokens: 1, TotalTokens: 6}},
 	{"many iterations", `{"input_tokens":1,"output_tokens":1,"iterations":[` +
@@ -231,7 +240,7 @@ func TestEachFormOfUsageIsRead(t *testing.T) {
 					var r reported.Reader
 					r.Feed([]byte(one[:cut]))
 					r.Feed([]byte(one[cut:]))
-					require.True(t, whole == r.Usage(), "cut at %d", cut)
+					require.True(t, reflect.DeepEqual(whole, r.Usage()), "cut at %d", cut)
 				}
 				all.Later(&whole)
 			}

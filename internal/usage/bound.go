@@ -41,6 +41,7 @@ func Bound(u *openai.Usage, can *configv1.Capabilities, answers int64) (doubtful
 		u.MorePrompt, u.MoreAnswer, doubtful = 0, 0, true
 	}
 	if doubtful {
+		u.ByModel = nil // parts of what is not believed
 		for _, part := range prompt[1:] {
 			*part = min(*part, u.PromptTokens)
 		}

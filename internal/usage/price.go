@@ -193,6 +193,29 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	return s.nano(r.factorOf(u)), true
 }
 
+// CostByModel is Cost, but parts of other models cost what these cost, if of returns their price.
+func (r *Rates) CostByModel(u Used, of func(model string) *Rates) (cost Nano, priced bool) {
+	own, others, longest, split := u, Nano(0), int64(0), false
+	for m := u.ByModel; m != nil && r != nil; m = m.Next {
+		var rates *Rates
+		if m.Model != "" {
+			rates = of(m.Model)
+		}
+		if rates == nil || rates == r {
+			longest = max(longest, m.Usage.LongestPrompt)
+			continue
+		}
+		own.Usage, split = own.Without(&m.Usage), true
+		part, _ := rates.Cost(Used{Usage: m.Usage, Batch: u.Batch})
+		others = others.Plus(part)
+	}
+	if split {
+		own.LongestPrompt = longest
+	}
+	cost, priced = r.Cost(own)
+	return cost.Plus(others), priced
+}
+
 // factorOf returns the factor of the whole cost, in millionths.
 func (r *Rates) factorOf(u Used) uint64 {
 	if u.Batch {

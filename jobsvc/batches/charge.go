@@ -10,10 +10,12 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/usage"
+	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -43,9 +45,17 @@ func (c Charge) plus(more Charge) Charge {
 type pricing struct {
 	rates   *usage.Rates
 	version string
+	of      func(model string) *usage.Rates // of another model of the vendor; nil: it is not known
 }
 
-func newPricing(p *configv1.Price) *pricing { return &pricing{usage.Compile(p), usage.Version(p)} }
+// pricing returns the prices of the models of a provider's own batch, when it was submitted.
+func (w *work) pricing(p *config.Provider, b *provider.Batch) *pricing {
+	c, at := w.s.Config(), time.Unix(b.Since, 0)
+	price := catalog.PriceAt(b.Target.Facts, at)
+	return &pricing{usage.Compile(price), usage.Version(price), func(model string) *usage.Rates {
+		return usage.Compile(catalog.PriceAt(c.At(p, model).Facts, at))
+	}}
+}
 
 // charge returns what an answer costs. Each is priced by itself: a price may depend on how long a prompt is.
 func (p *pricing) charge(a *answer) Charge {
@@ -53,7 +63,7 @@ func (p *pricing) charge(a *answer) Charge {
 		return Charge{}
 	}
 	c := Charge{Lines: 1, Usage: a.usage, PriceVersion: p.version}
-	c.Cost, c.Priced = p.rates.Cost(usage.Used{Usage: a.usage, Batch: true})
+	c.Cost, c.Priced = p.rates.CostByModel(usage.Used{Usage: a.usage, Batch: true}, p.of)
 	return c
 }
 

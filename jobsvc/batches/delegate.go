@@ -13,7 +13,6 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/usage"
 	"github.com/modelgate/modelgate/jobsvc/config"
@@ -273,7 +272,7 @@ func (d delegate) gather(ctx context.Context, p *config.Provider, client *provid
 	defer stop(nil)
 	open := newBudget(int64(d.s.Limits.Open))
 	results := d.newResults(func(lines int) { open.put(int64(lines)) })
-	results.pricing = newPricing(catalog.PriceAt(b.Target.Facts, time.Unix(b.Since, 0)))
+	results.pricing = d.pricing(p, &b)
 	var flushing sync.WaitGroup
 	var flushErr error
 	doubtful := 0 // lines

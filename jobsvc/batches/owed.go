@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
@@ -142,7 +141,7 @@ func (d delegate) late(ctx context.Context, done *set) (c Charge, err error) {
 		r, err := input.request(ctx, line)
 		return r.body, err
 	}
-	price := newPricing(catalog.PriceAt(b.Target.Facts, time.Unix(b.Since, 0)))
+	price := d.pricing(p, &b)
 	err = p.Vendor.Batches.Results(ctx, client, n.Remote, b, func(a provider.BatchAnswer) error {
 		if a.Status == 0 || !done.add(a.Line) {
 			return ctx.Err()
