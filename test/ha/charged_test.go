@@ -58,6 +58,13 @@ func (l *load) charged(ctx context.Context, db *sql.DB) (charged, error) {
 	if err := rows.Err(); err != nil {
 		return all, err
 	}
+	waiting := 0
+	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM unfolded").Scan(&waiting); err != nil {
+		return all, err
+	}
+	if waiting > 0 { // until the next of those who follow what is spent asks
+		return all, fmt.Errorf("%d batches of records are in no sum yet", waiting)
+	}
 	err = db.QueryRowContext(ctx,
 		"SELECT COALESCE(SUM(input_tokens + output_tokens), 0) FROM aggregates WHERE level = 1 AND api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id).Scan(&all.sum)
 	return all, err
