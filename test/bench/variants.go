@@ -82,7 +82,7 @@ func logVariants() []variant {
 func routeVariants() []variant {
 	return []variant{
 		{"route: without the plan in metadata", func(l *listener) {
-			l.extProc().MetadataOptions = nil
+			l.extProc().MetadataOptions.ReceivingNamespaces.Typed = nil
 			for _, r := range l.onward() {
 				r.Match = &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 				r.GetRoute().ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: l.first()}
