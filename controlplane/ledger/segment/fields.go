@@ -66,7 +66,7 @@ func used() []column {
 func costs() []column {
 	return []column{
 		numbers(Cost, money, "cost_usd", "What it cost, exactly.", func(r *Row) *int64 { return &r.Cost }),
-		numbers(Fees, money, "fees_usd", "The part of cost_usd that is of tools that the vendor ran.",
+		numbers(Fees, money, "fees_usd", "The part of cost_usd for tools that the vendor ran.",
 			func(r *Row) *int64 { return &r.Fees }),
 		flags(Priced, "priced", "There was a price for the model. Without one cost_usd is 0.",
 			func(r *Row) *bool { return &r.Priced }),
@@ -114,7 +114,7 @@ func limits() []column {
 	of := &list{id: Limits, name: "limits", about: "The limits and budgets under which the request was reserved.",
 		length: func(r *Row) int { return len(r.Limits) },
 		resize: func(r *Row, n int) { r.Limits = make([]Limit, n) }}
-	const amount = " Of budgets in billionths of a dollar."
+	const amount = " For a budget, in billionths of a dollar."
 	return []column{
 		{id: Limits + 1, in: of, name: "rule", form: text, text: func(r *Row, i int) *string { return &r.Limits[i].Rule }},
 		{id: Limits + 2, in: of, name: "reserved", form: number, about: "What it counted before the request was sent." + amount,
