@@ -209,13 +209,17 @@ func TestAPanicEndsOnlyItsAnswer(t *testing.T) {
 		var seen any
 		c.carriers.Panicked = func(reason any, _ []byte) { seen = reason }
 		carried(t, c, piece(roleChunk))
+		c.mu.Lock()
 		whole := c.exchange
 		c.exchange = nil
+		c.mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.NotNil(t, seen)
 		require.Equal(t, 500, e.told()[len(e.told())-1].Reply.Immediate.Status)
+		c.mu.Lock()
 		c.exchange = whole
+		c.mu.Unlock()
 		require.NoError(t, c.Close())
 	})
 }
