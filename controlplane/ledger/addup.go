@@ -249,7 +249,7 @@ func (l *writer) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error
 			g.batch)
 		v.AddAll(total[*g][:])
 	})
-	if err != nil || len(f.minutes) == 0 {
+	if err != nil {
 		return err
 	}
 	all = slices.SortedFunc(maps.Keys(f.minutes), compareGroups)
@@ -293,9 +293,6 @@ func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) erro
 		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start),
 			strings.Compare(a.name, b.name))
 	})
-	if len(all) == 0 {
-		return nil
-	}
 	_, err := l.db.Put(ctx, tx, intoSums, false, len(all), func(i int, v *sqldb.Values) {
 		v.Add(all[i].field, all[i].width, all[i].start, all[i].name)
 		v.AddAll(total[all[i]][:])

@@ -77,9 +77,6 @@ func (l *writer) addAttempts(ctx context.Context, tx *sql.Tx, rows []row) error 
 			all = append(all, numbered{&rows[i], n})
 		}
 	}
-	if len(all) == 0 {
-		return nil
-	}
 	_, err := l.db.Put(ctx, tx, intoAttempts, false, len(all), func(i int, v *sqldb.Values) {
 		r, a := all[i].of, all[i].of.AttemptList[all[i].number]
 		v.Add(r.Id, int64(all[i].number+1), r.at.UnixMicro(), a.GetKind(), a.GetProvider(), a.GetUpstreamModel(),

@@ -192,3 +192,21 @@ func TestAnErrorIsTheSameEverywhere(t *testing.T) {
 		require.Equal(t, int64(4*5+3), failed)
 	})
 }
+
+// TestABatchOfRefusedRequestsOnly has no row for most sums.
+func TestABatchOfRefusedRequestsOnly(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		served := func() int64 {
+			all, _, err := l.Failures(t.Context(), noon.Add(-time.Hour), ledger.Restriction{}, "")
+			require.NoError(t, err)
+			return all
+		}
+		keep(t, l, rec("refused", func(r *ledgerv1.Record) {
+			r.Outcome, r.Status, r.RefusedBy, r.Provider, r.Attempts = "rejected", 401, "unknown key", "", 0
+		}))
+		require.Zero(t, served())
+		keep(t, l, rec("served"))
+		require.EqualValues(t, 1, served())
+	})
+}

@@ -130,9 +130,6 @@ func (l *writer) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
 	all := slices.SortedFunc(maps.Keys(total), func(a, b provided) int {
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start), strings.Compare(a.provider, b.provider))
 	})
-	if len(all) == 0 {
-		return nil
-	}
 	_, err := l.db.Put(ctx, tx, intoProviders, false, len(all), func(i int, v *sqldb.Values) {
 		h := total[all[i]]
 		v.Add(all[i].width, all[i].start, all[i].provider)

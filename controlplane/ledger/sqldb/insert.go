@@ -98,6 +98,9 @@ func (d *DB) Prepare(ctx context.Context, all ...*Insert) error {
 // set, it returns the first column of the rows that were added or changed: an id.
 func (d *DB) Put(ctx context.Context, tx *sql.Tx, in *Insert, ids bool, n int,
 	fill func(i int, v *Values)) ([]string, error) {
+	if n == 0 { // PostgreSQL has no insert of no rows
+		return nil, nil
+	}
 	if d.Postgres {
 		return d.putAll(ctx, tx, in, ids, n, fill)
 	}
