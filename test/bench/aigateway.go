@@ -53,26 +53,19 @@ func startAIGateway(ctx context.Context, o options, dir, mock string) (*target, 
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, errors.Join(err, remove())
-	}
 	cmd := exec.CommandContext(ctx, o.aiGateway, "run", filepath.Join(dir, "aigateway.yaml"), "--run-id", aiGatewayRun,
 		"--admin-port", strconv.Itoa(admin))
 	cmd.Env = append(os.Environ(), "HOME="+dir, "AIGW_CONFIG_HOME="+dir, "AIGW_DATA_HOME="+dir, "AIGW_STATE_HOME="+dir,
 		"AIGW_RUNTIME_DIR="+sockets, "GOOGLE_APPLICATION_CREDENTIALS="+filepath.Join(dir, "google.json"))
-	cmd.Stdout, cmd.Stderr = log, log
-	stop := func() error {
-		_ = end(cmd) // it says by its status that it was told to end
-		return errors.Join(remove(), log.Close())
+	log, end, err := startLogged(cmd, dir)
+	if err != nil {
+		return nil, errors.Join(err, remove())
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, remove(), log.Close())
-	}
+	stop := func() error { return errors.Join(end(), remove()) }
 	if err := addCertificate(ctx, dir); err != nil {
-		return nil, errors.Join(err, stop(), lastLines(log.Name()))
+		return nil, errors.Join(err, stop(), lastLines(log))
 	}
-	t := &target{name: targetAIGateway, stop: stop, log: log.Name(), translated: aiGatewayTranslated,
+	t := &target{name: targetAIGateway, stop: stop, log: log, translated: aiGatewayTranslated,
 		job: plainJob(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir, cmd.Process.Pid, partGo)}
 	t.job.Model = "mock"
 	return t, nil

@@ -31,29 +31,37 @@ func startLiteLLM(ctx context.Context, o options, dir, mock string) (*target, er
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, err
-	}
 	command, err := filepath.Abs(o.litellm)
 	if err != nil {
-		return nil, errors.Join(err, log.Close())
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, command, "--config", config, "--host", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--ssl_keyfile_path", filepath.Join(dir, certs.FileServerKey), "--ssl_certfile_path",
 		filepath.Join(dir, certs.FileServer), "--telemetry", "False")
-	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, dir
-	cmd.Env = append(os.Environ(), "LITELLM_LOCAL_MODEL_COST_MAP=True") // it would fetch a list of prices
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	stop := func() error {
-		_ = end(cmd) // it says by its status that it was told to end
-		return log.Close()
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "LITELLM_LOCAL_MODEL_COST_MAP=True") // it would fetch a list of prices
+	log, stop, err := startLogged(cmd, dir)
+	if err != nil {
+		return nil, err
 	}
 	j := plainJob(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir, cmd.Process.Pid, partGo)
 	j.Key = litellmKey
-	return &target{name: targetLiteLLM, stop: stop, log: log.Name(), job: j}, nil
+	return &target{name: targetLiteLLM, stop: stop, log: log, job: j}, nil
+}
+
+// startLogged starts a peer, whose output goes to a file of the folder.
+func startLogged(cmd *exec.Cmd, dir string) (log string, stop func() error, err error) {
+	f, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return "", nil, err
+	}
+	cmd.Stdout, cmd.Stderr = f, f
+	if err := cmd.Start(); err != nil {
+		return "", nil, errors.Join(err, f.Close())
+	}
+	return f.Name(), func() error {
+		_ = end(cmd) // it says by its status that it was told to end
+		return f.Close()
+	}, nil
 }
 
 // freePort returns a port of loopback that nobody has at the moment.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -20,28 +19,20 @@ func startPortkey(ctx context.Context, o options, dir, mock string) (*target, er
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	script, err := filepath.Abs(o.portkey)
 	if err != nil {
 		return nil, err
 	}
-	script, err := filepath.Abs(o.portkey)
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
 	cmd := exec.CommandContext(ctx, "node", script, "--port="+strconv.Itoa(port), "--headless")
-	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, dir
-	cmd.Env = append(os.Environ(), "NODE_ENV=production")
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	stop := func() error {
-		_ = end(cmd) // it says by its status that it was told to end
-		return log.Close()
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "NODE_ENV=production")
+	log, stop, err := startLogged(cmd, dir)
+	if err != nil {
+		return nil, err
 	}
 	j := job{URL: "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Key: "unused", Model: "mock",
 		PID: cmd.Process.Pid, Root: partGo,
 		Head: "X-Portkey-Provider: openai\r\nX-Portkey-Custom-Host: http://" + mock + "/v1\r\n"}
-	return &target{name: targetPortkey, stop: stop, log: log.Name(), job: j}, nil
+	return &target{name: targetPortkey, stop: stop, log: log, job: j}, nil
 }
 
 // startDirect asks the mock itself.
