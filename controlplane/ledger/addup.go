@@ -104,7 +104,6 @@ func (f *folder) addUp(ctx context.Context) error {
 	known := maps.Clone(f.waiting)
 	f.last = time.Now()
 	f.guard.Unlock()
-	w := &writer{db: f.db, folder: f}
 	if err := f.db.Prepare(ctx, inserts()...); err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func (f *folder) addUp(ctx context.Context) error {
 			if n = taken; err != nil || len(rows) == 0 {
 				return err
 			}
-			return w.addSums(ctx, tx, rows)
+			return f.addSums(ctx, tx, rows)
 		})
 		if err != nil {
 			return err
@@ -200,21 +199,21 @@ func decodeUnfolded(text string) ([]row, error) {
 }
 
 // addSums adds exchanges to all sums.
-func (l *writer) addSums(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (f *folder) addSums(ctx context.Context, tx *sql.Tx, rows []row) error {
 	total := fold(rows)
-	if err := l.addAggregates(ctx, tx, total); err != nil {
+	if err := f.addAggregates(ctx, tx, total); err != nil {
 		return err
 	}
-	if err := l.addNamed(ctx, tx, total.named); err != nil {
+	if err := f.addNamed(ctx, tx, total.named); err != nil {
 		return err
 	}
-	if err := l.addHealth(ctx, tx, rows); err != nil {
+	if err := f.addHealth(ctx, tx, rows); err != nil {
 		return err
 	}
-	if err := l.addOutcomes(ctx, tx, rows); err != nil {
+	if err := f.addOutcomes(ctx, tx, rows); err != nil {
 		return err
 	}
-	return l.addSpent(ctx, tx, total.keyed)
+	return f.addSpent(ctx, tx, total.keyed)
 }
 
 // adding returns an insert that adds the values of some columns to those of the row with the same key.
@@ -235,15 +234,15 @@ var (
 
 // addAggregates adds to the sums of all levels and to those by minute, in an order that is the same for all
 // transactions, so that none waits for one that waits for it.
-func (l *writer) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error {
+func (f *folder) addAggregates(ctx context.Context, tx *sql.Tx, of folding) error {
 	total := totals{}
-	for g, m := range f.keyed {
+	for g, m := range of.keyed {
 		for level := range levels {
 			total.add(g.at(level), m)
 		}
 	}
 	all := slices.SortedFunc(maps.Keys(total), compareGroups)
-	_, err := l.db.Put(ctx, tx, intoAggregates, false, len(all), func(i int, v *sqldb.Values) {
+	_, err := f.db.Put(ctx, tx, intoAggregates, false, len(all), func(i int, v *sqldb.Values) {
 		g := &all[i]
 		v.Add(int64(g.level), g.start, g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation,
 			g.batch)
@@ -252,10 +251,10 @@ func (l *writer) addAggregates(ctx context.Context, tx *sql.Tx, f folding) error
 	if err != nil {
 		return err
 	}
-	all = slices.SortedFunc(maps.Keys(f.minutes), compareGroups)
-	_, err = l.db.Put(ctx, tx, intoMinutes, false, len(all), func(i int, v *sqldb.Values) {
+	all = slices.SortedFunc(maps.Keys(of.minutes), compareGroups)
+	_, err = f.db.Put(ctx, tx, intoMinutes, false, len(all), func(i int, v *sqldb.Values) {
 		v.Add(all[i].start, all[i].model, all[i].provider)
-		v.AddAll(f.minutes[all[i]][:])
+		v.AddAll(of.minutes[all[i]][:])
 	})
 	return err
 }
@@ -288,12 +287,12 @@ func (t namedSums) add(field int64, name string, at time.Time, m *sums) {
 }
 
 // addNamed adds to the sums of keys and users, in an order that is the same for all transactions.
-func (l *writer) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) error {
+func (f *folder) addNamed(ctx context.Context, tx *sql.Tx, total namedSums) error {
 	all := slices.SortedFunc(maps.Keys(total), func(a, b named) int {
 		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start),
 			strings.Compare(a.name, b.name))
 	})
-	_, err := l.db.Put(ctx, tx, intoSums, false, len(all), func(i int, v *sqldb.Values) {
+	_, err := f.db.Put(ctx, tx, intoSums, false, len(all), func(i int, v *sqldb.Values) {
 		v.Add(all[i].field, all[i].width, all[i].start, all[i].name)
 		v.AddAll(total[all[i]][:])
 	})

@@ -111,7 +111,7 @@ func (t healths) add(a *ledgerv1.Attempt, exchange time.Time) {
 // addHealth adds the attempts of exchanges to the sums of their providers, in an order that is the same for all
 // transactions. Vendors' batches have no attempts, and of an exchange that the gateway's end has cut nobody knows how
 // its attempt went.
-func (l *writer) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (f *folder) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
 	total := healths{}
 	var only ledgerv1.Attempt
 	for i := range rows {
@@ -130,7 +130,7 @@ func (l *writer) addHealth(ctx context.Context, tx *sql.Tx, rows []row) error {
 	all := slices.SortedFunc(maps.Keys(total), func(a, b provided) int {
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start), strings.Compare(a.provider, b.provider))
 	})
-	_, err := l.db.Put(ctx, tx, intoProviders, false, len(all), func(i int, v *sqldb.Values) {
+	_, err := f.db.Put(ctx, tx, intoProviders, false, len(all), func(i int, v *sqldb.Values) {
 		h := total[all[i]]
 		v.Add(all[i].width, all[i].start, all[i].provider)
 		v.AddAll(h.sums[:])

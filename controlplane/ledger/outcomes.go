@@ -56,7 +56,7 @@ const classColumns = "served, errors, rejected, cancelled"
 var intoOutcomes = adding("outcomes", "width, start", strings.Split(classColumns, ", "))
 
 // addOutcomes counts exchanges that are new.
-func (l *writer) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (f *folder) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {
 	counts := map[outcomeTime]*[classes]int64{}
 	for i := range rows {
 		for _, width := range [...]int64{minutes, hours} {
@@ -70,7 +70,7 @@ func (l *writer) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error 
 	sorted := slices.SortedFunc(maps.Keys(counts), func(a, b outcomeTime) int {
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.start, b.start))
 	})
-	_, err := l.db.Put(ctx, tx, intoOutcomes, false, len(sorted), func(i int, v *sqldb.Values) {
+	_, err := f.db.Put(ctx, tx, intoOutcomes, false, len(sorted), func(i int, v *sqldb.Values) {
 		v.Add(sorted[i].width, sorted[i].start)
 		v.AddAll(counts[sorted[i]][:])
 	})

@@ -40,7 +40,7 @@ var intoSpent = sqldb.NewInsert("spent", "subject, period, start, cost, changed"
 
 // addSpent adds to the spending of the groups' subjects. It takes the number of the change last, and holds it until
 // the transaction ends: whoever sees a number sees all smaller ones.
-func (l *writer) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
+func (f *folder) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 	total := map[period]int64{}
 	for g, m := range keyed {
 		if m[cost] == 0 {
@@ -59,12 +59,12 @@ func (l *writer) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 		return cmp.Or(strings.Compare(a.subject, b.subject), strings.Compare(a.name, b.name), cmp.Compare(a.start, b.start))
 	})
 	var change int64
-	err := l.db.Statement("UPDATE ledger_state SET value = value + 1 WHERE name = 'changes' RETURNING value").
+	err := f.db.Statement("UPDATE ledger_state SET value = value + 1 WHERE name = 'changes' RETURNING value").
 		Each(ctx, tx, func(rows *sql.Rows) error { return rows.Scan(&change) })
 	if err != nil {
 		return err
 	}
-	_, err = l.db.Put(ctx, tx, intoSpent, false, len(all), func(i int, v *sqldb.Values) {
+	_, err = f.db.Put(ctx, tx, intoSpent, false, len(all), func(i int, v *sqldb.Values) {
 		v.Add(all[i].subject, all[i].name, all[i].start, total[all[i]], change)
 	})
 	return err

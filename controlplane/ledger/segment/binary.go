@@ -84,18 +84,12 @@ func (d *decoder) fail() {
 	d.bad, d.from = true, nil
 }
 
-func (d *decoder) unsigned() uint64 {
-	x, n := binary.Uvarint(d.from)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.from = d.from[n:]
-	return x
-}
+func (d *decoder) unsigned() uint64 { return varint(d, binary.Uvarint) }
 
-func (d *decoder) signed() int64 {
-	x, n := binary.Varint(d.from)
+func (d *decoder) signed() int64 { return varint(d, binary.Varint) }
+
+func varint[T int64 | uint64](d *decoder, read func([]byte) (T, int)) T {
+	x, n := read(d.from)
 	if n <= 0 {
 		d.fail()
 		return 0
