@@ -230,10 +230,7 @@ func (d delegate) collect(ctx context.Context, n Native, p *config.Provider, cli
 	}
 	defer input.close()
 	b := d.remote(p, n, false)
-	b.Request = func(ctx context.Context, line int) ([]byte, error) {
-		r, err := input.request(ctx, line)
-		return r.body, err
-	}
+	b.Request = input.body
 	switch err := d.gather(ctx, p, client, n.Remote, b, input, done); {
 	case err == nil:
 	case ctx.Err() == nil && !errors.Is(err, errLost) && (gone(err) || d.givenUp()):

@@ -137,10 +137,7 @@ func (d delegate) late(ctx context.Context, done *set) (c Charge, err error) {
 	}
 	defer input.close()
 	b := d.remote(p, n, false)
-	b.Request = func(ctx context.Context, line int) ([]byte, error) {
-		r, err := input.request(ctx, line)
-		return r.body, err
-	}
+	b.Request = input.body
 	price := d.pricing(p, &b)
 	err = p.Vendor.Batches.Results(ctx, client, n.Remote, b, func(a provider.BatchAnswer) error {
 		if a.Status == 0 || !done.add(a.Line) {

@@ -42,6 +42,12 @@ func newRandom(ctx context.Context, i input) (*random, error) {
 	}
 }
 
+// body returns the body of a line, as a [provider.Batch] asks for it.
+func (r *random) body(ctx context.Context, line int) ([]byte, error) {
+	q, err := r.request(ctx, line)
+	return q.body, err
+}
+
 // request returns the request of a line. It is valid until the next call.
 func (r *random) request(ctx context.Context, number int) (request, error) {
 	if number == r.last {
