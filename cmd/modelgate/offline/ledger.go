@@ -17,6 +17,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/internal/atomicfile"
 	"github.com/modelgate/modelgate/internal/datadir"
 )
 
@@ -142,16 +143,5 @@ func writeNew(name string, body []byte) error {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", name, errors.Join(err, fs.ErrExist))
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".export-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(body)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
+	return atomicfile.Write(name, body, 0o600)
 }
