@@ -10,20 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/controlplane/api"
+	"github.com/modelgate/modelgate/internal/testenv"
 )
-
-// A slowReader is a client that does not read before the test lets it.
-type slowReader struct {
-	*httptest.ResponseRecorder
-	writes chan<- int // the status of an answer that is being written
-	reads  <-chan struct{}
-}
-
-func (s *slowReader) Write(p []byte) (int, error) {
-	s.writes <- s.Code
-	<-s.reads
-	return s.ResponseRecorder.Write(p)
-}
 
 // Whoever reads a large answer slowly holds it, and neither a turn nor more than a part of the places.
 func TestClientsThatReadExportsSlowlyAreBounded(t *testing.T) {
@@ -41,7 +29,7 @@ func TestClientsThatReadExportsSlowlyAreBounded(t *testing.T) {
 				go func() {
 					r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 					r.Header.Set("Authorization", "Bearer "+token)
-					handler.ServeHTTP(&slowReader{httptest.NewRecorder(), writes, reads}, r)
+					handler.ServeHTTP(testenv.NewSlowReader(writes, reads), r)
 				}()
 				if status := <-writes; status == http.StatusOK {
 					open++

@@ -9,22 +9,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/memory"
 )
-
-// A slowReader is a client that does not read before the test lets it.
-type slowReader struct {
-	*httptest.ResponseRecorder
-	writes chan<- int // the status of an answer that is being written
-	reads  <-chan struct{}
-}
-
-func (s *slowReader) Write(p []byte) (int, error) {
-	s.writes <- s.Code
-	<-s.reads
-	return s.ResponseRecorder.Write(p)
-}
 
 // Each request holds a part of its tenant's memory until its client has read the answer.
 func TestClientsThatReadSlowlyAreBounded(t *testing.T) {
@@ -44,7 +32,7 @@ func TestClientsThatReadSlowlyAreBounded(t *testing.T) {
 			r.Header.Set(envoy.HeaderKey, "key-of-acme")
 			r.Header.Set(envoy.HeaderOrganization, alice.organization)
 			r.Header.Set(envoy.HeaderProject, alice.project)
-			s := &slowReader{httptest.NewRecorder(), writes, reads}
+			s := testenv.NewSlowReader(writes, reads)
 			mux.ServeHTTP(s, r)
 			ended <- s.Code
 		}()
