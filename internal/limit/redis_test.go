@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -17,12 +18,15 @@ import (
 	"github.com/modelgate/modelgate/internal/redistest"
 )
 
-// A droppingProxy passes what it receives on to a server. While drops is set, it passes no answer back.
+// A droppingProxy passes what it receives on to a server. From the first call of a chosen script on, it passes no
+// answer back. It does not begin with just any answer: a renewal may come at any time.
 type droppingProxy struct {
-	URL   string
-	drops atomic.Bool
-	open  sync.Map // of net.Conn
+	URL  string
+	from atomic.Pointer[script] // everything: it has begun
+	open sync.Map               // of net.Conn
 }
+
+var everything script
 
 func newDroppingProxy(t testing.TB, server *redistest.Server) *droppingProxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,8 +45,8 @@ func newDroppingProxy(t testing.TB, server *redistest.Server) *droppingProxy {
 				continue
 			}
 			d.open.Store(near, far)
-			all.Go(func() { _, _ = io.Copy(far, near); _ = far.Close() })
-			all.Go(func() { _, _ = io.Copy(io.MultiWriter(d, near), far); _ = near.Close() })
+			all.Go(func() { _, _ = io.Copy(io.MultiWriter(calls{d}, far), near); _ = far.Close() })
+			all.Go(func() { _, _ = io.Copy(io.MultiWriter(answers{d}, near), far); _ = near.Close() })
 		}
 	})
 	t.Cleanup(func() {
@@ -53,9 +57,21 @@ func newDroppingProxy(t testing.TB, server *redistest.Server) *droppingProxy {
 	return d
 }
 
-// Write fails while the proxy drops answers, which ends the connection before the client has the answer.
-func (d *droppingProxy) Write(p []byte) (int, error) {
-	if d.drops.Load() {
+// calls sees the calls, each before the server has it.
+type calls struct{ *droppingProxy }
+
+func (c calls) Write(p []byte) (int, error) {
+	if from := c.from.Load(); from != nil && bytes.Contains(p, []byte(from.hash)) {
+		c.from.CompareAndSwap(from, &everything)
+	}
+	return len(p), nil
+}
+
+// answers sees the answers. Its error ends the connection before the client has the answer.
+type answers struct{ *droppingProxy }
+
+func (a answers) Write(p []byte) (int, error) {
+	if a.from.Load() == &everything {
 		return 0, io.ErrClosedPipe
 	}
 	return len(p), nil
@@ -86,13 +102,13 @@ func TestASettlementCountsOnceThoughTheRepliesAreLost(t *testing.T) { // pitfall
 	flushed(t, l) // the server knows the scripts
 	first := reserve(t, l, Amounts{Tokens: 100, Cost: 100, Concurrency: 1}, rules...)
 	second := reserve(t, l, Amounts{Tokens: 100, Cost: 100, Concurrency: 1}, rules...)
-	proxy.drops.Store(true)
+	proxy.from.Store(&l.scripts.apply)
 	first.Reservation.Settle(Amounts{Tokens: 40, Cost: 140})
 	require.Eventually(t, l.away.Load, 5*time.Second, time.Millisecond)
 	second.Reservation.Settle(Amounts{Tokens: 150, Cost: 60})
 	require.Equal(t, []int64{860, 860, 760, 9}, remaining(t, direct, rules...),
 		"it has been counted, and its sender does not know")
-	proxy.drops.Store(false)
+	proxy.from.Store(nil)
 	flushed(t, l)
 	require.Equal(t, []int64{810, 810, 800, 10}, remaining(t, direct, rules...))
 	sound(t, direct)
@@ -110,11 +126,11 @@ func TestAReservationOfWhichTheReplyIsLostHoldsNothing(t *testing.T) {
 	}
 	want := Amounts{Cost: 100, Concurrency: 1}
 	running := reserve(t, l, want, rules...)
-	proxy.drops.Store(true)
+	proxy.from.Store(&l.scripts.reserve)
 	_, err := l.Reserve(t.Context(), Demand{Rules: rules, Amounts: want})
 	require.ErrorIs(t, err, ErrStore)
 	require.Equal(t, []int64{800, 8}, remaining(t, direct, rules...))
-	proxy.drops.Store(false)
+	proxy.from.Store(nil)
 	flushed(t, l)
 	require.Equal(t, []int64{900, 9}, remaining(t, direct, rules...))
 	require.Eventually(t, func() bool { return !l.away.Load() }, 5*time.Second, time.Millisecond)
