@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 )
 
@@ -229,4 +231,25 @@ func ErrorOf(status int, body []byte) error {
 		e.Message = "The answer is not of the admin API; is this its address?"
 	}
 	return &openai.Error{Status: status, Message: e.Message, Type: e.Type, Param: e.Param, Code: openai.Code(e.Code)}
+}
+
+// CreateTrialKey creates a key that its caller uses at once, and not for long. If such a key waits for approval, it
+// creates one with the budget of a trial instead, which an ApprovalRule lets through. It withdraws what waits: nobody
+// would know the key when it is approved.
+func (c *Client) CreateTrialKey(ctx context.Context, of KeyRequest) (NewKey, error) {
+	trial := []Budget{{Unit: configv1.Unit_MONTH.String(), USD: configv1.TrialUSD}}
+	var reason string
+	for _, budgets := range [][]Budget{of.Budgets, trial} {
+		of.Budgets = budgets
+		made, err := c.CreateKey(ctx, of)
+		waits, ok := errors.AsType[*WaitingError](err)
+		if !ok {
+			return made, err
+		}
+		if err := c.Withdraw(ctx, waits.Approval.ID); err != nil {
+			return NewKey{}, err
+		}
+		reason = waits.Approval.Reason
+	}
+	return NewKey{}, openai.CodeApprovalNeeded.New("Even a key for a trial waits for approval here. %s", reason)
 }

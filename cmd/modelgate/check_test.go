@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,11 @@ func TestCheckAsksARunningGateway(t *testing.T) {
 	require.Equal(t, exitOK, execute(t.Context(), []string{"key", "list", "--data", r.data}, &stdout, &stderr),
 		stderr.String())
 	require.NotContains(t, stdout.String(), "modelgate check", "its key is revoked")
+	rule := filepath.Join(t.TempDir(), "rule.yaml")
+	require.NoError(t, os.WriteFile(rule, []byte("kind: ApprovalRule\nname: all\nkeys: true\nbudget_usd_day: '5'\n"), 0o600))
+	for _, args := range [][]string{{"config", "apply", "--data", r.data, "-f", rule}, {"check", "--data", r.data}} {
+		require.Equal(t, exitOK, execute(t.Context(), args, io.Discard, &stderr), stderr.String())
+	}
 	require.Equal(t, exitFailed, execute(t.Context(), []string{"check", "--data", r.data, "--model", "nobody/none"},
 		io.Discard, &stderr))
 	require.Contains(t, stderr.String(), "404")

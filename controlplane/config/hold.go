@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -106,7 +107,7 @@ func (a Approvals) reasons(ctx context.Context, c change, p *Plan) (map[configst
 		}
 		for _, w := range byKind[kind] {
 			why := approval.Needed(rules, approval.Change{Was: p.stored(w.Kind, w.Name), Now: w.Object,
-				Before: tenantsIn(p.stored),
+				At: time.Now(), Before: tenantsIn(p.stored),
 				After: tenantsIn(func(k configv1.Kind, name string) configv1.Object {
 					e := p.Entry(k, name)
 					if all[configstore.Ref{Kind: k.Name, Name: name}] != nil {

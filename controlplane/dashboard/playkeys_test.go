@@ -44,3 +44,33 @@ func TestASessionHasAKeyForThePlayground(t *testing.T) {
 	w.signIn("ada", goodPassword)
 	require.Equal(t, 1, listed(), "the last is deleted with its session")
 }
+
+// An ApprovalRule leaves the playground a key that may do little.
+func TestThePlaygroundWorksUnderAnApprovalRule(t *testing.T) {
+	b := newBench(t)
+	w := b.owner(t)
+	gateway := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(gateway.Close)
+	b.gateway = func() (string, http.RoundTripper) { return gateway.URL, http.DefaultTransport }
+	rule := func(name, text string) {
+		w.get("/new/object/ApprovalRule")
+		made := w.post("/objects/ApprovalRule", "action", "save", "text", "kind: ApprovalRule\nname: "+name+"\n"+text)
+		require.Equal(t, 303, made.status, text)
+		w.get("/playground")
+	}
+	rule("new", "keys: true\nbudget_usd_month: '100'\n")
+	asked := w.post("/playground/ask/chat")
+	require.Equal(t, 200, asked.status, asked.body)
+	require.Contains(t, text(w.get("/approvals").body), "Nothing waits")
+	require.Contains(t, text(w.get("/keys").body), "Playground of ada")
+
+	w.post("/sign-out")
+	w = b.browser(t)
+	w.get("/sign-in")
+	w.signIn("ada", goodPassword)
+	rule("small", "budget_usd_month: '0.5'\n")
+	refused := w.post("/playground/ask/chat")
+	require.Equal(t, 502, refused.status)
+	require.Contains(t, refused.body, "Even a key for a trial waits for approval here. ApprovalRule small")
+	require.Contains(t, text(w.get("/approvals").body), "Nothing waits")
+}

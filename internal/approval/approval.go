@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -29,6 +30,8 @@ type Tenants struct {
 // A Change is a change of one object. Was is nil if it is created.
 type Change struct {
 	Was, Now configv1.Object
+	// At is when the change is asked for.
+	At time.Time
 	// Before and After are the tenants before the change, and after what is changed with it.
 	Before, After Tenants
 }
@@ -64,10 +67,23 @@ func needed(r *configv1.ApprovalRule, c Change) string {
 		return ""
 	}
 	was, _ := c.Was.(*configv1.Key)
+	if was == nil && isTrial(now, c.At) {
+		return ""
+	}
 	if was == nil || !covers(r, was.GetOrganization(), was.GetProject()) {
 		return "the key is new"
 	}
 	return wider(was, now, before, after)
+}
+
+// isTrial reports whether a key is only good for a trial: it ends within an hour, and its own budget is no larger than
+// a trial's. The gateway's own pages and commands make such keys.
+func isTrial(k *configv1.Key, at time.Time) bool {
+	allowed, err := configv1.ParseUSD(configv1.TrialUSD)
+	if err != nil || k.GetExpiresAt() == nil || k.GetExpiresAt().AsTime().Sub(at) > configv1.TrialLife {
+		return false
+	}
+	return spending{unlimited, unlimited}.bounded(k.GetBudgets()).month <= allowed
 }
 
 // covers reports whether a rule is about objects of an organization and project.

@@ -142,3 +142,39 @@ func TestAKeyThatMayDoMoreWaits(t *testing.T) {
 		After: tenants(nil, nil)})
 	require.Equal(t, "the key is new", reasons[0].Why)
 }
+
+// The playground and modelgate check need a key that works at once.
+func TestAKeyForATrialDoesNotWait(t *testing.T) {
+	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	trial := func() *configv1.Key {
+		return &configv1.Key{Name: "k", ExpiresAt: timestamppb.New(now.Add(time.Hour)), Budgets: month("1")}
+	}
+	for name, c := range map[string]struct {
+		rule   *configv1.ApprovalRule
+		change func(*configv1.Key)
+		waits  bool
+	}{
+		"a trial":           {&configv1.ApprovalRule{Keys: true}, func(*configv1.Key) {}, false},
+		"above an amount":   {&configv1.ApprovalRule{BudgetUsdMonth: "0.5"}, func(*configv1.Key) {}, true},
+		"below an amount":   {&configv1.ApprovalRule{BudgetUsdMonth: "1"}, func(*configv1.Key) {}, false},
+		"for a day":         {&configv1.ApprovalRule{BudgetUsdDay: "1"}, func(*configv1.Key) {}, false},
+		"longer": {&configv1.ApprovalRule{Keys: true}, func(k *configv1.Key) {
+			k.ExpiresAt = timestamppb.New(now.Add(time.Hour + 1))
+		}, true},
+		"without an end":    {&configv1.ApprovalRule{Keys: true}, func(k *configv1.Key) { k.ExpiresAt = nil }, true},
+		"more money":        {&configv1.ApprovalRule{Keys: true}, func(k *configv1.Key) { k.Budgets = month("1.01") }, true},
+		"a dollar each day": {&configv1.ApprovalRule{Keys: true}, func(k *configv1.Key) { k.Budgets = day("1") }, true},
+		"without a budget":  {&configv1.ApprovalRule{Keys: true}, func(k *configv1.Key) { k.Budgets = nil }, true},
+		"made later, says its file": {&configv1.ApprovalRule{Keys: true}, func(k *configv1.Key) {
+			k.CreatedAt, k.ExpiresAt = timestamppb.New(now.AddDate(9, 0, 0)), timestamppb.New(now.AddDate(9, 0, 0))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := trial()
+			c.change(key)
+			none := tenants(nil, nil)
+			change := approval.Change{Now: key, At: now, Before: none, After: none}
+			require.Equal(t, c.waits, len(approval.Needed([]*configv1.ApprovalRule{c.rule}, change)) > 0)
+		})
+	}
+}

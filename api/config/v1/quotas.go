@@ -2,8 +2,18 @@ package configv1
 
 import (
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A key for a trial is for one person to try the gateway, as the playground and modelgate check do. It waits for no
+// approval only because it is a new one.
+const (
+	// TrialLife is how long such a key lives at most.
+	TrialLife = time.Hour
+	// TrialUSD is its budget.
+	TrialUSD = "1"
 )
 
 // organizationFactor is the ratio of an organization's default quotas to a project's.

@@ -72,10 +72,7 @@ func (c CheckCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	expires := time.Now().Add(checkKeyLife).UTC().Truncate(time.Second)
-	key, err := client.CreateKey(ctx, adminapi.KeyRequest{DisplayName: "modelgate check", ExpiresAt: &expires})
-	if key.Pending { // nobody would know it when it is approved
-		err = errors.Join(err, client.Withdraw(ctx, key.Approval.ID))
-	}
+	key, err := client.CreateTrialKey(ctx, adminapi.KeyRequest{DisplayName: "modelgate check", ExpiresAt: &expires})
 	if err != nil {
 		return fmt.Errorf("making a key: %w", admincli.Said(err))
 	}

@@ -8,13 +8,13 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/dashboard/page"
 )
 
 const (
-	// playKeyLife is for how long a key of the playground works. It is made anew while somebody goes on.
-	playKeyLife = time.Hour
+	// playKeyLife is for how long a key of the playground works. It is made anew while somebody goes on. A key for a
+	// trial lives as long.
+	playKeyLife = configv1.TrialLife
 	// playKeyLabel is the metadata of such a key. Its value is the account.
 	playKeyLabel = "playground"
 )
@@ -65,25 +65,13 @@ func (s *section) playKey(ctx context.Context, v *page.Visit) (string, error) {
 		return "", err
 	}
 	expires := now.Add(playKeyLife).Truncate(time.Second)
-	made, err := v.API.CreateKey(ctx, adminapi.KeyRequest{DisplayName: "Playground of " + v.Account.GetName(),
+	made, err := v.API.CreateTrialKey(ctx, adminapi.KeyRequest{DisplayName: "Playground of " + v.Account.GetName(),
 		ExpiresAt: &expires, Metadata: map[string]string{playKeyLabel: v.Account.GetName()}})
-	if made.Pending {
-		return "", withoutPlayKey(ctx, v, *made.Approval)
-	}
 	if err != nil {
 		return "", err
 	}
 	s.keys.put(session, playKey{made.ID, made.Key, expires}, now)
 	return made.Key, nil
-}
-
-// withoutPlayKey takes back a key that waits for approval: until then the chat would be forgotten.
-func withoutPlayKey(ctx context.Context, v *page.Visit, a adminapi.Approval) error {
-	if err := v.API.Withdraw(ctx, a.ID); err != nil {
-		return err
-	}
-	return openai.CodeInsufficientPermissions.New("The playground needs a key of its own without a budget, and such keys wait for approval here. %s",
-		a.Reason)
 }
 
 // dropPlayKeys deletes the keys that the visitor's playground has used and that have expired.

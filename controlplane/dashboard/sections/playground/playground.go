@@ -107,7 +107,11 @@ func (s *section) ask(v *page.Visit, w http.ResponseWriter, r *http.Request) err
 	if key == "" {
 		var err error
 		if key, err = s.playKey(r.Context(), v); err != nil {
-			return playgroundError(w, "The gateway did not make a key for this session. Try again, or enter a key of yours.")
+			message, ok := page.Refused(err)
+			if !ok {
+				message = "Try again, or enter a key of yours."
+			}
+			return playgroundError(w, "The gateway did not make a key for this session. "+message)
 		}
 	}
 	// The gateway may think for long, and answer for long. The server reads on meanwhile, and would end the request where
