@@ -13,7 +13,7 @@ type SeriesQuery struct {
 	Width string
 	// By is what groups are of: model, key, organization, project, provider or user; empty: there are none.
 	By string
-	// Order is the measure by which the largest groups are chosen: cost, tokens or requests. Default cost.
+	// Order is the measure by which the largest groups are chosen: cost, tokens, requests or errors. Default cost.
 	Order string
 	// Groups is how many groups are named, and Detailed how many of them have buckets of their own.
 	Groups, Detailed int

@@ -1,11 +1,13 @@
 package dashboard_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
@@ -25,4 +27,27 @@ func TestTheOverviewOfATenantBeforeAnythingHasHappened(t *testing.T) {
 		require.Contains(t, text(p.body), says)
 		require.NotContains(t, p.body, "/new/provider")
 	}
+}
+
+// What fails is shown before what is expensive, and what is not shown is counted.
+func TestTheOverviewHidesNothingThatIsBroken(t *testing.T) {
+	b := newBench(t)
+	w := b.owner(t)
+	b.ledger.series = func(q url.Values) adminapi.Series {
+		s := adminapi.Series{Totals: adminapi.Totals{Requests: 100, Errors: 1}}
+		if q.Get("order") == "errors" {
+			s.Groups = []adminapi.SeriesGroup{{Name: "the-broken-one", Totals: adminapi.Totals{Requests: 1, Errors: 1}}}
+			s.GroupsLeftOut = 12
+		}
+		return s
+	}
+	p := w.get("/").body
+	for _, by := range []string{"model", "provider"} {
+		require.Contains(t, p, `href="/usage?`+by+`=the-broken-one&amp;range=24h"`)
+		require.Contains(t, p, `href="/usage?by=`+by+`&amp;measure=errors&amp;range=24h">12 more</a>`)
+	}
+	b.put(t, &configv1.Organization{Name: "acme"})
+	p = w.get("/organizations/acme").body
+	require.Contains(t, p, `the-broken-one`)
+	require.Regexp(t, `href="/usage\?organization=acme&amp;by=\w+&amp;measure=errors&amp;range=24h">12 more</a>`, p)
 }

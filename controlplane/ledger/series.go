@@ -62,9 +62,9 @@ func (l usageReader) seriesQuery(query url.Values) (*seriesQuery, error) {
 		r.fail(openai.CodeInvalidValue.On("by",
 			"Invalid value for 'by': it must be model, key, organization, project, provider or user."))
 	}
-	if !slices.Contains([]string{"", "cost", "tokens", "requests"}, q.order) {
+	if !slices.Contains([]string{"", "cost", "tokens", "requests", "errors"}, q.order) {
 		r.fail(openai.CodeInvalidValue.On("order",
-			"Invalid value for 'order': it must be cost, tokens or requests."))
+			"Invalid value for 'order': it must be cost, tokens, requests or errors."))
 	}
 	r.unknown()
 	if r.err != nil {
@@ -121,7 +121,7 @@ func (q *seriesQuery) buckets(ctx context.Context, from source) (all sums, list 
 // addGroups adds the groups to an answer. What has no group, where sums do not tell of it, is what remains of all.
 func (q *seriesQuery) addGroups(ctx context.Context, from source, all *sums, out *adminapi.Series) error {
 	total, rest := int64(0), *all
-	err := q.read(ctx, from, q.by, nil, q.ordered(), func(_ int64, name string, s *sums, groups int64) {
+	err := q.read(ctx, from, q.by, nil, q.ordered(from), func(_ int64, name string, s *sums, groups int64) {
 		total = groups
 		for i := range rest {
 			rest[i] -= s[i]
@@ -151,10 +151,14 @@ func (q *seriesQuery) addGroups(ctx context.Context, from source, all *sums, out
 	return err
 }
 
-// ordered is the order of groups, and how many there are.
-func (q *seriesQuery) ordered() string {
+// ordered is the order of groups, and how many there are. Of groups with as many errors, the most expensive is first.
+func (q *seriesQuery) ordered(from source) string {
 	by := map[string]string{"": "cost", "cost": "cost", "tokens": "input_tokens) + SUM(output_tokens",
 		"requests": "requests"}[q.order]
+	if q.order == "errors" {
+		i := slices.IndexFunc(from.measures, func(m measured) bool { return m.measure == failed })
+		by = from.measures[i].of + ") DESC, SUM(cost"
+	}
 	return fmt.Sprintf(" ORDER BY SUM(%s) DESC, 2 LIMIT %d", by, q.groups)
 }
 

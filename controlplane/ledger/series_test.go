@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -89,6 +90,16 @@ func TestSeriesAgreeWithTheExchangesWhateverTheyAreReadFrom(t *testing.T) {
 		require.NotEmpty(t, top.Groups[1].Buckets)
 		require.Empty(t, top.Groups[2].Buckets)
 		require.NotZero(t, top.LatencyP95)
+		for _, by := range seriesBy { // they come from different tables
+			for _, width := range []string{"1m", "1h"} {
+				q := adminapi.SeriesQuery{Start: noon.Add(-time.Hour), End: noon, Width: width, By: by, Groups: 3, Order: "errors"}
+				worst := series(t, l, q).Groups
+				q.Groups, q.Order = 10_000, ""
+				all := slices.DeleteFunc(series(t, l, q).Groups, func(g adminapi.SeriesGroup) bool { return g.Name == "" })
+				most := slices.MaxFunc(all, func(a, b adminapi.SeriesGroup) int { return cmp.Compare(a.Errors, b.Errors) })
+				require.GreaterOrEqual(t, worst[0].Errors, most.Errors, "%s by %s", width, by)
+			}
+		}
 	})
 }
 

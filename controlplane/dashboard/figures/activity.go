@@ -17,6 +17,7 @@ type Activity struct {
 	By     string // the field of the groups
 	What   string // the name of a group: Key, Model
 	Series adminapi.Series
+	Table  Table
 	Chart  Chart
 	Away   string
 	// Only is the part of an address that shows the object alone.
@@ -32,9 +33,11 @@ func ActivityOf(v *page.Visit, r *http.Request, field, name, by, what string) (*
 	a := &Activity{Span: SpanOf(v, r), By: by, What: what,
 		Only: template.URL(url.Values{field: {name}}.Encode())} //nolint:gosec // escaped by Encode
 	q := a.Span.Series(by)
-	q.Groups, q.Detailed, q.Filters = MostNamed, MaxStack, map[string][]string{field: {name}}
+	q.Groups, q.Detailed, q.Filters = MaxStack, MaxStack, map[string][]string{field: {name}}
 	var err error
-	a.Series, err = v.API.Series(r.Context(), q.Values())
+	if a.Series, err = v.API.Series(r.Context(), q.Values()); err == nil {
+		a.Table, err = TableOf(v, r, a.Span, by, q.Filters)
+	}
 	if a.Away, err = page.Unavailable(err); err != nil {
 		return nil, err
 	}

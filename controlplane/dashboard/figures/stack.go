@@ -28,6 +28,21 @@ func (s Span) Series(by string) adminapi.SeriesQuery {
 	return adminapi.SeriesQuery{Start: s.From, End: s.To, Width: cmp.Or(s.width(), "1d"), By: by}
 }
 
+// A Table is the groups of a time, the first of them: those with the most errors, then the most expensive.
+type Table struct {
+	By     string // the field of the groups
+	Groups []adminapi.SeriesGroup
+	More   int64 // groups that are not in it
+}
+
+// TableOf returns the table of the groups of a field. What is broken is in it before what is expensive.
+func TableOf(v *page.Visit, r *http.Request, s Span, by string, filters map[string][]string) (Table, error) {
+	q := s.Series(by)
+	q.Order, q.Groups, q.Filters = "errors", MostNamed, filters
+	found, err := v.API.Series(r.Context(), q.Values())
+	return Table{By: by, Groups: found.Groups, More: found.GroupsLeftOut}, err
+}
+
 // measureOf returns the measure that a chart shows.
 func measureOf(t adminapi.Totals, measure string) float64 {
 	switch measure {

@@ -37,9 +37,10 @@ type overviewData struct {
 	// Attention are the items that need a person. Unknown says why they are not known.
 	Attention []adminapi.Attention
 	Unknown   string
-	// Models and Providers have the same totals, each by its own groups.
-	Models, Providers adminapi.Series
+	// Totals are of everything, by model for the charts.
+	Totals            adminapi.Series
 	Before            *adminapi.Series // of the previous period; nil: it is not compared with
+	Models, Providers figures.Table
 	// Away says why there are no figures.
 	Away                           string
 	Requests, Tokens, Cost, Delays figures.Chart
@@ -61,7 +62,7 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data.draw()
-	if data.Models.Requests == 0 && v.Principal.May(authz.ConfigRead) && v.Principal.May(authz.KeysRead) {
+	if data.Totals.Requests == 0 && v.Principal.May(authz.ConfigRead) && v.Principal.May(authz.KeysRead) {
 		data.HasProviders = !v.Principal.Tenant.IsAll() // people of a tenant may not see them
 		if !data.HasProviders {
 			data.HasProviders, err = some(v, r, configv1.KindOf((*configv1.Provider)(nil)))
@@ -83,16 +84,16 @@ func some(v *page.Visit, r *http.Request, kind configv1.Kind) (bool, error) {
 }
 
 func (d *overviewData) read(v *page.Visit, r *http.Request) error {
-	for by, into := range map[string]*adminapi.Series{"model": &d.Models, "provider": &d.Providers} {
-		q := d.Span.Series(by)
-		if q.Groups = figures.MostNamed; by == "model" {
-			q.Detailed = figures.MaxStack // for the charts
-		}
-		s, err := v.API.Series(r.Context(), q.Values())
-		if err != nil {
+	q := d.Span.Series("model")
+	q.Groups, q.Detailed = figures.MaxStack, figures.MaxStack
+	var err error
+	if d.Totals, err = v.API.Series(r.Context(), q.Values()); err != nil {
+		return err
+	}
+	for by, into := range map[string]*figures.Table{"model": &d.Models, "provider": &d.Providers} {
+		if *into, err = figures.TableOf(v, r, d.Span, by, nil); err != nil {
 			return err
 		}
-		*into = s
 	}
 	if !d.Span.Compare {
 		return nil
@@ -105,7 +106,7 @@ func (d *overviewData) read(v *page.Visit, r *http.Request) error {
 func (d *overviewData) draw() {
 	d.Requests, d.Delays = figures.TimeChart("Requests", "", d.Span), figures.TimeChart("Latency", "ms", d.Span)
 	d.Requests.Stacked = true
-	for _, b := range d.Models.Buckets {
+	for _, b := range d.Totals.Buckets {
 		d.Requests.Put(0, "Errors", b.Start, float64(b.Errors))
 		d.Requests.Put(1, "Without error", b.Start, float64(b.Requests-b.Errors))
 		d.Delays.Put(0, "Median", b.Start, float64(b.LatencyP50))
@@ -114,8 +115,8 @@ func (d *overviewData) draw() {
 			d.Delays.Gap(b.Start)
 		}
 	}
-	d.Tokens = figures.Stack("Tokens by model", "tokens", d.Models, d.Span)
-	d.Cost = figures.Stack("Cost by model", "cost", d.Models, d.Span)
+	d.Tokens = figures.Stack("Tokens by model", "tokens", d.Totals, d.Span)
+	d.Cost = figures.Stack("Cost by model", "cost", d.Totals, d.Span)
 	d.Requests.Compare(d.Before, "requests")
 	d.Tokens.Compare(d.Before, "tokens")
 	d.Cost.Compare(d.Before, "cost")

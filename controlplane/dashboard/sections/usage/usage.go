@@ -56,7 +56,8 @@ func groups() []forms.Choice {
 }
 
 func measures() []forms.Choice {
-	return forms.Choices([][2]string{{"tokens", "tokens"}, {"requests", "requests"}, {"cost", "cost"}})
+	return forms.Choices([][2]string{{"tokens", "tokens"}, {"requests", "requests"}, {"cost", "cost"},
+		{"errors", "errors"}})
 }
 
 func queryOf(v *page.Visit, r *http.Request) query {
