@@ -36,6 +36,17 @@ func (h *ProviderHealth) Says() string {
 	case ProviderCooling:
 		return h.State + " until " + h.CoolingUntil.Format(time.TimeOnly) + " UTC: " + h.LastError
 	}
+	return h.Word()
+}
+
+// Word is the state in a word or a few, for people.
+func (h *ProviderHealth) Word() string {
+	switch h.State {
+	case ProviderUntried:
+		return "not asked yet"
+	case ProviderUnused:
+		return "not asked in 24 hours"
+	}
 	return h.State
 }
 

@@ -95,6 +95,7 @@ const (
 	ProviderDegraded ProviderHealthState = "degraded"
 	ProviderFailing  ProviderHealthState = "failing"
 	ProviderOK       ProviderHealthState = "ok"
+	ProviderUntried  ProviderHealthState = "untried"
 	ProviderUnused   ProviderHealthState = "unused"
 )
 
@@ -580,7 +581,10 @@ type Exchange struct {
 	Key         string    `json:"key"`
 
 	// KeyName The name that the key has now. Absent if the key is gone or has none.
-	KeyName      string `json:"key_name,omitempty"`
+	KeyName string `json:"key_name,omitempty"`
+
+	// KeyDeleted The key does not exist any more.
+	KeyDeleted   bool   `json:"key_deleted,omitempty"`
 	Organization string `json:"organization,omitempty"`
 	Project      string `json:"project,omitempty"`
 	User         string `json:"user,omitempty"`
@@ -973,8 +977,13 @@ type PolicyTrialRule struct {
 
 // ProviderHealth How the attempts at a provider went.
 type ProviderHealth struct {
-	Provider string              `json:"provider"`
-	State    ProviderHealthState `json:"state"`
+	Provider string `json:"provider"`
+
+	// State unused: no attempt in 24 hours; untried: none that the ledger knows of.
+	State ProviderHealthState `json:"state"`
+
+	// Deleted The provider does not exist any more.
+	Deleted bool `json:"deleted,omitempty"`
 
 	// Last15Minutes The attempts of a time.
 	Last15Minutes HealthWindow `json:"last_15m"`
@@ -990,7 +999,7 @@ type ProviderHealth struct {
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
 }
 
-// ProviderHealthState defines model for ProviderHealth.State.
+// ProviderHealthState unused: no attempt in 24 hours; untried: none that the ledger knows of.
 type ProviderHealthState = string
 
 // ProviderTest What came of asking a provider with its credential.
@@ -1056,6 +1065,9 @@ type SeriesGroup struct {
 
 	// DisplayName The name for people. It may be empty.
 	DisplayName string `json:"display_name,omitempty"`
+
+	// Deleted The key, provider, organization or project does not exist any more.
+	Deleted bool `json:"deleted,omitempty"`
 	// Embedded struct due to allOf(#/components/schemas/Totals)
 	Totals `yaml:",inline"`
 	// Embedded fields due to inline allOf schema

@@ -29,7 +29,9 @@ func TestAttentionTellsWhatIsWrongToWhomItMayConcern(t *testing.T) {
 	_, err := b.client.Apply(t.Context(), []configv1.Object{
 		&configv1.Organization{Name: "acme", DisplayName: "Acme", Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH,
 			Usd: "10"}}},
-		&configv1.Provider{Name: "openai", Vendor: "openai"},
+		&configv1.Provider{Name: "openai", Vendor: "openai"}, &configv1.Provider{Name: "new", Vendor: "openai"},
+		&configv1.Guardrail{Name: "harm", Rules: []*configv1.GuardRule{{Name: "violence",
+			Mode: configv1.GuardMode_BLOCK, Words: []string{"x"}}}},
 	}, false)
 	require.NoError(t, err)
 	b.status["Provider openai"] = "its credential is missing"
@@ -67,6 +69,32 @@ func TestAttentionTellsWhatIsWrongToWhomItMayConcern(t *testing.T) {
 	require.Len(t, seen.Items, 3)
 	require.NotContains(t, a.body, "acme")
 	require.Equal(t, 403, b.do(t, "GET", "/admin/v1/budgets", "", "Authorization: Bearer "+made.Token).status)
+}
+
+// A provider that is deleted, and one that nobody has asked, need nobody. Both are called what they are.
+func TestWhatIsDeletedAlarmsNobody(t *testing.T) {
+	b := newBench(t)
+	l := withLedger(t, b)
+	_, err := b.client.Apply(t.Context(), []configv1.Object{&configv1.Provider{Name: "new", Vendor: "openai"}}, false)
+	require.NoError(t, err)
+	now := timestamppb.Now()
+	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{refusedExchange("a", 1), refusedExchange("b", 1),
+		refusedExchange("c", 1), {Id: "d", RequestId: "d", Start: now, End: now, Key: "key_1", Model: "m", Status: 503,
+			Outcome: "rejected", ErrorCode: "checker_unavailable", RefusedBy: "guardrail harm/violence"}}))
+	found, err := b.client.Attention(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, found.Items)
+
+	health, err := b.client.Health(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"new", "openai"}, []string{health.Providers[0].Provider, health.Providers[1].Provider})
+	require.Equal(t, adminapi.ProviderUntried, health.Providers[0].State)
+	require.True(t, health.Providers[1].Deleted)
+	series, err := b.client.Series(t.Context(), adminapi.SeriesQuery{Start: time.Now().Add(-time.Hour),
+		End: time.Now().Add(time.Hour), Width: "1h", By: "provider", Groups: 9}.Values())
+	require.NoError(t, err)
+	require.Equal(t, "openai", series.Groups[0].Name)
+	require.True(t, series.Groups[0].Deleted)
 }
 
 func TestBudgetsTellWhatWillBeSpent(t *testing.T) {

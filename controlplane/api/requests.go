@@ -83,7 +83,7 @@ func (h requestHandlers) request(ctx context.Context, id string) (adminapi.Excha
 	case !found || !authz.SeesTenant(ctx, e.Organization, e.Project):
 		return e, openai.CodeNotFound.New("There is no exchange %q in the request log.", id)
 	}
-	e.KeyName = h.queries.KeyName(e.Key)
+	h.queries.NameKey(&e)
 	e.Cost, err = h.queries.CostOf(ctx, &e)
 	return e, err
 }

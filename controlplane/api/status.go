@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -25,21 +23,8 @@ func (h statusHandlers) routes() []route {
 
 // health answers with the health of every configured provider, and of providers with traffic in the last day.
 func (h statusHandlers) health(ctx context.Context) (adminapi.Health, error) {
-	all, err := fromLedger(h.config.Ledger.Health(ctx))
-	if err != nil {
-		return adminapi.Health{}, err
-	}
-	entries, err := h.config.Store.List(ctx, configv1.KindOf((*configv1.Provider)(nil)))
-	if err != nil {
-		return adminapi.Health{}, err
-	}
-	for _, e := range entries {
-		if !slices.ContainsFunc(all, func(h adminapi.ProviderHealth) bool { return h.Provider == e.Name }) {
-			all = append(all, adminapi.ProviderHealth{Provider: e.Name, State: adminapi.ProviderUnused})
-		}
-	}
-	slices.SortFunc(all, func(a, b adminapi.ProviderHealth) int { return strings.Compare(a.Provider, b.Provider) })
-	return adminapi.Health{Providers: all}, nil
+	all, err := h.queries.Health(ctx)
+	return adminapi.Health{Providers: all}, err
 }
 
 // testIdentity says whether people can sign in with an identity provider. It shows no secret, but its errors say what

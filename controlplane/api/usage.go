@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/ledger"
-	"github.com/modelgate/modelgate/controlplane/queries"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -110,7 +107,7 @@ func (h usageHandlers) summary(ctx context.Context, asked adminapi.ListOptions) 
 	return fromLedger(h.config.Ledger.Summary(ctx, asked))
 }
 
-// series answers with sums over time. It adds the display names of keys and organizations.
+// series answers with sums over time. It says of groups what they are called, and which are deleted.
 func (h usageHandlers) series(w http.ResponseWriter, r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -127,26 +124,8 @@ func (h usageHandlers) series(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return ledger.Unavailable(err)
 	}
-	switch out.By {
-	case "key":
-		if authz.Needs(r.Context(), authz.KeysRead) == nil {
-			_, keys := h.config.Plane.Keys()
-			for i, g := range out.Groups {
-				out.Groups[i].DisplayName = queries.DisplayName(keys[g.Name])
-			}
-		}
-	case "organization":
-		names := make([]string, len(out.Groups))
-		for i, g := range out.Groups {
-			names[i] = g.Name
-		}
-		entries, err := h.config.Store.Named(r.Context(), configv1.KindOf((*configv1.Organization)(nil)), names)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			out.Groups[slices.Index(names, e.Name)].DisplayName = queries.DisplayName(e.Object)
-		}
+	if err := h.queries.NameGroups(r.Context(), &out); err != nil {
+		return err
 	}
 	return httpapi.WriteJSON(w, http.StatusOK, out)
 }

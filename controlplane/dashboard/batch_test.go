@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,11 +18,12 @@ func TestThePageOfABatch(t *testing.T) {
 	b.jobs.failures = []adminapi.BatchFailure{{CustomID: "line-7", Status: 400, ErrorCode: "invalid_value",
 		Message: "Not a model.", RequestID: "req-1"}}
 	w := b.owner(t)
-	page := text(w.get("/batches/batch_1").body)
+	page := strings.Join(strings.Fields(text(w.get("/batches/batch_1").body)), " ")
 	for _, says := range []string{"40 of 100 requests", "1,234 input, 56 output", "requests per minute", "line-7",
-		"Not a model.", "Cancel the batch", "Only accounts that may see kept bodies"} {
+		"Not a model.", "Cancel the batch", "acme deleted", "key_1 deleted", "Only accounts that may see kept bodies"} {
 		require.Contains(t, page, says)
 	}
+	require.NotContains(t, w.get("/batches/batch_1").body, `href="/keys/key_1"`, "it is not there")
 	require.Equal(t, 403, w.post("/batches/batch_1/files/input").status, "no role shows what clients sent")
 
 	p := w.post("/batches/batch_1")

@@ -51,3 +51,15 @@ func TestTheOverviewHidesNothingThatIsBroken(t *testing.T) {
 	require.Contains(t, p, `the-broken-one`)
 	require.Regexp(t, `href="/usage\?organization=acme&amp;by=\w+&amp;measure=errors&amp;range=24h">12 more</a>`, p)
 }
+
+func TestAFreshInstallationSaysWhatNobodyHasTried(t *testing.T) {
+	b := newBench(t)
+	w := b.owner(t)
+	b.ledger.attention = []adminapi.Attention{}
+	b.ledger.health = []adminapi.ProviderHealth{{Provider: "frost", State: adminapi.ProviderUntried},
+		{Provider: "old", State: adminapi.ProviderOK, Deleted: true}}
+	p := text(w.get("/").body)
+	require.Contains(t, p, "Nothing. Budgets have room, and the data plane uses the newest configuration. Not asked yet: frost.")
+	b.ledger.health[1].Deleted = false
+	require.Contains(t, text(w.get("/").body), "Nothing. Providers answer, budgets have room")
+}

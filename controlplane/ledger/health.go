@@ -231,3 +231,18 @@ func percentiles(counts []int64) adminapi.Percentiles {
 	return adminapi.Percentiles{P50: percentile(counts, 0.5), P95: percentile(counts, 0.95),
 		P99: percentile(counts, 0.99)}
 }
+
+// Tried returns which of some providers were ever asked, as far as sums are kept.
+func (l usageReader) Tried(ctx context.Context, providers []string) ([]string, error) {
+	if len(providers) == 0 {
+		return nil, nil
+	}
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
+	s := l.db.Statement("SELECT DISTINCT provider FROM provider_attempts")
+	s.And("width", "=", hours)
+	s.Among("provider", providers)
+	all, err := sqldb.All(ctx, s, l.db.Read, func(name *string) []any { return []any{name} })
+	return all, doing("reading which providers were asked", err)
+}

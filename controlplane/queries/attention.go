@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/internal/configstore"
 )
 
 // attentionFor is how long what needs attention is kept.
@@ -66,7 +67,7 @@ func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 			f.Objects = append(f.Objects, attention.ObjectError{Kind: kindOfKeys, Name: name, Error: e})
 		}
 	}
-	left := newLeft(keys, f.Now)
+	left, enabled := newLeft(keys, f.Now), map[configstore.Ref]bool{}
 	for _, kind := range configv1.Kinds() {
 		if kind.Name == kindOfKeys {
 			continue // there are many keys
@@ -77,6 +78,8 @@ func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 		}
 		left.add(entries)
 		for _, e := range entries {
+			o, _ := e.Object.(interface{ GetDisabled() bool })
+			enabled[configstore.Ref{Kind: kind.Name, Name: e.Name}] = o == nil || !o.GetDisabled()
 			if problem := q.ObjectError(e); problem != "" {
 				f.Objects = append(f.Objects, attention.ObjectError{Kind: kind.Name, Name: e.Name, Error: problem})
 			}
@@ -93,9 +96,23 @@ func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 		}
 	}
 	q.spendingFacts(ctx, &f)
+	onlyEnabled(&f, enabled)
 	var err error
 	f.Waiting, err = q.options.Config.Approvals().Since(ctx)
 	return f, err
+}
+
+// onlyEnabled leaves out what concerns objects that are deleted or disabled: nobody can do anything about them.
+func onlyEnabled(f *attention.Facts, enabled map[configstore.Ref]bool) {
+	gone := func(name string) bool {
+		return !enabled[configstore.Ref{Kind: configv1.KindOf((*configv1.Provider)(nil)).Name, Name: name}]
+	}
+	f.Providers = slices.DeleteFunc(f.Providers, func(h adminapi.ProviderHealth) bool { return gone(h.Provider) })
+	f.Rejected = slices.DeleteFunc(f.Rejected, func(r attention.Rejection) bool { return gone(r.Provider) })
+	f.Unjudged = slices.DeleteFunc(f.Unjudged, func(u attention.Unjudged) bool {
+		name, _, _ := strings.Cut(u.Rule, "/")
+		return !enabled[configstore.Ref{Kind: configv1.KindOf((*configv1.Guardrail)(nil)).Name, Name: name}]
+	})
 }
 
 // spendingFacts adds what the ledger knows.
@@ -104,7 +121,7 @@ func (q *Service) spendingFacts(ctx context.Context, f *attention.Facts) {
 		return
 	}
 	var err error
-	if f.Providers, err = q.options.Ledger.Health(ctx); err == nil {
+	if f.Providers, err = q.Health(ctx); err == nil {
 		f.Rejected, err = q.options.Ledger.Rejected(ctx)
 	}
 	if err == nil {

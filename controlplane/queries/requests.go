@@ -53,8 +53,18 @@ func (q *Service) Search(ctx context.Context, asked adminapi.ListOptions) (admin
 // NameKeys adds the names that the keys of exchanges have now.
 func (q *Service) NameKeys(all []adminapi.Exchange) {
 	for i := range all {
-		all[i].KeyName = q.KeyName(all[i].Key)
+		q.NameKey(&all[i])
 	}
+}
+
+// NameKey adds the name that the key of an exchange has now, or that the key is gone.
+func (q *Service) NameKey(e *adminapi.Exchange) {
+	revision, keys := q.options.Plane.Keys()
+	key, ok := keys[e.Key]
+	if ok {
+		e.KeyName = DisplayName(key)
+	}
+	e.KeyDeleted = !ok && e.Key != "" && revision > 0
 }
 
 // KeyName returns the name of a key for people; empty: it has none, or is not known.

@@ -110,9 +110,23 @@ func checkProviderTests(p *patient) []Finding {
 }
 
 // checkProviderHealth looks at how the attempts at providers went, those included that a fallback has hidden.
+// notAsked begins what is said of providers that nobody has asked.
+const notAsked = "Not asked yet: "
+
 func checkProviderHealth(p *patient) []Finding {
 	var found []Finding
+	var untried []string
+	disabled := map[string]bool{}
+	for _, o := range objects[*configv1.Provider](p) {
+		disabled[o.GetName()] = o.GetDisabled()
+	}
 	for _, h := range p.health {
+		if h.Deleted || disabled[h.Provider] {
+			continue
+		}
+		if _, asked := p.tests[h.Provider]; h.State == adminapi.ProviderUntried && !asked {
+			untried = append(untried, h.Provider)
+		}
 		f := Finding{Severity: Error, What: fmt.Sprintf("Provider %s is %s.", h.Provider, h.Says()),
 			Why:  "Requests for it fail, or are answered later by other targets.",
 			Mend: "Check its credential and endpoint: modelgate config get provider " + h.Provider}
@@ -127,6 +141,10 @@ func checkProviderHealth(p *patient) []Finding {
 			f.Mend = "Raise the rate limit at the vendor, or give the models more targets"
 		}
 		found = append(found, f)
+	}
+	if len(untried) > 0 {
+		found = append(found, Finding{Severity: Note, What: notAsked + admincli.Some(untried) + ".",
+			Why: "Whether they answer is not known.", Mend: "modelgate provider test NAME"})
 	}
 	return found
 }

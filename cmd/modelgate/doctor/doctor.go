@@ -94,10 +94,12 @@ func examine(p *patient) []Finding {
 
 // Table prints findings, those that are notes where they are asked for.
 func Table(out *strings.Builder, found []Finding, notes bool) {
-	hidden, shown := 0, 0
+	hidden, shown, unknown := 0, 0, ""
 	for _, f := range found {
 		if f.Severity == Note && !notes {
-			hidden++
+			if hidden++; strings.HasPrefix(f.What, notAsked) {
+				unknown = f.What + " "
+			}
 			continue
 		}
 		shown++
@@ -111,5 +113,5 @@ func Table(out *strings.Builder, found []Finding, notes bool) {
 	case hidden > 0:
 		last = fmt.Sprintf("%d notes are not shown; --all shows them.", hidden)
 	}
-	fmt.Fprintln(out, last)
+	fmt.Fprintln(out, unknown+last)
 }

@@ -144,6 +144,10 @@ func TestDoctorFinds(t *testing.T) {
 			p.health = []adminapi.ProviderHealth{{Provider: "busy", State: adminapi.ProviderDegraded, LastError: "status 429",
 				Last15Minutes: adminapi.HealthWindow{Attempts: 20, Failed: 4, RateLimited: 4}}}
 		}, "provider health", Warning, "4 of 20 attempts", "rate limit at the vendor"},
+		{"a provider that nobody has asked", func(p *patient) {
+			p.health = []adminapi.ProviderHealth{{Provider: "new", State: adminapi.ProviderUntried},
+				{Provider: "gone", State: adminapi.ProviderFailing, Deleted: true}}
+		}, "provider health", Note, "Not asked yet: new.", "modelgate provider test"},
 		{"the ledger away", func(p *patient) { p.ledger = errors.New("no such table") }, "ledger", Error, "no such table",
 			"database"},
 		{"a quota that is almost used up", func(p *patient) {

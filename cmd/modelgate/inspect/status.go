@@ -53,6 +53,7 @@ type StatusReport struct {
 type providerStatus struct {
 	Name     string `json:"name"`
 	Disabled bool   `json:"disabled,omitempty"`
+	Deleted  bool   `json:"deleted,omitempty"` // since it was asked
 	Error    string `json:"error,omitempty"`
 	// Of the last hour.
 	Requests  int64  `json:"requests"`
@@ -190,11 +191,11 @@ func (r *StatusReport) ledger(ctx context.Context, client *adminapi.Client) {
 	for _, t := range summary.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
 		if i < 0 {
-			i, r.Providers = len(r.Providers), append(r.Providers, providerStatus{Name: t.Name})
+			i, r.Providers = len(r.Providers), append(r.Providers, providerStatus{Name: t.Name, Deleted: true})
 		}
 		p := &r.Providers[i]
 		p.Requests, p.Errors, p.CostUSD, p.LatencyMS = t.Requests, t.Errors, t.CostUSD, t.LatencyP50
-		if p.Errors*2 >= p.Requests && p.Errors > 0 {
+		if p.Errors*2 >= p.Requests && p.Errors > 0 && !p.Deleted && !p.Disabled {
 			r.problem("provider %s: %d of %d requests of the last hour failed", p.Name, p.Errors, p.Requests)
 		}
 	}
@@ -206,15 +207,22 @@ func (r *StatusReport) health(ctx context.Context, client *adminapi.Client) {
 	if err != nil {
 		return // the summary says why
 	}
+	var untried []string
 	for _, h := range health.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == h.Provider })
 		if i < 0 {
 			continue
 		}
 		r.Providers[i].Health = &h
+		if h.State == adminapi.ProviderUntried && !r.Providers[i].Disabled {
+			untried = append(untried, h.Provider)
+		}
 		if h.State == adminapi.ProviderFailing && !r.Providers[i].Disabled {
 			r.problem("provider %s: %s", h.Provider, h.Says())
 		}
+	}
+	if len(untried) > 0 {
+		r.Notes = append(r.Notes, "Not asked yet: "+admincli.Some(untried)+". To ask one: modelgate provider test NAME")
 	}
 }
 
@@ -270,11 +278,14 @@ func (p providerStatus) row() []string {
 	if p.Disabled {
 		state = "disabled"
 	}
+	if p.Deleted {
+		state = "deleted"
+	}
 	if p.Error != "" {
 		state = "error: " + p.Error
 	}
 	if p.Health != nil {
-		health = p.Health.State
+		health = p.Health.Word()
 	}
 	return []string{p.Name, number(p.Requests), number(p.Errors), p.CostUSD, health, state}
 }

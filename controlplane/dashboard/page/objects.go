@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -62,6 +63,31 @@ func (v *Visit) PageOf(kind configv1.Kind, name string) string {
 		}
 	}
 	return ObjectPath("objects", kind.Name, name)
+}
+
+// A Ref is the name of an object. Without a path nothing leads to it.
+type Ref struct {
+	Path, Name, Label string
+	Deleted           bool
+}
+
+// ref looks whether an object is still there. Objects that the visitor may not see have no path.
+func (v *Visit) ref(kind, name, label string) Ref {
+	if of, ok := v.refs[[2]string{kind, name}]; ok {
+		return of
+	}
+	k, _ := configv1.FindKind(kind)
+	of := Ref{Name: name, Label: cmp.Or(label, name)}
+	_, err := v.API.Get(v.request.Context(), k, name)
+	e, refused := errors.AsType[*openai.Error](err)
+	switch {
+	case refused && e.Status == http.StatusNotFound:
+		of.Deleted = v.Principal.Tenant.IsAll() // others do not learn whether it is there
+	case !refused || e.Status != http.StatusForbidden:
+		of.Path = v.PageOf(k, name)
+	}
+	v.refs[[2]string{kind, name}] = of
+	return of
 }
 
 // Path returns the path of a named thing. The name may hold slashes.

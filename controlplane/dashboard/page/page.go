@@ -75,6 +75,7 @@ type Visit struct {
 
 	site    *Site
 	request *http.Request
+	refs    map[[2]string]Ref // by kind and name, as far as they were looked at
 }
 
 // Now returns the time.
@@ -120,7 +121,7 @@ func NewSite(c Config, sections []Section) *Site {
 
 // Visit returns the visit of a person who is not signed in.
 func (s *Site) Visit(r *http.Request, theme string) *Visit {
-	return &Visit{site: s, request: r, Theme: theme}
+	return &Visit{site: s, request: r, Theme: theme, refs: map[[2]string]Ref{}}
 }
 
 // Leave has all sections forget a person who signs out.

@@ -40,7 +40,11 @@ type view struct {
 	Data  any
 
 	principal authz.Principal
+	visit     *Visit
 }
+
+// Ref returns what a page shows of an object that something else names.
+func (v view) Ref(kind, name, label string) Ref { return v.visit.ref(kind, name, label) }
 
 // May reports whether the visitor has a scope.
 func (v view) May(scope string) bool { return v.principal.May(authz.Scope(scope)) }
@@ -67,7 +71,7 @@ func (v *Visit) RenderStatus(w http.ResponseWriter, status int, name, title stri
 	vw := view{
 		Title: title, Section: lineOf(v.request.URL.Path), CSRF: v.FormToken, Theme: v.Theme,
 		Path: v.request.URL.RequestURI(), Account: v.Account, Role: v.Principal.Role, Notice: v.notice(), Problem: problem,
-		Range: v.Range, Data: data, principal: v.Principal,
+		Range: v.Range, Data: data, principal: v.Principal, visit: v,
 	}
 	if v.Account != nil {
 		vw.Nav = v.Navigation()

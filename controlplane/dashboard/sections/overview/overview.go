@@ -37,6 +37,9 @@ type overviewData struct {
 	// Attention are the items that need a person. Unknown says why they are not known.
 	Attention []adminapi.Attention
 	Unknown   string
+	// Untried are the providers that nobody has asked, and Asked whether any other was.
+	Untried []string
+	Asked   bool
 	// Totals are of everything, by model for the charts.
 	Totals            adminapi.Series
 	Before            *adminapi.Series // of the previous period; nil: it is not compared with
@@ -55,6 +58,11 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		data.Attention = found.Items
 		if data.Unknown, err = page.Unavailable(err); err != nil {
 			return err
+		}
+		if len(data.Attention) == 0 {
+			if err := data.tried(v, r); err != nil {
+				return err
+			}
 		}
 	}
 	var err error
@@ -75,6 +83,19 @@ func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return v.Render(w, "overview", "Overview", data)
+}
+
+// tried finds out which providers were never asked: that nothing is wrong with them is not known.
+func (d *overviewData) tried(v *page.Visit, r *http.Request) error {
+	health, err := v.API.Health(r.Context())
+	for _, h := range health.Providers {
+		if h.State == adminapi.ProviderUntried {
+			d.Untried = append(d.Untried, h.Provider)
+		}
+		d.Asked = d.Asked || h.State != adminapi.ProviderUntried && !h.Deleted
+	}
+	_, err = page.Unavailable(err) // the figures say so
+	return err
 }
 
 // some reports whether there is an object of a kind.
