@@ -44,7 +44,7 @@ func NewInspector(etcd *clientv3.Client, blobs *blob.Bucket) *Inspector {
 // status.
 func (i *Inspector) Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject],
 	error) {
-	return inspect(ctx, i.store, batches.Kind, o, batches.Show, func(b *batches.Batch) (key, status string) {
+	return inspect(ctx, i.store, batches.Kind, o, batchObject, func(b *batches.Batch) (key, status string) {
 		return b.Key, string(b.Status)
 	})
 }
@@ -52,7 +52,7 @@ func (i *Inspector) Batches(ctx context.Context, o adminapi.ListOptions) (admina
 // FineTuningJobs returns a page of the fine-tuning jobs of all tenants, as Batches does.
 func (i *Inspector) FineTuningJobs(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject],
 	error) {
-	return inspect(ctx, i.store, finetuning.Kind, o, finetuning.Show, keyAndStatus)
+	return inspect(ctx, i.store, finetuning.Kind, o, jobObject, keyAndStatus)
 }
 
 func keyAndStatus(j *finetuning.Job) (key, status string) { return j.Key, string(j.Status) }
@@ -63,6 +63,10 @@ func (i *Inspector) FineTuningJob(ctx context.Context, id string) (adminapi.Tena
 	if err != nil {
 		return adminapi.TenantObject{}, err
 	}
+	return jobObject(r)
+}
+
+func jobObject(r *store.Record[finetuning.Job]) (adminapi.TenantObject, error) {
 	return tenantObject(r, r.Value.Key, finetuning.Show)
 }
 
@@ -93,8 +97,8 @@ func (i *Inspector) FineTuningEvents(ctx context.Context, id string,
 
 // inspect merges the newest objects of every tenant.
 func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o adminapi.ListOptions,
-	show func(*store.Record[T]) any, describe func(*T) (key, status string)) (adminapi.Page[adminapi.TenantObject],
-	error) {
+	show func(*store.Record[T]) (adminapi.TenantObject, error),
+	describe func(*T) (key, status string)) (adminapi.Page[adminapi.TenantObject], error) {
 	page := adminapi.Page[adminapi.TenantObject]{Items: []adminapi.TenantObject{}}
 	tenants, err := kind.Tenants(ctx, s)
 	if err != nil {
@@ -127,8 +131,7 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 	more := len(all) > o.Limit
 	all = all[:min(len(all), o.Limit)]
 	for _, r := range all {
-		key, _ := describe(&r.Value)
-		item, err := tenantObject(r, key, show)
+		item, err := show(r)
 		if err != nil {
 			return page, err
 		}

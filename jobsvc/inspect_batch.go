@@ -20,7 +20,14 @@ func (i *Inspector) Batch(ctx context.Context, id string) (adminapi.TenantObject
 	if err != nil {
 		return adminapi.TenantObject{}, err
 	}
-	return tenantObject(r, r.Value.Key, batches.Show)
+	return batchObject(r)
+}
+
+// batchObject returns a batch with what its lines meet while it runs.
+func batchObject(r *store.Record[batches.Batch]) (adminapi.TenantObject, error) {
+	o, err := tenantObject(r, r.Value.Key, batches.Show)
+	o.Progress = batches.Progress(r)
+	return o, err
 }
 
 // CancelBatch asks for the end of a batch, as its client can. It returns a 409 if the batch has ended another way.
@@ -32,7 +39,7 @@ func (i *Inspector) CancelBatch(ctx context.Context, id string) (adminapi.Tenant
 	if err != nil {
 		return adminapi.TenantObject{}, err
 	}
-	return tenantObject(r, r.Value.Key, batches.Show)
+	return batchObject(r)
 }
 
 // BatchFailures returns up to limit failed lines of a batch, as [batches.Failures] does.

@@ -401,6 +401,29 @@ type BatchFailure struct {
 // BatchFailures defines model for BatchFailures.
 type BatchFailures = Page[BatchFailure]
 
+// BatchProgress What a running batch meets. Absent of one that does not run, or that a provider runs.
+type BatchProgress struct {
+	// At When it was so.
+	At time.Time `json:"at"`
+
+	// PerMinute Requests that were answered a minute in the last 5 minutes.
+	PerMinute float64 `json:"per_minute"`
+
+	// Tries Tries after which a request is tried again. What follows is of the newest.
+	Tries   int64      `json:"tries,omitempty"`
+	TriedAt *time.Time `json:"tried_at,omitempty"`
+
+	// WaitsUntil When the request is tried again at the earliest.
+	WaitsUntil *time.Time `json:"waits_until,omitempty"`
+
+	// Status The HTTP status. Absent if there was no response.
+	Status    int    `json:"status,omitempty"`
+	ErrorCode string `json:"code,omitempty"`
+
+	// Message About 200 bytes at most.
+	Message string `json:"message,omitempty"`
+}
+
 // Bodies The kept bodies of an exchange.
 type Bodies struct {
 	ID           string    `json:"id"`
@@ -1116,6 +1139,9 @@ type TenantObject struct {
 
 	// Object In the format of the client API.
 	Object json.RawMessage `json:"object"`
+
+	// Progress What a running batch meets. Absent of one that does not run, or that a provider runs.
+	Progress *BatchProgress `json:"progress,omitempty"`
 }
 
 // TenantPage defines model for TenantPage.

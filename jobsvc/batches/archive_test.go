@@ -2,6 +2,7 @@ package batches_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -59,7 +60,9 @@ func (w *world) seen(ids []string) (all []string) {
 	}
 	page, err := jobsvc.NewInspector(w.etcd, w.bucket).Batches(w.t.Context(), adminapi.ListOptions{Limit: 5})
 	require.NoError(w.t, err)
-	return append(all, fmt.Sprintf("%s", page))
+	text, err := json.Marshal(page)
+	require.NoError(w.t, err)
+	return append(all, string(text))
 }
 
 func TestClientsCannotTellThatABatchIsArchived(t *testing.T) {

@@ -50,6 +50,7 @@ type asker struct {
 	path   string
 	shared *shared
 	trace  *lineTrace
+	met    *encounter
 	buffer bytes.Buffer // of the answer's body
 	held   *memory.Hold // of the batch
 	large  int64        // bytes that it has of that for buffer
@@ -74,6 +75,7 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 			return got, true
 		}
 		a.s.metrics.retries.Inc()
+		a.met.add(&got, v, a.s.Now())
 		a.done()
 		if timing.Sleep(begin, v.pause(a.s.Limits.Backoff, failures)) != nil {
 			return answer{}, false

@@ -62,6 +62,7 @@ type Batch struct {
 	Counts Counts       `json:"counts"`
 	Usage  openai.Usage `json:"usage,omitzero"`
 	Charge Charge       `json:"charge,omitzero"`
+	Met    *Met         `json:"met,omitempty"`
 
 	Head       string   `json:"head,omitempty"` // the newest segment
 	Closing    *Closing `json:"closing,omitempty"`
@@ -106,6 +107,9 @@ type Closing struct {
 	Output string `json:"output"`
 	Error  string `json:"error"`
 }
+
+// done is how many lines have an answer.
+func (b *Batch) done() int { return b.Counts.Completed + b.Counts.Failed }
 
 // to makes the transition of an event.
 func (b *Batch) to(e job.BatchEvent, now time.Time) error {

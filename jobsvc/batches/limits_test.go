@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/jobsvc/batches"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 )
 
@@ -137,4 +139,25 @@ func TestAllKeysTogetherAskNoMoreThanAModelIsToGet(t *testing.T) {
 		require.Equal(t, "completed", w.over(id).status())
 	}
 	require.EqualValues(t, 3, most.Load())
+}
+
+func TestABatchThatRunsSaysWhatItsLinesMeet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	refused := failure("requests", "rate_limit_exceeded")
+	w.asked.answer = func(context.Context, gateway.Ask, int) (*http.Response, error) {
+		return respond(429, refused, "Retry-After", "3600"), nil
+	}
+	w.run(nil)
+	id := w.create(requests(3))
+	var met *adminapi.BatchProgress
+	w.eventually(func() bool {
+		r, err := batches.Kind.Get(t.Context(), w.store, tenant, id)
+		require.NoError(t, err)
+		met = batches.Progress(r)
+		return met != nil && met.Tries > 0
+	})
+	require.Equal(t, []any{429, "rate_limit_exceeded", 0.0}, []any{met.Status, met.ErrorCode, met.PerMinute})
+	require.NotEmpty(t, met.Message)
+	require.WithinDuration(t, time.Now().Add(time.Hour), *met.WaitsUntil, time.Minute)
 }

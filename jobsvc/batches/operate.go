@@ -113,8 +113,14 @@ func failureOf(line []byte) adminapi.BatchFailure {
 		said = all.Get("response.body.error")
 	}
 	f.ErrorCode, f.Message = said.Get("code").String(), said.Get("message").String()
-	if len(f.Message) > maxFailureText {
-		f.Message = string(bytes.ToValidUTF8([]byte(f.Message[:maxFailureText]), nil)) + "…"
-	}
+	f.Message = clipped(f.Message, maxFailureText)
 	return f
+}
+
+// clipped returns a text of about so many bytes at most.
+func clipped(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return string(bytes.ToValidUTF8([]byte(text[:most]), nil)) + "…"
 }

@@ -52,6 +52,8 @@ type results struct {
 	ended   bool
 	changed chan struct{} // buffers one
 
+	met encounter
+
 	// What follows is flush's.
 	began    time.Time
 	head     string // of the chain
@@ -60,10 +62,15 @@ type results struct {
 }
 
 func (w *work) newResults(committed func(lines int)) *results {
-	return &results{
+	r := &results{
 		w: w, names: w.names(), many: max(1, w.s.Limits.Open/4), committed: committed, changed: make(chan struct{}, 1),
 		began: time.Now(), head: w.rec.Value.Head,
 	}
+	if met := w.rec.Value.Met; met != nil { // of the worker before
+		r.met.met = *met
+	}
+	r.met.sum(w.rec.Value.done(), w.s.Now())
+	return r
 }
 
 // add adds the answer to a line, and keeps nothing of it.
@@ -125,6 +132,10 @@ func (r *results) flush(ctx context.Context) error {
 			r.w.put(int64(len(g.text)))
 			r.committed(g.lines())
 			g = group{text: reuse(g.text)}
+		} else if !last {
+			if err := r.note(ctx); err != nil {
+				return err
+			}
 		}
 		if last {
 			return nil
@@ -143,9 +154,20 @@ func reuse(b []byte) []byte {
 // gatherFor returns for how long an answer waits for others when answers have come for a time.
 func gatherFor(d time.Duration) time.Duration { return min(max(d/100, minGather), maxGather) }
 
-// next waits for answers that are to be committed, and moves them into g. It reports whether they are the last.
+// note writes what lines have met while none was answered.
+func (r *results) note(ctx context.Context) error {
+	return r.w.change(ctx, func(b *Batch, _ *store.Txn) error {
+		b.Met = r.met.sum(b.done(), r.w.s.Now())
+		return nil
+	})
+}
+
+// next waits for answers that are to be committed, and moves them into g. It reports whether they are the last. There
+// are none if what the lines have met is to be written.
 func (r *results) next(ctx context.Context, g *group) (last bool, err error) {
 	var due <-chan time.Time
+	noting := time.NewTicker(min(max(time.Since(r.began)/50, minNote), maxNote))
+	defer noting.Stop()
 	for {
 		r.mu.Lock()
 		if r.pending.lines() > 0 && due == nil {
@@ -164,6 +186,10 @@ func (r *results) next(ctx context.Context, g *group) (last bool, err error) {
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case <-r.changed:
+		case <-noting.C:
+			if due == nil && r.met.isNew() {
+				return false, nil
+			}
 		case <-due:
 			r.mu.Lock()
 			*g, r.pending = r.pending, *g
@@ -197,6 +223,7 @@ func (r *results) commit(ctx context.Context, g *group) error {
 		b.Head = name
 		b.Counts.Completed += g.completed
 		b.Counts.Failed += g.failed
+		b.Met = r.met.sum(b.done(), r.w.s.Now())
 		b.Usage = plus(b.Usage, g.usage)
 		b.Charge = b.Charge.plus(g.charge)
 		return nil

@@ -242,7 +242,8 @@ func (r *running) hand(begin, asking context.Context, q request, number int) err
 
 // ask asks the lines of a lane, until there are no more.
 func (r *running) ask(begin, asking context.Context, l *lane) {
-	a := asker{s: r.s, held: r.results.w.held, key: r.key, batch: r.batch, path: r.path, shared: l.shared, trace: r.trace}
+	a := asker{s: r.s, held: r.results.w.held, key: r.key, batch: r.batch, path: r.path, shared: l.shared, trace: r.trace,
+		met: &r.results.met}
 	for next := range l.queue {
 		if got, ok := a.ask(begin, asking, next); ok {
 			r.results.add(next.number, next.customID, &got)

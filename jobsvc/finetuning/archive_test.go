@@ -61,7 +61,7 @@ func (w *world) seen(ids []string) (all []string) {
 		require.NoError(w.t, err)
 		events, err := operators.FineTuningEvents(w.t.Context(), id, adminapi.ListOptions{Limit: 4})
 		require.NoError(w.t, err)
-		all = append(all, fmt.Sprintf("%s %s", object, events))
+		all = append(all, fmt.Sprintf("%s %s", object.Object, events))
 	}
 	page, err := operators.FineTuningJobs(w.t.Context(), adminapi.ListOptions{Limit: 3})
 	require.NoError(w.t, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -26,8 +27,11 @@ func (d batchData) Live() bool { return running(d.Batch.Status) }
 // MayStop reports whether the batch can be cancelled.
 func (d batchData) MayStop() bool { return d.Live() && d.Batch.Status != "cancelling" }
 
-// Rate is how many requests are answered per minute, since the first was sent; 0: unknown.
+// Rate is how many requests are answered per minute: of late while it runs, else on average; 0: unknown.
 func (d batchData) Rate() float64 {
+	if p := d.Batch.Progress; p != nil {
+		return p.PerMinute
+	}
 	end := cmp.Or(d.Batch.FinalizingAt, d.Batch.CancelledAt, d.Batch.ExpiredAt, d.Now.Unix())
 	if d.Batch.InProgressAt == 0 || end <= d.Batch.InProgressAt {
 		return 0
@@ -35,14 +39,42 @@ func (d batchData) Rate() float64 {
 	return float64(d.Batch.Done()) * 60 / float64(end-d.Batch.InProgressAt)
 }
 
-// Left is when the last request is answered if the rate stays as it is; zero: unknown.
+// Left is when the last request is answered if the rate stays as it is of late, and after what makes the requests wait;
+// zero: unknown.
 func (d batchData) Left() time.Time {
 	rate := d.Rate()
 	if d.Batch.Status != "in_progress" || rate <= 0 {
 		return time.Time{}
 	}
+	begin := d.Now
+	if p := d.Batch.Progress; p != nil && p.WaitsUntil != nil && p.WaitsUntil.After(begin) {
+		begin = *p.WaitsUntil
+	}
 	minutes := float64(d.Batch.Counts.Total-d.Batch.Done()) / rate
-	return d.Now.Add(time.Duration(minutes * float64(time.Minute)))
+	return begin.Add(time.Duration(minutes * float64(time.Minute)))
+}
+
+// TooLate reports whether the batch will expire before its last request is answered.
+func (d batchData) TooLate() bool { return d.Left().Unix() > d.Batch.ExpiresAt }
+
+// Reasons are the failures that the page names, by what they say, the most frequent first.
+func (d batchData) Reasons() (all []failureReason) {
+	for _, f := range d.Failures {
+		of := failureReason{Status: f.Status, Code: f.ErrorCode, Message: f.Message}
+		i := slices.IndexFunc(all, func(r failureReason) bool { return r.Status == of.Status && r.Code == of.Code })
+		if i < 0 {
+			i, all = len(all), append(all, of)
+		}
+		all[i].Count++
+	}
+	slices.SortStableFunc(all, func(a, b failureReason) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
+// A failureReason is why requests have failed. The message is the first one's.
+type failureReason struct {
+	Count, Status int
+	Code, Message string
 }
 
 // A batchFile is a file of a batch that can be downloaded.

@@ -10,6 +10,8 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/authz"
@@ -36,7 +38,7 @@ func Section() page.Section {
 			page.Get("/fine-tuning/{id}", authz.JobsRead, showTuningJob),
 		},
 		Templates: templates,
-		Functions: template.FuncMap{"jobLevel": jobLevel},
+		Functions: template.FuncMap{"jobLevel": jobLevel, "perMinute": perMinute},
 		Notices:   map[string]string{"cancelling": "The batch is being cancelled. Requests that are under way may still end."},
 	}
 }
@@ -77,6 +79,29 @@ type batch struct {
 // Done is how many of its requests have an answer.
 func (b batch) Done() int64 { return b.Counts.Completed + b.Counts.Failed }
 
+// Level names how the batch is, for its colour. One is not well whose requests have failed.
+func (b batch) Level() string {
+	switch {
+	case b.Counts.Failed == 0 || jobLevel(b.Status) == "bad":
+		return jobLevel(b.Status)
+	case b.Counts.Completed == 0 && !running(b.Status):
+		return "bad"
+	}
+	return "warn"
+}
+
+// Waiting returns what requests that are tried again have met in the last minutes; nil: nothing.
+func (b batch) Waiting() *adminapi.BatchProgress {
+	p := b.Progress
+	if p == nil || p.TriedAt == nil || p.At.Sub(*p.TriedAt) > recently && (p.WaitsUntil == nil || p.WaitsUntil.Before(p.At)) {
+		return nil
+	}
+	return p
+}
+
+// recently is how long what requests have met is shown.
+const recently = 5 * time.Minute
+
 // Ended is when it came to its end, or 0.
 func (b batch) Ended() int64 { return cmp.Or(b.CompletedAt, b.FailedAt, b.ExpiredAt, b.CancelledAt) }
 
@@ -91,6 +116,14 @@ func jobLevel(status string) string {
 		return "warn"
 	}
 	return ""
+}
+
+// perMinute writes a rate. A slow one has a digit after the point.
+func perMinute(rate float64) string {
+	if rate < 10 {
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(rate, 'f', 0, 64)
 }
 
 // running reports whether a job's state will still change.
