@@ -14,7 +14,7 @@ import (
 func TestApprovals(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	at := time.Unix(0, 0)
-	f.objects = []configv1.Object{&configv1.Organization{Name: "acme"}}
+	f.objects = []configv1.Object{&configv1.Organization{Name: "acme"}, &configv1.Key{Name: "key_1", DisplayName: "ci"}}
 	f.approvals = []adminapi.Approval{
 		{ID: "apr_1", Action: "updated", Kind: "Organization", Name: "acme", Rules: []string{"big"}, AskedBy: "ann",
 			Reason: "It may spend more.", AskedAt: &at, ExpiresAt: &at, MayDecide: true, Diff: "+usd: 5000\n"},
@@ -22,8 +22,8 @@ func TestApprovals(t *testing.T) {
 			Own: true},
 	}
 	out, _ := c.run(t, exitOK, "approval")
-	require.Regexp(t, `(?m)^apr_1 +Organization acme +ann +1970-01-01T00:00:00Z +1970-01-01T00:00:00Z +waits for you$`, out)
-	require.Regexp(t, `(?m)^apr_2 +Key key_1 +bob .* waits for somebody else$`, out)
+	require.Regexp(t, `(?m)^Organization acme +ann +1970-01-01T00:00:00Z +1970-01-01T00:00:00Z +waits for you +apr_1$`, out)
+	require.Regexp(t, `(?m)^Key ci +bob .* waits for somebody else +apr_2$`, out)
 	out, _ = c.run(t, exitOK, "approval", "show", "apr_1")
 	require.Contains(t, out, "Reason    It may spend more.\n")
 	require.Contains(t, out, "\n+usd: 5000\n")

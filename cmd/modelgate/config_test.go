@@ -310,7 +310,7 @@ func TestKeyLivesFromCreateToRevoke(t *testing.T) {
 
 	out, _ = c.run(t, exitOK, "key", "list")
 	require.Contains(t, out, made["id"])
-	require.Contains(t, out, "openai/*,echo/echo")
+	require.Contains(t, out, "openai/*, echo/echo")
 	require.Contains(t, out, "..."+made["key"][len(made["key"])-4:])
 	require.Contains(t, out, "active")
 	require.NotContains(t, out, made["key"])

@@ -33,6 +33,7 @@ type fakeAdmin struct {
 	audit       []adminapi.AuditEntry
 	verified    adminapi.AuditVerification
 	sinks       adminapi.AuditSinks
+	alerts      adminapi.Alerts
 	approvals   []adminapi.Approval
 	waits       *adminapi.Approval // of every change
 	requests    []adminapi.Exchange
@@ -131,6 +132,9 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	answer("POST /admin/v1/providers/{name}/test", func(r *http.Request) (any, int) {
 		return f.tests[r.PathValue("name")], 200
 	})
+	answer("GET /admin/v1/alerts", func(*http.Request) (any, int) { return f.alerts, 200 })
+	answer("GET /admin/v1/alerts/history", func(*http.Request) (any, int) { return adminapi.AlertHistory{}, 200 })
+	answer("GET /admin/v1/quotas", func(*http.Request) (any, int) { return adminapi.QuotasPage{}, 200 })
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })
 	answer("GET /admin/v1/audit/sinks", func(*http.Request) (any, int) { return f.sinks, 200 })

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -19,7 +19,7 @@ func (f logFlags) logger(stderr io.Writer) (*zap.Logger, error) {
 	format := f.Format
 	if format == "auto" {
 		format = "json"
-		if cmdline.IsTerminal(stderr) {
+		if console.IsTerminal(stderr) {
 			format = "console"
 		}
 	}

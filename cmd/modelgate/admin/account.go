@@ -13,7 +13,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
-	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // AccountCmd is the command account.
@@ -90,7 +90,7 @@ func (f passwordFlags) password(ctx context.Context) (string, error) {
 	if f.PasswordStdin {
 		return passwordLine(input)
 	}
-	if !cmdline.IsTerminal(os.Stdin) {
+	if !console.IsTerminal(os.Stdin) {
 		return "", errors.New("there is no terminal for the password prompt: use --password-stdin")
 	}
 	if err := echoOfTerminal(false); err != nil {

@@ -3,15 +3,14 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // AlertsCmd is the command alerts.
@@ -34,13 +33,13 @@ func (alertsFiringCmd) Help() string {
 // Run prints what fires.
 func (c alertsFiringCmd) Run(ctx context.Context, stdout io.Writer) error {
 	call := func(client *adminapi.Client) (adminapi.Alerts, error) { return client.Alerts(ctx) }
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, all adminapi.Alerts) {
-		admincli.Table(out, []string{"STATE", "RULE", "SUBJECT", "SINCE", "MESSAGE"},
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, func(out *console.Text, all adminapi.Alerts) {
+		out.Table("No alert fires.", []string{"RULE", "SUBJECT", "STATE", "SINCE", "MESSAGE"},
 			admincli.Rows(all.Items, func(a adminapi.Alert) []string {
-				return []string{a.State, a.Rule, a.Subject, a.Since.UTC().Format(time.RFC3339), a.Message}
+				return []string{a.Rule, out.Named(a.Subject), a.State, out.Time(a.Since), out.Named(a.Message)}
 			}))
 		out.WriteByte('\n')
-		admincli.Table(out, []string{"RECEIVER", "KIND", "WAITING", "ERROR"},
+		out.Table("There is no receiver, so nobody is told: see docs/alerts.md.", []string{"RECEIVER", "KIND", "WAITING", "ERROR"},
 			admincli.Rows(all.Receivers, func(r adminapi.AlertReceiverStatus) []string {
 				return []string{r.Name, r.Kind, strconv.Itoa(r.Waiting), r.Error}
 			}))
@@ -60,15 +59,16 @@ func (alertsHistoryCmd) Help() string {
 // Run prints what has fired and cleared.
 func (c alertsHistoryCmd) Run(ctx context.Context, stdout io.Writer) error {
 	call := func(client *adminapi.Client) (adminapi.AlertHistory, error) { return client.AlertHistory(ctx) }
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, all adminapi.AlertHistory) {
-			admincli.Table(out, []string{"AT", "TYPE", "RULE", "SUBJECT", "TOLD", "MESSAGE"},
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, all adminapi.AlertHistory) {
+			out.Table("No alert has fired.", []string{"RULE", "SUBJECT", "TYPE", "AT", "TOLD", "MESSAGE"},
 				admincli.Rows(all.Items, func(e adminapi.AlertEvent) []string {
 					var told []string
 					for _, d := range e.Deliveries {
 						told = append(told, d.Receiver+": "+d.State)
 					}
-					return []string{e.At.UTC().Format(time.RFC3339), e.Type, e.Rule, e.Subject, strings.Join(told, ", "), e.Message}
+					return []string{e.Rule, out.Named(e.Subject), e.Type, out.Time(e.At), strings.Join(told, ", "),
+						out.Named(e.Message)}
 				}))
 		})
 }
@@ -93,6 +93,6 @@ func (c alertsTestCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return found, err
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, found adminapi.AlertTest) { fmt.Fprintln(out, found.Message) })
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, found adminapi.AlertTest) { out.Println(found.Message) })
 }

@@ -2,13 +2,13 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // ApprovalCmd is the command approval.
@@ -33,18 +33,14 @@ type approvalListCmd struct {
 // Run lists what waits.
 func (c approvalListCmd) Run(ctx context.Context, stdout io.Writer) error {
 	call := func(client *adminapi.Client) (adminapi.Page[adminapi.Approval], error) { return client.Approvals(ctx) }
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, waitingTable)
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, waitingTable)
 }
 
-func waitingTable(out *strings.Builder, all adminapi.Page[adminapi.Approval]) {
-	if len(all.Items) == 0 {
-		out.WriteString("No change waits for approval.\n")
-		return
-	}
-	admincli.Table(out, []string{"ID", "OBJECT", "ASKED BY", "ASKED", "EXPIRES", "STATE"},
+func waitingTable(out *console.Text, all adminapi.Page[adminapi.Approval]) {
+	out.Table("No change waits for approval.", []string{"OBJECT", "ASKED BY", "ASKED", "EXPIRES", "STATE", "ID"},
 		admincli.Rows(all.Items, func(a adminapi.Approval) []string {
-			return []string{a.ID, a.Kind + " " + a.Name, a.AskedBy, timeOrNever(a.AskedAt), timeOrNever(a.ExpiresAt),
-				stateOfWaiting(a)}
+			return []string{a.Kind + " " + out.Named(a.Name), out.Named(a.AskedBy), out.TimeOr(a.AskedAt, "never"),
+				out.TimeOr(a.ExpiresAt, "never"), stateOfWaiting(a), a.ID}
 		}))
 }
 
@@ -69,10 +65,10 @@ type approvalShowCmd struct {
 // Run shows one change.
 func (c approvalShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 	call := func(client *adminapi.Client) (adminapi.Approval, error) { return client.Approval(ctx, c.ID) }
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, a adminapi.Approval) {
-		fmt.Fprintf(out, "Object    %s %s\nRules     %s\nReason    %s\nAsked by  %s, %s\nExpires   %s\nState     %s\n\n%s",
-			a.Kind, a.Name, strings.Join(a.Rules, ", "), a.Reason, a.AskedBy, timeOrNever(a.AskedAt), timeOrNever(a.ExpiresAt),
-			stateOfWaiting(a), a.Diff)
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, func(out *console.Text, a adminapi.Approval) {
+		out.Printf("Object    %s %s\nRules     %s\nReason    %s\nAsked by  %s, %s\nExpires   %s\nState     %s\n\n%s",
+			a.Kind, out.Named(a.Name), strings.Join(a.Rules, ", "), a.Reason, out.Named(a.AskedBy),
+			out.TimeOr(a.AskedAt, "never"), out.TimeOr(a.ExpiresAt, "never"), stateOfWaiting(a), a.Diff)
 	})
 }
 

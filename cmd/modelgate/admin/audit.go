@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // AuditCmd is the command audit.
@@ -65,7 +65,7 @@ func (c auditShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 			"organization": c.Organization, "project": c.Project,
 		}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, c.write)
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, c.write)
 }
 
 // pagesOf asks for pages until there are enough items, or no more.
@@ -87,21 +87,17 @@ func pagesOf[T any](most int, o adminapi.ListOptions,
 	return items[:min(most, len(items))], nil
 }
 
-func (c auditShowCmd) write(out *strings.Builder, entries []adminapi.AuditEntry) {
+func (c auditShowCmd) write(out *console.Text, entries []adminapi.AuditEntry) {
 	if !c.Diff {
-		admincli.Table(out, []string{"AT", "ACTOR", "ADDRESS", "ACTION", "KIND", "NAME"}, admincli.Rows(entries, auditRow))
+		out.Table("Nothing was done in this time.", []string{"NAME", "KIND", "ACTION", "ACTOR", "ADDRESS", "AT"},
+			admincli.Rows(entries, func(e adminapi.AuditEntry) []string {
+				return []string{out.Named(e.Name), e.Kind, e.Action, out.Named(e.Actor), e.Address, out.Time(e.At)}
+			}))
 		return
 	}
 	for _, e := range entries {
-		row := auditRow(e)
-		fmt.Fprintf(out, "%s  %s (%s)  %s %s %s\n%s\n", row[0], row[1], row[2], row[3], row[4], row[5], e.Diff)
+		says := fmt.Sprintf("%s  %s (%s)  %s %s %s", out.Time(e.At), out.Named(e.Actor), e.Address, e.Action, e.Kind,
+			out.Named(e.Name))
+		out.Printf("%s\n%s\n", adminapi.OneLine(says), e.Diff)
 	}
-}
-
-func auditRow(e adminapi.AuditEntry) []string {
-	row := []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Address, e.Action, e.Kind, e.Name}
-	for i := range row {
-		row[i] = adminapi.OneLine(row[i])
-	}
-	return row
 }

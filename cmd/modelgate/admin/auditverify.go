@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // verifyTimeout is longer than the admin API reads an audit log.
@@ -42,7 +42,7 @@ func (c auditVerifyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return admincli.Said(err)
 	}
-	if err := c.Show(stdout, found, func(out *strings.Builder) { verificationTable(out, found) }); err != nil {
+	if err := c.Show(stdout, found, func(out *console.Text) { verificationTable(out, found) }); err != nil {
 		return err
 	}
 	return notIntact(found)
@@ -64,10 +64,10 @@ func notIntact(found adminapi.AuditVerification) error {
 	return nil
 }
 
-func verificationTable(out *strings.Builder, found adminapi.AuditVerification) {
+func verificationTable(out *console.Text, found adminapi.AuditVerification) {
 	since := ""
 	if found.FirstAt != nil {
-		since = found.FirstAt.UTC().Format(time.RFC3339)
+		since = out.Time(*found.FirstAt)
 	}
 	rows := [][]string{
 		{"entries", fmt.Sprint(found.Entries)},
@@ -85,5 +85,5 @@ func verificationTable(out *strings.Builder, found adminapi.AuditVerification) {
 	if b := found.Break; b != nil {
 		rows = append(rows, []string{"first break", fmt.Sprintf("%s, sequence %d", b.Kind, b.Sequence)})
 	}
-	admincli.Table(out, []string{"AUDIT LOG", ""}, rows)
+	out.Table("", []string{"AUDIT LOG", ""}, rows)
 }

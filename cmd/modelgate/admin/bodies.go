@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // BodiesCmd is the command bodies.
@@ -36,18 +36,18 @@ Example:
 // Run prints the bodies of an exchange.
 func (c bodiesShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 	call := func(client *adminapi.Client) (adminapi.Bodies, error) { return client.Bodies(ctx, c.ID) }
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, found adminapi.Bodies) {
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, func(out *console.Text, found adminapi.Bodies) {
 		printBody(out, "REQUEST", found.Request)
 		printBody(out, "ANSWER", found.Answer)
 	})
 }
 
-func printBody(out *strings.Builder, name string, b adminapi.Body) {
+func printBody(out *console.Text, name string, b adminapi.Body) {
 	note := b.Omitted
 	if b.Cut {
 		note = "Only the beginning is kept."
 	}
-	fmt.Fprintf(out, "%s  %s, %d bytes, %d redacted. %s\n%s\n\n", name, adminapi.OneLine(b.ContentType), b.Bytes,
+	out.Printf("%s  %s, %d bytes, %d redacted. %s\n%s\n\n", name, adminapi.OneLine(b.ContentType), b.Bytes,
 		b.Redacted, note, strings.Map(printable, b.Text))
 }
 
@@ -91,8 +91,8 @@ func (c bodiesDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return client.DeleteBodies(ctx, adminapi.ListOptions{Filters: map[string]string{"key": c.Key,
 			"organization": c.Organization, "project": c.Project}})
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, deleted adminapi.DeletedBodies) {
-			fmt.Fprintf(out, "Deleted the bodies of %d exchanges\n", deleted.Deleted)
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, deleted adminapi.DeletedBodies) {
+			out.Printf("Deleted the bodies of %d exchanges\n", deleted.Deleted)
 		})
 }

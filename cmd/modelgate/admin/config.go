@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // ErrDifferent ends a diff that found differences, so that scripts can tell by the exit code.
@@ -78,9 +79,9 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	var idle []string
-	err = c.Show(stdout, answer, func(out *strings.Builder) {
+	err = c.Show(stdout, answer, func(out *console.Text) {
 		for _, change := range answer.Changes {
-			fmt.Fprintln(out, change.Kind, change.Name, doneOf(change))
+			out.Println(change.Kind, change.Name, doneOf(change))
 		}
 		if c.DryRun {
 			out.WriteString("This was a dry run: nothing was stored.\n")
@@ -126,7 +127,7 @@ func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = c.Show(stdout, answer, func(out *strings.Builder) {
+	err = c.Show(stdout, answer, func(out *console.Text) {
 		for _, change := range answer.Changes {
 			out.WriteString(change.Diff)
 		}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // DashboardCmd is the command dashboard.
@@ -56,7 +56,7 @@ func (c dashboardLinkCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return fmt.Errorf("the response (%s) is not from a dashboard; is the address correct?", resp.Status)
 	}
-	return c.Show(stdout, answer, func(out *strings.Builder) {
-		fmt.Fprintf(out, "%s\n\nThe link works once, within %s.\n", answer.URL, time.Duration(answer.Seconds)*time.Second)
+	return c.Show(stdout, answer, func(out *console.Text) {
+		out.Printf("%s\n\nThe link works once, within %s.\n", answer.URL, time.Duration(answer.Seconds)*time.Second)
 	})
 }

@@ -2,12 +2,11 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // EraseCmd is the command erase.
@@ -38,12 +37,12 @@ func (c EraseCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return all, nil
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, all adminapi.Erasure) {
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, func(out *console.Text, all adminapi.Erasure) {
 		what := "Erased " + all.ID + ":"
 		if c.DryRun {
 			what = "There are"
 		}
-		fmt.Fprintf(out, "%s %d exchanges, %d sums of usage, the bodies of %d exchanges\n", what, all.Exchanges,
+		out.Printf("%s %d exchanges, %d sums of usage, the bodies of %d exchanges\n", what, all.Exchanges,
 			all.Sums, all.Bodies)
 	})
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // FindingsCmd is the command findings.
@@ -47,16 +47,15 @@ func (c FindingsCmd) Run(ctx context.Context, stdout io.Writer) error {
 			"rule": c.Rule, "action": c.Action, "key_name": c.Key, "organization": c.Organization, "project": c.Project,
 			"user": c.User, "model": c.Model}})
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, found adminapi.Findings) {
-			admincli.Table(out, []string{"RULE", "ACTION", "REQUESTS", "MATCHES", "LAST", "EXAMPLES"},
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, found adminapi.Findings) {
+			out.Table("No rule has found anything in this time.", []string{"RULE", "ACTION", "REQUESTS", "MATCHES", "LAST", "EXAMPLES"},
 				admincli.Rows(found.Items, func(f adminapi.Finding) []string {
 					return []string{f.Kind + " " + f.Rule, f.Action, strconv.FormatInt(f.Requests, 10),
-						strconv.FormatInt(f.Matches, 10), f.Last.UTC().Format(time.RFC3339), strings.Join(f.Examples, " ")}
+						strconv.FormatInt(f.Matches, 10), out.Time(f.Last), strings.Join(f.Examples, " ")}
 				}))
 			if found.CountedFrom != nil {
-				fmt.Fprintf(out, "\nOnly the latest requests are counted, since %s.\n",
-					found.CountedFrom.UTC().Format(time.RFC3339))
+				out.Printf("\nOnly the latest requests are counted, since %s.\n", out.Time(*found.CountedFrom))
 			}
 		})
 }

@@ -3,15 +3,13 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 type configHistoryCmd struct {
@@ -28,11 +26,12 @@ func (c configHistoryCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	call := func(client *adminapi.Client) ([]adminapi.Version, error) { return client.History(ctx, kind, c.Name) }
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, func(out *strings.Builder, all []adminapi.Version) {
-		for _, v := range all {
-			fmt.Fprintf(out, "revision %d %s %s %s\n%s", v.Revision, v.At.Format(time.RFC3339), v.Action, v.Actor, v.Diff)
-		}
-	})
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, all []adminapi.Version) {
+			for _, v := range all {
+				out.Printf("revision %d %s %s %s\n%s", v.Revision, out.Time(v.At), v.Action, out.Named(v.Actor), v.Diff)
+			}
+		})
 }
 
 type configRollbackCmd struct {
@@ -65,10 +64,10 @@ func (c configRollbackCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return admincli.Said(err)
 	}
-	err = c.Show(stdout, answer, func(out *strings.Builder) {
+	err = c.Show(stdout, answer, func(out *console.Text) {
 		for _, change := range answer.Changes {
 			if change.Action != adminapi.Unchanged {
-				fmt.Fprintf(out, "%s %s %s\n%s", change.Kind, change.Name, change.Action, change.Diff)
+				out.Printf("%s %s %s\n%s", change.Kind, change.Name, change.Action, change.Diff)
 			}
 		}
 	})

@@ -3,15 +3,14 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // KeyCmd is the command key.
@@ -75,11 +74,11 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 }
 
 func printNewKey(stdout io.Writer, o adminflags.OutputFlags, key adminapi.NewKey) error {
-	return o.Show(stdout, key, func(out *strings.Builder) {
-		fmt.Fprintf(out, "Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n",
+	return o.Show(stdout, key, func(out *console.Text) {
+		out.Printf("Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n",
 			key.ID, key.Key)
 		if key.Pending {
-			fmt.Fprintf(out, "It does not work before somebody else approves it: modelgate approval approve %s\n",
+			out.Printf("It does not work before somebody else approves it: modelgate approval approve %s\n",
 				key.Approval.ID)
 		}
 	})
@@ -198,14 +197,14 @@ func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return client.KeyConsumption(ctx, id)
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, used adminapi.Consumption) {
-			fmt.Fprintf(out, "Last used: %s\n\n", timeOrNever(used.LastUsed))
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, used adminapi.Consumption) {
+			out.Printf("Last used: %s\n\n", out.TimeOr(used.LastUsed, "never"))
 			if len(used.Limits)+len(used.Budgets) == 0 {
 				out.WriteString("The key has no limits and no budgets.\n")
 				return
 			}
-			admincli.Table(out, []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"},
-				adminflags.ConsumptionRows(used))
+			out.Table("It has no limits and no budgets.", []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"},
+				adminflags.ConsumptionRows(used, out))
 		})
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // QuotasCmd is the command quotas.
@@ -37,17 +36,17 @@ func (c QuotasCmd) Run(ctx context.Context, stdout io.Writer) error {
 			"project": c.Project}})
 		return page.Items, err
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, all []adminapi.TenantQuotas) {
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, all []adminapi.TenantQuotas) {
 			var rows [][]string
 			for _, item := range all {
 				for _, q := range item.Quotas {
 					if q.Used > 0 || c.All {
-						rows = append(rows, []string{item.Owner(), q.Name, fmt.Sprint(q.Used), fmt.Sprint(q.Limit),
+						rows = append(rows, []string{out.Named(item.Owner()), q.Name, fmt.Sprint(q.Used), fmt.Sprint(q.Limit),
 							fmt.Sprintf("%d%%", q.Percent())})
 					}
 				}
 			}
-			admincli.Table(out, []string{"OWNER", "QUOTA", "USED", "OF", "PERCENT"}, rows)
+			out.Table("No quota is used; --all shows those without use.", []string{"OWNER", "QUOTA", "USED", "OF", "PERCENT"}, rows)
 		})
 }

@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 	"io"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 	"github.com/modelgate/modelgate/cmd/modelgate/report"
 )
 
@@ -36,6 +36,6 @@ func (c ReportCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return admincli.Misused("--since: the period begins at or after its end, %s", to.UTC().Format(time.RFC3339))
 	}
 	call := func(client *adminapi.Client) (*report.Report, error) { return report.Make(ctx, client, from, to, now) }
-	return adminflags.Ask(c.AdminFlags, adminflags.OutputFlags{Output: c.Output}, stdout, call,
-		func(out *strings.Builder, r *report.Report) { r.Write(out) })
+	return adminflags.Ask(ctx, c.AdminFlags, adminflags.OutputFlags{Output: c.Output}, stdout, call,
+		func(out *console.Text, r *report.Report) { r.Write(&out.Builder) })
 }

@@ -12,6 +12,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // RequestsCmd is the command requests.
@@ -65,8 +66,8 @@ func (c RequestsCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return found, err
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, found []adminapi.Exchange) {
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, found []adminapi.Exchange) {
 			if c.ID == "" {
 				requestTable(out, found)
 				return
@@ -95,11 +96,12 @@ func (c RequestsCmd) filters(now time.Time) (map[string]string, error) {
 	return all, nil
 }
 
-func requestTable(out *strings.Builder, all []adminapi.Exchange) {
-	admincli.Table(out, []string{"TIME", "REQUEST", "MODEL", "PROVIDER", "RESULT", "KEY", "ATTEMPTS", "DURATION", "USD"},
+func requestTable(out *console.Text, all []adminapi.Exchange) {
+	out.Table("No request matches.",
+		[]string{"TIME", "KEY", "MODEL", "PROVIDER", "RESULT", "TRIES", "DURATION", "USD", "REQUEST"},
 		admincli.Rows(all, func(e adminapi.Exchange) []string {
-			return []string{e.Start.UTC().Format(time.RFC3339), e.RequestID, e.Model, e.Provider, resultOf(&e),
-				keyOf(&e), strconv.Itoa(e.Attempts), milliseconds(e.DurationMS), costOf(&e)}
+			return []string{out.Time(e.Start), keyOf(&e), e.Model, e.Provider, resultOf(&e), strconv.Itoa(e.Attempts),
+				milliseconds(e.DurationMS), costOf(&e), e.RequestID}
 		}))
 }
 
@@ -129,7 +131,7 @@ func costOf(e *adminapi.Exchange) string {
 func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
 // describeRequest prints what happened to a request.
-func describeRequest(out *strings.Builder, e *adminapi.Exchange) {
+func describeRequest(out *console.Text, e *adminapi.Exchange) {
 	detail := e.Detail
 	if detail == nil {
 		detail = &adminapi.ExchangeDetail{}
@@ -138,23 +140,23 @@ func describeRequest(out *strings.Builder, e *adminapi.Exchange) {
 		{"Request", e.RequestID}, {"Exchange", e.ID}, {"Trace", detail.TraceID},
 		{"Time", e.Start.UTC().Format(time.RFC3339Nano)}, {"Duration", milliseconds(e.DurationMS)},
 		{"Key", keyOf(e)}, {"Organization", e.Organization}, {"Project", e.Project}, {"User", e.User},
-		{"Operation", e.Operation}, {"Model", e.Model}, {"Result", resultOf(e)}, {"Refused by", e.RefusedBy},
+		{"Operation", e.Operation}, {"Model", e.Model}, {"Result", resultOf(e)}, {"Refused by", out.Named(e.RefusedBy)},
 		{"Plan", strings.Join(detail.Plan, ", ")}, {"Guardrails", strings.Join(detail.Guards, ", ")},
 		{"Cache", detail.Cache}, {"Policy", detail.Policy},
 		{"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
 		{"Provider's id", detail.UpstreamID},
 	} {
 		if fact[1] != "" {
-			fmt.Fprintf(out, "%-15s%s\n", fact[0]+":", adminapi.OneLine(fact[1]))
+			out.Printf("%-15s%s\n", fact[0]+":", adminapi.OneLine(fact[1]))
 		}
 	}
 	describeAttempts(out, e)
-	admincli.Section(out, []string{"LIMIT", "RESERVED", "SETTLED"}, admincli.Rows(detail.Limits,
-		func(l adminapi.LimitHeld) []string { return []string{l.Rule, l.Reserved, l.Settled} }))
+	out.Section([]string{"LIMIT", "RESERVED", "SETTLED"}, admincli.Rows(detail.Limits,
+		func(l adminapi.LimitHeld) []string { return []string{out.Named(l.Rule), l.Reserved, l.Settled} }))
 	describeCost(out, e)
 }
 
-func describeAttempts(out *strings.Builder, e *adminapi.Exchange) {
+func describeAttempts(out *console.Text, e *adminapi.Exchange) {
 	if len(e.AttemptList) == 0 {
 		out.WriteString("\nNo attempt was made.\n")
 		return
@@ -168,19 +170,19 @@ func describeAttempts(out *strings.Builder, e *adminapi.Exchange) {
 		rows = append(rows, []string{strconv.Itoa(i + 1), a.Kind, a.Provider + "/" + a.Model, status, a.Error,
 			milliseconds(a.StartMS), milliseconds(a.FirstByteMS), milliseconds(a.DurationMS)})
 	}
-	admincli.Section(out, []string{"ATTEMPT", "KIND", "TARGET", "STATUS", "ERROR", "START", "FIRST BYTE", "DURATION"},
+	out.Section([]string{"ATTEMPT", "KIND", "TARGET", "STATUS", "ERROR", "START", "FIRST BYTE", "DURATION"},
 		rows)
 }
 
-func describeCost(out *strings.Builder, e *adminapi.Exchange) {
+func describeCost(out *console.Text, e *adminapi.Exchange) {
 	if !e.Priced || e.Cost == nil {
 		return
 	}
 	if e.Cost.Problem != "" {
-		fmt.Fprintln(out, "\nCost:", adminapi.OneLine(e.Cost.Problem))
+		out.Println("\nCost:", adminapi.OneLine(e.Cost.Problem))
 	}
 	rows := admincli.Rows(e.Cost.Lines, func(l adminapi.CostLine) []string {
 		return []string{l.Part, strconv.FormatInt(l.Count, 10), l.PriceUSD, l.CostUSD}
 	})
-	admincli.Section(out, []string{"COST", "COUNT", "PRICE", "USD"}, append(rows, []string{"total", "", "", e.CostUSD}))
+	out.Section([]string{"COST", "COUNT", "PRICE", "USD"}, append(rows, []string{"total", "", "", e.CostUSD}))
 }

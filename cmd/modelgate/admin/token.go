@@ -2,12 +2,11 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // TokenCmd is the command token.
@@ -43,10 +42,9 @@ func (c tokenCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes,
 			ExpiresAt: expires, IdentityProvider: c.IdentityProvider, Organization: c.Organization, Project: c.Project})
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call,
-		func(out *strings.Builder, token adminapi.NewToken) {
-			fmt.Fprintf(out,
-				"Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID,
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, token adminapi.NewToken) {
+			out.Printf("Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID,
 				token.Token)
 		})
 }

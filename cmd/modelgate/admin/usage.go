@@ -6,12 +6,12 @@ import (
 	"encoding/csv"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 	"github.com/modelgate/modelgate/cmd/modelgate/report"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -69,7 +69,8 @@ func (c UsageCmd) show(stdout io.Writer, rows []report.Usage) error {
 		w := csv.NewWriter(stdout)
 		return cmp.Or(w.Write(header), w.WriteAll(cells))
 	}
-	return adminflags.OutputFlags{Output: c.Output}.Show(stdout, rows, func(out *strings.Builder) {
-		admincli.Table(out, []string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)
+	return adminflags.OutputFlags{Output: c.Output}.Show(stdout, rows, func(out *console.Text) {
+		out.Table("Nothing was used in this time.",
+			[]string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)
 	})
 }

@@ -3,9 +3,7 @@ package admincli
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
@@ -58,29 +56,6 @@ func Rows[T any](items []T, row func(T) []string) [][]string {
 		rows = append(rows, row(item))
 	}
 	return rows
-}
-
-// Table aligns rows under a header. What is empty is shown as a dash, and what has several lines as one.
-func Table(out *strings.Builder, header []string, rows [][]string) {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			if cells[i] = adminapi.OneLine(cell); cell == "" {
-				cells[i] = "-"
-			}
-		}
-		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) // a Builder takes everything
-	}
-	_ = table.Flush()
-}
-
-// Section adds a table after an empty line, or nothing without rows.
-func Section(out *strings.Builder, header []string, rows [][]string) {
-	if len(rows) > 0 {
-		out.WriteByte('\n')
-		Table(out, header, rows)
-	}
 }
 
 // ShellQuote writes a path so that a shell reads it as one word.

@@ -11,26 +11,32 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
-// columns returns the header of a kind's table, and what makes a row of an object.
-func columns(kind configv1.Kind) (header []string, row func(adminapi.Item) []string) {
-	names, cells := columnsOf(kind)
-	header = append(append([]string{"NAME"}, names...), "STATE")
+// columns returns the header of a kind's table, and what makes a row of an object. The name for people comes first,
+// and an id last.
+func columns(kind configv1.Kind, out *console.Text) (header []string, row func(adminapi.Item) []string) {
+	names, cells := columnsOf(kind, out)
+	byID := kind.Name == configv1.KeyKind().Name || kind.Name == TokenKind().Name
+	if header = append(append([]string{"NAME"}, names...), "STATE"); byID {
+		header = append(append([]string{"NAME"}, names[1:]...), "STATE", "ID") // names has the label first
+	}
 	return header, func(i adminapi.Item) []string {
-		row := make([]string, 1, len(header))
-		row[0] = i.Name
+		row := append([]string{i.Name}, make([]string, len(names))...)
 		if i.Object != nil {
-			row = append(row, cells(i.Object)...)
-		} else {
-			row = append(row, make([]string, len(names))...)
+			copy(row[1:], cells(i.Object))
 		}
-		return append(row, stateOf(i, time.Now()))
+		row = append(row, stateOf(i, time.Now()))
+		if byID {
+			row = append(row[1:], i.Name)
+		}
+		return row
 	}
 }
 
 // columnsOf returns what is shown of a kind besides its name and state.
-func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) []string) {
+func columnsOf(kind configv1.Kind, out *console.Text) (names []string, cells func(configv1.Object) []string) {
 	for _, c := range kind.Options.GetColumns() {
 		names = append(names, c.GetHeader())
 	}
@@ -40,7 +46,7 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 		for _, c := range kind.Options.GetColumns() {
 			fd, text := fields.ByName(protoreflect.Name(c.GetField())), c.GetEmpty()
 			if m.Has(fd) || text == "" && fd.Message() == nil {
-				text = cell(fd, m.Get(fd))
+				text = cell(fd, m.Get(fd), out)
 			}
 			row = append(row, text)
 		}
@@ -49,7 +55,7 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 }
 
 // cell shows the value of a field.
-func cell(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
+func cell(fd protoreflect.FieldDescriptor, v protoreflect.Value, out *console.Text) string {
 	switch {
 	case fd.IsList():
 		return listCell(fd, v.List())
@@ -57,7 +63,7 @@ func cell(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		return strings.ToLower(string(fd.Enum().Values().ByNumber(v.Enum()).Name()))
 	case fd.Kind() == protoreflect.MessageKind:
 		if t, ok := v.Message().Interface().(*timestamppb.Timestamp); ok {
-			return t.AsTime().Format(time.RFC3339)
+			return out.Time(t.AsTime())
 		}
 	case fd.Name() == "hint":
 		return "..." + v.String()
@@ -68,7 +74,6 @@ func cell(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 // listCell shows a list of texts, targets, limits or budgets, or the length of another one.
 func listCell(fd protoreflect.FieldDescriptor, list protoreflect.List) string {
 	var texts []string
-	separator := ","
 	for i := range list.Len() {
 		if fd.Message() == nil {
 			texts = append(texts, list.Get(i).String())
@@ -78,14 +83,14 @@ func listCell(fd protoreflect.FieldDescriptor, list protoreflect.List) string {
 		case *configv1.Target:
 			texts = append(texts, m.GetProvider()+"/"+m.GetModel())
 		case *configv1.Limit:
-			texts, separator = append(texts, admincli.LimitsOf([]*configv1.Limit{m})), ", "
+			texts = append(texts, admincli.LimitsOf([]*configv1.Limit{m}))
 		case *configv1.Budget:
-			texts, separator = append(texts, admincli.BudgetsOf([]*configv1.Budget{m})), ", "
+			texts = append(texts, admincli.BudgetsOf([]*configv1.Budget{m}))
 		default:
 			return strconv.Itoa(list.Len())
 		}
 	}
-	return strings.Join(texts, separator)
+	return strings.Join(texts, ", ")
 }
 
 // stateOf says whether an object has effect.
@@ -107,7 +112,7 @@ func stateOf(i adminapi.Item, now time.Time) string {
 }
 
 // ConsumptionRows are what is used of limits and budgets: scope, what, model, used, limit, when it resets.
-func ConsumptionRows(c adminapi.Consumption) [][]string {
+func ConsumptionRows(c adminapi.Consumption, out *console.Text) [][]string {
 	var rows [][]string
 	for _, l := range c.Limits {
 		used := "?" // the ledger does not know what runs
@@ -118,10 +123,10 @@ func ConsumptionRows(c adminapi.Consumption) [][]string {
 		if l.Unit != "" {
 			what += "/" + l.Unit
 		}
-		rows = append(rows, []string{l.Scope, what, l.Model, used, strconv.FormatInt(l.Limit, 10), ""})
+		rows = append(rows, []string{out.Named(l.Scope), what, l.Model, used, strconv.FormatInt(l.Limit, 10), ""})
 	}
 	for _, b := range c.Budgets {
-		rows = append(rows, []string{b.Scope, "USD/" + b.Unit, "", b.Spent, b.USD, b.Resets.UTC().Format(time.RFC3339)})
+		rows = append(rows, []string{out.Named(b.Scope), "USD/" + b.Unit, "", b.Spent, b.USD, out.Time(b.Resets)})
 	}
 	return rows
 }

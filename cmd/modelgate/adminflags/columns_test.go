@@ -9,6 +9,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 func TestTablesShowTheColumnsOfAKind(t *testing.T) {
@@ -23,13 +24,13 @@ func TestTablesShowTheColumnsOfAKind(t *testing.T) {
 		{&configv1.Provider{Name: "a", Vendor: "openai", Endpoint: "https://x"},
 			[]string{"NAME", "VENDOR", "ENDPOINT", "STATE"}, []string{"a", "openai", "https://x", "active"}},
 		{&configv1.Model{Name: "a", Targets: []*configv1.Target{{Provider: "p", Model: "m"}, {Provider: "q", Model: "n"}}},
-			[]string{"NAME", "TARGETS", "STATE"}, []string{"a", "p/m,q/n", "active"}},
+			[]string{"NAME", "TARGETS", "STATE"}, []string{"a", "p/m, q/n", "active"}},
 		{&configv1.Key{Name: "a"},
-			[]string{"NAME", "LABEL", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES", "STATE"},
-			[]string{"a", "", "...", "", "", "all", "", "never", "active"}},
+			[]string{"NAME", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES", "STATE", "ID"},
+			[]string{"", "...", "", "", "all", "", "never", "active", "a"}},
 		{&configv1.Key{Name: "a", DisplayName: "x", Hint: "abcd", Models: []string{"m", "n"}, ExpiresAt: soon},
-			[]string{"NAME", "LABEL", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES", "STATE"},
-			[]string{"a", "x", "...abcd", "", "", "m,n", "", "2099-01-02T03:04:05Z", "active"}},
+			[]string{"NAME", "HINT", "ORGANIZATION", "PROJECT", "MODELS", "OWNER", "EXPIRES", "STATE", "ID"},
+			[]string{"x", "...abcd", "", "", "m, n", "", "2099-01-02T03:04:05Z", "active", "a"}},
 		{&configv1.Organization{Name: "a", Limits: limits, Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}}},
 			[]string{"NAME", "LABEL", "LIMITS", "BUDGETS", "STATE"},
 			[]string{"a", "", "60 requests per minute, 2 at once of a/*", "$1 per day", "active"}},
@@ -39,7 +40,7 @@ func TestTablesShowTheColumnsOfAKind(t *testing.T) {
 		{&configv1.RateLimit{Name: "a", Domain: "tokens", Descriptors: []*configv1.RateLimitDescriptor{{}, {}}},
 			[]string{"NAME", "DOMAIN", "DESCRIPTORS", "STATE"}, []string{"a", "tokens", "2", "active"}},
 	} {
-		header, row := columns(configv1.KindOf(c.object))
+		header, row := columns(configv1.KindOf(c.object), &console.Text{})
 		require.Equal(t, c.header, header)
 		require.Equal(t, c.row, row(adminapi.Item{Name: "a", Object: c.object}))
 	}

@@ -1,6 +1,7 @@
 package adminflags
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // Forms of what commands print.
@@ -31,8 +33,8 @@ type OutputFlags struct {
 }
 
 // Show writes v as JSON on one line or as YAML, or else the text for a person.
-func (f OutputFlags) Show(w io.Writer, v any, text func(*strings.Builder)) error {
-	var out strings.Builder
+func (f OutputFlags) Show(w io.Writer, v any, text func(*console.Text)) error {
+	out := console.For(w)
 	switch f.Output {
 	case FormJSON, formYAML:
 		b, err := json.Marshal(v)
@@ -46,15 +48,15 @@ func (f OutputFlags) Show(w io.Writer, v any, text func(*strings.Builder)) error
 		}
 		out.Write(b)
 	default:
-		text(&out)
+		text(out)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
 // Ask calls the admin API and shows what it answers.
-func Ask[T any](f AdminFlags, o OutputFlags, w io.Writer, call func(*adminapi.Client) (T, error),
-	text func(*strings.Builder, T)) error {
+func Ask[T any](ctx context.Context, f AdminFlags, o OutputFlags, w io.Writer, call func(*adminapi.Client) (T, error),
+	text func(*console.Text, T)) error {
 	client, err := f.Client()
 	if err != nil {
 		return err
@@ -63,7 +65,10 @@ func Ask[T any](f AdminFlags, o OutputFlags, w io.Writer, call func(*adminapi.Cl
 	if err != nil {
 		return admincli.Said(err)
 	}
-	return o.Show(w, answer, func(out *strings.Builder) { text(out, answer) })
+	return o.Show(w, answer, func(out *console.Text) {
+		out.Names = Names(ctx, client)
+		text(out, answer)
+	})
 }
 
 // ItemFlags choose the form of objects of the configuration.
@@ -93,9 +98,9 @@ func (f ItemFlags) Show(w io.Writer, kind configv1.Kind, items []adminapi.Item) 
 	case formYAML, formName:
 		return printItems(w, f.Output, items)
 	}
-	header, row := columns(kind)
-	var out strings.Builder
-	admincli.Table(&out, header, admincli.Rows(items, row))
+	out := console.For(w)
+	header, row := columns(kind, out)
+	out.Table("There are no "+kind.Plural+".", header, admincli.Rows(items, row))
 	_, err := io.WriteString(w, out.String())
 	return err
 }

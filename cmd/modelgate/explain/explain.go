@@ -8,12 +8,12 @@ package explain
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // An Explanation is what the gateway would do with a request.
@@ -109,53 +109,52 @@ type reservedAmounts struct {
 }
 
 // Table prints it for a person.
-func (x *Explanation) Table(b *strings.Builder) {
-	fmt.Fprintf(b, "POST %s for model %q\n", pathOf(x.Operation, x.Model), x.Model)
+func (x *Explanation) Table(b *console.Text) {
+	b.Printf("POST %s for model %q\n", pathOf(x.Operation, x.Model), x.Model)
 	if x.Refused != nil {
-		fmt.Fprintf(b, "\nIt would be REFUSED with status %d:\n  %s\n", x.Refused.Status, x.Refused.Body)
+		b.Printf("\nIt would be REFUSED with status %d:\n  %s\n", x.Refused.Status, x.Refused.Body)
 	}
 	if k := x.Key; k != nil {
-		fmt.Fprintf(b, "\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n",
-			k.ID, adminapi.OneLine(k.Label), k.State,
+		b.Printf("\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n",
+			cmp.Or(adminapi.OneLine(k.Label), "-"), k.ID, k.State,
 			cmp.Or(k.Organization, "-"), cmp.Or(k.Project, "-"), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
 	}
 	if x.Policy != "" {
-		fmt.Fprintf(b, "\nModel chosen by policy: %s\n", x.Policy)
+		b.Printf("\nModel chosen by policy: %s\n", x.Policy)
 	}
 	for _, found := range x.Guards {
-		fmt.Fprintf(b, "\nGuardrails: %s\n", found)
+		b.Printf("\nGuardrails: %s\n", found)
 	}
 	if x.Cache != "" {
-		fmt.Fprintf(b, "\nResponse cache: %s\n", x.Cache)
+		b.Printf("\nResponse cache: %s\n", x.Cache)
 	}
 	if p := x.Plan; p != nil {
-		fmt.Fprintf(b,
-			"\nAt most %d attempts, each with %d ms until its headers; retried on connection failures and on %s\n",
+		b.Printf("\nAt most %d attempts, each with %d ms until its headers; retried on connection failures and on %s\n",
 			p.Attempts, p.TimeoutMS, cmp.Or(strings.Join(p.RetryStatuses, ", "), "-"))
 	}
 	if len(x.Targets) == 0 {
-		fmt.Fprintln(b, "\nNo model or provider of that name has a target.")
+		b.Println("\nNo model or provider of that name has a target.")
 	} else {
-		fmt.Fprintln(b, "\nTargets, in the order of the attempts:")
+		b.Println("\nTargets, in the order of the attempts:")
 	}
 	for _, t := range x.Targets {
 		t.write(b)
 	}
 	if r := x.Reserved; r != nil {
-		fmt.Fprintf(b, "\nReserved until it has ended: %d input tokens, %d output tokens, $%s\n", r.Input, r.Output,
+		b.Printf("\nReserved until it has ended: %d input tokens, %d output tokens, $%s\n", r.Input, r.Output,
 			r.CostUSD)
 	}
 	if len(x.Limits) == 0 {
-		fmt.Fprintln(b, "\nNo limits or budgets apply to it.")
+		b.Println("\nNo limits or budgets apply to it.")
 	}
 	if x.Unknown != "" {
-		fmt.Fprintf(b, "\nThe current usage is unknown: %s\n", adminapi.OneLine(x.Unknown))
+		b.Printf("\nThe current usage is unknown: %s\n", adminapi.OneLine(x.Unknown))
 	}
-	fmt.Fprintln(b)
+	b.WriteByte('\n')
 	if len(x.Limits) == 0 {
 		return
 	}
-	admincli.Table(b, []string{"COUNTER", "LIMIT", "USED", "TAKES", "NOTE"},
+	b.Table("", []string{"COUNTER", "LIMIT", "USED", "TAKES", "NOTE"},
 		admincli.Rows(x.Limits, func(l explainedLimit) []string {
 			note := ""
 			if l.Shadow {
@@ -165,22 +164,22 @@ func (x *Explanation) Table(b *strings.Builder) {
 		}))
 }
 
-func (t *explainedTarget) write(b *strings.Builder) {
-	fmt.Fprintf(b, "\n  %s/%s", t.Provider, t.Model)
+func (t *explainedTarget) write(b *console.Text) {
+	b.Printf("\n  %s/%s", t.Provider, t.Model)
 	if t.Vendor != "" {
-		fmt.Fprintf(b, " (%s)", t.Vendor)
+		b.Printf(" (%s)", t.Vendor)
 	}
-	fmt.Fprintf(b, ", priority %d, weight %d", t.Priority, t.Weight)
+	b.Printf(", priority %d, weight %d", t.Priority, t.Weight)
 	if t.LeftOut != "" {
-		fmt.Fprintf(b, "\n    left out: %s\n", adminapi.OneLine(t.LeftOut))
+		b.Printf("\n    left out: %s\n", adminapi.OneLine(t.LeftOut))
 		return
 	}
-	fmt.Fprintf(b, ", first of its priority in %s of cases\n", strconv.FormatFloat(t.Chance*100, 'f', -1, 64)+"%")
+	b.Printf(", first of its priority in %s of cases\n", strconv.FormatFloat(t.Chance*100, 'f', -1, 64)+"%")
 	price := string(t.Price)
 	if price == "" {
 		price = "unknown, so it costs 0"
 	}
-	fmt.Fprintf(b, "    price: %s\n    estimated cost: $%s\n", price, t.CostUSD)
+	b.Printf("    price: %s\n    estimated cost: $%s\n", price, t.CostUSD)
 	for i, tier := range t.Tiers {
 		label, note, cost := "                   ", "", "no price: refused if a budget applies, otherwise charged as default"
 		if i == 0 {
@@ -192,13 +191,12 @@ func (t *explainedTarget) write(b *strings.Builder) {
 		if tier.Asked {
 			note = " (asked for)"
 		}
-		fmt.Fprintf(b, "%s%s %s%s\n", label, adminapi.OneLine(tier.Name), cost, note)
+		b.Printf("%s%s %s%s\n", label, adminapi.OneLine(tier.Name), cost, note)
 	}
 	if len(t.Tiers) > 0 {
-		fmt.Fprintln(b,
-			"                   any other has no price: refused if a budget applies, otherwise charged as default")
+		b.Println("                   any other has no price: refused if a budget applies, otherwise charged as default")
 	}
-	fmt.Fprintf(b, "    request: %s\n", t.Request)
+	b.Printf("    request: %s\n", t.Request)
 }
 
 func orAll(list []string) string {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 	"github.com/modelgate/modelgate/cmd/modelgate/doctor"
 )
 
@@ -36,7 +36,7 @@ func (c DoctorCmd) Run(ctx context.Context, stdout io.Writer) error {
 	found := doctor.Examine(ctx, o)
 	err := c.Show(stdout, struct {
 		Findings []doctor.Finding `json:"findings"`
-	}{found}, func(out *strings.Builder) { doctor.Table(out, found, c.All) })
+	}{found}, func(out *console.Text) { doctor.Table(&out.Builder, found, c.All) })
 	if err != nil {
 		return err
 	}

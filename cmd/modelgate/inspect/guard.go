@@ -11,12 +11,12 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 	"github.com/modelgate/modelgate/internal/guard"
 	"github.com/modelgate/modelgate/internal/offered"
 )
@@ -94,7 +94,7 @@ func (c guardTestCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Show(stdout, results, func(out *strings.Builder) { showResults(out, results) }); err != nil {
+	if err := c.Show(stdout, results, func(out *console.Text) { showResults(out, results) }); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(results, func(r ruleResult) bool { return r.Missed+r.TooMuch > 0 }) {
@@ -169,14 +169,15 @@ func (r *ruleResult) rate() {
 	r.Precision, r.Recall = ratio(r.Right+r.TooMuch), ratio(r.Right+r.Missed)
 }
 
-func showResults(out *strings.Builder, results []ruleResult) {
+func showResults(out *console.Text, results []ruleResult) {
 	percent := func(v *float64) string {
 		if v == nil {
 			return "-"
 		}
 		return fmt.Sprintf("%.1f %%", 100**v)
 	}
-	admincli.Table(out, []string{"RULE", "RIGHT", "MISSED", "TOO MUCH", "PRECISION", "RECALL", "WRONG LINES"},
+	out.Table("No rule has an example.",
+		[]string{"RULE", "RIGHT", "MISSED", "TOO MUCH", "PRECISION", "RECALL", "WRONG LINES"},
 		admincli.Rows(results, func(r ruleResult) []string {
 			wrong := "-"
 			if len(r.Wrong) > 0 {

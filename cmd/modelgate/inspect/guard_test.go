@@ -3,10 +3,11 @@ package inspect
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 func TestGuardTest(t *testing.T) {
@@ -19,7 +20,7 @@ func TestGuardTest(t *testing.T) {
 	rails := file("g.yaml", "kind: Guardrail\nname: g\nrules:\n- {name: mail, mode: MASK, data: [EMAIL]}\n- {name: x, mode: BLOCK, words: [secret]}\n")
 	run := func(examples string) (string, error) {
 		c := guardTestCmd{Filename: []string{rails}, Examples: file("e.jsonl", examples)}
-		var out strings.Builder
+		var out console.Text
 		err := c.Run(&out)
 		return out.String(), err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/cmdline"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // PolicyCmd is the command policy.
@@ -53,7 +54,7 @@ func (c policyTestCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return client.TestPolicies(ctx, policies, map[string]string{"start": number(start.Unix()),
 			"end": number(end.Unix() + 1)})
 	}
-	return adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, showTrial)
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, showTrial)
 }
 
 // policies returns those of the files and those that are named.
@@ -87,12 +88,12 @@ func (c policyTestCmd) policies(ctx context.Context, client *adminapi.Client) ([
 	return all, nil
 }
 
-func showTrial(out *strings.Builder, t adminapi.PolicyTrial) {
+func showTrial(out *console.Text, t adminapi.PolicyTrial) {
 	began := t.Start
 	if t.JudgedFrom != nil {
 		began = *t.JudgedFrom
 	}
-	fmt.Fprintf(out, "%s would have refused %d of %d requests from %s to %s.\n",
+	out.Printf("%s would have refused %d of %d requests from %s to %s.\n",
 		strings.Join(t.Policies, ", "), t.Refused, t.Requests, began.UTC().Format(time.RFC3339),
 		t.End.UTC().Format(time.RFC3339))
 	for _, said := range []struct {
@@ -105,10 +106,10 @@ func showTrial(out *strings.Builder, t adminapi.PolicyTrial) {
 		{t.Chosen > 0, fmt.Sprintf("%d would have been for the model that a rule chooses.", t.Chosen)},
 	} {
 		if said.of {
-			fmt.Fprintln(out, said.text)
+			out.Println(said.text)
 		}
 	}
-	admincli.Section(out, []string{"RULE", "REFUSED", "CHOSEN", "FAILED", "UNKNOWN", "MISSING", "EXAMPLES", "NOTE"},
+	out.Section([]string{"RULE", "REFUSED", "CHOSEN", "FAILED", "UNKNOWN", "MISSING", "EXAMPLES", "NOTE"},
 		admincli.Rows(t.Rules, func(r adminapi.PolicyTrialRule) []string {
 			note := ""
 			if r.Observe {
@@ -117,8 +118,8 @@ func showTrial(out *strings.Builder, t adminapi.PolicyTrial) {
 			return []string{r.Rule, number(r.Refused), number(r.Chosen), number(r.Failed), number(r.Unknown),
 				strings.Join(r.Missing, ", "), strings.Join(r.Examples, " "), note}
 		}))
-	admincli.Section(out, []string{"KEY", "REFUSED"}, admincli.Rows(t.Keys, trialRow))
-	admincli.Section(out, []string{"MODEL", "REFUSED"}, admincli.Rows(t.Models, trialRow))
+	out.Section([]string{"KEY", "REFUSED"}, admincli.Rows(t.Keys, trialRow))
+	out.Section([]string{"MODEL", "REFUSED"}, admincli.Rows(t.Models, trialRow))
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -3,13 +3,12 @@ package inspect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // ProviderCmd is the command provider.
@@ -43,16 +42,16 @@ func (c providerTestCmd) Run(ctx context.Context, stdout io.Writer) error {
 		usable = test.OK
 		return test, err
 	}
-	err := adminflags.Ask(c.AdminFlags, c.OutputFlags, stdout, call, showProviderTest)
+	err := adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, showProviderTest)
 	if err == nil && !usable {
 		return errNotUsable
 	}
 	return err
 }
 
-func showProviderTest(out *strings.Builder, test adminapi.ProviderTest) {
-	fmt.Fprintln(out, test.Message)
-	admincli.Section(out, []string{"OPERATION", "SERVER", "STATUS", "CONFIGURED"},
+func showProviderTest(out *console.Text, test adminapi.ProviderTest) {
+	out.Println(test.Message)
+	out.Section([]string{"OPERATION", "SERVER", "STATUS", "CONFIGURED"},
 		admincli.Rows(test.Operations, func(o adminapi.OperationTest) []string {
 			configured := "no"
 			if o.Configured {

@@ -13,6 +13,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
+	"github.com/modelgate/modelgate/cmd/modelgate/console"
 )
 
 // StatusCmd is the command status.
@@ -245,20 +246,20 @@ func (r *StatusReport) attention(ctx context.Context, client *adminapi.Client) {
 	}
 }
 
-func (r StatusReport) table(out *strings.Builder) {
+func (r StatusReport) table(out *console.Text) {
 	ledger := r.Ledger
 	if r.Backlog != nil {
 		ledger += fmt.Sprintf(", %d records wait", *r.Backlog)
 	}
-	fmt.Fprintf(out, "Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
+	out.Printf("Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
 		r.Admin, r.Version, r.Revision, adminapi.OneLine(r.Ready), adminapi.OneLine(ledger))
-	admincli.Table(out, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"},
+	out.Table("No data plane is connected.", []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"},
 		admincli.Rows(r.Clients, func(c adminapi.DataPlaneClient) []string {
-			return []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt),
+			return []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), out.Time(c.ConnectedAt),
 				withReason(c.Health, c.Error)}
 		}))
 	out.WriteByte('\n')
-	admincli.Table(out, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "HEALTH", "STATE"},
+	out.Table("There is no provider.", []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "HEALTH", "STATE"},
 		admincli.Rows(r.Providers, providerStatus.row))
 	if r.OK {
 		out.WriteString("\nAll is well.\n")
@@ -288,14 +289,6 @@ func (p providerStatus) row() []string {
 		health = p.Health.Word()
 	}
 	return []string{p.Name, number(p.Requests), number(p.Errors), p.CostUSD, health, state}
-}
-
-// since says how long ago a time was, in whole seconds.
-func since(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return time.Since(t).Truncate(time.Second).String()
 }
 
 // receivers finds receivers of alerts that fail. A token without the scope, and a gateway without alerts, say nothing.

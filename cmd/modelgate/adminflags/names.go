@@ -1,0 +1,40 @@
+package adminflags
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// mostNames is how many names a command asks for at most. Further ids stay as they are.
+const mostNames = 100
+
+// Names returns what writes the names of keys and tokens in place of their ids in a text. An id stays if the object
+// was deleted or has no name, and if the caller may not read it.
+func Names(ctx context.Context, client *adminapi.Client) func(string) string {
+	known := map[string]string{}
+	ids := regexp.MustCompile(`\b(key|adm)_[0-9A-Za-z]+\b`)
+	nameOf := func(id string) string {
+		if name, ok := known[id]; ok {
+			return name
+		}
+		if len(known) >= mostNames {
+			return id
+		}
+		kind := configv1.KeyKind()
+		if strings.HasPrefix(id, "adm_") {
+			kind = TokenKind()
+		}
+		known[id] = id
+		if item, err := client.Get(ctx, kind, id); err == nil {
+			if o, ok := item.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() != "" {
+				known[id] = o.GetDisplayName()
+			}
+		}
+		return known[id]
+	}
+	return func(text string) string { return ids.ReplaceAllStringFunc(text, nameOf) }
+}
