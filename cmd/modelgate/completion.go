@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -118,7 +119,8 @@ func flagsOf(words []string) adminflags.AdminFlags {
 		return otherwise
 	}
 	return adminflags.AdminFlags{
-		Data: value("--data", "data"), Server: value("--server", os.Getenv("MODELGATE_SERVER")),
+		Data:      value("--data", cmp.Or(os.Getenv("MODELGATE_DATA"), "data")),
+		Server:    value("--server", os.Getenv("MODELGATE_SERVER")),
 		CA:        value("--ca", os.Getenv("MODELGATE_CA")),
 		Token:     value("--token", os.Getenv("MODELGATE_TOKEN")),
 		TokenFile: value("--token-file", os.Getenv("MODELGATE_TOKEN_FILE")),

@@ -39,49 +39,57 @@ const (
 	exitSignal  = 130 // as a shell says of what Ctrl-C ended
 )
 
-// commands is the command line.
+// commands is the command line. Help, the manual and completion are made from it.
 type commands struct {
-	Run          serve.RunCmd          `cmd:"" help:"Run a complete gateway on this machine: etcd, control plane, ext_proc service and Envoy."`
-	Controlplane serve.ControlplaneCmd `cmd:"" help:"Run a control plane on an existing etcd."`
-	Extproc      serve.ExtprocCmd      `cmd:"" help:"Run the ext_proc service for an Envoy."`
-	Jobsvc       serve.JobsvcCmd       `cmd:"" help:"Run the job service: files, batches, fine-tuning and models."`
-	Envoy        serve.EnvoyCmd        `cmd:"" help:"Run or configure Envoy."`
-	Install      serve.InstallCmd      `cmd:"" help:"Copy this binary into a folder, as an init container does."`
-	Echo         serve.EchoCmd         `cmd:"" help:"Run the built-in echo provider on its own address."`
-	Config       admin.ConfigCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
-	Key          admin.KeyCmd          `cmd:"" help:"Create, list, rotate and revoke keys."`
-	Org          admin.OrgCmd          `cmd:"" help:"Create and list organizations."`
-	Project      admin.ProjectCmd      `cmd:"" help:"Create and list projects."`
-	Account      admin.AccountCmd      `cmd:"" help:"Create accounts of the dashboard, and set their passwords."`
-	Login        admin.LoginCmd        `cmd:"" help:"Sign in to a gateway in the browser, as yourself. Other commands with the same --server then use the sign-in."`
-	Logout       admin.LogoutCmd       `cmd:"" help:"Forget the sign-in to a gateway, and end it."`
-	Token        admin.TokenCmd        `cmd:"" help:"Create, list and revoke tokens of the admin API."`
-	Dashboard    admin.DashboardCmd    `cmd:"" help:"Create a sign-in link for the dashboard."`
-	Status       inspect.StatusCmd     `cmd:"" help:"Show the state of a gateway: control plane, data plane, providers, ledger."`
-	Check        inspect.CheckCmd      `cmd:"" help:"Send a client request to a gateway and check the response."`
-	Doctor       inspect.DoctorCmd     `cmd:"" help:"Find configuration problems and show how to fix them."`
-	Explain      inspect.ExplainCmd    `cmd:"" help:"Show how the gateway would process a request, without calling a provider."`
-	Quotas       admin.QuotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
-	Usage        admin.UsageCmd        `cmd:"" help:"Show usage and cost."`
-	Requests     admin.RequestsCmd     `cmd:"" help:"Show the request log, or what happened to one request."`
-	Findings     admin.FindingsCmd     `cmd:"" help:"Show what guardrails and policies have found."`
-	Report       admin.ReportCmd       `cmd:"" help:"Report who could do what, what changed, and what was used in a period."`
-	Erase        admin.EraseCmd        `cmd:"" help:"Erase what is recorded of a user. This cannot be undone."`
-	Bodies       admin.BodiesCmd       `cmd:"" help:"Show and delete requests and answers that are kept."`
-	Approval     admin.ApprovalCmd     `cmd:"" help:"List, approve and reject changes that wait for a second person."`
-	Alerts       admin.AlertsCmd       `cmd:"" help:"Show alerts and their history, and test their receivers."`
-	Audit        admin.AuditCmd        `cmd:"" help:"Show the audit log of configuration changes, and check that it is whole."`
-	Ledger       offline.LedgerCmd     `cmd:"" help:"Export the request log for analytics."`
-	Backup       offline.BackupCmd     `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
-	Restore      offline.RestoreCmd    `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
-	Guard        inspect.GuardCmd      `cmd:"" help:"Try guardrails on examples."`
-	Provider     inspect.ProviderCmd   `cmd:"" help:"Try providers."`
-	Policy       inspect.PolicyCmd     `cmd:"" help:"Try policies on past requests."`
-	Translate    offline.TranslateCmd  `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
-	Completion   completionCmd         `cmd:"" help:"Print a shell completion script."`
-	Version      versionCmd            `cmd:"" help:"Print the version."`
+	Run          serve.RunCmd          `cmd:"" group:"run" help:"Run a complete gateway on this machine: etcd, control plane, ext_proc service and Envoy."`
+	Controlplane serve.ControlplaneCmd `cmd:"" group:"run" help:"Run a control plane on an existing etcd."`
+	Extproc      serve.ExtprocCmd      `cmd:"" group:"run" help:"Run the ext_proc service for an Envoy."`
+	Jobsvc       serve.JobsvcCmd       `cmd:"" group:"run" help:"Run the job service: files, batches, fine-tuning and models."`
+	Envoy        serve.EnvoyCmd        `cmd:"" group:"run" help:"Run or configure Envoy."`
+	Install      serve.InstallCmd      `cmd:"" group:"run" help:"Copy this binary into a folder, as an init container does."`
+	Echo         serve.EchoCmd         `cmd:"" group:"run" help:"Run the built-in echo provider on its own address."`
 
-	Log logFlags `embed:"" prefix:"log-"`
+	Status    inspect.StatusCmd  `cmd:"" group:"see" help:"Show the state of a gateway: control plane, data plane, providers, ledger."`
+	Doctor    inspect.DoctorCmd  `cmd:"" group:"see" help:"Find configuration problems and show how to fix them."`
+	Check     inspect.CheckCmd   `cmd:"" group:"see" help:"Send a client request to a gateway and check the response."`
+	Requests  admin.RequestsCmd  `cmd:"" group:"see" help:"Show the request log, or what happened to one request."`
+	Usage     admin.UsageCmd     `cmd:"" group:"see" help:"Show usage and cost."`
+	Findings  admin.FindingsCmd  `cmd:"" group:"see" help:"Show what guardrails and policies have found."`
+	Alerts    admin.AlertsCmd    `cmd:"" group:"see" help:"Show alerts and their history, and test their receivers."`
+	Audit     admin.AuditCmd     `cmd:"" group:"see" help:"Show the audit log of configuration changes, and check that it is whole."`
+	Dashboard admin.DashboardCmd `cmd:"" group:"see" help:"Create a sign-in link for the dashboard."`
+
+	Config    admin.ConfigCmd      `cmd:"" group:"configure" help:"Read and change the configuration of a running gateway."`
+	Provider  inspect.ProviderCmd  `cmd:"" group:"configure" help:"Try providers."`
+	Guard     inspect.GuardCmd     `cmd:"" group:"configure" help:"Try guardrails on examples."`
+	Policy    inspect.PolicyCmd    `cmd:"" group:"configure" help:"Try policies on past requests."`
+	Explain   inspect.ExplainCmd   `cmd:"" group:"configure" help:"Show how the gateway would process a request, without calling a provider."`
+	Translate offline.TranslateCmd `cmd:"" group:"configure" help:"Translate between OpenAI's API and a provider's, without a gateway."`
+	Approval  admin.ApprovalCmd    `cmd:"" group:"configure" help:"List, approve and reject changes that wait for a second person."`
+
+	Key     admin.KeyCmd     `cmd:"" group:"access" help:"Create, list, rotate and revoke keys."`
+	Org     admin.OrgCmd     `cmd:"" group:"access" help:"Create and list organizations."`
+	Project admin.ProjectCmd `cmd:"" group:"access" help:"Create and list projects."`
+	Account admin.AccountCmd `cmd:"" group:"access" help:"Create accounts of the dashboard, and set their passwords."`
+	Token   admin.TokenCmd   `cmd:"" group:"access" help:"Create, list and revoke tokens of the admin API."`
+	Login   admin.LoginCmd   `cmd:"" group:"access" help:"Sign in to a gateway in the browser, as yourself. Other commands with the same --server then use the sign-in."`
+	Logout  admin.LogoutCmd  `cmd:"" group:"access" help:"Forget the sign-in to a gateway, and end it."`
+
+	Quotas admin.QuotasCmd `cmd:"" group:"jobs" help:"Show how much of their job service quotas tenants use."`
+
+	Report  admin.ReportCmd    `cmd:"" group:"records" help:"Report who could do what, what changed, and what was used in a period."`
+	Ledger  offline.LedgerCmd  `cmd:"" group:"records" help:"Export the request log for analytics."`
+	Bodies  admin.BodiesCmd    `cmd:"" group:"records" help:"Show and delete requests and answers that are kept."`
+	Erase   admin.EraseCmd     `cmd:"" group:"records" help:"Erase what is recorded of a user. This cannot be undone."`
+	Backup  offline.BackupCmd  `cmd:"" group:"records" help:"Save the configuration, keys, jobs and ledger to a file."`
+	Restore offline.RestoreCmd `cmd:"" group:"records" help:"Restore a backup into an empty etcd and an empty ledger."`
+
+	Completion completionCmd `cmd:"" group:"line" help:"Print a shell completion script."`
+	Help       helpCmd       `cmd:"" group:"line" help:"Show the help of a command."`
+	Version    versionCmd    `cmd:"" group:"line" help:"Print the version."`
+
+	Log         logFlags         `embed:"" prefix:"log-"`
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 func main() {
@@ -96,13 +104,9 @@ func main() {
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	var line commands
-	parser, err := kong.New(&line,
-		kong.Name("modelgate"),
-		kong.Description("An Envoy-based gateway to generative models."),
+	parser, err := newParser(&line, proc.Hostname(),
 		kong.Writers(stdout, stderr),
-		kong.Vars{"hostname": proc.Hostname(), "domains": adminflags.DomainList()}, serve.Texts(),
 		kong.Exit(func(code int) { exit = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
 		kong.BindSingletonProvider(func() (*zap.Logger, error) { return line.Log.logger(stderr) }),

@@ -6,16 +6,16 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
-	"github.com/modelgate/modelgate/cmd/modelgate/serve"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,6 +28,10 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 	}{
 		"help":                   {[]string{"--help"}, exitOK, "controlplane", ""},
 		"version":                {[]string{"version"}, exitOK, "modelgate ", ""},
+		"the flag version":       {[]string{"--version"}, exitOK, "modelgate ", ""},
+		"the command help":       {[]string{"help", "key", "create"}, exitOK, "Usage: modelgate key create", ""},
+		"help alone":             {[]string{"help"}, exitOK, "See what happens:", ""},
+		"help of nothing":        {[]string{"help", "nonsense"}, exitUsage, "", "nonsense"},
 		"no command":             {nil, exitOK, "controlplane", ""},
 		"an unknown flag":        {[]string{"run", "--nonsense"}, exitUsage, "", "unknown flag --nonsense"},
 		"a wrong log level":      {[]string{"version", "--log-level", "loud"}, exitUsage, "", "--log-level"},
@@ -66,10 +70,39 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 	}
 }
 
+// TestHelpIsInGroups has the flags that are no command's own last, and no command outside a group.
+func TestHelpIsInGroups(t *testing.T) {
+	var out bytes.Buffer
+	require.Equal(t, exitOK, execute(t.Context(), []string{"config", "list", "--help"}, &out, &out))
+	own, gateway, every := strings.Index(out.String(), "\nFlags:"), strings.Index(out.String(), "--server"),
+		strings.Index(out.String(), "--log-level")
+	require.True(t, 0 < own && own < gateway && gateway < every, out.String())
+	parser, err := newParser(&commands{}, "")
+	require.NoError(t, err)
+	for _, c := range parser.Model.Children {
+		require.NotNil(t, c.Group, c.Name)
+		require.NotEqual(t, c.Group.Key, c.Group.Title, "the group of %s has a title", c.Name)
+	}
+}
+
+// TestTheDataFolderMayBeInTheEnvironment finds the gateway that $MODELGATE_DATA names.
+func TestTheDataFolderMayBeInTheEnvironment(t *testing.T) {
+	startFakeAdmin(t)
+	folder, err := filepath.Abs("data")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	c := &cli{}
+	_, said := c.run(t, exitFailed, "org", "list")
+	require.Contains(t, said, "finding the gateway")
+	t.Setenv("MODELGATE_DATA", folder)
+	out, _ := c.run(t, exitOK, "org", "list")
+	require.Equal(t, "There are no organizations.\n", out)
+}
+
 func TestEveryCommandIsInTheDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
 	require.NoError(t, err)
-	parser, err := kong.New(&commands{}, kong.Vars{"hostname": "", "domains": ""}, serve.Texts())
+	parser, err := newParser(&commands{}, "")
 	require.NoError(t, err)
 	for _, c := range parser.Model.Children {
 		found, err := regexp.Match("(`|modelgate )"+c.Name+`\b`, text)

@@ -27,17 +27,20 @@ const (
 	AdminTimeout = 30 * time.Second
 )
 
+// GatewayFlags is the group of AdminFlags in help.
+const GatewayFlags = "gateway"
+
 // AdminFlags find the admin API of a gateway.
 type AdminFlags struct {
-	Data   string `default:"data" placeholder:"DIR" help:"Data folder of a gateway on this machine (${default})."`
-	Server string `env:"MODELGATE_SERVER" placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
-	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder. The token in the data folder is valid only for the gateway of that folder."`
+	Data   string `group:"gateway" default:"data" env:"MODELGATE_DATA" placeholder:"DIR" help:"Data folder of a gateway on this machine (${default})."`
+	Server string `group:"gateway" env:"MODELGATE_SERVER" placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
+	Token  string `group:"gateway" env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder. The token in the data folder is valid only for the gateway of that folder."`
 
-	TokenFile string `env:"MODELGATE_TOKEN_FILE" placeholder:"FILE" help:"File that contains the admin token, if --token is not given."`
+	TokenFile string `group:"gateway" env:"MODELGATE_TOKEN_FILE" placeholder:"FILE" help:"File that contains the admin token, if --token is not given."`
 
-	CA string `env:"MODELGATE_CA" placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
+	CA string `group:"gateway" env:"MODELGATE_CA" placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
 
-	Tenant string `env:"MODELGATE_TENANT" placeholder:"NAME" help:"Organization, or ORGANIZATION/PROJECT, to act for, if you are signed in and have several memberships. Default: the first."`
+	Tenant string `group:"gateway" env:"MODELGATE_TENANT" placeholder:"NAME" help:"Organization, or ORGANIZATION/PROJECT, to act for, if you are signed in and have several memberships. Default: the first."`
 }
 
 // Client returns a client of the admin API.

@@ -19,7 +19,7 @@ import (
 
 // RunCmd is the command run.
 type RunCmd struct {
-	Data        string        `default:"data" help:"Folder for all data of the gateway."`
+	Data        string        `default:"data" env:"MODELGATE_DATA" placeholder:"DIR" help:"Folder for all data of the gateway (${default})."`
 	Listen      string        `default:"127.0.0.1:8443" help:"Address of the gateway. Port 0: any free port."`
 	Admin       string        `default:"127.0.0.1:8081" help:"${admin}"`
 	Config      []string      `sep:"none" placeholder:"FILE" help:"YAML file of objects to apply at the start. May be given more than once."`
