@@ -86,6 +86,7 @@ type commands struct {
 
 	Completion completionCmd `cmd:"" group:"line" help:"Print a shell completion script."`
 	Help       helpCmd       `cmd:"" group:"line" help:"Show the help of a command."`
+	Man        manCmd        `cmd:"" group:"line" help:"Print the manual as a man page."`
 	Version    versionCmd    `cmd:"" group:"line" help:"Print the version."`
 
 	Log         logFlags         `embed:"" prefix:"log-"`

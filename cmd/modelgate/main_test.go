@@ -85,6 +85,22 @@ func TestHelpIsInGroups(t *testing.T) {
 	}
 }
 
+// TestTheManualIsMadeFromTheCommands compares the files in docs with the table of commands.
+func TestTheManualIsMadeFromTheCommands(t *testing.T) {
+	page, markdown, err := theManual()
+	require.NoError(t, err)
+	for name, want := range map[string]string{"modelgate.1": page, "commands.md": markdown} {
+		text, err := os.ReadFile("../../docs/" + name)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text), "docs/%s: run make generate", name)
+	}
+	require.Contains(t, page, "\n.B modelgate key create \\-\\-name=STRING [flags]\nCreate a key.")
+	require.Contains(t, page, "\n.B 4\nA change is not made")
+	var out bytes.Buffer
+	require.Equal(t, exitOK, execute(t.Context(), []string{"man"}, &out, &out))
+	require.Equal(t, page, out.String())
+}
+
 // TestTheDataFolderMayBeInTheEnvironment finds the gateway that $MODELGATE_DATA names.
 func TestTheDataFolderMayBeInTheEnvironment(t *testing.T) {
 	startFakeAdmin(t)

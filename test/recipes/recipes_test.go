@@ -68,8 +68,9 @@ var recipes = map[string]recipe{
 	},
 	"command": {
 		title: "A command", long: true, most: 3,
-		reads: []string{"cmd/modelgate", "docs"},
-		tests: map[string]string{"cmd/modelgate": "Acme|EveryCommand"},
+		reads:     []string{"cmd/modelgate", "docs"},
+		generates: []string{"cmd/modelgate"},
+		tests:     map[string]string{"cmd/modelgate": "Acme|EveryCommand|Manual"},
 	},
 	"filter": {
 		title: "A filter", long: true, most: 2,
