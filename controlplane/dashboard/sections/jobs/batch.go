@@ -39,8 +39,8 @@ func (d batchData) Rate() float64 {
 	return float64(d.Batch.Done()) * 60 / float64(end-d.Batch.InProgressAt)
 }
 
-// Left is when the last request is answered if the rate stays as it is of late, and after what makes the requests wait;
-// zero: unknown.
+// Left is when the last request is answered if the rate stays as it is of late, and after what makes the requests
+// wait; zero: unknown.
 func (d batchData) Left() time.Time {
 	rate := d.Rate()
 	if d.Batch.Status != "in_progress" || rate <= 0 {

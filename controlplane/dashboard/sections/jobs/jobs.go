@@ -93,7 +93,10 @@ func (b batch) Level() string {
 // Waiting returns what requests that are tried again have met in the last minutes; nil: nothing.
 func (b batch) Waiting() *adminapi.BatchProgress {
 	p := b.Progress
-	if p == nil || p.TriedAt == nil || p.At.Sub(*p.TriedAt) > recently && (p.WaitsUntil == nil || p.WaitsUntil.Before(p.At)) {
+	if p == nil || p.TriedAt == nil {
+		return nil
+	}
+	if waits := p.WaitsUntil != nil && !p.WaitsUntil.Before(p.At); !waits && p.At.Sub(*p.TriedAt) > recently {
 		return nil
 	}
 	return p
