@@ -24,9 +24,6 @@ type Page[T any] struct {
 	Items []T `json:"items"`
 	// Next is the value of the query parameter after that asks for what follows; empty if nothing does.
 	Next string `json:"next,omitempty"`
-	// SearchedTo is the time that a search has come back to, if it has looked at as many items as one page may. Next
-	// goes on from there.
-	SearchedTo *time.Time `json:"searched_to,omitempty"`
 }
 
 // An AuditEntry is one thing that somebody did.

@@ -2,7 +2,6 @@ package dashboard_test
 
 import (
 	"encoding/csv"
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -120,21 +119,4 @@ func TestLiveRowsAreSentOnlyWhenTheyChange(t *testing.T) {
 	require.NotContains(t, p.body, "data-chart")
 	poll = regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(p.body)
 	require.Equal(t, 204, ask().status)
-}
-
-func TestASearchThatIsNotCompleteSaysHowFarItHasCome(t *testing.T) {
-	b, l := withRequests(t)
-	w := b.owner(t)
-	batch := make([]*ledgerv1.Record, 11_000)
-	for i := range batch {
-		batch[i] = &ledgerv1.Record{Id: fmt.Sprint("many-", i), Start: timestamppb.New(time.Now().Add(-time.Hour)),
-			Outcome: "finished", Status: 200}
-		batch[i].Start.Nanos = int32(i) * 1000
-	}
-	require.NoError(t, l.Record(t.Context(), batch))
-	p := w.get("/requests?min_cost_usd=1")
-	require.Contains(t, text(p.body), "No matching requests so far")
-	next := regexp.MustCompile(`href="([^"]+)">Search earlier`).FindStringSubmatch(p.body)
-	require.NotNil(t, next)
-	require.Contains(t, text(w.get(strings.ReplaceAll(next[1], "&amp;", "&")).body), "No matching requests")
 }

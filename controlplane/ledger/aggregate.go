@@ -2,13 +2,13 @@ package ledger
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/ledger/histogram"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -78,7 +78,7 @@ const (
 	used     // and the counts of other uses
 	cost     = used + int(usage.Kinds)
 	latency  = cost + 1 // and the buckets after it
-	measures = latency + latencies
+	measures = latency + histogram.Buckets
 )
 
 // Sums are measures, added up.
@@ -87,18 +87,11 @@ type sums [measures]int64
 // columns returns those of the measures.
 func columns() []string {
 	all := slices.Concat([]string{"requests", "rejected", "errors"}, usage.Columns(), []string{"cost"})
-	for i := range latencies {
+	for i := range histogram.Buckets {
 		all = append(all, "latency_"+strconv.Itoa(i))
 	}
 	return all
 }
-
-// Conditions on an exchange, in SQL. They say what measures of it says in Go. isFailed is what
-// [adminapi.Exchange.Failed] says.
-const (
-	isRejected = "outcome = 'rejected'"
-	isFailed   = "(status >= 500 OR outcome IN ('failed', 'truncated', 'interrupted', 'gateway'))"
-)
 
 // measures returns what a row adds to its groups.
 func (r *row) measures() sums {
@@ -113,7 +106,7 @@ func (r *row) measures() sums {
 		s[failed] = r.Requests
 	}
 	if r.Outcome == "finished" {
-		s[latency+latencyBucket(r.duration.Milliseconds())] = r.Requests
+		s[latency+histogram.Bucket(r.duration.Milliseconds())] = r.Requests
 	}
 	return s
 }
@@ -160,49 +153,5 @@ func fold(rows []row) folding {
 	return f
 }
 
-// Latencies are counted in buckets: bucket i counts exchanges that took at most latencyBound(i) milliseconds and
-// more than the bound before. The last counts longer ones. The bounds are 10 ms times powers of 1.6, up to 75
-// seconds: a percentile is right within that factor.
-const (
-	latencies     = 20
-	latencyFirst  = 10.0
-	latencyFactor = 1.6
-)
-
-func latencyBound(i int) float64 { return latencyFirst * math.Pow(latencyFactor, float64(i)) }
-
-func latencyBucket(milliseconds int64) int {
-	i, bound := 0, latencyFirst
-	for i < latencies-1 && float64(milliseconds) > bound {
-		i, bound = i+1, bound*latencyFactor
-	}
-	return i
-}
-
 // percentile returns the latency in milliseconds that the part p of exchanges do not exceed; 0 if there are none.
-func (s *sums) percentile(p float64) int64 { return percentile(s[latency:], p) }
-
-// percentile returns the percentile of latencies from the counts of their buckets.
-func percentile(counts []int64, p float64) int64 {
-	total := int64(0)
-	for _, n := range counts {
-		total += n
-	}
-	if total == 0 {
-		return 0
-	}
-	rank := math.Ceil(p * float64(total))
-	below := 0.0
-	for i, n := range counts {
-		if below+float64(n) < rank {
-			below += float64(n)
-			continue
-		}
-		low := 0.0
-		if i > 0 {
-			low = latencyBound(i - 1)
-		}
-		return int64(low + (latencyBound(i)-low)*(rank-below)/float64(n))
-	}
-	return 0
-}
+func (s *sums) percentile(p float64) int64 { return histogram.Percentile(s[latency:], p) }

@@ -3,8 +3,11 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
@@ -40,23 +43,47 @@ func (l requestReader) AddBodies(ctx context.Context, b KeptBodies) error {
 
 // FindBodies returns some of the kept bodies, those that expire first.
 func (l requestReader) FindBodies(ctx context.Context, q BodiesQuery, limit int) ([]KeptBodies, error) {
+	if q.User == "" {
+		found, err := l.findBodies(ctx, q, nil, limit)
+		return found, doing("reading which bodies are kept", err)
+	}
+	ids, err := l.idsOfUser(ctx, q.User)
+	var found []KeptBodies
+	for some := range slices.Chunk(ids, sqldb.RowsAtOnce) {
+		if err != nil {
+			break
+		}
+		var more []KeptBodies
+		more, err = l.findBodies(ctx, q, some, limit)
+		found = append(found, more...)
+	}
+	slices.SortStableFunc(found, func(a, b KeptBodies) int { return a.Expires.Compare(b.Expires) })
+	return found[:min(len(found), limit)], doing("reading which bodies are kept", err)
+}
+
+// findBodies returns some of the kept bodies, of some exchanges if there are ids.
+func (l requestReader) findBodies(ctx context.Context, q BodiesQuery, ids []string, limit int) ([]KeptBodies, error) {
 	s := l.db.Statement("SELECT ", bodyColumns, " FROM bodies")
 	s.Equal("id", text(q.ID))
 	s.Equal("key", text(q.Key))
 	s.Equal("organization", text(q.Organization))
 	s.Equal("project", text(q.Project))
-	if q.User != "" {
-		bodiesOfUser(s, q.User)
-	}
+	s.Among("id", ids)
 	if !q.Expired.IsZero() {
 		s.And("expires", "<=", q.Expired.Unix())
 	}
 	s.Add(" ORDER BY expires LIMIT ", s.Arg(limit))
-	found, err := sqldb.All(ctx, s, l.db.Read, func(b *KeptBodies) []any {
+	return sqldb.All(ctx, s, l.db.Read, func(b *KeptBodies) []any {
 		return []any{&b.ID, &b.Blob, &b.Subject, &b.Key, &b.Organization, &b.Project, &b.Bytes,
 			sqldb.Time{To: &b.Expires, Unit: time.Second}}
 	})
-	return found, doing("reading which bodies are kept", err)
+}
+
+// idsOfUser returns the ids of a user's exchanges.
+func (l requestReader) idsOfUser(ctx context.Context, user string) (ids []string, err error) {
+	q := segment.Query{Where: segment.Equal(segment.User, text(user)), Columns: []segment.Column{segment.ID}}
+	err = l.each(ctx, q, func() { ids = nil }, func(r *segment.Row) { ids = append(ids, strings.Clone(r.ID)) })
+	return ids, err
 }
 
 // ForgetBodies removes the notes of bodies, and returns how many there were.

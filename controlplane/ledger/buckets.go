@@ -1,13 +1,16 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -69,23 +72,21 @@ const MaxRows = 50_000
 // Rows returns the sums, by bucket and then by group, without those of nothing. It returns an error of OpenAI's if
 // they are more than MaxRows.
 func (l usageReader) Rows(ctx context.Context, q Query) ([]Row, error) {
-	s := l.db.Statement("SELECT ")
-	detailed := q.Width == time.Minute || len(q.Users) > 0 || slices.Contains(q.GroupBy, "user_id")
-	if detailed {
-		q.fromExchanges(s)
-	} else {
-		if err := l.folded(ctx); err != nil {
-			return nil, err
-		}
-		q.fromAggregates(s)
+	if q.Width == time.Minute || len(q.Users) > 0 || slices.Contains(q.GroupBy, "user_id") {
+		return l.detailedRows(ctx, q)
 	}
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
+	s := l.db.Statement("SELECT ")
+	q.fromAggregates(s)
 	q.conditions(s)
 	columns := []string{"1"}
 	for _, field := range q.GroupBy {
 		columns = append(columns, groupColumn(field))
 	}
 	s.Add(" GROUP BY ", strings.Join(columns, ", "))
-	s.Add(" HAVING SUM(requests) > ", q.rejections(detailed), " OR SUM(cost) > 0")
+	s.Add(" HAVING SUM(requests) > SUM(rejected) OR SUM(cost) > 0")
 	s.Add(" ORDER BY ", strings.Join(columns, ", "), " LIMIT ", s.Arg(MaxRows+1))
 	var all []Row
 	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
@@ -122,15 +123,8 @@ func scanRow(rows *sql.Rows, groups int) (Row, error) {
 // sum returns the expression for a column's sum. In PostgreSQL the sum of numbers has another type than the numbers.
 func sum(what string) string { return "CAST(SUM(" + what + ") AS BIGINT)" }
 
-func (q *Query) rejections(detailed bool) string {
-	if detailed {
-		return "SUM(CASE WHEN " + isRejected + " THEN requests ELSE 0 END)"
-	}
-	return "SUM(rejected)"
-}
-
-func (q *Query) measures(s *sqldb.Statement, detailed bool) {
-	s.Add(", CAST(SUM(requests) - ", q.rejections(detailed), " AS BIGINT)")
+func (q *Query) measures(s *sqldb.Statement) {
+	s.Add(", CAST(SUM(requests) - SUM(rejected) AS BIGINT)")
 	for _, c := range append(usage.Columns(), "cost") {
 		s.Add(", ", sum(c))
 	}
@@ -150,21 +144,92 @@ func (q *Query) fromAggregates(s *sqldb.Statement) {
 		level = byDay
 	}
 	s.Add(start)
-	q.measures(s, false)
+	q.measures(s)
 	s.Add(" FROM aggregates")
 	s.And("level", "=", level)
 	s.And("start", ">=", q.From.Unix())
 	s.And("start", "<", q.To.Unix())
 }
 
-func (q *Query) fromExchanges(s *sqldb.Statement) {
-	width := int64(q.Width / time.Second)
-	s.Add(fmt.Sprintf("at / %d * %d", width*1e6, width))
-	q.measures(s, true)
-	s.Add(" FROM exchanges")
-	s.And("at", ">=", q.From.UnixMicro())
-	s.And("at", "<", q.To.UnixMicro())
-	s.Condition(notRefused)
+// detailedRows returns the sums of exchanges.
+func (l usageReader) detailedRows(ctx context.Context, q Query) ([]Row, error) {
+	sums, width := map[string]*Row{}, int64(q.Width/time.Second)
+	columns := []segment.Column{segment.StartedAt, segment.Organization, segment.Project, segment.User, segment.Key,
+		segment.Model, segment.Provider, segment.Batch, segment.Outcome, segment.Requests, segment.Cost}
+	for k := range usage.Kinds {
+		columns = append(columns, segment.UsedColumn(k))
+	}
+	query := segment.Query{From: q.From.UnixMicro(), To: q.To.UnixMicro(), Where: q.where(), Columns: columns}
+	err := l.each(ctx, query, func() { clear(sums) }, func(r *segment.Row) {
+		start := r.StartedAt / (width * 1e6) * width
+		group := make([]string, len(q.GroupBy))
+		for i, field := range q.GroupBy {
+			if group[i] = r.Text(columnOf(field)); field == "batch" {
+				group[i] = strconv.FormatInt(flag(r.Batch), 10)
+			}
+		}
+		key := strconv.FormatInt(start, 10) + "\x00" + strings.Join(group, "\x00")
+		x := sums[key]
+		if x == nil {
+			x = &Row{Start: time.Unix(start, 0).UTC(), Group: group}
+			sums[key] = x
+		}
+		if r.Outcome != "rejected" {
+			x.Requests += r.Requests
+		}
+		for k := range usage.Kinds {
+			x.Used[k] += r.Used[k]
+		}
+		x.Cost += usage.Nano(r.Cost)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading usage: %w", err)
+	}
+	var all []Row
+	for _, x := range sums {
+		if x.Requests > 0 || x.Cost > 0 {
+			all = append(all, *x)
+		}
+	}
+	if len(all) > MaxRows {
+		return nil, errTooMany()
+	}
+	slices.SortFunc(all, func(a, b Row) int { return cmp.Or(a.Start.Compare(b.Start), slices.Compare(a.Group, b.Group)) })
+	return all, nil
+}
+
+// where returns the conditions on exchanges.
+func (q *Query) where() segment.Condition {
+	all := []segment.Condition{unrefused()}
+	among := func(c segment.Column, values ...string) {
+		if len(values) > 0 && values[0] != "" {
+			all = append(all, segment.Equal(c, values...))
+		}
+	}
+	among(segment.Organization, q.Organization)
+	among(segment.Project, q.Project)
+	among(segment.Key, q.Key)
+	among(segment.Project, q.Projects...)
+	among(segment.User, q.Users...)
+	among(segment.Key, q.Keys...)
+	among(segment.Model, q.Models...)
+	if q.Batch != nil {
+		all = append(all, segment.Between(segment.Batch, flag(*q.Batch), flag(*q.Batch)))
+	}
+	switch q.Resource {
+	case "completions":
+		all = append(all, segment.Not(segment.Equal(segment.Operation, "embeddings", "moderations", "realtime")),
+			segment.Not(segment.Begins(segment.Operation, "images/", "audio/")))
+	case "embeddings", "moderations":
+		among(segment.Operation, q.Resource)
+	case "images":
+		all = append(all, segment.Begins(segment.Operation, "images/"))
+	case "audio_speeches":
+		among(segment.Operation, "audio/speech")
+	case "audio_transcriptions":
+		among(segment.Operation, "audio/transcriptions", "audio/translations")
+	}
+	return segment.All(all...)
 }
 
 func (q *Query) conditions(s *sqldb.Statement) {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,8 +18,8 @@ var ErrNotEmpty = errors.New("the ledger is not empty")
 // dumped are the tables of a dump. Of ledger_state it is the count of changes, which those of spent refer to: the
 // epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
 // it.
-var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "audit_tenants", "attempts", "provider_attempts",
-	"minutes", "sums", "versions", "outcomes", "unfolded", "ledger_state"}
+var dumped = [...]string{"segments", "ids", "aggregates", "spent", "audit", "audit_tenants", "provider_attempts",
+	"minutes", "sums", "versions", "outcomes", "journal", "ledger_state"}
 
 // A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
 // int64, which are valid until it returns.
@@ -47,6 +48,11 @@ func (l *Ledger) Dump(ctx context.Context, rows Rows) error {
 	return nil
 }
 
+// hasBytes reports whether a column has bytes. They are base64 in a dump.
+func hasBytes(table, column string) bool {
+	return table == "segments" && column != "id" || table == "journal" && column == "records"
+}
+
 func dumpTable(ctx context.Context, tx *sql.Tx, table string, to Rows) error {
 	query := "SELECT * FROM " + table
 	if table == "ledger_state" {
@@ -71,6 +77,11 @@ func dumpTable(ctx context.Context, tx *sql.Tx, table string, to Rows) error {
 	for rows.Next() {
 		if err := rows.Scan(pointers...); err != nil {
 			return err
+		}
+		for i, v := range values {
+			if b, ok := v.([]byte); ok && hasBytes(table, columns[i]) {
+				values[i] = base64.StdEncoding.EncodeToString(b)
+			}
 		}
 		if err := to.Row(values); err != nil {
 			return err
@@ -149,8 +160,20 @@ func (d *Loader) Row(values []any) error {
 		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(values),
 			len(d.columns))
 	}
-	d.rows = append(d.rows, slices.Clone(values))
-	if len(d.rows) < sqldb.RowsAtOnce {
+	row, large := slices.Clone(values), false
+	d.rows = append(d.rows, row)
+	for i, column := range d.columns {
+		text, ok := row[i].(string)
+		if !ok || !hasBytes(d.table, column) {
+			continue
+		}
+		b, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return fmt.Errorf("filling the table %s of the ledger: %w", d.table, err)
+		}
+		row[i], large = b, true
+	}
+	if len(d.rows) < sqldb.RowsAtOnce && !large {
 		return nil
 	}
 	return d.flush()

@@ -4,83 +4,55 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
-)
-
-const (
-	// eraseAtOnce bounds a transaction that erases, so that records do not wait for it.
-	eraseAtOnce = 1000
-	// eraseMost bounds the transactions of a call.
-	eraseMost = 50
 )
 
 // UserData counts what of a user there is. The user is not empty.
 func (l requestReader) UserData(ctx context.Context, user string) (found adminapi.UserData, err error) {
-	if err := l.folded(ctx); err != nil {
-		return found, err
-	}
-	for _, count := range []struct {
-		to   *int64
-		from func(*sqldb.Statement)
-	}{
-		{&found.Exchanges, func(s *sqldb.Statement) { s.Add("exchanges"); ofUser(s, user) }},
-		{&found.Sums, func(s *sqldb.Statement) { s.Add("sums"); sumsOfUser(s, user) }},
-		{&found.Bodies, func(s *sqldb.Statement) { s.Add("bodies"); bodiesOfUser(s, user) }},
-	} {
-		s := l.db.Statement("SELECT COUNT(*) FROM ")
-		count.from(s)
-		if err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(count.to) }); err != nil {
-			return found, fmt.Errorf("counting the data of a user: %w", err)
-		}
-	}
-	return found, nil
-}
-
-// EraseUser removes a user's id from exchanges, which stay without it, and deletes the user's sums. It does so in
-// pieces, and says in More whether it has to be called again. Kept bodies are found by the exchanges: erase them
-// before.
-func (l requestReader) EraseUser(ctx context.Context, user string) (erased adminapi.UserData, err error) {
-	if err := l.folded(ctx); err != nil {
-		return erased, err
-	}
-	row := "rowid"
-	if l.db.Postgres {
-		row = "ctid"
-	}
-	for range eraseMost {
-		s := l.db.Statement("UPDATE exchanges SET user_id = '' WHERE ", row, " IN (SELECT ", row, " FROM exchanges")
-		ofUser(s, user)
-		s.Add(" LIMIT ", s.Arg(eraseAtOnce), ")")
-		n, err := s.Exec(ctx, l.db.Write)
-		erased.Exchanges += n
+	ids, err := l.idsOfUser(ctx, user)
+	found.Exchanges = int64(len(ids))
+	for some := range slices.Chunk(ids, sqldb.RowsAtOnce) {
 		if err != nil {
-			return erased, fmt.Errorf("erasing a user from exchanges: %w", err)
+			break
 		}
-		if n < eraseAtOnce {
-			s := l.db.Statement("DELETE FROM sums")
-			sumsOfUser(s, user)
-			if erased.Sums, err = s.Exec(ctx, l.db.Write); err != nil {
-				return erased, fmt.Errorf("erasing the sums of a user: %w", err)
-			}
-			return erased, nil
-		}
+		s := l.db.Statement("SELECT COUNT(*) FROM bodies")
+		s.Among("id", some)
+		n := int64(0)
+		err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&n) })
+		found.Bodies += n
 	}
-	erased.More = true
-	return erased, nil
+	if err == nil {
+		s := l.db.Statement("SELECT COUNT(*) FROM sums")
+		sumsOfUser(s, user)
+		err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&found.Sums) })
+	}
+	return found, doing("counting the data of a user", err)
 }
 
-func ofUser(s *sqldb.Statement, user string) {
-	s.Condition("user_id <> ''") // as the index has it
-	s.And("user_id", "=", text(user))
+// EraseUser removes a user's id from exchanges, which stay without it, and deletes the user's sums. Kept bodies are
+// found by the exchanges: erase them before.
+func (l requestReader) EraseUser(ctx context.Context, user string) (erased adminapi.UserData, err error) {
+	q := segment.Query{Where: segment.Equal(segment.User, text(user))}
+	erased.Exchanges, err = l.rewrite(ctx, q, func(r *segment.Row) bool {
+		r.User = ""
+		return true
+	})
+	if err != nil {
+		return erased, fmt.Errorf("erasing a user from exchanges: %w", err)
+	}
+	s := l.db.Statement("DELETE FROM sums")
+	sumsOfUser(s, user)
+	if erased.Sums, err = s.Exec(ctx, l.db.Write); err != nil {
+		return erased, fmt.Errorf("erasing the sums of a user: %w", err)
+	}
+	return erased, nil
 }
 
 func sumsOfUser(s *sqldb.Statement, user string) {
 	s.And("field", "=", sumsOfUsers)
 	s.And("name", "=", text(user))
-}
-
-func bodiesOfUser(s *sqldb.Statement, user string) {
-	s.Condition("id IN (SELECT id FROM exchanges WHERE user_id <> '' AND user_id = " + s.Arg(text(user)) + ")")
 }

@@ -6,6 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/histogram"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // SetNow sets the clock.
@@ -27,9 +33,6 @@ func (l *Ledger) Connections() (used, all int) {
 
 // Sums returns those of all measures but latencies, from the exchanges and from the aggregates of each level.
 func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates [levels][latency]int64, err error) {
-	if err := l.writer.folded(ctx); err != nil {
-		return exchanges, aggregates, err
-	}
 	names := columns()[:latency]
 	read := func(text string, into *[latency]int64) error {
 		return l.db.Statement(text).Each(ctx, l.db.Read, func(rows *sql.Rows) error {
@@ -43,10 +46,20 @@ func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates
 	sum := func(what []string) string {
 		return "SELECT CAST(COALESCE(SUM(" + strings.Join(what, "),0) AS BIGINT), CAST(COALESCE(SUM(") + "),0) AS BIGINT)"
 	}
-	of := append([]string{}, names...)
-	of[rejected] = "CASE WHEN " + isRejected + " THEN requests ELSE 0 END"
-	of[failed] = "CASE WHEN " + isFailed + " THEN requests ELSE 0 END"
-	if err := read(sum(of)+" FROM exchanges", &exchanges); err != nil {
+	q := segment.Query{Columns: listColumns()}
+	if err := l.writer.each(ctx, q, func() { clear(exchanges[:]) }, func(r *segment.Row) {
+		exchanges[requests] += r.Requests
+		if r.Outcome == "rejected" {
+			exchanges[rejected] += r.Requests
+		}
+		if e := exchangeOf(r); e.Failed() {
+			exchanges[failed] += r.Requests
+		}
+		for k := range usage.Kinds {
+			exchanges[used+int(k)] += r.Used[k]
+		}
+		exchanges[cost] += r.Cost
+	}); err != nil {
 		return exchanges, aggregates, err
 	}
 	for level := range aggregates {
@@ -62,7 +75,7 @@ func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates
 func Percentile(milliseconds []int64, p float64) int64 {
 	var s sums
 	for _, ms := range milliseconds {
-		s[latency+latencyBucket(ms)]++
+		s[latency+histogram.Bucket(ms)]++
 	}
 	return s.percentile(p)
 }
@@ -89,17 +102,31 @@ func (l *Ledger) Block(ctx context.Context) (release func() error, err error) {
 	return tx.Rollback, nil
 }
 
+// Merge merges small segments.
+func (l *Ledger) Merge(ctx context.Context) error {
+	_, err := l.writer.store.Merge(ctx)
+	return err
+}
+
 // HoldSums keeps this ledger from adding records to the sums, until release is called.
 func (l *Ledger) HoldSums() (release func()) {
 	l.writer.folder.turn <- struct{}{}
 	return func() { <-l.writer.folder.turn }
 }
 
-// Unfolded returns how many batches of records are in no sum.
+// Unfolded returns how many batches of records are in the journal.
 func (l *Ledger) Unfolded(ctx context.Context) (n int, err error) {
-	err = l.db.Statement("SELECT COUNT(*) FROM unfolded").Each(ctx, l.db.Read,
+	err = l.db.Statement("SELECT COUNT(*) FROM journal").Each(ctx, l.db.Read,
 		func(rows *sql.Rows) error { return rows.Scan(&n) })
 	return n, err
+}
+
+// SpoilOne replaces what a batch in the journal has by what nobody can read.
+func (l *Ledger) SpoilOne(ctx context.Context) error {
+	s := l.db.Statement("UPDATE journal SET records = ")
+	s.Add(s.Arg([]byte{0xff}), " WHERE id IN (SELECT id FROM journal LIMIT 1)")
+	_, err := s.Exec(ctx, l.db.Write)
+	return err
 }
 
 // Gathered returns how many records wait to share a transaction, and whether one is written.
@@ -114,3 +141,18 @@ func (l *Ledger) Gathered() (records int, writing bool) {
 	}
 	return records, writing
 }
+
+// SegmentRows returns records as segments have them.
+func (l *Ledger) SegmentRows(records []*ledgerv1.Record) (all []segment.Row) {
+	for _, r := range l.writer.rows(records) {
+		all = append(all, r.segmentRow())
+	}
+	return all
+}
+
+// SearchOf is the search of segments that options ask for.
+func SearchOf(o adminapi.ListOptions) (segment.Query, error) { return queryOf(o) }
+
+// Listed returns a row as lists have it, and Whole as the page of one exchange does.
+func Listed(r *segment.Row) adminapi.Exchange         { return exchangeOf(r) }
+func Whole(r *segment.Row) (adminapi.Exchange, error) { return wholeExchange(r) }

@@ -1,13 +1,17 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -19,26 +23,38 @@ const mostRefusals = 1000
 // provider, or all. Those of a tenant are counted, and the others are read from the sums by minute.
 func (l requestReader) Failures(ctx context.Context, since time.Time, of Restriction,
 	provider string) (all, bad int64, err error) {
-	var s *sqldb.Statement
-	if of == (Restriction{}) {
-		if err := l.folded(ctx); err != nil {
-			return 0, 0, err
-		}
-		s = l.db.Statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(", sum("errors"), ", 0) FROM minutes")
-		s.And("start", ">=", since.Unix())
-	} else {
-		s = l.db.Statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(",
-			sum("CASE WHEN "+isFailed+" THEN requests ELSE 0 END"),
-			", 0) FROM exchanges")
-		s.And("at", ">=", since.UnixMicro())
-		s.Condition(notRefused)
-		s.Equal("api_key", of.Key)
-		s.Equal("organization", of.Organization)
-		s.Equal("project", of.Project)
+	if of != (Restriction{}) {
+		all, bad, err = l.failuresOf(ctx, since, of, provider)
+		return all, bad, doing("reading failures", err)
 	}
+	if err := l.folded(ctx); err != nil {
+		return 0, 0, err
+	}
+	s := l.db.Statement("SELECT COALESCE(", sum("requests"), ", 0), COALESCE(", sum("errors"), ", 0) FROM minutes")
+	s.And("start", ">=", since.Unix())
 	s.Equal("provider", provider)
 	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&all, &bad) })
 	return all, bad, doing("reading failures", err)
+}
+
+func (l requestReader) failuresOf(ctx context.Context, since time.Time, of Restriction,
+	provider string) (all, bad int64, err error) {
+	where := []segment.Condition{unrefused()}
+	for column, value := range map[segment.Column]string{segment.Key: of.Key, segment.Organization: of.Organization,
+		segment.Project: of.Project, segment.Provider: provider} {
+		if value != "" {
+			where = append(where, segment.Equal(column, value))
+		}
+	}
+	q := segment.Query{From: since.UnixMicro(), Where: segment.All(where...),
+		Columns: []segment.Column{segment.Requests, segment.Status, segment.Outcome}}
+	err = l.each(ctx, q, func() { all, bad = 0, 0 }, func(r *segment.Row) {
+		all += r.Requests
+		if (adminapi.Exchange{Status: int(r.Status), Outcome: r.Outcome}).Failed() {
+			bad += r.Requests
+		}
+	})
+	return all, bad, err
 }
 
 // A Refusal is how many requests of a key one rule has refused with 429.
@@ -51,15 +67,20 @@ type Refusal struct {
 
 // Refusals returns the requests that rules have refused since a time, the most first, at most 1000 groups.
 func (l requestReader) Refusals(ctx context.Context, since time.Time) ([]Refusal, error) {
-	s := l.db.Statement("SELECT refused_by, api_key, organization, project, ", sum("requests"), " FROM exchanges")
-	s.Condition("refused_by <> ''") // as the index has it
-	s.And("at", ">=", since.UnixMicro())
-	s.And("status", "=", http.StatusTooManyRequests)
-	s.Add(" GROUP BY refused_by, api_key, organization, project ORDER BY 5 DESC LIMIT ", s.Arg(mostRefusals))
-	all, err := sqldb.All(ctx, s, l.db.Read, func(r *Refusal) []any {
-		return []any{&r.By, &r.Key, &r.Organization, &r.Project, &r.Requests}
+	sums := map[Refusal]int64{}
+	q := segment.Query{From: since.UnixMicro(), Where: segment.All(segment.Not(unrefused()),
+		segment.Between(segment.Status, http.StatusTooManyRequests, http.StatusTooManyRequests)),
+		Columns: []segment.Column{segment.RefusedBy, segment.Key, segment.Organization, segment.Project, segment.Requests}}
+	err := l.each(ctx, q, func() { clear(sums) }, func(r *segment.Row) {
+		sums[Refusal{By: r.RefusedBy, Key: r.Key, Organization: r.Organization, Project: r.Project}] += r.Requests
 	})
-	return all, doing("reading refusals", err)
+	var all []Refusal
+	for of, n := range sums {
+		of.Requests = n
+		all = append(all, of)
+	}
+	slices.SortFunc(all, func(a, b Refusal) int { return cmp.Compare(b.Requests, a.Requests) })
+	return all[:min(len(all), mostRefusals)], doing("reading refusals", err)
 }
 
 // Unavailable returns the client's error for an error of the ledger.

@@ -3,10 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,13 +12,10 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 )
 
 const (
-	// inFound is the condition of the indexes exchanges_found and exchanges_found_of, word for word: SQLite compares the
-	// text.
-	inFound = `(details LIKE '%"guards":[%' OR refused_by LIKE 'guardrail %' OR refused_by LIKE 'policy %')`
 	// foundMost is how many requests with findings are summed up.
 	foundMost = 50_000
 	// maxFindings is how many rules and actions an answer names.
@@ -62,28 +56,6 @@ func (f foundBy) text() string {
 	return f.name
 }
 
-// foundBy adds the condition that a rule has found something.
-func (x *search) foundBy(rule string) {
-	if rule == "" {
-		return
-	}
-	by := foundByOf(rule)
-	x.add(true, func(s *sqldb.Statement) { s.Condition(inFound) })
-	x.table = true
-	x.add(false, func(s *sqldb.Statement) {
-		refused := by.kind + " " + by.name
-		conditions := []string{"refused_by = " + s.Arg(refused), s.Begins("refused_by", refused+"/")}
-		named, _ := json.Marshal(by.text()) // a text has no error
-		name := string(named[1 : len(named)-1])
-		for _, action := range findingActions() {
-			for _, end := range []string{"/", " in the "} {
-				conditions = append(conditions, s.Contains("details", `"`+action+" "+name+end))
-			}
-		}
-		s.Condition("(" + strings.Join(conditions, " OR ") + ")")
-	})
-}
-
 // A found is one finding of a request.
 type found struct {
 	foundBy
@@ -93,9 +65,9 @@ type found struct {
 
 // findingsOf returns the findings of a request, each rule and action once. A rule that has refused it is among them
 // even where the details are not kept.
-func findingsOf(details, refusedBy, errorCode string) []found {
+func findingsOf(guards []string, refusedBy, errorCode string) []found {
 	var all []found
-	for _, text := range guardsOf(details) {
+	for _, text := range guards {
 		if f, ok := findingOf(text); ok {
 			all = addFound(all, f)
 		}
@@ -113,15 +85,6 @@ func findingsOf(details, refusedBy, errorCode string) []found {
 		all = append(all, refused)
 	}
 	return all
-}
-
-// guardsOf returns that member of details, without reading the others.
-func guardsOf(details string) (texts []string) {
-	_, list, _ := strings.Cut(details, `"guards":[`)
-	if json.NewDecoder(io.MultiReader(strings.NewReader("["), strings.NewReader(list))).Decode(&texts) != nil {
-		return nil // there is none, or somebody else wrote it
-	}
-	return texts
 }
 
 // addFound adds a finding to a request's. There may be one of the request and one of the answer.
@@ -159,29 +122,28 @@ func (l requestReader) Findings(ctx context.Context, o adminapi.ListOptions) (ad
 	filters := maps.Clone(o.Filters)
 	delete(filters, "action")
 	delete(filters, "rule") // the rule is searched in the rows that are read
-	organization := text(filters["organization"])
-	c, err := l.countOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, func(s *sqldb.Statement) {
-		s.Condition(inFound)
-		s.Equal("organization", organization) // as the index exchanges_found_of has it
-	})
+	c, err := l.countOf(adminapi.ListOptions{Query: o.Query, Filters: filters})
 	if err != nil {
 		return adminapi.Findings{}, err
 	}
-	c.most, c.start, c.end, t.width = foundMost, c.from, c.to, c.width
-	out := adminapi.Findings{Start: time.UnixMicro(c.start).UTC(), End: time.UnixMicro(c.end).UTC(), Width: c.width}
-	bound, err := l.bound(ctx, c.search)
-	if err == nil {
-		s := l.db.Statement("SELECT at, id, requests, refused_by, error_code, details FROM exchanges")
-		c.all(s, bound)
-		s.Add(" ORDER BY at DESC, id DESC")
-		err = s.Each(ctx, l.db.Read, t.add)
+	c.From, c.To, t.width = c.from, c.to, c.width
+	out := adminapi.Findings{Start: time.UnixMicro(c.From).UTC(), End: time.UnixMicro(c.To).UTC(), Width: c.width}
+	found := segment.Any(segment.Begins(segment.Guards, ""), segment.Begins(segment.RefusedBy, ofGuardrail, ofPolicy))
+	if c.Where != nil {
+		found = segment.All(found, c.Where)
 	}
+	c.Where, c.Limit, c.Columns = found, foundMost+1, []segment.Column{segment.StartedAt, segment.ID, segment.Requests,
+		segment.RefusedBy, segment.ErrorCode, segment.Guards}
+	rows, err := l.search(ctx, c.Query)
 	if err != nil {
 		return out, fmt.Errorf("summing up findings: %w", err)
 	}
-	if bound > 0 {
-		from := time.UnixMicro(bound).UTC()
+	if len(rows) > foundMost {
+		from := time.UnixMicro(rows[foundMost].StartedAt).UTC()
 		out.CountedFrom = &from
+	}
+	for i := range rows {
+		t.add(&rows[i])
 	}
 	t.result(&out)
 	return out, nil
@@ -203,33 +165,27 @@ type foundTally struct {
 	buckets map[int64]*adminapi.FindingBucket
 }
 
-func (t *foundTally) add(rows *sql.Rows) error {
-	var at, requests int64
-	var id, refusedBy, errorCode, details string
-	if err := rows.Scan(&at, &id, &requests, &refusedBy, &errorCode, &details); err != nil {
-		return err
-	}
+func (t *foundTally) add(r *segment.Row) {
 	seen := map[string]bool{}
-	for _, f := range findingsOf(details, refusedBy, errorCode) {
+	for _, f := range findingsOf(r.Guards, r.RefusedBy, r.ErrorCode) {
 		if t.action != "" && f.action != t.action || !t.all && !t.only.has(f.foundBy) {
 			continue
 		}
 		key := foundKey{f.foundBy, f.action}
 		item := t.items[key]
 		if item == nil {
-			item = &adminapi.Finding{Kind: f.kind, Rule: f.name, Action: f.action, Last: time.UnixMicro(at).UTC()}
+			item = &adminapi.Finding{Kind: f.kind, Rule: f.name, Action: f.action, Last: time.UnixMicro(r.StartedAt).UTC()}
 			t.items[key] = item
 		}
-		item.Requests, item.Matches = item.Requests+requests, item.Matches+f.matches
+		item.Requests, item.Matches = item.Requests+r.Requests, item.Matches+f.matches
 		if len(item.Examples) < maxExamples {
-			item.Examples = append(item.Examples, id)
+			item.Examples = append(item.Examples, r.ID)
 		}
 		if !seen[f.action] {
 			seen[f.action] = true
-			t.count(at/1e6/t.width*t.width, f.action, requests)
+			t.count(r.StartedAt/1e6/t.width*t.width, f.action, r.Requests)
 		}
 	}
-	return nil
 }
 
 // count adds requests to a bucket.

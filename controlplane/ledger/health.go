@@ -14,6 +14,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/histogram"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
@@ -30,8 +31,8 @@ const (
 	unserved
 	limited
 	firstBytes // and the buckets after it
-	durations  = firstBytes + latencies
-	tries      = durations + latencies
+	durations  = firstBytes + histogram.Buckets
+	tries      = durations + histogram.Buckets
 )
 
 // A provided identifies a sum of attempts at a provider.
@@ -52,13 +53,13 @@ type health struct {
 func (h *health) add(a *ledgerv1.Attempt, at time.Time) {
 	h.sums[tried]++
 	if a.GetFirstByteMs() > 0 {
-		h.sums[firstBytes+latencyBucket(a.GetFirstByteMs())]++
+		h.sums[firstBytes+histogram.Bucket(a.GetFirstByteMs())]++
 	}
 	if a.GetStatus() == http.StatusTooManyRequests {
 		h.sums[limited]++
 	}
 	if a.GetError() == "" {
-		h.sums[durations+latencyBucket(a.GetDurationMs())]++
+		h.sums[durations+histogram.Bucket(a.GetDurationMs())]++
 		return
 	}
 	h.sums[unserved]++
@@ -74,7 +75,7 @@ func (h *health) add(a *ledgerv1.Attempt, at time.Time) {
 var healthColumns = func() []string {
 	all := []string{"attempts", "failed", "rate_limited"}
 	for _, what := range []string{"first_byte_", "duration_"} {
-		for i := range latencies {
+		for i := range histogram.Buckets {
 			all = append(all, what+strconv.Itoa(i))
 		}
 	}
@@ -228,8 +229,8 @@ func (h *health) window() adminapi.HealthWindow {
 }
 
 func percentiles(counts []int64) adminapi.Percentiles {
-	return adminapi.Percentiles{P50: percentile(counts, 0.5), P95: percentile(counts, 0.95),
-		P99: percentile(counts, 0.99)}
+	return adminapi.Percentiles{P50: histogram.Percentile(counts, 0.5), P95: histogram.Percentile(counts, 0.95),
+		P99: histogram.Percentile(counts, 0.99)}
 }
 
 // Tried returns which of some providers were ever asked, as far as sums are kept.

@@ -156,6 +156,11 @@ func beKilled(t *testing.T, dsn, socket string) {
 	require.NoError(t, err)
 	server := grpc.NewServer()
 	ledgerv1.RegisterLedgerServer(server, ledger.NewService(l))
+	go func() {
+		for t.Context().Err() == nil {
+			_ = l.Merge(t.Context()) // and be killed in its midst
+		}
+	}()
 	_, _ = os.Stdout.WriteString("serving\n")
 	require.NoError(t, server.Serve(listener))
 }

@@ -2,9 +2,9 @@
 // what was spent of budgets, and the audit log. It answers OpenAI's usage and cost queries, and what the admin API
 // shows.
 //
-// Sums are not computed from the exchanges when somebody asks. Exchanges that were not there before are added to them
-// once, within a second and before a sum is read: read the tables of sums only after [folder.folded]. Sums outlive
-// exchanges, which are pruned after a month, sums after a year.
+// Records that come are a row of the journal. Within a second, and before anything is read, many such rows are folded:
+// they become one segment of exchanges, which package segstore merges with others, and are added to the sums. Read the
+// tables of sums only after [folder.folded]. Exchanges are pruned after a month, sums after a year.
 //
 // A record counts in the hour and the day, UTC, in which its exchange began.
 package ledger
@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
@@ -66,9 +67,10 @@ type usageReader struct {
 // PostgreSQL's default.
 func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	db := &sqldb.DB{Now: time.Now}
-	folder := newFolder(db)
+	folder := newFolder(db, log)
 	l := &Ledger{db: db, writer: writer{db: db, folder: folder}, requestReader: requestReader{db, folder},
-		usageReader: usageReader{db, folder}, auditStore: auditStore{db}, log: log, unserved: newUnserved()}
+		usageReader: usageReader{db, folder},
+		auditStore:  auditStore{db}, log: log, unserved: newUnserved()}
 	scheme, rest, _ := strings.Cut(dsn, "://")
 	var err error
 	switch scheme {
@@ -127,7 +129,7 @@ func (l *Ledger) migrate(ctx context.Context) error {
 		}
 	}
 	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"),
-		goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(l.sumTables())}
+		goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(l.sumTables(), l.segmentTables())}
 	if l.db.Postgres {
 		dialect = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // other control planes start, too
@@ -169,17 +171,35 @@ func (l *Ledger) sumTables() *goose.Migration {
 			strings.ReplaceAll(namedColumns, ",", " BIGINT NOT NULL,") +
 			" BIGINT NOT NULL, PRIMARY KEY (field, width, start, name))" + within,
 	}
-	run := func(ctx context.Context, tx *sql.Tx, statements []string) error {
-		for _, s := range statements {
-			if _, err := tx.ExecContext(ctx, s); err != nil {
-				return err
-			}
-		}
-		return nil
+	return migration(4, up, []string{"DROP TABLE sums", "DROP TABLE minutes"})
+}
+
+// segmentTables is the fourteenth migration: exchanges are in segments, and those that there were are gone. It is no
+// file, because the databases call bytes by different names.
+func (l *Ledger) segmentTables() *goose.Migration {
+	bytes, within := "BLOB", " WITHOUT ROWID"
+	if l.db.Postgres {
+		bytes, within = "BYTEA", ""
 	}
-	return goose.NewGoMigration(4, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-		return run(ctx, tx, up)
-	}}, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-		return run(ctx, tx, []string{"DROP TABLE sums", "DROP TABLE minutes"})
-	}})
+	up := append(segstore.Tables(l.db.Postgres),
+		// Batches of records that are in no segment and in no sum yet, as a modelgate.ledger.v1.RecordRequest.
+		"CREATE TABLE journal (id TEXT NOT NULL PRIMARY KEY, records "+bytes+" NOT NULL, unreadable SMALLINT NOT NULL)",
+		// The ids of exchanges, so that each is kept once, and when it began.
+		"CREATE TABLE ids (id TEXT NOT NULL PRIMARY KEY, at BIGINT NOT NULL)"+within,
+		"DROP TABLE unfolded", "DROP TABLE attempts", "DROP TABLE exchanges")
+	return migration(14, up, []string{"DROP TABLE ids", "DROP TABLE journal", "DROP TABLE segments"})
+}
+
+func migration(version int64, up, down []string) *goose.Migration {
+	run := func(statements []string) *goose.GoFunc {
+		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			for _, s := range statements {
+				if _, err := tx.ExecContext(ctx, s); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
+	return goose.NewGoMigration(version, run(up), run(down))
 }

@@ -12,16 +12,13 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
 
 const (
 	// maxBuckets bounds a count.
 	maxBuckets = 10_000
-	// Conditions of classes, in SQL. They say what classOf says in Go. What is left is cancelled or rejected.
-	isServed    = "(refused_by = '' AND NOT " + isFailed + " AND outcome NOT IN ('rejected', 'cancelled'))"
-	isError     = "(refused_by = '' AND " + isFailed + ")"
-	isCancelled = "(refused_by = '' AND outcome = 'cancelled' AND NOT " + isFailed + ")"
 )
 
 // Classes of outcomes, in the order of their columns.
@@ -33,16 +30,16 @@ const (
 	classes
 )
 
-// classOf returns the class of a row.
-func classOf(r *row) int {
+// classOf returns the class of an exchange.
+func classOf(refusedBy string, status int, outcome string) int {
 	switch {
-	case r.RefusedBy != "":
+	case refusedBy != "":
 		return classRejected
-	case (adminapi.Exchange{Status: int(r.Status), Outcome: r.Outcome}).Failed():
+	case (adminapi.Exchange{Status: status, Outcome: outcome}).Failed():
 		return classError
-	case r.Outcome == "rejected":
+	case outcome == "rejected":
 		return classRejected
-	case r.Outcome == "cancelled":
+	case outcome == "cancelled":
 		return classCancelled
 	}
 	return classServed
@@ -64,7 +61,7 @@ func (f *folder) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error 
 			if counts[at] == nil {
 				counts[at] = &[classes]int64{}
 			}
-			counts[at][classOf(&rows[i])]++
+			counts[at][classOf(rows[i].RefusedBy, int(rows[i].Status), rows[i].Outcome)]++
 		}
 	}
 	sorted := slices.SortedFunc(maps.Keys(counts), func(a, b outcomeTime) int {
@@ -77,24 +74,16 @@ func (f *folder) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error 
 	return err
 }
 
-// classSums are the begin of a bucket, in seconds, and the counts of classes.
-func classSums(width int64) string {
-	count := func(condition string) string { return ", " + sum("CASE WHEN "+condition+" THEN 1 ELSE 0 END") }
-	return fmt.Sprintf("at / %d * %d", width*1e6, width) + count(isServed) + count(isError) +
-		count("NOT "+isServed+" AND NOT "+isError+" AND NOT "+isCancelled) + count(isCancelled)
-}
-
 // A count is a question of how many exchanges there are.
 type count struct {
-	*search
+	segment.Query
 	width    int64 // of a bucket, in seconds
 	bare     bool  // all exchanges of the time are counted
 	from, to int64 // start and end as asked, before they are extended to buckets
 }
 
-// countOf reads the options of a count, which follows the index of first if that is given. It returns an error of
-// OpenAI's if they are wrong.
-func (l requestReader) countOf(o adminapi.ListOptions, first func(*sqldb.Statement)) (*count, error) {
+// countOf reads the options of a count. It returns an error of OpenAI's if they are wrong.
+func (l requestReader) countOf(o adminapi.ListOptions) (*count, error) {
 	r := newReader(adminapi.ListOptions{Filters: map[string]string{"width": o.Filters["width"]}})
 	c := &count{width: r.number("width", hours, 1, 86400)}
 	if r.err == nil && !slices.Contains([]int64{minutes, 300, hours, 86400}, c.width) {
@@ -104,26 +93,24 @@ func (l requestReader) countOf(o adminapi.ListOptions, first func(*sqldb.Stateme
 	filters := maps.Clone(o.Filters)
 	delete(filters, "width")
 	var err error
-	if c.search, err = searchOf(adminapi.ListOptions{Query: o.Query, Filters: filters}, l.db.Postgres,
-		first); err != nil ||
-		r.err != nil {
+	if c.Query, err = queryOf(adminapi.ListOptions{Query: o.Query, Filters: filters}); err != nil || r.err != nil {
 		return nil, cmp.Or(r.err, err)
 	}
 	now := l.db.Now()
-	if c.end == 0 {
-		c.end = now.Add(time.Second).UnixMicro()
+	if c.To == 0 {
+		c.To = now.Add(time.Second).UnixMicro()
 	}
-	if c.start == 0 {
-		c.start = c.end - (24 * time.Hour).Microseconds()
+	if c.From == 0 {
+		c.From = c.To - (24 * time.Hour).Microseconds()
 	}
-	c.bare = c.index == nil && len(c.rest) == 0
-	if c.bare && c.width < hours && c.start < now.Add(-keepMinutes).UnixMicro() {
+	c.bare = c.Where == nil
+	if c.bare && c.width < hours && c.From < now.Add(-keepMinutes).UnixMicro() {
 		c.width = hours
 	}
-	wide, ordered := c.width*1e6, c.end > c.start
-	c.from, c.to = c.start, c.end
-	c.start, c.end = c.start/wide*wide, (c.end+wide-1)/wide*wide
-	if !ordered || (c.end-c.start)/wide > maxBuckets {
+	wide, ordered := c.width*1e6, c.To > c.From
+	c.from, c.to = c.From, c.To
+	c.From, c.To = c.From/wide*wide, (c.To+wide-1)/wide*wide
+	if !ordered || (c.To-c.From)/wide > maxBuckets {
 		return nil, openai.CodeInvalidValue.On("end",
 			"Invalid value for 'end': it must be after 'start', and at most %d buckets.", maxBuckets)
 	}
@@ -139,44 +126,52 @@ func (c *count) kept(s *sqldb.Statement) *sqldb.Statement {
 		stored = hours
 	}
 	s.And("width", "=", stored)
-	s.And("start", ">=", c.start/1e6)
-	s.And("start", "<", c.end/1e6)
+	s.And("start", ">=", c.From/1e6)
+	s.And("start", "<", c.To/1e6)
 	s.Add(" GROUP BY 1 ORDER BY 1")
 	return s
 }
 
 // Outcomes counts the request log by time and class, as [adminapi.Client.Outcomes] says. Without filters it reads
 // counts that are kept with the exchanges: by hour for as long as aggregates are, by minute for two days. With filters
-// it counts the latest exchanges, as many as a search looks at.
+// it counts exchanges.
 func (l requestReader) Outcomes(ctx context.Context, o adminapi.ListOptions) (adminapi.Outcomes, error) {
-	c, err := l.countOf(o, nil)
+	c, err := l.countOf(o)
 	if err != nil {
 		return adminapi.Outcomes{}, err
 	}
-	out := adminapi.Outcomes{Start: time.UnixMicro(c.start).UTC(), End: time.UnixMicro(c.end).UTC(), Width: c.width,
+	out := adminapi.Outcomes{Start: time.UnixMicro(c.From).UTC(), End: time.UnixMicro(c.To).UTC(), Width: c.width,
 		Buckets: []adminapi.OutcomeBucket{}}
-	s := l.db.Statement()
-	if c.bare {
-		if err := l.folded(ctx); err != nil {
-			return out, err
-		}
-		c.kept(s)
-	} else {
-		bound, err := l.bound(ctx, c.search)
-		if err != nil {
-			return out, fmt.Errorf("counting the request log: %w", err)
-		}
-		if bound > 0 {
-			from := time.UnixMicro(bound).UTC()
-			out.CountedFrom = &from
-		}
-		s.Add("SELECT ", classSums(c.width), " FROM exchanges")
-		c.all(s, bound)
-		s.Add(" GROUP BY 1 ORDER BY 1")
+	if !c.bare {
+		out.Buckets, err = l.counted(ctx, c)
+		return out, doing("counting the request log", err)
 	}
-	found, err := sqldb.All(ctx, s, l.db.Read, func(b *adminapi.OutcomeBucket) []any {
+	if err := l.folded(ctx); err != nil {
+		return out, err
+	}
+	found, err := sqldb.All(ctx, c.kept(l.db.Statement()), l.db.Read, func(b *adminapi.OutcomeBucket) []any {
 		return []any{sqldb.Time{To: &b.Start, Unit: time.Second}, &b.Served, &b.Errors, &b.Rejected, &b.Cancelled}
 	})
 	out.Buckets = append(out.Buckets, found...)
 	return out, doing("counting the request log", err)
+}
+
+// counted counts exchanges.
+func (l requestReader) counted(ctx context.Context, c *count) ([]adminapi.OutcomeBucket, error) {
+	counts := map[int64]*[classes]int64{}
+	c.Columns = []segment.Column{segment.StartedAt, segment.RefusedBy, segment.Status, segment.Outcome}
+	err := l.each(ctx, c.Query, func() { clear(counts) }, func(r *segment.Row) {
+		at := r.StartedAt / (c.width * 1e6) * c.width
+		if counts[at] == nil {
+			counts[at] = &[classes]int64{}
+		}
+		counts[at][classOf(r.RefusedBy, int(r.Status), r.Outcome)]++
+	})
+	buckets := []adminapi.OutcomeBucket{}
+	for _, at := range slices.Sorted(maps.Keys(counts)) {
+		n := counts[at]
+		buckets = append(buckets, adminapi.OutcomeBucket{Start: time.Unix(at, 0).UTC(), Served: n[classServed],
+			Errors: n[classError], Rejected: n[classRejected], Cancelled: n[classCancelled]})
+	}
+	return buckets, err
 }

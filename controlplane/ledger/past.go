@@ -3,15 +3,18 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"strconv"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // pastAtOnce is how many sums an answer about the past has.
@@ -26,38 +29,64 @@ func (l usageReader) Past(ctx context.Context, until time.Time, users bool, f fu
 	}
 	near := until.Add(-time.Hour).Truncate(time.Hour)
 	far := until.Add(-24 * time.Hour).Truncate(time.Hour)
-	older := l.hours(far, near)
 	if users {
-		older = l.since(far, near, time.Hour, users)
-	}
-	for _, s := range []*sqldb.Statement{older, l.since(near, until, time.Minute, users)} {
-		if err := l.past(ctx, s, f); err != nil {
-			return fmt.Errorf("reading what was used: %w", err)
+		if err := l.since(ctx, far, near, time.Hour, users, f); err != nil {
+			return doing("reading what was used", err)
 		}
+	} else if err := l.past(ctx, l.hours(far, near), f); err != nil {
+		return doing("reading what was used", err)
 	}
-	return nil
+	return doing("reading what was used", l.since(ctx, near, until, time.Minute, users, f))
 }
 
 // ownRequests are the requests of clients. The parts of a session are in records of their own, and are none.
 const ownRequests = "CASE WHEN operation LIKE 'realtime/%' THEN 0 ELSE requests END"
 
+// A pastKey identifies a sum of since.
+type pastKey struct {
+	ends                                              int64
+	key, organization, project, user, model, provider string
+}
+
 // since sums what began from a time until another, by when it ended.
-func (l usageReader) since(from, until time.Time, width time.Duration, users bool) *sqldb.Statement {
-	user := "''"
-	if users {
-		user = "user_id"
+func (l usageReader) since(ctx context.Context, from, until time.Time, width time.Duration, users bool,
+	f func([]*ledgerv1.Past) error) error {
+	sums, wide := map[pastKey]*ledgerv1.Past{}, width.Microseconds()
+	q := segment.Query{From: from.UnixMicro(), To: until.UnixMicro(),
+		Where: segment.All(unrefused(), segment.Between(segment.Batch, 0, 0)),
+		Columns: []segment.Column{segment.StartedAt, segment.DurationMS, segment.Key, segment.Organization, segment.Project,
+			segment.User, segment.Model, segment.Provider, segment.Operation, segment.Requests,
+			segment.UsedColumn(usage.InputTokens), segment.UsedColumn(usage.OutputTokens)}}
+	err := l.each(ctx, q, func() { clear(sums) }, func(r *segment.Row) {
+		k := pastKey{((r.StartedAt+r.DurationMS*1000)/wide + 1) * wide, r.Key, r.Organization, r.Project, "", r.Model,
+			r.Provider}
+		if users {
+			k.user = r.User
+		}
+		p := sums[k]
+		if p == nil {
+			p = &ledgerv1.Past{End: timestamppb.New(time.UnixMicro(k.ends)), Key: k.key, Organization: k.organization,
+				Project: k.project, User: k.user, Model: k.model, Provider: k.provider}
+			sums[k] = p
+		}
+		if !strings.HasPrefix(r.Operation, "realtime/") {
+			p.Requests += r.Requests
+		}
+		p.InputTokens += r.Used[usage.InputTokens]
+		p.OutputTokens += r.Used[usage.OutputTokens]
+	})
+	if err != nil {
+		return err
 	}
-	wide := strconv.FormatInt(width.Microseconds(), 10)
-	s := l.db.Statement("SELECT ((at + duration * 1000) / ", wide, " + 1) * ", wide,
-		" AS ends, api_key, organization, project, ", user,
-		" AS who, model, provider, ", sum(ownRequests), ", ", sum("input_tokens"), ", ", sum("output_tokens"),
-		" FROM exchanges")
-	s.And("at", ">=", from.UnixMicro())
-	s.And("at", "<", until.UnixMicro())
-	s.And("batch", "=", 0)
-	s.Condition(notRefused)
-	s.Add(" GROUP BY ends, api_key, organization, project, who, model, provider")
-	return s
+	all := slices.SortedFunc(maps.Values(sums), func(a, b *ledgerv1.Past) int {
+		return a.GetEnd().AsTime().Compare(b.GetEnd().AsTime())
+	})
+	for some := range slices.Chunk(all, pastAtOnce) {
+		if err := f(some); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hours sums what began in hours from a time until another.

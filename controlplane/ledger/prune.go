@@ -3,12 +3,14 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/timing"
 )
@@ -44,6 +46,8 @@ const (
 
 	// pruneEvery is how often Maintain prunes.
 	pruneEvery = time.Hour
+	// mergeEvery is how often Maintain merges segments.
+	mergeEvery = 10 * time.Second
 )
 
 // Prune deletes what is older than it is to be kept, some rows at a time, and returns how many it has deleted.
@@ -60,50 +64,52 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 	}
 	exchanges, aggregates, audit := before(keep.Exchanges, defaultExchanges), before(keep.Aggregates,
 		defaultAggregates), before(keep.Audit, defaultAggregates)
-	conditions := []func(*sqldb.Statement){
-		func(s *sqldb.Statement) { s.And("at", "<", exchanges.UnixMicro()) },
-		func(s *sqldb.Statement) { s.And("start", "<", now.Add(-keepSpent).Unix()) },
-	}
-	conditions = append(conditions,
-		func(s *sqldb.Statement) { s.And("at", "<", exchanges.UnixMicro()) },
-		func(s *sqldb.Statement) {
-			s.And("width", "=", minutes)
-			s.And("start", "<", now.Add(-keepMinutes).Unix())
-		},
-		func(s *sqldb.Statement) { s.And("width", "=", hours); s.And("start", "<", aggregates.Unix()) })
-	conditions = append(conditions, conditions[3:5]...)
-	tables := []string{"exchanges", "spent", "attempts", "provider_attempts", "provider_attempts", "outcomes",
-		"outcomes"}
-	for level := range levels { // as their index has them
-		tables = append(tables, "aggregates")
-		conditions = append(conditions, func(s *sqldb.Statement) {
-			s.And("level", "=", level)
-			s.And("start", "<", aggregates.Unix())
-		})
-	}
-	total, err := l.pruneRefused(ctx, before(keep.Refused, defaultRefused), cmp.Or(keep.RefusedRows, defaultRows))
-	if err != nil {
-		return total, fmt.Errorf("pruning refused requests: %w", err)
-	}
-	n, err := l.pruneVersions(ctx, audit)
-	total += n
-	if err != nil {
-		return total, fmt.Errorf("pruning versions of objects: %w", err)
-	}
-	n, err = l.pruneAudit(ctx, audit)
-	total += n
-	if err != nil {
-		return total, fmt.Errorf("pruning the audit log: %w", err)
-	}
-	for i, table := range tables {
-		n, err := l.db.DeleteAll(ctx, table, conditions[i])
+	total := int64(0)
+	for _, part := range []struct {
+		name  string
+		prune func() (int64, error)
+	}{
+		{"refused requests", func() (int64, error) {
+			return l.pruneRefused(ctx, before(keep.Refused, defaultRefused), cmp.Or(keep.RefusedRows, defaultRows))
+		}},
+		{"exchanges", func() (int64, error) { return l.pruneExchanges(ctx, exchanges.UnixMicro()) }},
+		{"versions of objects", func() (int64, error) { return l.pruneVersions(ctx, audit) }},
+		{"the audit log", func() (int64, error) { return l.pruneAudit(ctx, audit) }},
+		{"aggregates", func() (int64, error) { return l.pruneAggregates(ctx, now, aggregates) }},
+		{"sums", func() (int64, error) { return l.pruneSums(ctx, now, aggregates) }},
+	} {
+		n, err := part.prune()
 		total += n
 		if err != nil {
-			return total, fmt.Errorf("pruning %s: %w", table, err)
+			return total, fmt.Errorf("pruning %s: %w", part.name, err)
 		}
 	}
-	n, err = l.pruneSums(ctx, now, aggregates)
-	return total + n, doing("pruning sums", err)
+	return total, nil
+}
+
+// pruneAggregates deletes old rows of the tables of sums that have row numbers.
+func (l *Ledger) pruneAggregates(ctx context.Context, now, aggregates time.Time) (total int64, err error) {
+	prune := func(table, column string, value int, before time.Time) {
+		if err != nil {
+			return
+		}
+		n, failed := l.db.DeleteAll(ctx, table, func(s *sqldb.Statement) {
+			if column != "" {
+				s.And(column, "=", value)
+			}
+			s.And("start", "<", before.Unix())
+		})
+		total, err = total+n, doing(table, failed)
+	}
+	prune("spent", "", 0, now.Add(-keepSpent))
+	for _, table := range []string{"provider_attempts", "outcomes"} {
+		prune(table, "width", minutes, now.Add(-keepMinutes))
+		prune(table, "width", hours, aggregates)
+	}
+	for level := range levels { // as their index has them
+		prune("aggregates", "level", level, aggregates)
+	}
+	return total, err
 }
 
 // pruneSums deletes old sums by minute, and of keys and users, those of one time at once: they have no row numbers in
@@ -128,28 +134,63 @@ func (l *Ledger) pruneSums(ctx context.Context, now, aggregates time.Time) (tota
 // pruneRefused deletes refused requests from before a time, and all but the newest rows of the others.
 func (l *Ledger) pruneRefused(ctx context.Context, before time.Time, rows int64) (int64, error) {
 	oldest := before.UnixMicro()
-	s := l.db.Statement("SELECT at FROM exchanges WHERE " + inUnserved + " AND refused_by <> '' ORDER BY at DESC LIMIT 1 OFFSET ")
-	s.Add(s.Arg(rows - 1))
-	err := s.Each(ctx, l.db.Write, func(r *sql.Rows) error {
-		var at int64
-		err := r.Scan(&at)
-		oldest = max(oldest, at)
-		return err
-	})
+	var times []int64
+	q := segment.Query{Where: segment.Not(unrefused()), Columns: []segment.Column{segment.StartedAt}}
+	err := l.writer.each(ctx, q, func() { times = nil }, func(r *segment.Row) { times = append(times, r.StartedAt) })
 	if err != nil {
 		return 0, err
 	}
-	return l.db.DeleteAll(ctx, "exchanges", func(s *sqldb.Statement) {
-		s.Condition(inUnserved) // as the index has it
-		s.Condition("refused_by <> ''")
-		s.And("at", "<", oldest)
-	})
+	if n := int64(len(times)); n >= rows {
+		slices.Sort(times)
+		oldest = max(oldest, times[n-rows])
+	}
+	q.To = oldest
+	return l.writer.rewrite(ctx, q, func(*segment.Row) bool { return false })
+}
+
+// pruneExchanges deletes exchanges from before a time: whole segments, and a part of those around the time.
+func (l *Ledger) pruneExchanges(ctx context.Context, before int64) (int64, error) {
+	n, err := l.writer.store.Drop(ctx, before)
+	if err != nil {
+		return n, err
+	}
+	more, err := l.writer.rewrite(ctx, segment.Query{To: before}, func(*segment.Row) bool { return false })
+	if err == nil {
+		err = l.pruneIDs(ctx, before)
+	}
+	return n + more, err
+}
+
+// pruneIDs deletes the ids of exchanges from before a time. It looks at all ids: an index by time would cost more with
+// each record.
+func (l *Ledger) pruneIDs(ctx context.Context, before int64) error {
+	s := l.db.Statement("SELECT id FROM ids")
+	s.And("at", "<", before)
+	old, err := sqldb.All(ctx, s, l.db.Read, func(id *string) []any { return []any{id} })
+	for some := range slices.Chunk(old, sqldb.RowsAtOnce) {
+		if err != nil {
+			return err
+		}
+		s := l.db.Statement("DELETE FROM ids")
+		s.Among("id", some)
+		_, err = s.Exec(ctx, l.db.Write)
+	}
+	return err
 }
 
 // Maintain brings the tables up to date, where that could not be done when the ledger was opened, and prunes once an
 // hour until ctx ends. While it is not known how long things are to be kept, nothing is deleted.
 func (l *Ledger) Maintain(ctx context.Context, retention func(context.Context) (Retention, error)) {
 	l.catchUp(ctx)
+	var merging sync.WaitGroup
+	defer merging.Wait()
+	merging.Go(func() {
+		_ = timing.Every(ctx, mergeEvery, func() {
+			if _, err := l.writer.store.Merge(ctx); err != nil && ctx.Err() == nil {
+				l.log.Warn("merging segments of the ledger", zap.Error(err))
+			}
+		})
+	})
 	_ = timing.Every(ctx, pruneEvery, func() {
 		var n int64
 		keep, err := retention(ctx)

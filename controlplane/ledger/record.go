@@ -11,6 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
@@ -28,10 +31,6 @@ const (
 	// maxBatch is how many records of several calls are kept in one transaction.
 	maxBatch = 5000
 )
-
-var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
-	"attempts, stream, status, outcome, error_code, first_byte_ms, " + strings.Join(usage.Columns(), ", ") +
-	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint, details"
 
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
 // an error. What a record says is never refused; what cannot be is made the nearest that can.
@@ -109,9 +108,6 @@ func (l *writer) keep(ctx context.Context, records []*ledgerv1.Record) error {
 			if fresh, err = l.insert(ctx, tx, rows); err != nil || len(fresh) == 0 {
 				return err
 			}
-			if err := l.addAttempts(ctx, tx, fresh); err != nil {
-				return err
-			}
 			return l.put(ctx, tx, batch, fresh)
 		})
 	}
@@ -126,7 +122,7 @@ func (l *writer) keep(ctx context.Context, records []*ledgerv1.Record) error {
 
 // inserts are the statements of SQLite that are prepared.
 func inserts() []*sqldb.Insert {
-	return []*sqldb.Insert{intoExchanges, intoAttempts, intoUnfolded, intoAggregates, intoMinutes, intoSums, intoSpent,
+	return []*sqldb.Insert{intoIDs, intoAggregates, intoMinutes, intoSums, intoSpent,
 		intoProviders, intoOutcomes}
 }
 
@@ -164,10 +160,12 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		Priced:       r.GetPriced(),
 		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
 		AttemptList: keptAttempts(r), RefusedBy: text(r.GetRefusedBy()), KeyHint: text(r.GetKeyHint()),
-		Details: r.GetDetails(),
+	}
+	if proto.Size(r.GetDetails()) <= maxDetails {
+		kept.Details = r.GetDetails()
 	}
 	if kept.RefusedBy != "" && kept.Outcome == "finished" {
-		kept.Outcome = "rejected" // so that the index has it
+		kept.Outcome = "rejected"
 	}
 	for k := range usage.Kinds {
 		*k.In(kept) = openai.Count(*k.In(r))
@@ -181,6 +179,7 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 	if r.GetEnd().IsValid() && r.GetStart().IsValid() {
 		duration = max(r.GetEnd().AsTime().Sub(r.GetStart().AsTime()), 0)
 	}
+	kept.Start, kept.End = timestamppb.New(at), timestamppb.New(at.Add(duration))
 	return row{kept, at.UTC(), duration}
 }
 
@@ -202,23 +201,14 @@ func flag(b bool) int64 {
 	return 0
 }
 
-var intoExchanges = sqldb.NewInsert("exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING")
+var intoIDs = sqldb.NewInsert("ids", "id, at", "ON CONFLICT (id) DO NOTHING")
 
-// fill gives the values of the columns of exchanges.
-func (r *row) fill(v *sqldb.Values) {
-	v.Add(r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project, r.User,
-		r.Operation, r.Model, r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome,
-		r.ErrorCode, r.FirstByteMs)
-	for k := range usage.Kinds {
-		v.Add(*k.In(r.Record))
-	}
-	v.Add(flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests, r.RefusedBy,
-		r.KeyHint, detailsText(r.Details))
-}
+// idsAtOnce is how many ids a statement of SQLite notes.
+const idsAtOnce = 200
 
-// insert adds rows and returns those that were not there.
+// insert notes the ids of rows and returns those that were not there.
 func (l *writer) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
-	added, err := l.db.Put(ctx, tx, intoExchanges, true, len(rows), func(i int, v *sqldb.Values) { rows[i].fill(v) })
+	added, err := l.note(ctx, tx, rows)
 	if err != nil || len(added) == len(rows) {
 		return rows, err
 	}
@@ -227,4 +217,32 @@ func (l *writer) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, err
 		fresh[id] = true
 	}
 	return slices.DeleteFunc(rows, func(r row) bool { return !fresh[r.Id] }), nil
+}
+
+func (l *writer) note(ctx context.Context, tx *sql.Tx, rows []row) (added []string, err error) {
+	if l.db.Postgres {
+		return l.db.Put(ctx, tx, intoIDs, true, len(rows), func(i int, v *sqldb.Values) {
+			v.Add(rows[i].Id, rows[i].at.UnixMicro())
+		})
+	}
+	for some := range slices.Chunk(rows, idsAtOnce) {
+		s := l.db.Statement("INSERT INTO ids (id, at) VALUES ")
+		for i := range some {
+			if i > 0 {
+				s.Add(", ")
+			}
+			s.Add("(", s.Arg(some[i].Id), ", ", s.Arg(some[i].at.UnixMicro()), ")")
+		}
+		s.Add(" ON CONFLICT (id) DO NOTHING RETURNING id")
+		err := s.Each(ctx, tx, func(found *sql.Rows) error {
+			var id string
+			err := found.Scan(&id)
+			added = append(added, id)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return added, nil
 }

@@ -27,7 +27,7 @@ func TestABatchThatTheDiskHasNoRoomForLeavesNothing(t *testing.T) {
 	s := newStream(1000)
 	batch := s.records(300)
 	failed := 0
-	for pages := 0; ; pages += 2 {
+	for pages := 0; ; pages++ {
 		require.NoError(t, l.Limit(t.Context(), pages))
 		if l.Record(t.Context(), batch) == nil {
 			break
@@ -40,7 +40,7 @@ func TestABatchThatTheDiskHasNoRoomForLeavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, by)
 	}
-	require.Greater(t, failed, 20, "it fails in each of its parts")
+	require.Greater(t, failed, 5, "it fails in each of its parts")
 	require.NoError(t, l.Limit(t.Context(), -1))
 	keep(t, l, batch...)
 	requests, _ := requireSums(t, l)

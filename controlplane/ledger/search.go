@@ -1,11 +1,11 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"fmt"
+	"math"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,66 +13,13 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-const (
-	// searched is how many exchanges a search looks at for one page, and a count counts. Of those that an index leads to
-	// searchedApart are read, because they lie apart in the table.
-	searched      = 10_000
-	searchedApart = 3_000
-	// inUnserved is the condition of the index exchanges_unserved, word for word: SQLite compares the text.
-	inUnserved = "(outcome <> 'finished' OR status >= 400)"
-)
-
-// exchangeFilters are the filters that compare a column. A search follows the index of one, and looks whether what it
-// finds is as the others say. So those that choose fewest come first.
-var exchangeFilters = [][2]string{{"user", "user_id"}, {"key", "api_key"}, {"organization", "organization"},
-	{"model", "model"}, {"provider", "provider"}, {"project", "project"}, {"operation", "operation"}}
-
-// A search is a query of the request log.
-type search struct {
-	index      func(*sqldb.Statement)   // conditions that an index has; nil: none but the time
-	rest       []func(*sqldb.Statement) // all others
-	table      bool                     // a condition needs a column that exchanges_unserved lacks
-	start, end int64                    // microseconds; 0: not given
-	at         int64                    // with id: only what comes after this exchange; 0: not given
-	id         string
-	most       int // how many exchanges are looked at; 0: as many as a page may
-}
-
-// searchOf reads the options of a search, which follows the index of first if that is given. It returns an error of
-// OpenAI's if they are wrong.
-func searchOf(o adminapi.ListOptions, postgres bool, first func(*sqldb.Statement)) (*search, error) {
-	r := newReader(o)
-	x := &search{start: r.unix("start", 0) * 1e6, end: r.unix("end", 0) * 1e6, index: first}
-	if o.Query != "" {
-		x.table = true
-		x.add(true, func(s *sqldb.Statement) {
-			s.Condition("(id = " + s.Arg(text(o.Query)) + " OR request_id = " + s.Arg(text(o.Query)) + ")")
-		})
-	}
-	x.equals(r, exchangeFilters[:2], true, postgres)
-	if keys := r.one("keys"); keys != "" {
-		x.table = true
-		x.add(false, func(s *sqldb.Statement) { s.Among(without("api_key", postgres), strings.Split(text(keys), ",")) })
-	}
-	x.foundBy(text(r.one("rule")))
-	x.outcome(r.one("outcome"))
-	x.refusedBy(text(r.one("refused_by")))
-	x.numbers(r)
-	x.equals(r, exchangeFilters[2:5], true, postgres)
-	x.equals(r, exchangeFilters[5:], false, postgres)
-	r.unknown()
-	if o.After != "" {
-		var ok bool
-		if x.at, x.id, ok = decodeAfter(o.After); !ok {
-			r.fail(errAfter())
-		}
-	}
-	return x, r.err
-}
+// exchangeFilters are the names of the filters that compare a column.
+var exchangeFilters = []string{"user", "key", "organization", "model", "provider", "project", "operation"}
 
 func newReader(o adminapi.ListOptions) *reader {
 	r := &reader{values: url.Values{}, known: map[string]bool{}}
@@ -82,182 +29,27 @@ func newReader(o adminapi.ListOptions) *reader {
 	return r
 }
 
-// add adds a condition. The first that an index has decides which index.
-func (x *search) add(indexed bool, condition func(*sqldb.Statement)) {
-	if indexed && x.index == nil {
-		x.index = condition
-		return
-	}
-	x.rest = append(x.rest, condition)
-}
-
-// equals adds the filters that are given.
-func (x *search) equals(r *reader, filters [][2]string, indexed, postgres bool) {
-	for _, f := range filters {
-		if value := text(r.one(f[0])); value != "" {
-			x.equal(f[1], value, indexed, postgres)
-		}
-	}
-}
-
-// equal adds the condition that a column has a value.
-func (x *search) equal(column, value string, indexed, postgres bool) {
-	first := indexed && x.index == nil
-	x.table = true
-	x.add(indexed, func(s *sqldb.Statement) {
-		if column == "user_id" && first {
-			s.Condition("user_id <> ''") // as the index has it
-		}
-		if first {
-			s.And(column, "=", value)
-			return
-		}
-		s.And(without(column, postgres), "=", value)
-	})
-}
-
-// without names a column so that SQLite does not use its index, and follows the one that the search has chosen.
-// PostgreSQL knows how often values occur.
-func without(column string, postgres bool) string {
-	if postgres {
-		return column
-	}
-	return "+" + column
-}
-
-// outcome adds the condition of an outcome, or of a class.
-func (x *search) outcome(outcome string) {
-	if outcome == "" {
-		return
-	}
-	if outcome != "finished" && outcome != adminapi.OutcomeServed {
-		x.add(true, func(s *sqldb.Statement) { s.Condition(inUnserved) })
-	}
-	x.add(false, func(s *sqldb.Statement) {
-		switch outcome {
-		case adminapi.OutcomeServed:
-			s.Condition(isServed)
-		case adminapi.OutcomeError:
-			s.Condition(isError)
-		default:
-			s.And("outcome", "=", text(outcome))
-		}
-	})
-}
-
-// refusedBy adds the condition that what refused a request begins so.
-func (x *search) refusedBy(begin string) {
-	if begin == "" {
-		return
-	}
-	x.add(true, func(s *sqldb.Statement) { s.Condition(inUnserved) })
-	x.add(false, func(s *sqldb.Statement) {
-		s.Condition("refused_by <> ''")
-		s.Condition(s.Begins("refused_by", begin))
-	})
-}
-
-// numbers adds the conditions on a status, a cost and a duration.
-func (x *search) numbers(r *reader) {
-	if status := r.number("status", -1, 0, 999); status >= 0 {
-		if status >= 400 {
-			x.add(true, func(s *sqldb.Statement) { s.Condition(inUnserved) })
-		}
-		x.add(false, func(s *sqldb.Statement) { s.And("status", "=", status) })
-	}
-	if least := r.one("min_cost_usd"); least != "" {
-		cost, err := usage.ParseUSD(least)
-		if err != nil {
-			r.fail(openai.CodeInvalidValue.On("min_cost_usd",
-				"Invalid value for 'min_cost_usd': it must be an amount of US dollars, such as 0.05."))
-		}
-		x.table = true
-		x.add(false, func(s *sqldb.Statement) { s.And("cost", ">=", int64(cost)) })
-	}
-	if least := r.number("min_duration_ms", 0, 0, maxMilliseconds); least > 0 {
-		x.table = true
-		x.add(false, func(s *sqldb.Statement) { s.And("duration", ">=", least) })
-	}
-}
-
-// where adds the conditions that an index serves: the chosen one's, and the time.
-func (x *search) where(s *sqldb.Statement) {
-	if x.index != nil {
-		x.index(s)
-	}
-	if x.start > 0 {
-		s.And("at", ">=", x.start)
-	}
-	if x.end > 0 {
-		s.And("at", "<", x.end)
-	}
-	if x.at > 0 {
-		s.And("at", "<=", x.at)
-	}
-}
-
-// all adds all conditions, and that nothing is older than a bound; 0: none.
-func (x *search) all(s *sqldb.Statement, bound int64) {
-	x.where(s)
-	for _, c := range x.rest {
-		c(s)
-	}
-	if x.at > 0 {
-		s.Condition("(at, id) < (" + s.Arg(x.at) + ", " + s.Arg(x.id) + ")")
-	}
-	if bound > 0 {
-		s.And("at", ">=", bound)
-	}
-}
-
-// bound returns the time, in microseconds, of the oldest exchange that is looked at; 0 if all are. It reads nothing
-// but the index.
-func (l requestReader) bound(ctx context.Context, x *search) (at int64, err error) {
-	s := l.db.Statement("SELECT at FROM exchanges")
-	x.where(s)
-	most := searched
-	if x.index != nil && x.table {
-		most = searchedApart
-	}
-	most = cmp.Or(x.most, most)
-	s.Add(" ORDER BY at DESC LIMIT 1 OFFSET ", s.Arg(most))
-	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&at) })
-	return at, err
-}
-
 // Exchanges returns a part of the request log, newest first, as [adminapi.Client.Requests] says; the query is the id
 // of an exchange or of its request, and keys are ids of keys, with commas between them. It returns an error of
 // OpenAI's if the options are wrong.
 func (l requestReader) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange],
 	error) {
 	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
-	x, err := searchOf(o, l.db.Postgres, nil)
+	q, err := queryOf(o)
 	if err != nil {
 		return page, err
 	}
-	var bound int64
-	if len(x.rest) > 0 {
-		if bound, err = l.bound(ctx, x); err != nil {
-			return page, fmt.Errorf("reading the request log: %w", err)
-		}
-	}
-	s := l.db.Statement(selectExchanges)
-	x.all(s, bound)
-	limit := items(o.Limit)
-	s.Add(" ORDER BY at DESC, id DESC LIMIT ", s.Arg(limit+1))
-	found, err := sqldb.All(ctx, s, l.db.Read, intoExchange)
+	limit := q.Limit
+	q.Limit++
+	rows, err := l.search(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("reading the request log: %w", err)
 	}
-	page.Items = append(page.Items, found...)
-	switch {
-	case len(page.Items) > limit:
-		page.Items = page.Items[:limit]
-		last := page.Items[limit-1]
-		page.Next = encodeAfter(last.Start.UnixMicro(), last.ID)
-	case bound > 0:
-		to := time.UnixMicro(bound).UTC()
-		page.Next, page.SearchedTo = encodeAfter(bound, ""), &to
+	for i := range rows[:min(len(rows), limit)] {
+		page.Items = append(page.Items, exchangeOf(&rows[i]))
+	}
+	if len(rows) > limit {
+		page.Next = encodeAfter(rows[limit-1].StartedAt, rows[limit-1].ID)
 	}
 	return page, nil
 }
@@ -307,37 +99,12 @@ const (
 	maxItems   = 500
 )
 
-// intoExchange returns where the columns of selectExchanges go.
-func intoExchange(e *adminapi.Exchange) []any {
-	into := append(make([]any, 0, 40), &e.ID, &e.RequestID, micros(&e.Start), &e.DurationMS, &e.FirstByteMS, &e.Key,
-		&e.Organization, &e.Project, &e.User, &e.Operation, &e.Model, &e.Provider, &e.Upstream, &e.Attempts, &e.Stream,
-		&e.Status, &e.Outcome, &e.ErrorCode)
-	for _, n := range Counts(e) {
-		into = append(into, n)
-	}
-	return append(into, &e.Estimated, &e.Batch, dollars{&e.CostUSD}, &e.Priced, &e.PriceVersion, &e.Requests,
-		&e.RefusedBy, &e.KeyHint)
-}
-
 // Counts returns the amounts of an exchange, by the kinds of usage with a column.
 func Counts(e *adminapi.Exchange) [usage.Kinds]*int64 {
 	return [...]*int64{usage.InputTokens: &e.InputTokens, usage.CachedTokens: &e.CachedTokens,
 		usage.CacheWriteTokens: &e.CacheWriteTokens, usage.InputAudioTokens: &e.InputAudioTokens,
 		usage.OutputTokens: &e.OutputTokens, usage.ReasoningTokens: &e.ReasoningTokens,
 		usage.OutputAudioTokens: &e.OutputAudioTokens, usage.Images: &e.Images}
-}
-
-// dollars takes a column with an amount of money as its text.
-type dollars struct{ to *string }
-
-// Scan implements [sql.Scanner].
-func (d dollars) Scan(v any) error {
-	n, ok := v.(int64)
-	*d.to = usage.Nano(n).String()
-	if !ok {
-		return fmt.Errorf("an amount is a number, not a %T", v)
-	}
-	return nil
 }
 
 // micros takes a column with a time in microseconds.
@@ -351,6 +118,128 @@ func doing(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-var selectExchanges = "SELECT id, request_id, at, duration, first_byte_ms, api_key, organization, project, user_id, operation, model, " +
-	"provider, upstream_model, attempts, stream, status, outcome, error_code, " + strings.Join(usage.Columns(), ", ") +
-	", estimated, batch, cost, priced, price_version, requests, refused_by, key_hint FROM exchanges"
+// listColumns are the columns of a list of exchanges.
+func listColumns() []segment.Column {
+	var all []segment.Column
+	for _, d := range segment.Describe() {
+		switch d.ID {
+		case segment.TraceID, segment.UpstreamID, segment.Dropped, segment.Adjusted, segment.Cache, segment.Policy,
+			segment.Fees:
+		default:
+			if d.ID < segment.Plan || d.ID > segment.AttemptList+9 {
+				all = append(all, d.ID)
+			}
+		}
+	}
+	return all
+}
+
+// columnOf returns the column of segments that a filter or a field of groups names.
+func columnOf(name string) segment.Column {
+	switch name {
+	case "organization", "organization_id":
+		return segment.Organization
+	case "project", "project_id":
+		return segment.Project
+	case "key", "api_key_id":
+		return segment.Key
+	case "user", "user_id":
+		return segment.User
+	case "provider":
+		return segment.Provider
+	case "operation":
+		return segment.Operation
+	}
+	return segment.Model // or line_item
+}
+
+// queryOf reads the options of a search of segments. It returns an error of OpenAI's if they are wrong.
+func queryOf(o adminapi.ListOptions) (segment.Query, error) {
+	r := newReader(o)
+	q := segment.Query{From: r.unix("start", 0) * 1e6, To: r.unix("end", 0) * 1e6, Limit: items(o.Limit),
+		Columns: listColumns()}
+	var all []segment.Condition
+	add := func(c segment.Condition) { all = append(all, c) }
+	if o.Query != "" {
+		add(segment.Any(segment.Equal(segment.ID, text(o.Query)), segment.Equal(segment.RequestID, text(o.Query))))
+	}
+	for _, f := range exchangeFilters {
+		if value := text(r.one(f)); value != "" {
+			add(segment.Equal(columnOf(f), value))
+		}
+	}
+	if keys := r.one("keys"); keys != "" {
+		add(segment.Equal(segment.Key, strings.Split(text(keys), ",")...))
+	}
+	if rule := text(r.one("rule")); rule != "" {
+		add(hasFound(foundByOf(rule)))
+	}
+	switch outcome := r.one("outcome"); outcome {
+	case "":
+	case adminapi.OutcomeServed:
+		add(segment.All(unrefused(), segment.Not(hasFailed()),
+			segment.Not(segment.Equal(segment.Outcome, "rejected", "cancelled"))))
+	case adminapi.OutcomeError:
+		add(segment.All(unrefused(), hasFailed()))
+	default:
+		add(segment.Equal(segment.Outcome, text(outcome)))
+	}
+	if begin := text(r.one("refused_by")); begin != "" {
+		add(segment.Begins(segment.RefusedBy, begin))
+	}
+	all = append(all, numbersOf(r)...)
+	r.unknown()
+	if o.After != "" {
+		var ok bool
+		if q.AfterAt, q.AfterID, ok = decodeAfter(o.After); !ok {
+			r.fail(errAfter())
+		}
+	}
+	if len(all) > 0 {
+		q.Where = segment.All(all...)
+	}
+	return q, r.err
+}
+
+// numbersOf returns the conditions on a status, a cost and a duration.
+func numbersOf(r *reader) (all []segment.Condition) {
+	if status := r.number("status", -1, 0, 999); status >= 0 {
+		all = append(all, segment.Between(segment.Status, status, status))
+	}
+	if least := r.one("min_cost_usd"); least != "" {
+		cost, err := usage.ParseUSD(least)
+		if err != nil {
+			r.fail(errMinCost())
+		}
+		all = append(all, segment.Between(segment.Cost, int64(cost), math.MaxInt64))
+	}
+	if least := r.number("min_duration_ms", 0, 0, maxMilliseconds); least > 0 {
+		all = append(all, segment.Between(segment.DurationMS, least, math.MaxInt64))
+	}
+	return all
+}
+
+func errMinCost() error {
+	return openai.CodeInvalidValue.On("min_cost_usd",
+		"Invalid value for 'min_cost_usd': it must be an amount of US dollars, such as 0.05.")
+}
+
+// unrefused is the condition of an exchange that the gateway did not refuse.
+func unrefused() segment.Condition { return segment.Equal(segment.RefusedBy, "") }
+
+// hasFailed is what [adminapi.Exchange.Failed] says.
+func hasFailed() segment.Condition {
+	return segment.Any(segment.Between(segment.Status, http.StatusInternalServerError, math.MaxInt64),
+		segment.Equal(segment.Outcome, "failed", "truncated", "interrupted", "gateway"))
+}
+
+// hasFound is the condition that a rule has found something.
+func hasFound(by foundBy) segment.Condition {
+	refused := by.kind + " " + by.name
+	var begins []string
+	for _, action := range findingActions() {
+		begins = append(begins, action+" "+by.text()+"/", action+" "+by.text()+" in the ")
+	}
+	return segment.Any(segment.Equal(segment.RefusedBy, refused), segment.Begins(segment.RefusedBy, refused+"/"),
+		segment.Begins(segment.Guards, begins...))
+}

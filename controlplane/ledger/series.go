@@ -5,12 +5,16 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 const (
@@ -166,6 +170,9 @@ func (q *seriesQuery) ordered(from source) string {
 // groups. With names, only those groups are read.
 func (q *seriesQuery) read(ctx context.Context, from source, by string, names []string, order string,
 	f func(start int64, name string, s *sums, groups int64)) error {
+	if from.table == "exchanges" {
+		return q.readExchanges(ctx, by, names, order != "", f)
+	}
 	if err := q.reader.folded(ctx); err != nil {
 		return err
 	}
@@ -199,4 +206,108 @@ func (q *seriesQuery) read(ctx context.Context, from source, by string, names []
 		f(start, name, &found, groups)
 		return err
 	})
+}
+
+// readExchanges is read, from exchanges.
+func (q *seriesQuery) readExchanges(ctx context.Context, by string, names []string, ordered bool,
+	f func(start int64, name string, s *sums, groups int64)) error {
+	found, width := map[seriesPlace]*sums{}, int64(q.width/time.Second)
+	query := segment.Query{From: q.from.UnixMicro(), To: q.to.UnixMicro(), Where: q.where(),
+		Columns: []segment.Column{segment.StartedAt, segment.Organization, segment.Project, segment.User, segment.Key,
+			segment.Model, segment.Provider, segment.Status, segment.Outcome, segment.Requests, segment.Cost,
+			segment.UsedColumn(usage.InputTokens), segment.UsedColumn(usage.CachedTokens),
+			segment.UsedColumn(usage.OutputTokens)}}
+	err := q.reader.each(ctx, query, func() { clear(found) }, func(r *segment.Row) {
+		at := seriesPlace{name: seriesGroup(r, by)}
+		if len(names) > 0 && !slices.Contains(names, at.name) {
+			return
+		}
+		if !ordered {
+			at.start = r.StartedAt / (width * 1e6) * width
+		}
+		s := found[at]
+		if s == nil {
+			s = &sums{}
+			found[at] = s
+		}
+		s[requests] += r.Requests
+		if (adminapi.Exchange{Status: int(r.Status), Outcome: r.Outcome}).Failed() {
+			s[failed] += r.Requests
+		}
+		s[cost] += r.Cost
+		for _, k := range []usage.Kind{usage.InputTokens, usage.CachedTokens, usage.OutputTokens} {
+			s[used+int(k)] += r.Used[k]
+		}
+	})
+	if err != nil {
+		return err
+	}
+	all := slices.SortedFunc(maps.Keys(found), func(a, b seriesPlace) int {
+		if ordered {
+			return cmp.Or(cmp.Compare(q.rank(found[b]), q.rank(found[a])), strings.Compare(a.name, b.name))
+		}
+		return cmp.Or(cmp.Compare(a.start, b.start), strings.Compare(a.name, b.name))
+	})
+	groups := int64(len(all))
+	if ordered {
+		all = all[:min(len(all), q.groups)]
+	}
+	for _, p := range all {
+		f(p.start, p.name, found[p], groups)
+	}
+	return nil
+}
+
+// A seriesPlace is a bucket of a group.
+type seriesPlace struct {
+	start int64
+	name  string
+}
+
+// rank returns by what groups are ordered.
+func (q *seriesQuery) rank(s *sums) int64 {
+	switch q.order {
+	case "tokens":
+		return s[used+int(usage.InputTokens)] + s[used+int(usage.OutputTokens)]
+	case "requests":
+		return s[requests]
+	}
+	return s[cost]
+}
+
+func seriesGroup(r *segment.Row, by string) string {
+	switch {
+	case by == "":
+		return ""
+	case by == "project" && r.Project != "":
+		return r.Organization + "/" + r.Project
+	}
+	return r.Text(columnOf(by))
+}
+
+// where returns the conditions on exchanges.
+func (q *seriesQuery) where() segment.Condition {
+	all := []segment.Condition{unrefused()}
+	for name, column := range seriesFields {
+		list := q.equal[column]
+		if len(list) == 0 {
+			continue
+		}
+		if name != "project" {
+			all = append(all, segment.Equal(columnOf(name), list...))
+			continue
+		}
+		var some []segment.Condition
+		for _, name := range list {
+			organization, project, whole := strings.Cut(name, "/")
+			if !whole {
+				some = append(some, segment.Equal(segment.Project, name))
+				continue
+			}
+			some = append(some, segment.All(segment.Equal(segment.Organization, organization),
+				segment.Equal(segment.Project, project)))
+		}
+		all = append(all, segment.Any(some...))
+	}
+	return segment.All(all...)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
-	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // A source is a table that a series is read from.
@@ -94,14 +93,8 @@ func ofSums(field int64, daily bool) source {
 	return s
 }
 
-func ofExchanges() source {
-	s := source{table: "exchanges", at: "at", unit: 1e6, measures: []measured{{requests, "requests"},
-		{failed, "CASE WHEN " + isFailed + " THEN requests ELSE 0 END"}, {cost, "cost"}}}
-	for _, k := range []usage.Kind{usage.InputTokens, usage.CachedTokens, usage.OutputTokens} {
-		s.measures = append(s.measures, measured{used + int(k), usage.Columns()[k]})
-	}
-	return s
-}
+// ofExchanges is read by readExchanges.
+func ofExchanges() source { return source{table: "exchanges"} }
 
 // group returns the expression for the name of a group. A project is named with its organization.
 func (s source) group(by string) string {
@@ -139,9 +132,6 @@ func (s source) rows(to *sqldb.Statement, q *seriesQuery, buckets bool) {
 
 // bound adds the conditions of a query.
 func (s source) bound(to *sqldb.Statement, q *seriesQuery) {
-	if s.table == "exchanges" {
-		to.Condition(notRefused)
-	}
 	for column, list := range q.equal {
 		switch {
 		case s.field != 0:

@@ -16,6 +16,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -193,18 +194,13 @@ func (l usageReader) LastUsed(ctx context.Context, keys ...string) (map[string]t
 		return nil, errors.New("reading when keys were used: more than 1000 keys")
 	}
 	for _, key := range keys {
-		s := l.db.Statement("SELECT at FROM exchanges")
-		s.And("api_key", "=", key)
-		s.Condition(notRefused)
-		s.Add(" ORDER BY at DESC LIMIT 1")
-		err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
-			var at int64
-			err := rows.Scan(&at)
-			found[key] = time.UnixMicro(at).UTC()
-			return err
-		})
+		last, err := l.search(ctx, segment.Query{Where: segment.All(segment.Equal(segment.Key, key), unrefused()),
+			Limit: 1, Columns: []segment.Column{segment.StartedAt}})
 		if err != nil {
 			return nil, fmt.Errorf("reading when keys were used: %w", err)
+		}
+		if len(last) > 0 {
+			found[key] = time.UnixMicro(last[0].StartedAt).UTC()
 		}
 	}
 	return found, nil
@@ -215,13 +211,16 @@ func (l usageReader) LastUsed(ctx context.Context, keys ...string) (map[string]t
 func (l usageReader) BatchCost(ctx context.Context, batch, key string, created time.Time) (adminapi.BatchCost, error) {
 	var cost adminapi.BatchCost
 	var sum usage.Nano
-	s := l.db.Statement("SELECT COALESCE(SUM(requests), 0), COALESCE(SUM(requests * (1 - priced)), 0), COALESCE(SUM(cost), 0) ",
-		"FROM exchanges")
-	s.And("api_key", "=", text(key))
-	s.And("at", ">=", created.UnixMicro())
-	prefix := text(batch) + "/"
-	s.Condition("(id = " + s.Arg(text(batch)) + " OR SUBSTR(id, 1, " + s.Arg(len(prefix)) + ") = " + s.Arg(prefix) + ")")
-	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error { return rows.Scan(&cost.Requests, &cost.Unpriced, &sum) })
+	q := segment.Query{From: created.UnixMicro(), Where: segment.All(segment.Equal(segment.Key, text(key)),
+		segment.Any(segment.Equal(segment.ID, text(batch)), segment.Begins(segment.ID, text(batch)+"/"))),
+		Columns: []segment.Column{segment.Requests, segment.Priced, segment.Cost}}
+	err := l.each(ctx, q, func() { cost, sum = adminapi.BatchCost{}, 0 }, func(r *segment.Row) {
+		cost.Requests += r.Requests
+		if !r.Priced {
+			cost.Unpriced += r.Requests
+		}
+		sum += usage.Nano(r.Cost)
+	})
 	if err != nil {
 		return cost, fmt.Errorf("reading the cost of a batch: %w", err)
 	}

@@ -3,14 +3,15 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/attention"
-	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -19,28 +20,59 @@ const rejectedFor = 15 * time.Minute
 
 // Rejected returns the providers that have refused their credential in the last 15 minutes, by name.
 func (l usageReader) Rejected(ctx context.Context) ([]attention.Rejection, error) {
-	s := l.db.Statement("SELECT provider, COUNT(*), MAX(at) FROM attempts")
-	s.And("at", ">=", l.db.Now().Add(-rejectedFor).UnixMicro())
-	s.Condition(fmt.Sprintf("status IN (%d, %d)", http.StatusUnauthorized, http.StatusForbidden))
-	s.Add(" GROUP BY provider ORDER BY provider")
-	all, err := sqldb.All(ctx, s, l.db.Read, func(r *attention.Rejection) []any {
-		return []any{&r.Provider, &r.Times, micros(&r.Last)}
+	found := map[string]*attention.Rejection{}
+	q := segment.Query{From: l.db.Now().Add(-rejectedFor).UnixMicro(),
+		Where: segment.Any(segment.Between(segment.AttemptList+4, 401, 401),
+			segment.Between(segment.AttemptList+4, 403, 403)),
+		Columns: []segment.Column{segment.StartedAt, segment.AttemptList}}
+	err := l.each(ctx, q, func() { clear(found) }, func(r *segment.Row) {
+		for i := range r.AttemptList {
+			a := &r.AttemptList[i]
+			if a.Status != http.StatusUnauthorized && a.Status != http.StatusForbidden {
+				continue
+			}
+			x := found[a.Provider]
+			if x == nil {
+				x = &attention.Rejection{Provider: a.Provider}
+				found[a.Provider] = x
+			}
+			x.Times++
+			x.Last = later(x.Last, r.StartedAt)
+		}
 	})
+	var all []attention.Rejection
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, *found[name])
+	}
 	return all, doing("reading refused credentials", err)
+}
+
+// later returns the later of two times, of which one is in microseconds.
+func later(a time.Time, b int64) time.Time {
+	if at := time.UnixMicro(b).UTC(); at.After(a) {
+		return at
+	}
+	return a
 }
 
 // Unjudged returns the rules of guardrails whose checkers were unavailable in the last 15 minutes, by name.
 func (l usageReader) Unjudged(ctx context.Context) ([]attention.Unjudged, error) {
-	s := l.db.Statement("SELECT refused_by, ", sum("requests"), ", MAX(at) FROM exchanges")
-	s.Condition("refused_by <> ''") // as the index has it
-	s.And("at", ">=", l.db.Now().Add(-rejectedFor).UnixMicro())
-	s.And("error_code", "=", openai.CodeCheckerUnavailable)
-	s.Add(" GROUP BY refused_by ORDER BY refused_by")
-	all, err := sqldb.All(ctx, s, l.db.Read, func(u *attention.Unjudged) []any {
-		return []any{&u.Rule, &u.Times, micros(&u.Last)}
+	found := map[string]*attention.Unjudged{}
+	q := segment.Query{From: l.db.Now().Add(-rejectedFor).UnixMicro(), Where: segment.All(segment.Not(unrefused()),
+		segment.Equal(segment.ErrorCode, string(openai.CodeCheckerUnavailable))),
+		Columns: []segment.Column{segment.StartedAt, segment.RefusedBy, segment.Requests}}
+	err := l.each(ctx, q, func() { clear(found) }, func(r *segment.Row) {
+		x := found[r.RefusedBy]
+		if x == nil {
+			x = &attention.Unjudged{Rule: strings.TrimPrefix(r.RefusedBy, "guardrail ")}
+			found[r.RefusedBy] = x
+		}
+		x.Times += r.Requests
+		x.Last = later(x.Last, r.StartedAt)
 	})
-	for i := range all {
-		all[i].Rule = strings.TrimPrefix(all[i].Rule, "guardrail ")
+	var all []attention.Unjudged
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, *found[name])
 	}
 	return all, doing("reading what no checker has judged", err)
 }

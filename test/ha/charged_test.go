@@ -8,9 +8,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/internal/usage"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -28,39 +33,49 @@ type charged struct {
 	sum      int64            // tokens of all, as the sums that are kept have it
 }
 
+// add adds an exchange, if it is of the key.
+func (c *charged) add(r *segment.Row, key string) error {
+	tokens := r.Used[usage.InputTokens] + r.Used[usage.OutputTokens]
+	switch {
+	case r.Key != key || r.Operation != "chat/completions" || r.Model == "vendor/probe":
+	case len(r.ID) > 6 && r.ID[:6] == "batch_":
+		if _, twice := c.lines[r.ID]; twice {
+			return fmt.Errorf("line %s is charged twice", r.ID)
+		}
+		c.lines[r.ID] = tokens
+	case r.Outcome != "finished" && tokens == 0: // such as a line of a batch that is asked again
+	case r.Outcome != "finished":
+		c.unclean[r.Outcome]++
+		c.cut += tokens
+	default:
+		if _, twice := c.requests[r.RequestID]; twice {
+			return fmt.Errorf("request %s is charged twice", r.RequestID)
+		}
+		c.requests[r.RequestID] = tokens
+	}
+	return nil
+}
+
 func (l *load) charged(ctx context.Context, db *sql.DB) (charged, error) {
 	all := charged{map[string]int64{}, map[string]int64{}, map[string]int{}, 0, 0}
-	rows, err := db.QueryContext(ctx,
-		"SELECT id, request_id, outcome, input_tokens + output_tokens FROM exchanges WHERE api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id)
+	book, err := ledger.Open(ctx, l.c.database, zap.NewNop())
 	if err != nil {
 		return all, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, request, outcome string
-		var tokens int64
-		if err := rows.Scan(&id, &request, &outcome, &tokens); err != nil {
-			return all, err
-		}
-		switch {
-		case len(id) > 6 && id[:6] == "batch_": // it is a primary key: no line is there twice
-			all.lines[id] = tokens
-		case outcome != "finished" && tokens == 0: // such as a line of a batch that is asked again
-		case outcome != "finished":
-			all.unclean[outcome]++
-			all.cut += tokens
-		default:
-			if _, twice := all.requests[request]; twice {
-				return all, fmt.Errorf("request %s is charged twice", request)
+	defer func() { _ = book.Close() }()
+	err = book.Export(ctx, time.Now().Add(-24*time.Hour), time.Now().Add(time.Hour), func(rows []segment.Row) error {
+		for i := range rows {
+			if err := all.add(&rows[i], l.id); err != nil {
+				return err
 			}
-			all.requests[request] = tokens
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return all, err
 	}
 	waiting := 0
-	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM unfolded").Scan(&waiting); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM journal").Scan(&waiting); err != nil {
 		return all, err
 	}
 	if waiting > 0 { // until the next of those who follow what is spent asks

@@ -13,6 +13,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // Names in the exchanges. Each is derived from the number n of the exchange, in its own way.
@@ -84,6 +89,8 @@ func Fill(tb testing.TB, dsn string, exchanges int, end time.Time) {
 	f.exchangesOf()
 	f.aggregates()
 	f.sums()
+	f.segments(dsn)
+	f.exec("DROP TABLE exchanges")
 	f.exec("ANALYZE")
 }
 
@@ -101,46 +108,59 @@ func (f *filler) exec(parts ...string) {
 	require.NoError(f.tb, err, parts)
 }
 
-// exchangesOf writes the exchanges. Indexes are made anew afterwards, which is several times faster.
+// exchangesOf writes the exchanges into a table, from which sums and segments are made.
 func (f *filler) exchangesOf() {
-	made := f.withoutIndexes()
 	step := Span.Microseconds() / int64(f.exchanges)
 	numbers := fmt.Sprintf("WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %d)",
 		f.exchanges)
 	if f.postgres {
 		numbers = fmt.Sprintf("WITH numbers AS (SELECT generate_series(1, %d)::bigint AS n)", f.exchanges)
 	}
-	var columns, expressions []string
+	var columns []string
 	for _, v := range values {
-		columns, expressions = append(columns, v[0]), append(expressions, v[1])
+		columns = append(columns, v[1]+" AS "+v[0])
 	}
-	f.exec("INSERT INTO exchanges (", strings.Join(columns, ", "), ") ", numbers, " SELECT ",
-		strings.Join(expressions, ", "), " FROM (", fmt.Sprintf(source, f.end.UnixMicro(), f.exchanges, step), ") AS made")
-	for _, statement := range made {
-		f.exec(statement)
-	}
+	f.exec("CREATE TABLE exchanges AS ", numbers, " SELECT ", strings.Join(columns, ", "), " FROM (",
+		fmt.Sprintf(source, f.end.UnixMicro(), f.exchanges, step), ") AS made")
 }
 
-// withoutIndexes drops the indexes of exchanges, and returns the statements that make them.
-func (f *filler) withoutIndexes() []string {
-	query := "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'exchanges' AND sql IS NOT NULL"
+// segments writes the exchanges as the ledger has them when small segments have been merged.
+func (f *filler) segments(dsn string) {
+	db := &sqldb.DB{Now: time.Now}
 	if f.postgres {
-		query = "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'exchanges' AND indexname NOT LIKE '%pkey'"
+		require.NoError(f.tb, db.OpenPostgres(dsn))
+	} else {
+		require.NoError(f.tb, db.OpenSQLite(strings.TrimPrefix(dsn, "sqlite://")))
 	}
-	rows, err := f.db.QueryContext(context.Background(), query)
+	defer func() { require.NoError(f.tb, db.Close()) }()
+	store := segstore.New(db)
+	var waiting []segment.Row
+	flush := func() {
+		require.NoError(f.tb, db.Transact(context.Background(), func(tx *sql.Tx) error {
+			return store.Add(context.Background(), tx, waiting)
+		}))
+		waiting = waiting[:0]
+	}
+	rows, err := f.db.QueryContext(context.Background(), "SELECT id, request_id, at, duration, api_key, "+
+		"organization, project, user_id, operation, model, provider, upstream_model, stream, status, outcome, error_code, "+
+		"first_byte_ms, input_tokens, output_tokens, cost FROM exchanges ORDER BY at")
 	require.NoError(f.tb, err)
-	var names, made []string
+	defer func() { require.NoError(f.tb, rows.Close()) }()
 	for rows.Next() {
-		var name, statement string
-		require.NoError(f.tb, rows.Scan(&name, &statement))
-		names, made = append(names, name), append(made, statement)
+		r := segment.Row{Attempts: 1, Priced: true, PriceVersion: "bench", Requests: 1}
+		stream := 0
+		require.NoError(f.tb, rows.Scan(&r.ID, &r.RequestID, &r.StartedAt, &r.DurationMS, &r.Key, &r.Organization,
+			&r.Project, &r.User, &r.Operation, &r.Model, &r.Provider, &r.UpstreamModel, &stream, &r.Status, &r.Outcome, &r.ErrorCode,
+			&r.FirstByteMS, &r.Used[usage.InputTokens], &r.Used[usage.OutputTokens], &r.Cost))
+		r.Stream = stream != 0
+		if waiting = append(waiting, r); len(waiting) == segment.GroupRows {
+			flush()
+		}
 	}
 	require.NoError(f.tb, rows.Err())
-	require.NoError(f.tb, rows.Close())
-	for _, name := range names {
-		f.exec("DROP INDEX ", name)
+	if len(waiting) > 0 {
+		flush()
 	}
-	return made
 }
 
 const measures = "requests, rejected, errors, input_tokens, cached_tokens, cache_write_tokens, input_audio_tokens, " +

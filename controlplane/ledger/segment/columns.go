@@ -115,6 +115,12 @@ type schema struct {
 	parquet *parquet.Schema
 }
 
+// Text returns the text of a column, which is of no list.
+func (r *Row) Text(c Column) string {
+	s := theSchema()
+	return *s.columns[s.byID[c]].text(r, 0)
+}
+
 // theSchema returns the one schema.
 var theSchema = sync.OnceValue(newSchema)
 

@@ -148,7 +148,7 @@ func attempts() []column {
 		numbers(7, "first_byte_ms", "Time from its start to the first byte of the answer; 0: there was none.",
 			func(a *Attempt) *int64 { return &a.FirstByteMS }),
 		numbers(8, "duration_ms", "", func(a *Attempt) *int64 { return &a.DurationMS }),
-		numbers(9, "cool_ms", "How long the provider is left alone because of it, from its end. Exports lack it.",
+		numbers(9, "cool_ms", "How long the provider is left alone because of it, from its end.",
 			func(a *Attempt) *int64 { return &a.CoolMS }),
 	}
 }

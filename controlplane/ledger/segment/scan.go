@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // stale is the error of a segment that is not the one of its summary.
@@ -32,6 +33,9 @@ type Part struct {
 	Rows   []int
 	reader *groupReader
 }
+
+// First returns the index of the row group's first row in its segment.
+func (p *Part) First() int { return p.reader.group * GroupRows }
 
 // Numbers returns the values of a column of numbers for all rows of the row group. Flags are 0 or 1.
 func (p *Part) Numbers(c Column) ([]int64, error) {
@@ -89,6 +93,32 @@ func Scan(segments []Segment, q Query, f func(*Part) error) error {
 		if err := f(part); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Each calls f with each row, which has the values of some columns. The row is valid until f returns.
+func (p *Part) Each(columns []Column, f func(*Row)) error {
+	s := p.reader.file.schema
+	var row Row
+	var loaded []*values
+	var of []*column
+	for i := range s.columns {
+		c := &s.columns[i]
+		if !slices.Contains(columns, c.id) && (c.in == nil || !slices.Contains(columns, c.in.id)) {
+			continue
+		}
+		v, err := p.reader.column(c.id)
+		if err != nil {
+			return err
+		}
+		loaded, of = append(loaded, v), append(of, c)
+	}
+	for _, i := range p.Rows {
+		for k, v := range loaded {
+			v.fill(of[k], &row, i)
+		}
+		f(&row)
 	}
 	return nil
 }

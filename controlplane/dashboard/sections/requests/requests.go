@@ -70,7 +70,6 @@ type requestsData struct {
 	Poll string
 	// More is set if fields are filled in that are usually hidden.
 	More bool
-	part adminapi.Page[adminapi.Exchange]
 }
 
 // A requestClass is a class of outcomes, with how many there are and the address that shows only it.
@@ -79,12 +78,6 @@ type requestClass struct {
 	Count      int64
 	Chosen     bool
 }
-
-// SearchedTo is the time that a search has come back to.
-func (d requestsData) SearchedTo() any { return d.part.SearchedTo }
-
-// Unfinished reports whether the search goes on.
-func (d requestsData) Unfinished() bool { return d.part.SearchedTo != nil }
 
 func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	d := requestsData{Span: figures.SpanOf(v, r)}
@@ -98,7 +91,7 @@ func list(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	if d.Away, err = page.Unavailable(err); err != nil {
 		return err
 	}
-	d.part, d.Items = part, part.Items
+	d.Items = part.Items
 	d.Next, d.First = page.Pages(r, part.Next)
 	shown := shownIn(part.Items)
 	if r.Header.Get("HX-Target") == "rows" {

@@ -3,13 +3,17 @@ package ledger_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
@@ -94,4 +98,80 @@ func TestAnExportHasEveryExchangeOnce(t *testing.T) {
 		_, want := requireSums(t, l)
 		require.Equal(t, want, cost)
 	})
+}
+
+// Segments answer searches of the request log as the tables do.
+func TestSegmentsAnswerSearchesAsTheTablesDo(t *testing.T) {
+	l := open(t, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "ledger.db")))
+	r := rand.New(rand.NewPCG(2, 2))
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	var records []*ledgerv1.Record
+	for i := range 900 {
+		x := random(r, fmt.Sprint(i))
+		if i%9 == 0 {
+			x = fellBack(fmt.Sprint(i), noon.Add(-time.Duration(i)*time.Minute))
+		}
+		if i%5 == 0 {
+			x.RefusedBy = pick("guardrail pii/email", "policy office", "key/key_1 limit requests per minute")
+			x.Outcome, x.Status = "rejected", 429
+		}
+		if i%4 == 0 {
+			x.Details = &ledgerv1.Details{TraceId: []byte("0123456789abcdef"), FeesNanoUsd: int64(i),
+				Guards:   []string{pick("mask pii/email in the request: 2", "observe policy office in the request: 1", "mask pii in x: 1")},
+				Rules:    []string{"key/key_1 limit input tokens per minute", "budget key/key_1 day"},
+				Reserved: &ledgerv1.Amounts{InputTokens: 9, CostNanoUsd: int64(i) * 1e6},
+				Counts:   []*ledgerv1.Count{{Name: "input_image_tokens", N: int64(i)}}}
+		}
+		records = append(records, x)
+	}
+	keep(t, l, records...)
+	rows := l.SegmentRows(records)
+	var segments []segment.Segment
+	for some := range slices.Chunk(rows, 200) {
+		body, summary, err := segment.NewEncoder().Encode(some)
+		require.NoError(t, err)
+		segments = append(segments, segment.Segment{Summary: summary,
+			Open: func() (*segment.File, error) { return segment.OpenBytes("s", body) }})
+	}
+	filters := map[string][]string{"user": {"u1", "nobody"}, "key": {"key_1", "key_2"}, "keys": {"key_1,key_3"},
+		"organization": {"acme"}, "project": {"web"}, "model": {"gpt", "claude"}, "provider": {"openai", "second"},
+		"operation": {"embeddings"}, "outcome": {"served", "error", "finished", "rejected", "cancelled"},
+		"rule": {"pii", "pii/email", "policy office", "office"}, "refused_by": {"guardrail", "key/key_1", "policy office"},
+		"status": {"200", "429", "418"}, "min_cost_usd": {"0.5", "0.99"}, "min_duration_ms": {"30000"},
+		"start": {fmt.Sprint(noon.AddDate(0, 0, -20).Unix())}, "end": {fmt.Sprint(noon.AddDate(0, 0, -10).Unix())}}
+	names := slices.Sorted(maps.Keys(filters))
+	for range 400 {
+		o := adminapi.ListOptions{Filters: map[string]string{}, Limit: 1 + r.IntN(40)}
+		for range r.IntN(4) {
+			name := pick(names...)
+			o.Filters[name] = pick(filters[name]...)
+		}
+		if r.IntN(10) == 0 {
+			o.Query = pick("7", "req_8", "none")
+		}
+		for pages := 0; pages < 50; pages++ {
+			want, err := l.Exchanges(t.Context(), o)
+			require.NoError(t, err)
+			q, err := ledger.SearchOf(o)
+			require.NoError(t, err)
+			found, err := segment.Search(segments, q)
+			require.NoError(t, err)
+			got := []adminapi.Exchange{}
+			for i := range found {
+				got = append(got, ledger.Listed(&found[i]))
+			}
+			require.Equal(t, want.Items, got, "%+v", o)
+			if o.After = want.Next; o.After == "" {
+				break
+			}
+		}
+	}
+	for i := range rows {
+		want, found, err := l.Exchange(t.Context(), rows[i].ID)
+		require.NoError(t, err)
+		require.True(t, found)
+		got, err := ledger.Whole(&rows[i])
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 }

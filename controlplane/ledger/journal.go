@@ -1,0 +1,229 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger/segment"
+	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
+	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
+)
+
+const (
+	// foldRows is how many records of this process wait in the journal at most, and foldEvery how long they wait while
+	// others come.
+	foldRows  = 10_000
+	foldEvery = time.Second
+	// foldBatches is how many batches a transaction folds.
+	foldBatches = 200
+)
+
+// A folder folds the journal. A batch of records is kept as a row of the journal: that is cheap, and durable. Folding
+// takes many batches out of the journal, makes them one segment, and adds them to the sums, in one transaction: a
+// batch counts once, whichever process folds it. It happens every second while records come, and before anything is
+// read.
+type folder struct {
+	db    *sqldb.DB
+	store *segstore.Store // read by search, each and rewrite, which fold before
+	log   *zap.Logger
+	turn  chan struct{} // who folds; it holds one
+
+	guard   sync.Mutex
+	waiting map[string][]row // by the batch: what this process has kept, so that it need not read it
+	rows    int              // of them
+	last    time.Time        // when it was folded last
+}
+
+func newFolder(db *sqldb.DB, log *zap.Logger) *folder {
+	return &folder{db: db, store: segstore.New(db), log: log, turn: make(chan struct{}, 1), waiting: map[string][]row{}}
+}
+
+// search returns the records that a query wants, newest first.
+func (f *folder) search(ctx context.Context, q segment.Query) ([]segment.Row, error) {
+	if err := f.folded(ctx); err != nil {
+		return nil, err
+	}
+	return f.store.Search(ctx, q)
+}
+
+// each calls [segstore.Store.Each].
+func (f *folder) each(ctx context.Context, q segment.Query, begin func(), do func(*segment.Row)) error {
+	if err := f.folded(ctx); err != nil {
+		return err
+	}
+	return f.store.Each(ctx, q, begin, do)
+}
+
+// rewrite calls [segstore.Store.Rewrite].
+func (f *folder) rewrite(ctx context.Context, q segment.Query, change func(*segment.Row) (keep bool)) (int64, error) {
+	if err := f.folded(ctx); err != nil {
+		return 0, err
+	}
+	return f.store.Rewrite(ctx, q, change)
+}
+
+// put keeps a batch in the journal.
+func (f *folder) put(ctx context.Context, tx *sql.Tx, batch string, rows []row) error {
+	r := &ledgerv1.RecordRequest{Records: make([]*ledgerv1.Record, len(rows))}
+	for i := range rows {
+		r.Records[i] = rows[i].Record
+	}
+	records, err := proto.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return f.write(ctx, tx, batch, records, false)
+}
+
+func (f *folder) write(ctx context.Context, tx *sql.Tx, batch string, records []byte, unreadable bool) error {
+	s := f.db.Statement("INSERT INTO journal (id, records, unreadable) VALUES (")
+	s.Add(s.Arg(batch), ", ", s.Arg(records), ", ", s.Arg(flag(unreadable)), ")")
+	_, err := s.Exec(ctx, tx)
+	return err
+}
+
+// wait remembers a batch that was kept, and folds what has waited for long enough. It needs no answer: whoever reads
+// folds what is left.
+func (f *folder) wait(ctx context.Context, batch string, rows []row) {
+	f.guard.Lock()
+	if f.rows += len(rows); len(f.waiting) == 0 {
+		f.last = time.Now()
+	}
+	f.waiting[batch] = rows
+	due := f.rows >= foldRows || time.Since(f.last) >= foldEvery
+	f.guard.Unlock()
+	if !due {
+		return
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+		_ = f.fold(ctx) // whoever reads meets the error
+	default: // somebody does
+	}
+}
+
+// folded folds all records that were kept before it was called, by any process.
+func (f *folder) folded(ctx context.Context) error {
+	some := false
+	err := f.db.Statement("SELECT 1 FROM journal WHERE unreadable = 0 LIMIT 1").Each(ctx, f.db.Read,
+		func(*sql.Rows) error {
+			some = true
+			return nil
+		})
+	if err != nil || !some {
+		return doing("looking for records that are in no sum", err)
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return doing("adding records to the sums", f.fold(ctx))
+}
+
+// fold folds all batches. The caller has the turn.
+func (f *folder) fold(ctx context.Context) error {
+	f.guard.Lock()
+	known := maps.Clone(f.waiting)
+	f.last = time.Now()
+	f.guard.Unlock()
+	if err := f.db.Prepare(ctx, inserts()...); err != nil {
+		return err
+	}
+	for n := foldBatches; n == foldBatches; {
+		err := f.db.Transact(ctx, func(tx *sql.Tx) error {
+			rows, taken, err := f.take(ctx, tx, known)
+			if n = taken; err != nil || len(rows) == 0 {
+				return err
+			}
+			if err := f.addSegment(ctx, tx, rows); err != nil {
+				return err
+			}
+			return f.addSums(ctx, tx, rows)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	f.guard.Lock()
+	defer f.guard.Unlock()
+	for batch := range known { // those that were not there, others have folded
+		f.rows -= len(f.waiting[batch])
+		delete(f.waiting, batch)
+	}
+	return nil
+}
+
+// addSegment keeps rows as a segment.
+func (f *folder) addSegment(ctx context.Context, tx *sql.Tx, rows []row) error {
+	all := make([]segment.Row, len(rows))
+	for i := range rows {
+		all[i] = rows[i].segmentRow()
+	}
+	return f.store.Add(ctx, tx, all)
+}
+
+// take removes batches from the journal, and returns their records and how many batches there were. Where others take
+// some, it waits until they have. A batch that cannot be read stays, and is not tried again.
+func (f *folder) take(ctx context.Context, tx *sql.Tx, known map[string][]row) (rows []row, n int, err error) {
+	type batch struct {
+		id      string
+		records []byte
+	}
+	var unreadable []batch
+	err = f.takeEach(ctx, tx, known, func(found *sql.Rows) error {
+		var b batch
+		if err := found.Scan(&b.id, &b.records); err != nil {
+			return err
+		}
+		n++
+		if kept, ok := known[b.id]; ok {
+			rows = append(rows, kept...)
+			return nil
+		}
+		var r ledgerv1.RecordRequest
+		if err := proto.Unmarshal(b.records, &r); err != nil {
+			f.log.Error("records of the ledger's journal cannot be read, and are in no sum", zap.String("batch", b.id),
+				zap.Error(err))
+			unreadable = append(unreadable, b)
+			return nil
+		}
+		for _, x := range r.GetRecords() {
+			rows = append(rows, row{x, x.GetStart().AsTime(), x.GetEnd().AsTime().Sub(x.GetStart().AsTime())})
+		}
+		return nil
+	})
+	for _, b := range unreadable {
+		if err == nil {
+			err = f.write(ctx, tx, b.id, b.records, true)
+		}
+	}
+	return rows, n, err
+}
+
+// takeEach removes batches from the journal, and calls each with the id and the records of every one. A batch that
+// is known has no records.
+func (f *folder) takeEach(ctx context.Context, tx *sql.Tx, known map[string][]row, each func(*sql.Rows) error) error {
+	lock := ""
+	if f.db.Postgres {
+		lock = " FOR UPDATE"
+	}
+	s := f.db.Statement("DELETE FROM journal WHERE id IN (SELECT id FROM journal WHERE unreadable = 0 ORDER BY id LIMIT ")
+	s.Add(s.Arg(foldBatches), lock, ") RETURNING id, ")
+	if ids := slices.Sorted(maps.Keys(known)); len(ids) > 0 && len(ids) < foldBatches*10 {
+		s.Add("CASE WHEN id IN (", s.List(ids), ") THEN NULL ELSE records END")
+	} else {
+		s.Add("records")
+	}
+	return s.Each(ctx, tx, each)
+}

@@ -1,0 +1,39 @@
+package ledger_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/modelgate/modelgate/controlplane/ledger"
+)
+
+// A batch that cannot be read is reported, stays where it is, and keeps no other from being read.
+func TestABatchThatCannotBeReadIsSetAside(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		gone := open(t, dsn)
+		gone.HoldSums()
+		for _, id := range []string{"a", "b", "c"} {
+			keep(t, gone, rec(id))
+		}
+		require.NoError(t, gone.SpoilOne(t.Context()))
+		core, logged := observer.New(zap.ErrorLevel)
+		next, err := ledger.Open(context.Background(), dsn, zap.New(core))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, next.Close()) }()
+		for range 2 {
+			requests, _ := requireSums(t, next)
+			require.Equal(t, int64(2), requests)
+		}
+		require.Len(t, logged.All(), 1)
+		batches, err := next.Unfolded(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, batches)
+		keep(t, next, rec("d"))
+		requests, _ := requireSums(t, next)
+		require.Equal(t, int64(3), requests)
+	})
+}
