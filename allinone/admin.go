@@ -34,12 +34,13 @@ func (g *gateway) startAdmin(ctx context.Context) (*adminapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.ledger, err = controlapp.OpenLedger(ctx, g.parts, datadir.Ledger(g.data.Path), g.log); err != nil {
-		return nil, errors.Join(err, xds.Close())
-	}
 	blobs, err := controlapp.OpenArchive(ctx, g.parts, g.blobs())
 	if err != nil { // the job service will say so; the rest goes on
-		g.log.Warn("the archive of jobs cannot be opened; only those in etcd are listed", zap.Error(err))
+		g.log.Warn("the archive of jobs and of requests cannot be opened; only those in etcd and in the ledger are listed",
+			zap.Error(err))
+	}
+	if g.ledger, err = controlapp.OpenLedger(ctx, g.parts, datadir.Ledger(g.data.Path), blobs, g.log); err != nil {
+		return nil, errors.Join(err, xds.Close())
 	}
 	o := g.options.ControlPlane
 	o.Etcd, o.XDS, o.SystemCA, o.Root, o.AdminToken = g.etcd, xds, controlplane.SystemCA(), root, token

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"path/filepath"
 
 	"go.uber.org/zap"
 
@@ -24,7 +22,7 @@ func (g *gateway) blobs() string {
 	if g.options.Jobs.Blobs != "" {
 		return g.options.Jobs.Blobs
 	}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(g.data.File(datadir.DirBlobs))}).String()
+	return datadir.Blobs(g.data.Path)
 }
 
 func (g *gateway) startJobs(ctx context.Context) error {

@@ -26,12 +26,14 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/all"
 )
 
-// OpenLedger opens the ledger, and has p close it.
-func OpenLedger(ctx context.Context, p *parts.Parts, dsn string, log *zap.Logger) (*ledger.Ledger, error) {
+// OpenLedger opens the ledger, which keeps the request log in a blob store if there is one, and has p close it.
+func OpenLedger(ctx context.Context, p *parts.Parts, dsn string, blobs *blob.Bucket,
+	log *zap.Logger) (*ledger.Ledger, error) {
 	l, err := ledger.Open(ctx, dsn, log.Named("ledger"))
 	if err != nil {
 		return nil, err
 	}
+	l.Use(blobs)
 	p.Add("ledger", func(context.Context) error { return l.Close() })
 	return l, nil
 }
@@ -63,7 +65,8 @@ func retentionIn(store *configstore.Store) func(context.Context) (ledger.Retenti
 	}
 }
 
-// OpenArchive opens a blob store, in which jobs are archived or bodies are kept, or returns nil if it is not said.
+// OpenArchive opens a blob store, in which jobs are archived or requests or bodies are kept, or returns nil if it is
+// not said.
 func OpenArchive(ctx context.Context, p *parts.Parts, address string) (*blob.Bucket, error) {
 	if address == "" {
 		return nil, nil

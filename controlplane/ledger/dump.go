@@ -41,19 +41,29 @@ func (l *Ledger) Dump(ctx context.Context, rows Rows) error {
 	}
 	defer func() { _ = tx.Rollback() }() // it has only read
 	for _, table := range dumped {
-		if err := dumpTable(ctx, tx, table, rows); err != nil {
+		if err := l.dumpTable(ctx, tx, table, rows); err != nil {
 			return fmt.Errorf("dumping the table %s of the ledger: %w", table, err)
 		}
 	}
 	return nil
 }
 
-// hasBytes reports whether a column has bytes. They are base64 in a dump.
-func hasBytes(table, column string) bool {
-	return table == "segments" && column != "id" || table == "journal" && column == "records"
+// inline puts the rows of a segment that are in the blob store into its row: a dump needs no blob store.
+func (l *Ledger) inline(ctx context.Context, columns []string, values []any) (err error) {
+	name, body := slices.Index(columns, "blob"), slices.Index(columns, "body")
+	if values[name] != "" {
+		values[body], err = l.writer.store.ReadBlob(ctx, fmt.Sprint(values[name]))
+		values[name] = ""
+	}
+	return err
 }
 
-func dumpTable(ctx context.Context, tx *sql.Tx, table string, to Rows) error {
+// hasBytes reports whether a column has bytes. They are base64 in a dump.
+func hasBytes(table, column string) bool {
+	return table == "segments" && (column == "summary" || column == "body") || table == "journal" && column == "records"
+}
+
+func (l *Ledger) dumpTable(ctx context.Context, tx *sql.Tx, table string, to Rows) error {
 	query := "SELECT * FROM " + table
 	if table == "ledger_state" {
 		query += " WHERE name = 'changes'"
@@ -77,6 +87,11 @@ func dumpTable(ctx context.Context, tx *sql.Tx, table string, to Rows) error {
 	for rows.Next() {
 		if err := rows.Scan(pointers...); err != nil {
 			return err
+		}
+		if table == "segments" {
+			if err := l.inline(ctx, columns, values); err != nil {
+				return err
+			}
 		}
 		for i, v := range values {
 			if b, ok := v.([]byte); ok && hasBytes(table, columns[i]) {

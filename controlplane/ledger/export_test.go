@@ -102,9 +102,12 @@ func (l *Ledger) Block(ctx context.Context) (release func() error, err error) {
 	return tx.Rollback, nil
 }
 
-// Merge merges small segments.
+// Merge merges small segments, and makes blobs of those that are to be.
 func (l *Ledger) Merge(ctx context.Context) error {
 	_, err := l.writer.store.Merge(ctx)
+	if err == nil {
+		_, err = l.writer.store.ToBlobs(ctx)
+	}
 	return err
 }
 

@@ -146,7 +146,7 @@ func (f *folder) fold(ctx context.Context) error {
 			if n = taken; err != nil || len(rows) == 0 {
 				return err
 			}
-			if err := f.addSegment(ctx, tx, rows); err != nil {
+			if err := f.addSegments(ctx, tx, rows); err != nil {
 				return err
 			}
 			return f.addSums(ctx, tx, rows)
@@ -164,13 +164,18 @@ func (f *folder) fold(ctx context.Context) error {
 	return nil
 }
 
-// addSegment keeps rows as a segment.
-func (f *folder) addSegment(ctx context.Context, tx *sql.Tx, rows []row) error {
-	all := make([]segment.Row, len(rows))
-	for i := range rows {
-		all[i] = rows[i].segmentRow()
+// addSegments keeps rows as segments: one, unless there are very many.
+func (f *folder) addSegments(ctx context.Context, tx *sql.Tx, rows []row) error {
+	for some := range slices.Chunk(rows, segment.GroupRows) {
+		all := make([]segment.Row, len(some))
+		for i := range some {
+			all[i] = some[i].segmentRow()
+		}
+		if err := f.store.Add(ctx, tx, all); err != nil {
+			return err
+		}
 	}
-	return f.store.Add(ctx, tx, all)
+	return nil
 }
 
 // take removes batches from the journal, and returns their records and how many batches there were. Where others take

@@ -23,6 +23,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -94,12 +95,32 @@ func TestALedgerThatIsKilled(t *testing.T) {
 		running.Wait()
 		kill()
 		require.NoError(t, spool.Close())
-		l := open(t, dsn)
+		l := withBlobs(t, open(t, dsn), socket)
 		_, cost := requireSums(t, l)
 		require.Equal(t, money, cost)
+		l.SetNow(later)
+		require.NoError(t, l.Merge(t.Context()))
+		l.SetNow(func() time.Time { return noon })
+		_, again := requireSums(t, l)
+		require.Equal(t, money, again)
+		blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "requests", "*", "*.parquet"))
+		require.NoError(t, err)
+		require.NotEmpty(t, blobs)
 		require.Equal(t, fallbacks, healthOf(t, l, "dead").Last24Hours.Attempts)
 		require.Equal(t, fallbacks, healthOf(t, l, "second").Last24Hours.Attempts)
 	})
+}
+
+// later is when what was kept just now is old.
+func later() time.Time { return time.Now().Add(2 * time.Hour) }
+
+// withBlobs gives a ledger the blob store beside a socket.
+func withBlobs(t *testing.T, l *ledger.Ledger, socket string) *ledger.Ledger {
+	bucket, err := blobstore.Open(t.Context(), "file://"+filepath.Join(filepath.Dir(socket), "blobs"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+	l.Use(bucket)
+	return l
 }
 
 func backlog(registry *prometheus.Registry) float64 {
@@ -151,7 +172,8 @@ func runVictim(t *testing.T, dsn, socket string) (kill func()) {
 }
 
 func beKilled(t *testing.T, dsn, socket string) {
-	l := open(t, dsn)
+	l := withBlobs(t, open(t, dsn), socket)
+	l.SetNow(later)
 	listener, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	server := grpc.NewServer()

@@ -25,6 +25,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
@@ -103,6 +104,10 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	}
 	return l, nil
 }
+
+// Use sets the blob store that exchanges go to, by day, when there are enough of them. Without one they stay in the
+// database. It is called before anything else.
+func (l *Ledger) Use(bucket *blob.Bucket) { l.writer.store.Use(bucket) }
 
 // Ready reports why the ledger cannot be used, as far as is known, or nil. A path that names no file is a
 // [fs.PathError].

@@ -154,6 +154,9 @@ func (l *Ledger) pruneExchanges(ctx context.Context, before int64) (int64, error
 	if err != nil {
 		return n, err
 	}
+	if err := l.writer.store.Sweep(ctx); err != nil {
+		return n, err
+	}
 	more, err := l.writer.rewrite(ctx, segment.Query{To: before}, func(*segment.Row) bool { return false })
 	if err == nil {
 		err = l.pruneIDs(ctx, before)
@@ -186,7 +189,11 @@ func (l *Ledger) Maintain(ctx context.Context, retention func(context.Context) (
 	defer merging.Wait()
 	merging.Go(func() {
 		_ = timing.Every(ctx, mergeEvery, func() {
-			if _, err := l.writer.store.Merge(ctx); err != nil && ctx.Err() == nil {
+			_, err := l.writer.store.Merge(ctx)
+			if err == nil {
+				_, err = l.writer.store.ToBlobs(ctx)
+			}
+			if err != nil && ctx.Err() == nil {
 				l.log.Warn("merging segments of the ledger", zap.Error(err))
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -102,6 +103,11 @@ func (d *Dir) forgetURLs() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Blobs is the address of the blob store in a folder.
+func Blobs(dir string) string {
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(dir, DirBlobs))}).String()
 }
 
 // Ledger is the address of the ledger in a folder.

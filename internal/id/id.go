@@ -31,6 +31,15 @@ func Derived(at time.Time, name string) string {
 	return u.String()
 }
 
+// Made returns when an identifier without a prefix was made, or the zero time if bare is none.
+func Made(bare string) time.Time {
+	u, err := ulid.ParseStrict(bare)
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(u.Time())
+}
+
 // Descending returns a string that sorts the other way round than the identifier, which has no prefix, so that a range
 // of sorted keys begins with the newest. It is false if bare is no identifier.
 func Descending(bare string) (key string, ok bool) {

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type BackupCmd struct {
 	Output        string `short:"o" required:"" placeholder:"FILE" help:"File for the backup. Only you can read it. An existing file is replaced when the new one is complete. -: standard output."`
 	Data          string `placeholder:"DIR" help:"Data folder of modelgate run, instead of --etcd-endpoints and --ledger. The gateway may be running or stopped."`
 	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"The ledger of the control plane: sqlite:///path or postgres://..."`
+	Blobs         string `env:"MODELGATE_BLOBS" placeholder:"URL" help:"Blob store of the control plane, which has the older requests. Default with --data: the one in the folder."`
 	WithoutLedger bool   `help:"Omit the ledger, because its database has its own backup."`
 
 	Etcd cmdline.EtcdFlags `embed:"" prefix:"etcd-"`
@@ -56,14 +58,15 @@ func (c BackupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 	}
 	defer func() { err = errors.Join(err, leave()) }()
 	if c.Data != "" && c.Ledger == "" {
-		c.Ledger = datadir.Ledger(c.Data)
+		c.Ledger, c.Blobs = datadir.Ledger(c.Data), cmp.Or(c.Blobs, datadir.Blobs(c.Data))
 	}
 	s := backup.Source{Etcd: etcd, By: proc.Version()}
 	if !c.WithoutLedger {
-		if s.Ledger, err = openExisting(ctx, c.Ledger, log); err != nil {
+		var closeLedger func() error
+		if s.Ledger, closeLedger, err = openExisting(ctx, c.Ledger, c.Blobs, log); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.Ledger.Close()) }()
+		defer func() { err = errors.Join(err, closeLedger()) }()
 	}
 	if c.Output == "-" {
 		h, counts, err := backup.Write(ctx, stdout, s)

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/internal/atomicfile"
+	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/datadir"
 )
 
@@ -33,6 +35,7 @@ type LedgerExportCmd struct {
 	Until  string `default:"0s" placeholder:"TIME" help:"Requests before then. Default: now."`
 	Data   string `placeholder:"DIR" help:"Data folder of modelgate run, instead of --ledger. The gateway may be running or stopped."`
 	Ledger string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"The ledger of the control plane: sqlite:///path or postgres://..."`
+	Blobs  string `env:"MODELGATE_BLOBS" placeholder:"URL" help:"Blob store of the control plane, which has the older requests. Default with --data: the one in the folder."`
 }
 
 // Help is shown below the flags' summary.
@@ -57,15 +60,15 @@ func (c LedgerExportCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Log
 	}
 	switch {
 	case c.Data != "":
-		c.Ledger = datadir.Ledger(c.Data)
+		c.Ledger, c.Blobs = datadir.Ledger(c.Data), cmp.Or(c.Blobs, datadir.Blobs(c.Data))
 	case c.Ledger == "":
 		return admincli.Misused("give --data or --ledger")
 	}
-	l, err := openExisting(ctx, c.Ledger, log)
+	l, leave, err := openExisting(ctx, c.Ledger, c.Blobs, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = errors.Join(err, leave()) }()
 	if err := os.MkdirAll(c.Output, 0o700); err != nil {
 		return err
 	}
@@ -80,14 +83,23 @@ func (c LedgerExportCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Log
 	return err
 }
 
-// openExisting opens a ledger that there is. To open another would make it.
-func openExisting(ctx context.Context, dsn string, log *zap.Logger) (*ledger.Ledger, error) {
+// openExisting opens a ledger that there is, with its blob store unless that is empty. To open another would make it.
+func openExisting(ctx context.Context, dsn, blobs string, log *zap.Logger) (l *ledger.Ledger, leave func() error,
+	err error) {
 	if path, ok := strings.CutPrefix(dsn, "sqlite://"); ok {
 		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("opening the ledger: %w", err)
+			return nil, nil, fmt.Errorf("opening the ledger: %w", err)
 		}
 	}
-	return ledger.Open(ctx, dsn, log.Named("ledger"))
+	if l, err = ledger.Open(ctx, dsn, log.Named("ledger")); err != nil || blobs == "" {
+		return l, func() error { return l.Close() }, err
+	}
+	bucket, err := blobstore.Open(ctx, blobs)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	l.Use(bucket)
+	return l, func() error { return errors.Join(l.Close(), bucket.Close()) }, nil
 }
 
 // An exporter writes rows, which come in the order of their time, to files.

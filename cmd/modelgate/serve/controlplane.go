@@ -36,7 +36,7 @@ type ControlplaneCmd struct {
 
 	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Database for usage and cost: sqlite:///path for one control plane, or postgres://... for several."`
 
-	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Blob store of the job service, which contains the archive. Without it, the admin API and the dashboard list only the batches and fine-tuning jobs in etcd."`
+	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Blob store of the job service, which contains the archive. The request log goes there, too, by day. Without it, the log stays in the ledger, and the admin API and the dashboard list only the batches and fine-tuning jobs in etcd."`
 
 	BodiesStore string `name:"bodies-store" placeholder:"URL" env:"MODELGATE_BODIES_STORE" help:"Blob store for requests and answers that the configuration says to keep, such as file:///var/lib/modelgate/bodies or s3://bucket?region=eu-central-1. Default: that of --blobs. Without both, none are kept."`
 
@@ -175,14 +175,14 @@ func (c *ControlplaneCmd) plane(ctx context.Context, p *parts.Parts, o *app.Opti
 	if o.Telemetry, room, err = c.measure(ctx, p, o.Etcd, calls, o.Log); err != nil {
 		return nil, nil, err
 	}
-	if o.Ledger, err = openNamedLedger(ctx, p, c.Ledger, o.Log); err != nil {
+	if o.Blobs, err = app.OpenArchive(ctx, p, c.Blobs); err != nil {
+		return nil, nil, err
+	}
+	if o.Ledger, err = openNamedLedger(ctx, p, c.Ledger, o.Blobs, o.Log); err != nil {
 		return nil, nil, err
 	}
 	o.Memory = proc.StartMemory(p, proc.AloneShare, o.Telemetry, o.Log)
 	if o.Vault, err = c.Vault.follower(o.Log); err != nil {
-		return nil, nil, err
-	}
-	if o.Blobs, err = app.OpenArchive(ctx, p, c.Blobs); err != nil {
 		return nil, nil, err
 	}
 	if o.Kept, err = app.OpenArchive(ctx, p, c.BodiesStore); err != nil {

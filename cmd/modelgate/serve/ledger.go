@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"go.uber.org/zap"
+	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/app"
@@ -19,8 +20,9 @@ import (
 )
 
 // openNamedLedger opens the ledger that a flag names: if that cannot be a file, the flag is wrong.
-func openNamedLedger(ctx context.Context, p *parts.Parts, dsn string, log *zap.Logger) (*ledger.Ledger, error) {
-	l, err := app.OpenLedger(ctx, p, dsn, log)
+func openNamedLedger(ctx context.Context, p *parts.Parts, dsn string, blobs *blob.Bucket,
+	log *zap.Logger) (*ledger.Ledger, error) {
+	l, err := app.OpenLedger(ctx, p, dsn, blobs, log)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,8 @@ package histogram
 import "math"
 
 // Buckets is how many there are. Bucket i counts what took at most bound(i) milliseconds, and more than the bound
-// before. The last counts what took longer. The bounds are 10 ms times powers of 1.6, up to 75 seconds: a percentile is
-// right within that factor.
+// before. The last counts what took longer. The bounds are 10 ms times powers of 1.6, up to 75 seconds: a percentile
+// is right within that factor.
 const Buckets = 20
 
 const (

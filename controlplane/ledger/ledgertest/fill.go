@@ -142,16 +142,16 @@ func (f *filler) segments(dsn string) {
 		waiting = waiting[:0]
 	}
 	rows, err := f.db.QueryContext(context.Background(), "SELECT id, request_id, at, duration, api_key, "+
-		"organization, project, user_id, operation, model, provider, upstream_model, stream, status, outcome, error_code, "+
-		"first_byte_ms, input_tokens, output_tokens, cost FROM exchanges ORDER BY at")
+		"organization, project, user_id, operation, model, provider, upstream_model, stream, status, outcome, "+
+		"error_code, first_byte_ms, input_tokens, output_tokens, cost FROM exchanges ORDER BY at")
 	require.NoError(f.tb, err)
 	defer func() { require.NoError(f.tb, rows.Close()) }()
 	for rows.Next() {
 		r := segment.Row{Attempts: 1, Priced: true, PriceVersion: "bench", Requests: 1}
 		stream := 0
 		require.NoError(f.tb, rows.Scan(&r.ID, &r.RequestID, &r.StartedAt, &r.DurationMS, &r.Key, &r.Organization,
-			&r.Project, &r.User, &r.Operation, &r.Model, &r.Provider, &r.UpstreamModel, &stream, &r.Status, &r.Outcome, &r.ErrorCode,
-			&r.FirstByteMS, &r.Used[usage.InputTokens], &r.Used[usage.OutputTokens], &r.Cost))
+			&r.Project, &r.User, &r.Operation, &r.Model, &r.Provider, &r.UpstreamModel, &stream, &r.Status, &r.Outcome,
+			&r.ErrorCode, &r.FirstByteMS, &r.Used[usage.InputTokens], &r.Used[usage.OutputTokens], &r.Cost))
 		r.Stream = stream != 0
 		if waiting = append(waiting, r); len(waiting) == segment.GroupRows {
 			flush()

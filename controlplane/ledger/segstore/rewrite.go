@@ -16,6 +16,8 @@ const (
 	mostRows = segment.GroupRows
 	// fanIn is how many segments of about one size are merged.
 	fanIn = 8
+
+	dayMicros = int64(24 * time.Hour / time.Microsecond)
 )
 
 // Merge merges small segments of one day and about one size, where there are enough of them, and returns how many are
@@ -43,13 +45,12 @@ func (s *Store) Merge(ctx context.Context) (gone int, err error) {
 // mergeable returns segments that are to become one, or nil. Ids are in the order in which they were made.
 func mergeable(all []listed) []listed {
 	type kind struct{ day, size int64 }
-	const day = int64(24 * time.Hour / time.Microsecond)
 	waiting := map[kind][]listed{}
 	for _, x := range all {
-		if x.summary.Rows >= fullRows {
+		if x.blob != "" || x.summary.Rows >= fullRows {
 			continue
 		}
-		k := kind{x.summary.From / day, int64(math.Log2(float64(max(x.summary.Rows, 64))) / math.Log2(fanIn))}
+		k := kind{x.summary.From / dayMicros, int64(math.Log2(float64(max(x.summary.Rows, 64))) / math.Log2(fanIn))}
 		waiting[k] = append(waiting[k], x)
 		rows := 0
 		for _, x := range waiting[k] {
@@ -64,24 +65,31 @@ func mergeable(all []listed) []listed {
 
 // merge makes one segment of several. It returns false, and does nothing, if one of them is gone.
 func (s *Store) merge(ctx context.Context, some []listed) (bool, error) {
-	var ids []string
-	var rows []segment.Row
-	for _, x := range some {
-		more, err := s.rows(ctx, x.id)
-		if errors.Is(err, errGone) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		ids, rows = append(ids, x.id), append(rows, more...)
+	rows, err := s.rowsOf(ctx, some)
+	if errors.Is(err, errGone) {
+		return false, nil
 	}
-	return s.swap(ctx, ids, rows)
+	if err != nil {
+		return false, err
+	}
+	return s.swap(ctx, some, rewritten{rows: rows})
+}
+
+// rowsOf returns all rows of segments.
+func (s *Store) rowsOf(ctx context.Context, some []listed) (rows []segment.Row, err error) {
+	for _, x := range some {
+		more, err := s.rows(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
 }
 
 // rows returns all rows of a segment.
-func (s *Store) rows(ctx context.Context, id string) (rows []segment.Row, err error) {
-	f, err := s.open(ctx, id)
+func (s *Store) rows(ctx context.Context, x listed) (rows []segment.Row, err error) {
+	f, err := s.open(ctx, x)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +130,7 @@ func (s *Store) Rewrite(ctx context.Context, q segment.Query, change func(*segme
 func (s *Store) rewrite(ctx context.Context, x listed, q segment.Query, change func(*segment.Row) bool) (n int64,
 	done bool, err error) {
 	wanted := map[int]bool{} // indexes of rows
-	one := []segment.Segment{{Summary: x.summary, Open: func() (*segment.File, error) { return s.open(ctx, x.id) }}}
+	one := []segment.Segment{{Summary: x.summary, Open: func() (*segment.File, error) { return s.open(ctx, x) }}}
 	err = segment.Scan(one, q, func(p *segment.Part) error {
 		for _, row := range p.Rows {
 			wanted[p.First()+row] = true
@@ -135,7 +143,7 @@ func (s *Store) rewrite(ctx context.Context, x listed, q segment.Query, change f
 	if err != nil || len(wanted) == 0 {
 		return 0, true, err
 	}
-	rows, err := s.rows(ctx, x.id)
+	rows, err := s.rows(ctx, x)
 	if errors.Is(err, errGone) {
 		return 0, false, nil
 	}
@@ -148,7 +156,7 @@ func (s *Store) rewrite(ctx context.Context, x listed, q segment.Query, change f
 			kept = append(kept, rows[i])
 		}
 	}
-	if done, err = s.swap(ctx, []string{x.id}, kept); !done {
+	if done, err = s.swap(ctx, []listed{x}, rewritten{kept, x.blob != ""}); !done {
 		return 0, false, err
 	}
 	return int64(len(wanted)), true, nil
@@ -164,7 +172,7 @@ func (s *Store) Drop(ctx context.Context, before int64) (n int64, err error) {
 		if x.summary.To >= before {
 			continue
 		}
-		done, err := s.swap(ctx, []string{x.id}, nil)
+		done, err := s.swap(ctx, []listed{x})
 		if err != nil {
 			return n, err
 		}

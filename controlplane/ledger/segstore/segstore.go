@@ -1,9 +1,10 @@
-// Package segstore keeps segments of the ledger in its database: a batch of exchanges is one row. It knows which
-// segments there are, with their summaries in memory, and merges small ones.
+// Package segstore keeps segments of the ledger: in its database while they are small, and then in the blob store, by
+// day. It knows which segments there are, with their summaries in memory, and merges small ones.
 //
 // Several processes may use one database. Nobody changes a segment: what rewrites some deletes them and adds others in
 // one transaction, and only if all are still there. So who reads the list of segments at one moment has every exchange
-// once. A segment that is gone when it is read means that the list is old: do not skip it, read the list again.
+// once. A segment that is gone when it is read means that the list is old: do not skip it, read the list again. A blob
+// is written before the database names it, and deleted after.
 package segstore
 
 import (
@@ -13,7 +14,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"time"
+
+	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
@@ -39,24 +44,25 @@ func Tables(postgres bool) []string {
 		bytes = "BYTEA"
 	}
 	return []string{"CREATE TABLE segments (id TEXT NOT NULL PRIMARY KEY, summary " + bytes + " NOT NULL, body " + bytes +
-		" NOT NULL)"}
+		" NOT NULL, blob TEXT NOT NULL)"} // the name of a blob, which has the rows instead of body; or empty
 }
 
 // A Store is safe for concurrent use.
 type Store struct {
-	db *sqldb.DB
+	db     *sqldb.DB
+	bucket *blob.Bucket // nil: all stay in the database
 
 	encoding sync.Mutex
 	encoder  *segment.Encoder
 
 	guard sync.Mutex
-	known map[string]*segment.Summary
+	known map[string]listed
 	files generations
 }
 
 // New returns a store in a database that has its table.
 func New(db *sqldb.DB) *Store {
-	return &Store{db: db, encoder: segment.NewEncoder(), known: map[string]*segment.Summary{}}
+	return &Store{db: db, encoder: segment.NewEncoder(), known: map[string]listed{}}
 }
 
 // Add adds a segment of rows, of which there is at least one, in a transaction.
@@ -65,7 +71,7 @@ func (s *Store) Add(ctx context.Context, tx *sql.Tx, rows []segment.Row) error {
 	if err != nil {
 		return err
 	}
-	return s.put(ctx, tx, body, summary)
+	return s.put(ctx, tx, listed{id.Bare(), "", summary}, body)
 }
 
 func (s *Store) encode(rows []segment.Row) ([]byte, *segment.Summary, error) {
@@ -74,46 +80,78 @@ func (s *Store) encode(rows []segment.Row) ([]byte, *segment.Summary, error) {
 	return s.encoder.Encode(rows)
 }
 
-func (s *Store) put(ctx context.Context, tx *sql.Tx, body []byte, summary *segment.Summary) error {
-	q := s.db.Statement("INSERT INTO segments (id, summary, body) VALUES (")
-	q.Add(q.Arg(id.Bare()), ", ", q.Arg(summary.Append(nil)), ", ", q.Arg(body), ")")
+func (s *Store) put(ctx context.Context, tx *sql.Tx, x listed, body []byte) error {
+	if x.blob != "" {
+		body = []byte{}
+	}
+	q := s.db.Statement("INSERT INTO segments (id, summary, body, blob) VALUES (")
+	q.Add(q.Arg(x.id), ", ", q.Arg(x.summary.Append(nil)), ", ", q.Arg(body), ", ", q.Arg(x.blob), ")")
 	_, err := q.Exec(ctx, tx)
 	return err
 }
 
-// swap replaces segments by one of rows, or by none if there are no rows. It returns false, and does nothing, if one
-// of them is gone.
-func (s *Store) swap(ctx context.Context, old []string, rows []segment.Row) (done bool, err error) {
-	var body []byte
-	var summary *segment.Summary
-	if len(rows) > 0 {
-		if body, summary, err = s.encode(rows); err != nil {
+// A rewritten segment has rows of others. If it has none, there is no segment.
+type rewritten struct {
+	rows []segment.Row
+	blob bool // it goes to the blob store
+}
+
+// swap replaces segments by others. It returns false, and does nothing, if one of them is gone.
+func (s *Store) swap(ctx context.Context, old []listed, by ...rewritten) (done bool, err error) {
+	var fresh []listed
+	var bodies [][]byte
+	for _, n := range by {
+		if len(n.rows) == 0 {
+			continue
+		}
+		body, summary, err := s.encode(n.rows)
+		x := listed{id.Bare(), "", summary}
+		if err == nil && n.blob {
+			x.blob, err = s.writeBlob(ctx, x.id, body, summary)
+		}
+		if err != nil {
 			return false, err
 		}
+		fresh, bodies = append(fresh, x), append(bodies, body)
+	}
+	var ids []string
+	for _, x := range old {
+		ids = append(ids, x.id)
 	}
 	err = s.db.Transact(ctx, func(tx *sql.Tx) error {
 		q := s.db.Statement("DELETE FROM segments")
-		q.Among("id", old)
+		q.Among("id", ids)
 		n, err := q.Exec(ctx, tx)
-		if err == nil && n != int64(len(old)) {
+		if err == nil && n != int64(len(ids)) {
 			err = errGone
 		}
-		if err != nil || len(rows) == 0 {
-			return err
+		for i, x := range fresh {
+			if err == nil {
+				err = s.put(ctx, tx, x, bodies[i])
+			}
 		}
-		return s.put(ctx, tx, body, summary)
+		return err
 	})
-	if errors.Is(err, errGone) {
+	switch {
+	case errors.Is(err, errGone):
+		s.deleteBlobs(ctx, fresh)
 		return false, nil
+	case err != nil: // if the answer of a commit was lost, the database may name the blobs
+		return false, err
 	}
-	return err == nil, err
+	s.deleteBlobs(ctx, old)
+	return true, nil
 }
 
 // A listed segment is one that was there when the list was read.
 type listed struct {
 	id      string
+	blob    string // its name in the blob store; empty: the rows are in the database
 	summary *segment.Summary
 }
+
+// made returns when a segment was made.
+func (x *listed) made() time.Time { return id.Made(x.id) }
 
 // list returns the segments that there are, by the order of their ids. It reads the summaries that are new.
 func (s *Store) list(ctx context.Context) ([]listed, error) {
@@ -127,70 +165,85 @@ func (s *Store) list(ctx context.Context) ([]listed, error) {
 }
 
 func (s *Store) tryList(ctx context.Context) ([]listed, error) {
-	ids := map[string]bool{}
-	err := s.db.Statement("SELECT id FROM segments").Each(ctx, s.db.Read, func(rows *sql.Rows) error {
+	var ids, missing []string
+	err := s.db.Statement("SELECT id FROM segments ORDER BY id").Each(ctx, s.db.Read, func(rows *sql.Rows) error {
 		var id string
 		err := rows.Scan(&id)
-		ids[id] = true
+		ids = append(ids, id)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	found := make(map[string]listed, len(ids))
 	s.guard.Lock()
-	found := map[string]*segment.Summary{}
-	var missing []string
-	for id := range ids {
-		if found[id] = s.known[id]; found[id] == nil {
+	for _, id := range ids {
+		if x, ok := s.known[id]; ok {
+			found[id] = x
+		} else {
 			missing = append(missing, id)
 		}
 	}
 	s.guard.Unlock()
-	slices.Sort(missing)
 	for some := range slices.Chunk(missing, atOnce) {
 		if err := s.summaries(ctx, some, found); err != nil {
 			return nil, err
 		}
 	}
-	all := make([]listed, 0, len(found))
-	for _, id := range slices.Sorted(maps.Keys(found)) {
-		if found[id] == nil {
-			return nil, errGone
-		}
-		all = append(all, listed{id, found[id]})
+	if len(found) < len(ids) {
+		return nil, errGone
 	}
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	s.known = found
+	all := slices.Collect(maps.Values(found))
+	slices.SortFunc(all, func(a, b listed) int { return strings.Compare(a.id, b.id) })
 	return all, nil
 }
 
-func (s *Store) summaries(ctx context.Context, ids []string, into map[string]*segment.Summary) error {
-	q := s.db.Statement("SELECT id, summary FROM segments")
+func (s *Store) summaries(ctx context.Context, ids []string, into map[string]listed) error {
+	q := s.db.Statement("SELECT id, blob, summary FROM segments")
 	q.Among("id", ids)
 	return q.Each(ctx, s.db.Read, func(rows *sql.Rows) error {
-		var id string
+		var x listed
 		var encoded []byte
-		if err := rows.Scan(&id, &encoded); err != nil {
+		if err := rows.Scan(&x.id, &x.blob, &encoded); err != nil {
 			return err
 		}
-		summary, err := segment.ParseSummary(encoded)
-		if err != nil {
-			return fmt.Errorf("segment %s: %w", id, err)
+		var err error
+		if x.summary, err = segment.ParseSummary(encoded); err != nil {
+			return fmt.Errorf("segment %s: %w", x.id, err)
 		}
-		into[id] = summary
+		into[x.id] = x
 		return nil
 	})
 }
 
 // open opens a segment. The error is errGone if it is not there any more.
-func (s *Store) open(ctx context.Context, id string) (*segment.File, error) {
+func (s *Store) open(ctx context.Context, x listed) (f *segment.File, err error) {
 	s.guard.Lock()
-	f := s.files.get(id)
+	f = s.files.get(x.id)
 	s.guard.Unlock()
 	if f != nil {
 		return f, nil
 	}
+	cost := openCost
+	if x.blob != "" {
+		f, err = s.openBlob(x.blob, x.summary.Bytes)
+	} else {
+		f, cost, err = s.openRow(ctx, x.id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.guard.Lock()
+	defer s.guard.Unlock()
+	s.files.put(x.id, f, cost)
+	return f, nil
+}
+
+// openRow opens a segment whose rows are in the database, and returns its size.
+func (s *Store) openRow(ctx context.Context, id string) (*segment.File, int, error) {
 	var body []byte
 	q := s.db.Statement("SELECT body FROM segments")
 	q.And("id", "=", id)
@@ -199,33 +252,28 @@ func (s *Store) open(ctx context.Context, id string) (*segment.File, error) {
 		err = errGone
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if f, err = segment.OpenBytes(id, body); err != nil {
-		return nil, err
-	}
-	s.guard.Lock()
-	defer s.guard.Unlock()
-	s.files.put(id, f, len(body))
-	return f, nil
+	f, err := segment.OpenBytes(id, body)
+	return f, len(body), err
 }
 
 // view calls f with all segments, again if one is gone before it was read.
-func (s *Store) view(ctx context.Context, f func([]segment.Segment) error) error {
+func (s *Store) view(ctx context.Context, f func([]segment.Segment) error) (err error) {
 	for range tries {
-		all, err := s.list(ctx)
-		if err != nil {
+		var all []listed
+		if all, err = s.list(ctx); err != nil {
 			return err
 		}
 		segments := make([]segment.Segment, len(all))
 		for i, x := range all {
-			segments[i] = segment.Segment{Summary: x.summary, Open: func() (*segment.File, error) { return s.open(ctx, x.id) }}
+			segments[i] = segment.Segment{Summary: x.summary, Open: func() (*segment.File, error) { return s.open(ctx, x) }}
 		}
-		if err := f(segments); !errors.Is(err, errGone) {
+		if err = f(segments); !errors.Is(err, errGone) {
 			return err
 		}
 	}
-	return errors.New("reading segments: they change all the time")
+	return fmt.Errorf("reading segments, which change all the time or are missing: %w", err)
 }
 
 // Search returns the rows that a query wants, newest first.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gocloud.dev/blob/memblob"
 
 	"github.com/modelgate/modelgate/controlplane/ledger/segment"
 	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
@@ -30,11 +31,15 @@ func onBoth(t *testing.T, test func(t *testing.T, open func() (*sqldb.DB, *segst
 	run := func(name string, postgres bool, connect func(t *testing.T) func(*sqldb.DB) error) {
 		t.Run(name, func(t *testing.T) {
 			connect := connect(t)
+			bucket := memblob.OpenBucket(nil)
+			t.Cleanup(func() { require.NoError(t, bucket.Close()) })
 			open := func() (*sqldb.DB, *segstore.Store) {
 				db := &sqldb.DB{Now: time.Now}
 				require.NoError(t, connect(db))
 				t.Cleanup(func() { require.NoError(t, db.Close()) })
-				return db, segstore.New(db)
+				s := segstore.New(db)
+				s.Use(bucket)
+				return db, s
 			}
 			db, _ := open()
 			for _, statement := range segstore.Tables(postgres) {
@@ -79,6 +84,9 @@ func sums(t *testing.T, s *segstore.Store, q segment.Query) (n int, cost int64) 
 	}))
 	return n, cost
 }
+
+// later is a clock of the days to come: segments that were made now are old.
+func later() time.Time { return time.Now().Add(100 * time.Minute) }
 
 func segments(t *testing.T, db *sqldb.DB) (n int) {
 	t.Helper()
@@ -167,13 +175,16 @@ func TestProcessesThatChangeSegmentsAtOnce(t *testing.T) {
 			})
 		}
 		for range 2 {
-			_, s := open()
+			db, s := open()
+			db.Now = later
 			seed := rand.Uint64()
 			others.Go(func() {
 				r := rand.New(rand.NewPCG(seed, 0))
 				for ctx.Err() == nil {
 					soon, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(20))*time.Millisecond)
 					_, _ = s.Merge(soon) // it is interrupted, or another has taken some
+					_, _ = s.ToBlobs(soon)
+					_ = s.Sweep(soon)
 					cancel()
 					user := fmt.Sprint("user-", r.IntN(10))
 					_, _ = s.Rewrite(ctx, segment.Query{Where: segment.Equal(segment.User, user)}, func(r *segment.Row) bool {
