@@ -11,28 +11,20 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
 
-	"github.com/modelgate/modelgate/controlplane/ledger/segstore"
+	"github.com/modelgate/modelgate/controlplane/ledger/migrations"
 	"github.com/modelgate/modelgate/controlplane/ledger/sqldb"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // A Ledger is safe for concurrent use, and several of them, in processes of their own, may use one database. What it
 // does has a type for each subject, over one database.
@@ -124,87 +116,14 @@ const migrateTimeout = time.Minute
 func (l *Ledger) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
-	folder, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	if !l.db.Postgres {
-		if err := l.db.MakeFile(); err != nil {
-			return err
-		}
-	}
-	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"),
-		goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(l.sumTables(), l.segmentTables())}
-	if l.db.Postgres {
-		dialect = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // other control planes start, too
-		if err != nil {
-			return err
-		}
-		options = append(options, goose.WithSessionLocker(locker))
-	}
-	p, err := goose.NewProvider(dialect, l.db.Write, folder, options...)
-	if err != nil {
-		return err
-	}
-	if _, err := p.Up(ctx); err != nil {
+	if err := migrations.Up(ctx, l.db, columns(), strings.Split(namedColumns, ", ")); err != nil {
 		return fmt.Errorf("bringing the tables up to date: %w", err)
 	}
 	s := l.db.Statement("INSERT INTO ledger_state (name, value) VALUES ('changes', 0), ('epoch', ")
 	s.Add(s.Arg(rand.Int64()), ") ON CONFLICT (name) DO NOTHING")
-	_, err = s.Exec(ctx, l.db.Write)
+	_, err := s.Exec(ctx, l.db.Write)
 	return err
 }
 
 // Close closes the connections to the database.
 func (l *Ledger) Close() error { return l.db.Close() }
-
-// sumTables is the fourth migration. It is no file, because SQLite is to keep the rows in their keys: to add to a row
-// takes half as many pages then, and PostgreSQL has no such tables.
-func (l *Ledger) sumTables() *goose.Migration {
-	within := ""
-	if !l.db.Postgres {
-		within = " WITHOUT ROWID"
-	}
-	up := []string{
-		// By minute, of all tenants together.
-		"CREATE TABLE minutes (start BIGINT NOT NULL, model TEXT NOT NULL, provider TEXT NOT NULL, " +
-			strings.Join(columns(), " BIGINT NOT NULL, ") + " BIGINT NOT NULL, PRIMARY KEY (start, model, provider))" + within,
-		// Of keys (field 1) and of users (field 2), whatever else they are of: of an hour (width 3600) and of a day (width
-		// 86400), in seconds.
-		"CREATE TABLE sums (field SMALLINT NOT NULL, width BIGINT NOT NULL, start BIGINT NOT NULL, name TEXT NOT NULL, " +
-			strings.ReplaceAll(namedColumns, ",", " BIGINT NOT NULL,") +
-			" BIGINT NOT NULL, PRIMARY KEY (field, width, start, name))" + within,
-	}
-	return migration(4, up, []string{"DROP TABLE sums", "DROP TABLE minutes"})
-}
-
-// segmentTables is the fourteenth migration: exchanges are in segments, and those that there were are gone. It is no
-// file, because the databases call bytes by different names.
-func (l *Ledger) segmentTables() *goose.Migration {
-	bytes, within := "BLOB", " WITHOUT ROWID"
-	if l.db.Postgres {
-		bytes, within = "BYTEA", ""
-	}
-	up := append(segstore.Tables(l.db.Postgres),
-		// Batches of records that are in no segment and in no sum yet, as a modelgate.ledger.v1.RecordRequest.
-		"CREATE TABLE journal (id TEXT NOT NULL PRIMARY KEY, records "+bytes+" NOT NULL, unreadable SMALLINT NOT NULL)",
-		// The ids of exchanges, so that each is kept once, and when it began.
-		"CREATE TABLE ids (id TEXT NOT NULL PRIMARY KEY, at BIGINT NOT NULL)"+within,
-		"DROP TABLE unfolded", "DROP TABLE attempts", "DROP TABLE exchanges")
-	return migration(14, up, []string{"DROP TABLE ids", "DROP TABLE journal", "DROP TABLE segments"})
-}
-
-func migration(version int64, up, down []string) *goose.Migration {
-	run := func(statements []string) *goose.GoFunc {
-		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-			for _, s := range statements {
-				if _, err := tx.ExecContext(ctx, s); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}
-	}
-	return goose.NewGoMigration(version, run(up), run(down))
-}

@@ -85,6 +85,7 @@ var table = []rule{
 		[]string{"github.com/jackc/pgx/...", "modernc.org/sqlite"}},
 	{"controlplane/ledger/segstore", []string{"controlplane/ledger/segment", "controlplane/ledger/sqldb",
 		"internal/blobstore", "internal/id"}, []string{"gocloud.dev/blob"}},
+	{"controlplane/ledger/migrations", []string{"controlplane/ledger/segstore", "controlplane/ledger/sqldb"}, nil},
 	{"controlplane/ledger/histogram", nil, nil},
 	{"controlplane/ledger/segment", []string{"internal/usage"}, []string{"github.com/parquet-go/parquet-go/..."}},
 	{"controlplane/redact", []string{"api/config/..."}, nil},
