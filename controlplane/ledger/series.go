@@ -159,8 +159,8 @@ func (q *seriesQuery) addGroups(ctx context.Context, from source, all *sums, out
 func (q *seriesQuery) ordered(from source) string {
 	by := map[string]string{"": "cost", "cost": "cost", "tokens": "input_tokens) + SUM(output_tokens",
 		"requests": "requests"}[q.order]
-	if q.order == "errors" {
-		i := slices.IndexFunc(from.measures, func(m measured) bool { return m.measure == failed })
+	i := slices.IndexFunc(from.measures, func(m measured) bool { return m.measure == failed })
+	if q.order == "errors" && i >= 0 { // exchanges are ordered by rank
 		by = from.measures[i].of + ") DESC, SUM(cost"
 	}
 	return fmt.Sprintf(" ORDER BY SUM(%s) DESC, 2 LIMIT %d", by, q.groups)
@@ -244,7 +244,7 @@ func (q *seriesQuery) readExchanges(ctx context.Context, by string, names []stri
 	}
 	all := slices.SortedFunc(maps.Keys(found), func(a, b seriesPlace) int {
 		if ordered {
-			return cmp.Or(cmp.Compare(q.rank(found[b]), q.rank(found[a])), strings.Compare(a.name, b.name))
+			return cmp.Or(slices.Compare(q.rank(found[b]), q.rank(found[a])), strings.Compare(a.name, b.name))
 		}
 		return cmp.Or(cmp.Compare(a.start, b.start), strings.Compare(a.name, b.name))
 	})
@@ -265,14 +265,16 @@ type seriesPlace struct {
 }
 
 // rank returns by what groups are ordered.
-func (q *seriesQuery) rank(s *sums) int64 {
+func (q *seriesQuery) rank(s *sums) []int64 {
 	switch q.order {
 	case "tokens":
-		return s[used+int(usage.InputTokens)] + s[used+int(usage.OutputTokens)]
+		return []int64{s[used+int(usage.InputTokens)] + s[used+int(usage.OutputTokens)]}
 	case "requests":
-		return s[requests]
+		return []int64{s[requests]}
+	case "errors":
+		return []int64{s[failed], s[cost]}
 	}
-	return s[cost]
+	return []int64{s[cost]}
 }
 
 func seriesGroup(r *segment.Row, by string) string {
