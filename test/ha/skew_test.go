@@ -17,7 +17,7 @@ import (
 )
 
 // before is the revision that stands for the version before this one.
-const before = "3bdad7ec07e1eda433b313217d74853ee73ff8b0"
+const before = "6832f93bf6116ec7f9c4114c4f1cadb5e5c1171d"
 
 // reconnections is how often everything connects to a mixture of control planes anew.
 const reconnections = 4
