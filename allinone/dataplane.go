@@ -64,7 +64,7 @@ func (g *gateway) startEnvoy(ctx context.Context) error {
 		Config:      config,
 		AdminSocket: g.socket("envoy-admin"),
 		Concurrency: g.options.Concurrency,
-		Log:         g.log.Named("envoy"),
+		Log:         g.log.Named(process.Logger),
 		Restarted: func(ctx context.Context) {
 			if _, err := g.publish(ctx); err != nil {
 				g.log.Error("the gateway's address is unknown since the restart of envoy", zap.Error(err))

@@ -30,7 +30,7 @@ func full(t *testing.T) *metering.Record {
 		ID: "1", RequestID: "r", Start: at, FirstByte: at, FirstChunk: at, End: at, Method: "POST", Path: chats,
 		Internal: true, Charge: "c",
 		Operation: "chat/completions", Model: "m", Label: "m",
-		Subject:  request.Subject{Key: "k", Organization: "o", Project: "p", User: "u"},
+		Subject:  request.Subject{Key: "k", KeyName: "n", Organization: "o", Project: "p", User: "u"},
 		Provider: "a", Vendor: "openai", Upstream: "up",
 		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true,
 		Doubtful: true, Cost: 1,

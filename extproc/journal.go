@@ -378,6 +378,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	add(e, "path", l.Path)
 	e.AddString("operation", l.Operation)
 	e.AddString("key_id", l.Key)
+	addKnown(e, "key_name", l.KeyName)
 	addKnown(e, "organization", l.Organization)
 	addKnown(e, "project", l.Project)
 	addKnown(e, "user", l.User)

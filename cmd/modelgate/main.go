@@ -105,12 +105,13 @@ func main() {
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	var line commands
+	var command *kong.Context
 	parser, err := newParser(&line, proc.Hostname(),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
-		kong.BindSingletonProvider(func() (*zap.Logger, error) { return line.Log.logger(stderr) }),
+		kong.BindSingletonProvider(func() (*zap.Logger, error) { return line.ownLogger(stderr, command.Command()) }),
 	)
 	if err != nil {
 		return fail(stderr, fmt.Errorf("building the command line: %w", err), exitFailed)
@@ -121,7 +122,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	command, err := parser.Parse(args)
+	command, err = parser.Parse(args)
 	if exit >= 0 { // --help
 		return exit
 	}

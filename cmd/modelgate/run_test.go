@@ -32,15 +32,22 @@ type running struct {
 // startRun runs the command until it says that it is ready.
 func startRun(t *testing.T, data string, args ...string) *running {
 	t.Helper()
+	r := &running{data: data, exit: make(chan int, 1)}
+	r.start(t, &r.stderr, args...)
+	return r
+}
+
+func (r *running) start(t *testing.T, stderr io.Writer, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
 	out, stdout := io.Pipe()
-	r := &running{data: data, cancel: cancel, exit: make(chan int, 1)}
 	args = append([]string{
-		"run", "--data", data, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"run", "--data", r.data, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--envoy", testenv.Envoy(t), "--concurrency", "1", "--grace", "10s",
 	}, args...)
 	go func() {
-		code := execute(ctx, args, stdout, &r.stderr)
+		code := execute(ctx, args, stdout, stderr)
 		stdout.Close()
 		r.exit <- code
 	}()
@@ -48,13 +55,12 @@ func startRun(t *testing.T, data string, args ...string) *running {
 	for lines.Scan() {
 		if lines.Text() == "ready" {
 			t.Cleanup(func() { r.stop(t) })
-			return r
+			return
 		}
 		r.banner += lines.Text() + "\n"
 	}
 	cancel()
 	require.FailNow(t, "it ended before it was ready", "exit code %d\n%s", <-r.exit, r.stderr.String())
-	return nil
 }
 
 // stop stops the command once and expects that it ends well.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/console/pty"
+	"github.com/modelgate/modelgate/internal/datadir"
 )
 
 // onTerminal runs a command on a terminal of 120 columns, and returns what it shows, and that without colours.
@@ -79,6 +83,31 @@ func TestTablesFitATerminal(t *testing.T) {
 	require.Equal(t, exitOK, execute(t.Context(), []string{"requests"}, &stdout, &stderr))
 	require.NotContains(t, stdout.String(), "\x1b")
 	require.Contains(t, stdout.String(), at.UTC().Format(time.RFC3339), "a program reads the time itself")
+}
+
+// TestRunShowsALineARequest watches a gateway on a terminal, with --verbose and without.
+func TestRunShowsALineARequest(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	data := filepath.Join(t.TempDir(), "data")
+	for _, verbose := range []bool{false, true} {
+		terminal, written := pty.Open(t, 120)
+		r := &running{data: data, exit: make(chan int, 1)}
+		r.start(t, terminal, "--verbose="+strconv.FormatBool(verbose))
+		status, body := r.chat(t, r.file(t, datadir.FileKey))
+		require.Equal(t, http.StatusOK, status, body)
+		status, body = r.chat(t, "sk-mg-wrong")
+		require.Equal(t, http.StatusUnauthorized, status, body)
+		r.stop(t)
+		shown := written()
+		require.Regexp(t, `(?m)^\d\d:\d\d:\d\d 200 +\d+ms echo/echo +default +\d+ tokens$`, shown)
+		require.Regexp(t, `(?m)^\d\d:\d\d:\d\d 401 +\d+ms /v1/chat/completions +- +invalid_api_key  [0-9a-f-]{36}$`, shown)
+		if verbose {
+			require.Contains(t, shown, "INFO")
+		} else {
+			require.Equal(t, 2, strings.Count(shown, "\n"), shown)
+		}
+		require.NotContains(t, shown, "main dispatch loop", "what Envoy does is detail")
+	}
 }
 
 func TestWhatIsEmptyHasNoHeader(t *testing.T) {

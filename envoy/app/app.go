@@ -60,7 +60,7 @@ func Start(ctx context.Context, p *parts.Parts, o Options) error {
 	o.Log.Info("envoy is being started", zap.Stringer("admin", o.Admin.Addr()))
 	child, err := process.Start(ctx, process.Options{
 		Binary: o.Binary, Config: o.Config, AdminSocket: o.AdminSocket, Concurrency: o.Concurrency,
-		Log: o.Log.Named("envoy"),
+		Log: o.Log.Named(process.Logger),
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
+// Logger is the name of the logger of Envoy's lines, and of what happens to its process.
+const Logger = "envoy"
+
 // logFormat has Envoy write one line for each entry, whatever is in it: %_ is the message with its line ends escaped.
 const (
 	logMark   = "envoy|"
@@ -87,23 +90,15 @@ func parseLog(line string) entry {
 		return entry{level: zapcore.WarnLevel, component: "stderr", text: redact(strings.TrimSpace(line))}
 	}
 	e := entry{component: component, text: redact(strings.TrimSpace(text)), fatal: level == "critical"}
-	switch {
-	case level == "critical" || level == "error":
+	switch level {
+	case "critical", "error":
 		e.level = zapcore.ErrorLevel
-	case level == "warning" || level == "warn":
+	case "warning", "warn":
 		e.level = zapcore.WarnLevel
-	case level == "info" && !isInventory(text):
-		e.level = zapcore.InfoLevel
-	default:
+	default: // what Envoy does as long as it works is detail of the gateway
 		e.level = zapcore.DebugLevel
 	}
 	return e
-}
-
-// isInventory recognises the fifty lines that list extensions and headers at every start of Envoy.
-func isInventory(text string) bool {
-	return strings.HasPrefix(text, "  ") || strings.HasPrefix(text, "statically linked extensions") ||
-		strings.HasPrefix(text, "HTTP header map info")
 }
 
 // secrets match what must not be logged. Envoy quotes a resource that it refuses, and a certificate's key may be in

@@ -160,7 +160,7 @@ func TestEnvoyServesAndItsLinesAreLogged(t *testing.T) {
 	p.Stop(t.Context(), time.Minute)
 	lines := logs.FilterMessage("starting main dispatch loop").All()
 	require.Len(t, lines, 1)
-	require.Equal(t, zap.InfoLevel, lines[0].Level)
+	require.Equal(t, zap.DebugLevel, lines[0].Level)
 	require.Equal(t, "main", lines[0].ContextMap()["component"])
 }
 

@@ -21,7 +21,7 @@ const (
 // Write for each request costs more than the line itself. Every line of the logger that it is made of takes those that
 // wait with it, so that the log stays in order.
 func AccessLog(log *zap.Logger) *zap.Logger {
-	return log.Named("access").WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+	return log.Named(accessName).WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		if p, ok := c.(prompt); ok {
 			return p.Core
 		}

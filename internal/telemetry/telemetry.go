@@ -18,6 +18,7 @@ import (
 type LogOptions struct {
 	Level  string // debug, info, warn or error
 	Format string // json, or console for people
+	Short  *Short // of a console that somebody watches; nil: every line in the format
 }
 
 // NewLogger returns a logger that writes to w, one line for each entry and one Write for each line. The lines of
@@ -42,7 +43,12 @@ func NewLogger(w io.Writer, o LogOptions) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("the log format %q is not json or console", o.Format)
 	}
-	return zap.New(prompt{zapcore.NewCore(encoder, &gathering{w: w}, level)}), nil
+	lines := &gathering{w: w}
+	var core zapcore.Core = prompt{zapcore.NewCore(encoder, lines, level)}
+	if o.Short != nil {
+		core = &short{core, *o.Short, lines}
+	}
+	return zap.New(core), nil
 }
 
 // NewRegistry returns a registry that holds the metrics of the Go runtime and of this process.

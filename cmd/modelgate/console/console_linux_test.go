@@ -89,3 +89,27 @@ func TestStatesHaveColours(t *testing.T) {
 		require.Equal(t, want, console.ToneOf(state), fmt.Sprintf("%q", state))
 	}
 }
+
+func TestARequestIsALine(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	id := "7f0c9a52-3a53-4f0e-9d2b-0d9f0f6a7c11"
+	served := map[string]any{"model": "smart", "provider": "openai", "key_id": "key_1", "key_name": "ci", "status": 200,
+		"outcome": "finished", "total": 1234 * time.Millisecond, "prompt_tokens": int64(12), "completion_tokens": int64(5),
+		"cost_usd": "0.0012", "attempts": 2, "request_id": id}
+	failed := map[string]any{"model": "openai/gpt-4o", "provider": "openai", "key_id": "key_1", "status": 200,
+		"outcome": "truncated", "error_code": "upstream_error", "request_id": id}
+	refused := map[string]any{"path": "/v1/x\x1b[2J", "key_hint": "9896", "status": 401, "outcome": "rejected",
+		"error_code": "invalid_api_key", "request_id": id, "total": 31 * time.Minute}
+	wide, narrow, colors := &console.Text{Width: 120}, &console.Text{Width: 60}, &console.Text{Width: 120, Color: true}
+	require.Equal(t, "03:04:05 200   1.2s smart → openai               ci             2 attempts, 17 tokens, $0.0012",
+		wide.Line(console.Logged(at, served)))
+	require.Equal(t, "03:04:05 200    0ms openai/gpt-4o                key_1          upstream_error  "+id,
+		wide.Line(console.Logged(at, failed)))
+	require.Equal(t, "03:04:05 401    31m /v1/x [2J                    unknown …9896  invalid_api_key  "+id,
+		wide.Line(console.Logged(at, refused)))
+	require.Equal(t, "03:04:05 401    31m /v1/x [2J                    unknown …9…", narrow.Line(console.Logged(at, refused)))
+	for fields, want := range map[*map[string]any]console.Style{&served: console.Green, &failed: console.Red,
+		&refused: console.Yellow} {
+		require.Contains(t, colors.Line(console.Logged(at, *fields)), "\x1b["+string(want)+"m03:04:05")
+	}
+}

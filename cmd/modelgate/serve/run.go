@@ -27,6 +27,8 @@ type RunCmd struct {
 	Grace       time.Duration `default:"30s" help:"${grace}"`
 	Concurrency int           `default:"0" help:"${workers}"`
 
+	Verbose bool `short:"v" help:"On a terminal, show more than a line for each request and what is wrong."`
+
 	EtcdQuota int64 `default:"2147483648" placeholder:"BYTES" help:"Maximum size of the embedded etcd database in bytes. Above 8 GB, etcd starts slowly."`
 
 	Limits      limitStoreFlags `embed:""`
