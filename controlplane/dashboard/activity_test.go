@@ -38,7 +38,7 @@ func TestThePagesOfObjectsBeginWithTheirUse(t *testing.T) {
 		require.Contains(t, asked.Get(wants[0]), wants[1], path)
 		require.NotEmpty(t, asked.Get(wants[0]), path)
 		says := text(p.body)
-		for _, part := range []string{wants[3], "gpt", "$0.5000", "28 % of requests", "last 7 days"} {
+		for _, part := range []string{wants[3], "gpt", "$0.5000", "29 % of requests", "last 7 days"} {
 			require.Contains(t, says, part, path)
 		}
 	}

@@ -167,6 +167,23 @@ func dollars(t *testing.T, usd string) string {
 	return "$" + strconv.FormatFloat(f, 'f', 2, 64) // of less than a thousand
 }
 
+// amount returns the amount of a cell, whose column has one precision, as dollars writes it.
+func amount(t *testing.T, cell string) string {
+	if strings.HasPrefix(cell, "<") {
+		return cell
+	}
+	return dollars(t, strings.ReplaceAll(strings.TrimPrefix(cell, "$"), ",", ""))
+}
+
+// rounded is a percentage as pages write it: what is not all is less than 100, and what is not nothing more than 0.
+func rounded(part, whole int64) int64 {
+	percent := (200*part + whole) / (2 * max(whole, 1))
+	if part > 0 && part < whole {
+		percent = max(1, min(percent, 99))
+	}
+	return percent
+}
+
 // comparePages compares what people see.
 func (s *scene) comparePages(t *testing.T) {
 	v := s.visitor(t)
@@ -185,7 +202,7 @@ func compareTiles(t *testing.T, p page, want adminapi.Totals, what string) {
 	tiles := p.facts()
 	require.Equal(t, number(want.Requests), tiles["Requests"], what)
 	require.Equal(t, number(want.Errors), tiles["Errors"], what)
-	require.Equal(t, strconv.FormatInt(100*want.Errors/max(want.Requests, 1), 10)+" % of requests",
+	require.Equal(t, strconv.FormatInt(rounded(want.Errors, want.Requests), 10)+" % of requests",
 		strings.Split(tiles["Errors, below"], ";")[0], what)
 	require.Equal(t, dollars(t, want.CostUSD), tiles["Cost"], what)
 }
@@ -203,7 +220,7 @@ func (v *visitor) compareOverview(t *testing.T) {
 		for name, row := range rows {
 			g := groups[name]
 			require.Equal(t, [3]string{number(g.Requests), number(g.Errors), dollars(t, g.CostUSD)},
-				[3]string{row["Requests"], row["Errors"], row["Cost"]}, "%s %s", label, name)
+				[3]string{row["Requests"], row["Errors"], amount(t, row["Cost"])}, "%s %s", label, name)
 		}
 	}
 	attention, err := v.admin.Attention(t.Context())
@@ -233,6 +250,7 @@ func (v *visitor) compareUsagePage(t *testing.T) {
 			}
 			g, ok := want[group]
 			require.True(t, ok, "%s %q", field, name)
+			row["Cost"] = amount(t, row["Cost"])
 			require.Equal(t, usageCells(t, g), row, "%s %s", field, name)
 			delete(want, group)
 		}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/url"
+	"reflect"
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -68,6 +69,8 @@ func functions() template.FuncMap {
 		"short":   words.Short,
 		"usd":     words.Dollars,
 		"rate":    words.Price,
+		"column":  func(of any, field string) func(string) string { return words.Column(textsOf(of, field)...) },
+		"exact":   func(of any, field string) func(string) string { return words.Exact(textsOf(of, field)...) },
 		"ms":      words.Milliseconds,
 		"time":    words.Time,
 		"percent": words.Percent,
@@ -100,6 +103,16 @@ func functions() template.FuncMap {
 			return authz.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}.String()
 		},
 	}
+}
+
+// textsOf returns a field of the structs of a list, with pointers to them or without.
+func textsOf(list any, field string) []string {
+	rows := reflect.ValueOf(list)
+	texts := make([]string, rows.Len())
+	for i := range texts {
+		texts[i] = reflect.Indirect(rows.Index(i)).FieldByName(field).String()
+	}
+	return texts
 }
 
 // dict makes a map of names and values, to give several things to a template.

@@ -2,13 +2,19 @@
 // and the playground.
 "use strict";
 
+// stamps returns what writes a time as the server does, in the reader's own zone or in another: 2026-11-29 08:55:07 CET.
+function stamps(options) {
+  const clock = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium", ...options });
+  const zone = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short", ...options });
+  return (at) => `${clock.format(at)} ${zone.formatToParts(at).find((p) => p.type === "timeZoneName").value}`;
+}
+
 // Times are shown in the reader's own zone.
 function localTimes(within) {
-  const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const stamp = stamps();
   for (const t of within.querySelectorAll("time[datetime]:not([title])")) {
     t.title = t.textContent;
-    t.textContent = (t.closest("[data-seconds]") ? exact : format).format(new Date(t.dateTime));
+    t.textContent = stamp(new Date(t.dateTime));
   }
 }
 
@@ -78,12 +84,26 @@ function units(unit) {
   };
 }
 
+// ticked returns how the values of an axis are written: all with one unit and one precision.
+function ticked(unit) {
+  const one = units(unit);
+  return (_, ticks) => {
+    const step = Math.abs((ticks[1] ?? 0) - (ticks[0] ?? 0)), digits = Math.max(0, Math.ceil(-Math.log10(step || 1)));
+    if (unit === "$") return ticks.map((v) => "$" + v.toFixed(Math.max(2, digits)));
+    if (unit === "ms" && ticks.at(-1) >= 1000) return ticks.map((v) => (v / 1000).toFixed(Math.max(0, Math.ceil(3 - Math.log10(step || 1000)))) + " s");
+    return ticks.map(one);
+  };
+}
+
+// wide returns the room that the labels of an axis need.
+function wide(_, labels) { return 24 + 7 * Math.max(4, ...(labels ?? []).map((l) => l.length)); }
+
 // clock returns how the times of a chart are written: on its axis, and in its legend. A day is one of UTC.
 function clock(chart) {
   const days = chart.width >= 86400, zone = days ? { timeZone: "UTC" } : {};
-  const format = (options) => { const f = new Intl.DateTimeFormat(undefined, { ...options, ...zone }); return (s) => f.format(s * 1000); };
+  const format = (options) => { const f = new Intl.DateTimeFormat("en-GB", { ...options, ...zone }); return (s) => f.format(s * 1000); };
   const day = format({ month: "short", day: "numeric" }), time = format({ hour: "2-digit", minute: "2-digit" });
-  const full = format(days ? { dateStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" });
+  const stamp = stamps(zone), full = (s) => days ? stamp(s * 1000).slice(0, 10) + " UTC" : stamp(s * 1000);
   const axis = (_, ticks) => ticks.map((s, i) => {
     const begins = i === 0 ? chart.end - chart.x[0] > 86400 : day(s) !== day(ticks[i - 1]);
     return days || begins ? day(s) : time(s);
@@ -157,7 +177,7 @@ function charts(within) {
     const options = {
       width: figure.clientWidth, height, cursor: { y: false, drag: { x: Boolean(chart.width), y: false, setScale: false } },
       scales: { x: { time: chart.time, range: chart.end ? [chart.x[0], chart.end] : undefined }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
-      axes: [times ? { ...axis, values: times.axis } : axis, { ...axis, size: 64, values: (_, ticks) => ticks.map(show) }],
+      axes: [times ? { ...axis, values: times.axis } : axis, { ...axis, size: wide, values: ticked(chart.unit) }],
       series: [x, ...series], tzDate: times?.date,
       hooks: { setSeries: [toggled], setSelect: chart.width ? [(plot) => zoom(plot, chart)] : [] },
     };

@@ -55,6 +55,43 @@ func Dollars(amount string) string {
 	return "$" + Number(whole) + "." + cents
 }
 
+// Column returns what writes the amounts of a column, which are decimals, with one precision: with cents if all are
+// none or at least a dollar, else with four digits.
+func Column(amounts ...string) func(string) string {
+	for _, amount := range amounts {
+		if f, err := strconv.ParseFloat(amount, 64); err == nil && f != 0 && math.Abs(f) < 1 {
+			return fine
+		}
+	}
+	return Dollars
+}
+
+// fine writes an amount with four digits after the point.
+func fine(amount string) string {
+	f, _ := strconv.ParseFloat(amount, 64) // empty: nothing
+	if f != 0 && math.Abs(f) < 0.0001 {
+		return "<$0.0001"
+	}
+	whole, part, _ := strings.Cut(strconv.FormatFloat(f, 'f', 4, 64), ".")
+	return "$" + Number(whole) + "." + part
+}
+
+// Exact returns what writes the amounts of a column with all of their digits, as many for each and at least cents.
+func Exact(amounts ...string) func(string) string {
+	most := 2
+	for _, amount := range amounts {
+		_, part, _ := strings.Cut(amount, ".")
+		most = max(most, len(part))
+	}
+	return func(amount string) string {
+		if amount == "" {
+			return ""
+		}
+		whole, part, _ := strings.Cut(amount, ".")
+		return "$" + Number(whole) + "." + part + strings.Repeat("0", most-len(part))
+	}
+}
+
 // Price writes a price, which is a decimal, with all of its digits and at least cents.
 func Price(price string) string {
 	if price == "" {
@@ -104,14 +141,20 @@ func Time(v any) template.HTML {
 		` UTC</time>`)
 }
 
-// Percent returns how much of a whole a part is, at most 100.
+// Percent returns how much of a whole a part is, rounded. What is not the whole is less than 100, and what is not
+// nothing more than 0.
 func Percent(part, whole any) int {
 	p, errPart := strconv.ParseFloat(fmt.Sprint(part), 64)
 	w, errWhole := strconv.ParseFloat(fmt.Sprint(whole), 64)
 	if errPart != nil || errWhole != nil || w <= 0 {
 		return 0
 	}
-	return int(min(100*p/w, 100))
+	switch percent := int(math.Round(100 * p / w)); {
+	case p < w:
+		return max(min(percent, 99), min(int(math.Ceil(p)), 1))
+	default:
+		return percent
+	}
 }
 
 // Change says by how much a figure differs from the previous period's.

@@ -68,8 +68,8 @@ export async function until(what, check, limit = 30_000) {
   }
 }
 
-// inspect looks for what keeps people from using a page: axe's rules of WCAG A and AA and its best practices, and a page that is wider
-// than its window.
+// inspect looks for what keeps people from using a page: axe's rules of WCAG A and AA and its best practices, a page that is wider
+// than its window, and on a desktop a table of which the last columns are out of sight.
 export async function inspect(page, name) {
   if (pictures) {
     mkdirSync(pictures, { recursive: true });
@@ -77,6 +77,10 @@ export async function inspect(page, name) {
   }
   const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   const found = wide > window ? [`${wide} px wide in a window of ${window}`] : [];
+  if (window >= 1280) {
+    found.push(...await page.evaluate(() => [...document.querySelectorAll(".scroll")].filter((s) => s.scrollWidth > s.clientWidth + 1)
+      .map((s) => `the table ${s.getAttribute("aria-label")} is ${s.scrollWidth} px wide and has ${s.clientWidth}`)));
+  }
   // Not by a script element, which the policy of the page would refuse.
   const violations = await page.evaluate(`${axe}; axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((v) =>
     v.id + " at " + v.nodes.slice(0, 3).map((n) => n.target.join(" ") + " " + (n.any[0]?.message ?? "")).join(", ")))`);

@@ -319,7 +319,7 @@ const pages = () => ({
 });
 
 for (const [look, options] of Object.entries({
-  light: { colorScheme: "light" }, dark: { colorScheme: "dark" }, phone: { colorScheme: "dark", viewport: { width: 360, height: 780 }, hasTouch: true },
+  light: { colorScheme: "light", viewport: { width: 1280, height: 800 } }, dark: { colorScheme: "dark", viewport: { width: 1920, height: 1080 } }, phone: { colorScheme: "dark", viewport: { width: 360, height: 780 }, hasTouch: true },
 })) {
   await test(`every page can be used by everybody, ${look}`, async () => {
     const visitor = await open(options);

@@ -131,7 +131,7 @@ func (d *findingsData) add(chosen url.Values) {
 // draw makes the figures.Chart of requests by action.
 func (d *findingsData) draw() {
 	d.Chart = figures.TimeChart("Requests with findings", "", d.Span)
-	d.Chart.Bars, d.Chart.Picks = true, true
+	d.Chart.Stacked, d.Chart.Picks = true, true
 	for i, c := range findingChoices()[1:] {
 		d.Chart.Put(i, c.Name, d.Span.From, 0)
 		for _, b := range d.Sums.Buckets {

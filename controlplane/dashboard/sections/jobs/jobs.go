@@ -96,7 +96,7 @@ func (b batch) Waiting() *adminapi.BatchProgress {
 	if p == nil || p.TriedAt == nil {
 		return nil
 	}
-	if waits := p.WaitsUntil != nil && !p.WaitsUntil.Before(p.At); !waits && p.At.Sub(*p.TriedAt) > recently {
+	if waits := p.WaitsUntil != nil && p.WaitsUntil.After(p.At); !waits && p.At.Sub(*p.TriedAt) > recently {
 		return nil
 	}
 	return p
