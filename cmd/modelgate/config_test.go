@@ -35,6 +35,7 @@ func (noPlane) ObjectError(string, string) string { return "" }
 
 func (noPlane) Keys() (int64, map[string]configv1.Object) { return 0, nil }
 
+func (noPlane) Chains() map[string][]byte                    { return nil }
 func (noPlane) DataPlane(context.Context) adminapi.DataPlane { return adminapi.DataPlane{} }
 
 func (noPlane) TestProvider(context.Context, *configv1.Provider) (adminapi.ProviderTest, error) {

@@ -46,8 +46,6 @@ type Ledger interface {
 type Plane interface {
 	// State returns the configuration, and false while it is not known.
 	State() (configstore.State, bool)
-	// Chains returns the certificates in use, as PEM by name.
-	Chains() map[string][]byte
 	// ReceiverCredential returns the credential of a receiver in clear; a zero value if it has none.
 	ReceiverCredential(*configv1.AlertReceiver) (secret.Value, error)
 }
@@ -135,7 +133,7 @@ func (s *Service) evaluate(ctx context.Context, lead clientv3.Cmp) error {
 		return fmt.Errorf("gathering facts: %w", err)
 	}
 	now := s.options.Now().UTC()
-	j := newJudge(now, facts, s.options.Ledger, state, s.options.Plane.Chains())
+	j := newJudge(now, facts, s.options.Ledger, state)
 	var all []judged
 	for _, r := range rules {
 		all = append(all, j.of(ctx, r))

@@ -11,8 +11,8 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/incidents"
 	"github.com/modelgate/modelgate/controlplane/ledger"
-	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -34,13 +34,12 @@ type judge struct {
 	ledger   Ledger
 	state    configstore.State
 	refusals []ledger.Refusal
-	chains   map[string][]byte // of certificates, by name
 	keys     map[string]*configv1.Key
 	enabled  map[string]bool // providers
 }
 
-func newJudge(now time.Time, f attention.Facts, l Ledger, state configstore.State, chains map[string][]byte) *judge {
-	j := &judge{now: now, facts: f, ledger: l, state: state, chains: chains, keys: map[string]*configv1.Key{},
+func newJudge(now time.Time, f attention.Facts, l Ledger, state configstore.State) *judge {
+	j := &judge{now: now, facts: f, ledger: l, state: state, keys: map[string]*configv1.Key{},
 		enabled: map[string]bool{}}
 	for _, k := range f.Keys {
 		j.keys[k.GetName()] = k
@@ -87,10 +86,10 @@ func (j *judge) of(ctx context.Context, r *configv1.AlertRule) judged {
 	return judged{rule: r, found: bounded(found), unsure: !sure}
 }
 
-// told returns what package attention says of a fact about a subject.
+// told returns what package incidents says of a fact about a subject.
 func told(f attention.Facts, subject string) (found []finding) {
-	for _, a := range attention.Of(f) {
-		found = append(found, finding{subject, a.Message})
+	for _, t := range incidents.Judge(f) {
+		found = append(found, finding{subject, t.Message})
 	}
 	return found
 }
@@ -219,8 +218,7 @@ func (j *judge) expiring(r *configv1.AlertRule) (found []finding) {
 }
 
 func (j *judge) certificates(r *configv1.AlertRule) (found []finding) {
-	for name, chain := range j.chains {
-		at := certs.Expires(chain)
+	for name, at := range j.facts.Certificates {
 		if at.IsZero() || at.Sub(j.now) > days(r.Limit()) {
 			continue
 		}

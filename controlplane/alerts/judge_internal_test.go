@@ -13,7 +13,6 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/ledger"
-	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -35,9 +34,7 @@ func (k knowledge) Refusals(context.Context, time.Time) ([]ledger.Refusal, error
 // TestConditionsAreJudged has for each condition what fulfils it, what just does not, and what is of others.
 func TestConditionsAreJudged(t *testing.T) {
 	const day = 24 * time.Hour
-	pair, err := certs.Ensure(t.TempDir(), nil, time.Now())
-	require.NoError(t, err)
-	now := certs.Expires(pair.Certificate).Add(-13 * day)
+	now := time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)
 	in := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(d)) }
 	budget := func(scope, spent, forecast string) adminapi.BudgetUse {
 		return adminapi.BudgetUse{Scope: scope, Unit: "month", USD: "100", Spent: spent, Forecast: forecast}
@@ -53,8 +50,9 @@ func TestConditionsAreJudged(t *testing.T) {
 		Keys: []*configv1.Key{{Name: "k1", Organization: "acme", ExpiresAt: in(7 * day)},
 			{Name: "k2", ExpiresAt: in(7*day + time.Second)}, {Name: "k3", ExpiresAt: in(0)},
 			{Name: "k4", ExpiresAt: in(day), Disabled: true}},
-		Objects: []attention.ObjectError{{Kind: "Model", Name: "m", Error: "no target."}},
-		Spools:  []attention.SpoolTrouble{{Process: "x", Trouble: "full"}},
+		Objects:      []attention.ObjectError{{Kind: "Model", Name: "m", Error: "no target."}},
+		Spools:       []attention.SpoolTrouble{{Process: "x", Trouble: "full"}},
+		Certificates: map[string]time.Time{"c": now.Add(13 * day)},
 		Plane: []adminapi.DataPlaneClient{{Role: "envoy", Node: "e", Health: "behind"},
 			{Role: "extproc", Node: "x", Health: adminapi.HealthOK}},
 	}
@@ -110,7 +108,7 @@ func TestConditionsAreJudged(t *testing.T) {
 			state := configstore.State{Objects: map[string]map[string]configv1.Object{"Provider": {
 				"a": &configv1.Provider{Name: "a"}, "b": &configv1.Provider{Name: "b"},
 				"off": &configv1.Provider{Name: "off", Disabled: true}}}}
-			judged := newJudge(now, known, c.ledger, state, map[string][]byte{"c": pair.Certificate}).of(t.Context(), c.rule)
+			judged := newJudge(now, known, c.ledger, state).of(t.Context(), c.rule)
 			require.False(t, judged.unsure)
 			var subjects []string
 			for _, f := range judged.found {
@@ -125,7 +123,7 @@ func TestConditionsAreJudged(t *testing.T) {
 // TestALedgerThatIsAwayDecidesNothing is of the conditions that the ledger knows. That it is away is one itself.
 func TestALedgerThatIsAwayDecidesNothing(t *testing.T) {
 	away := attention.Facts{Ledger: "the ledger is unreachable."}
-	j := newJudge(time.Now(), away, knowledge{err: errors.New("away")}, configstore.State{}, nil)
+	j := newJudge(time.Now(), away, knowledge{err: errors.New("away")}, configstore.State{})
 	for _, c := range []configv1.AlertCondition{configv1.AlertCondition_BUDGET_SPENT,
 		configv1.AlertCondition_BUDGET_FORECAST, configv1.AlertCondition_PROVIDER_FAILING,
 		configv1.AlertCondition_PROVIDER_COOLING, configv1.AlertCondition_CREDENTIAL_REJECTED,

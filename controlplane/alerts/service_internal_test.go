@@ -87,9 +87,6 @@ func (w *world) State() (configstore.State, bool) {
 	return state, true
 }
 
-// Chains returns none.
-func (*world) Chains() map[string][]byte { return nil }
-
 // ReceiverCredential returns that of the configuration.
 func (*world) ReceiverCredential(r *configv1.AlertReceiver) (secret.Value, error) {
 	return secret.New(r.GetCredential().GetValue()), nil

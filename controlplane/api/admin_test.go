@@ -51,6 +51,9 @@ func (p *plane) Keys() (int64, map[string]configv1.Object) {
 	return p.keys()
 }
 
+// Chains returns none.
+func (*plane) Chains() map[string][]byte { return nil }
+
 // DataPlane returns one client.
 func (p *plane) DataPlane(context.Context) adminapi.DataPlane {
 	return adminapi.DataPlane{Revision: 7, Clients: []adminapi.DataPlaneClient{{Node: "run", Role: "envoy",

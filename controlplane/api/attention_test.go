@@ -51,7 +51,6 @@ func TestAttentionTellsWhatIsWrongToWhomItMayConcern(t *testing.T) {
 		kinds[a.Kind] = a.Object + " " + a.Path
 	}
 	require.Equal(t, map[string]string{
-		adminapi.AttentionProviderFailing:    "Provider openai /providers/openai",
 		adminapi.AttentionCredentialRejected: "Provider openai /providers/openai",
 		adminapi.AttentionObjectError:        "Provider openai /providers/openai",
 		adminapi.AttentionCheckerAway:        "Guardrail harm /objects/Guardrail/harm",
@@ -66,7 +65,7 @@ func TestAttentionTellsWhatIsWrongToWhomItMayConcern(t *testing.T) {
 	require.Equal(t, 200, a.status)
 	var seen adminapi.Attentions
 	require.NoError(t, json.Unmarshal([]byte(a.body), &seen))
-	require.Len(t, seen.Items, 3)
+	require.Len(t, seen.Items, 2)
 	require.NotContains(t, a.body, "acme")
 	require.Equal(t, 403, b.do(t, "GET", "/admin/v1/budgets", "", "Authorization: Bearer "+made.Token).status)
 }

@@ -53,8 +53,8 @@ func leavers(f Facts) []adminapi.Attention {
 					l.Account, l.Why, list(names))})
 		}
 	}
-	return append(bounded(ofKeys, "people have left keys", "/keys"),
-		bounded(ofTokens, "people have left tokens", "/tokens")...)
+	return append(Bounded(ofKeys, "people have left keys", "/keys"),
+		Bounded(ofTokens, "people have left tokens", "/tokens")...)
 }
 
 // ofKeys says what became of keys, and what can be done.

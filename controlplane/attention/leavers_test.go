@@ -18,7 +18,7 @@ func TestPeopleWhoHaveLeft(t *testing.T) {
 	}
 	told := func(l attention.Leaver) (said []string) {
 		l.Account, l.Why = "ann", "gone"
-		for _, a := range attention.Of(attention.Facts{Now: now, Leavers: []attention.Leaver{l}}) {
+		for _, a := range attention.Waiting(attention.Facts{Now: now, Leavers: []attention.Leaver{l}}) {
 			require.Equal(t, "warning", a.Severity)
 			said = append(said, a.Kind+" "+a.Message)
 		}

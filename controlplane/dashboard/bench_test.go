@@ -378,6 +378,9 @@ func (j *jobs) FineTuningEvents(context.Context, string, adminapi.ListOptions) (
 	return adminapi.Page[json.RawMessage]{Items: j.events}, nil
 }
 
+// Chains returns none.
+func (*plane) Chains() map[string][]byte { return nil }
+
 // A plane is what a test says of the data plane.
 type plane struct {
 	clients []adminapi.DataPlaneClient

@@ -10,6 +10,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/controlplane/incidents"
+	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
@@ -50,13 +52,17 @@ func (q *Service) needAttention(ctx context.Context) ([]adminapi.Attention, erro
 		if err != nil {
 			return nil, err
 		}
-		return attention.Of(f), nil
+		return incidents.Attention(f), nil
 	})
 }
 
 // Facts gathers the facts. An unavailable ledger is one of them.
 func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
-	f := attention.Facts{Now: time.Now(), Plane: q.options.Plane.DataPlane(ctx).Clients}
+	f := attention.Facts{Now: time.Now(), Plane: q.options.Plane.DataPlane(ctx).Clients,
+		Certificates: map[string]time.Time{}}
+	for name, chain := range q.options.Plane.Chains() {
+		f.Certificates[name] = certs.Expires(chain)
+	}
 	_, keys := q.options.Plane.Keys()
 	kindOfKeys := configv1.KeyKind().Name
 	for name, o := range keys {
@@ -67,16 +73,38 @@ func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 			f.Objects = append(f.Objects, attention.ObjectError{Kind: kindOfKeys, Name: name, Error: e})
 		}
 	}
-	left, enabled := newLeft(keys, f.Now), map[configstore.Ref]bool{}
+	enabled, err := q.objectFacts(ctx, &f, newLeft(keys, f.Now))
+	if err != nil {
+		return f, err
+	}
+	if q.options.Sinks != nil {
+		if f.Sinks, err = q.options.Sinks.Sinks(ctx); err != nil {
+			return f, err
+		}
+	}
+	q.spendingFacts(ctx, &f)
+	onlyEnabled(&f, enabled)
+	f.Waiting, err = q.options.Config.Approvals().Since(ctx)
+	return f, err
+}
+
+// objectFacts adds what is wrong with objects other than keys, and what people have left. It returns which
+// objects are enabled.
+func (q *Service) objectFacts(ctx context.Context, f *attention.Facts, left *left) (map[configstore.Ref]bool,
+	error) {
+	enabled := map[configstore.Ref]bool{}
 	for _, kind := range configv1.Kinds() {
-		if kind.Name == kindOfKeys {
+		if kind.Name == configv1.KeyKind().Name {
 			continue // there are many keys
 		}
 		entries, err := q.options.Store.List(ctx, kind)
 		if err != nil {
-			return f, err
+			return nil, err
 		}
 		left.add(entries)
+		if kind.Name == configv1.KindOf((*configv1.JobService)(nil)).Name {
+			f.NoJobs = len(entries) > 0 && !slices.ContainsFunc(f.Plane, isJobs)
+		}
 		for _, e := range entries {
 			o, _ := e.Object.(interface{ GetDisabled() bool })
 			enabled[configstore.Ref{Kind: kind.Name, Name: e.Name}] = o == nil || !o.GetDisabled()
@@ -89,17 +117,7 @@ func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 	slices.SortFunc(f.Objects, func(a, b attention.ObjectError) int {
 		return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name)
 	})
-	if q.options.Sinks != nil {
-		var err error
-		if f.Sinks, err = q.options.Sinks.Sinks(ctx); err != nil {
-			return f, err
-		}
-	}
-	q.spendingFacts(ctx, &f)
-	onlyEnabled(&f, enabled)
-	var err error
-	f.Waiting, err = q.options.Config.Approvals().Since(ctx)
-	return f, err
+	return enabled, nil
 }
 
 // onlyEnabled leaves out what concerns objects that are deleted or disabled: nobody can do anything about them.
@@ -114,6 +132,9 @@ func onlyEnabled(f *attention.Facts, enabled map[configstore.Ref]bool) {
 		return !enabled[configstore.Ref{Kind: configv1.KindOf((*configv1.Guardrail)(nil)).Name, Name: name}]
 	})
 }
+
+// isJobs reports whether a client of the control plane is a job service.
+func isJobs(c adminapi.DataPlaneClient) bool { return c.Role == "jobs" }
 
 // spendingFacts adds what the ledger knows.
 func (q *Service) spendingFacts(ctx context.Context, f *attention.Facts) {
@@ -132,6 +153,9 @@ func (q *Service) spendingFacts(ctx context.Context, f *attention.Facts) {
 	}
 	if err == nil {
 		f.Budgets, err = q.budgetUses(ctx)
+	}
+	if err == nil {
+		err = q.trafficFacts(ctx, f)
 	}
 	if err != nil {
 		f.Ledger = "the ledger is unreachable."

@@ -26,6 +26,8 @@ type Plane interface {
 	Keys() (revision int64, keys map[string]configv1.Object)
 	// DataPlane returns how those stand that are connected to any control plane of this etcd, without the version.
 	DataPlane(ctx context.Context) adminapi.DataPlane
+	// Chains returns the certificates in use, as PEM by name.
+	Chains() map[string][]byte
 }
 
 // Options configure a Service. Every field is required unless its comment says otherwise.

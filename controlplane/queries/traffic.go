@@ -1,0 +1,138 @@
+package queries
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+)
+
+const (
+	// recent is how far back traffic and refusals are looked at.
+	recent = 15 * time.Minute
+	// mostFailing is how many providers with errors, and keys with refusals, are looked at one by one.
+	mostFailing = 20
+	// mostRefused is how many refused requests with one status are looked at.
+	mostRefused = 500
+	// manyRefusals are refusals of a key that make it worth a look at what else the key does.
+	manyRefusals = 20
+)
+
+// trafficFacts adds what requests of the last 15 minutes met. A quiet or sound gateway costs one query of the sums.
+func (q *Service) trafficFacts(ctx context.Context, f *attention.Facts) (err error) {
+	if f.Traffic, err = q.traffic(ctx, f.Now.Add(-recent)); err == nil {
+		f.Refusals, err = q.refusals(ctx, f.Now.Add(-recent))
+	}
+	return err
+}
+
+// traffic returns what failed for which model at which provider. What the providers with errors have not answered has
+// no provider.
+func (q *Service) traffic(ctx context.Context, since time.Time) ([]attention.Traffic, error) {
+	by := func(what, provider string) (adminapi.Series, error) {
+		values := url.Values{"by": {what}, "width": {"1m"}, "detailed": {"0"}, "order": {"requests"},
+			"start": {strconv.FormatInt(since.Unix(), 10)}}
+		if provider != "" {
+			values.Set("provider", provider)
+		}
+		return q.options.Ledger.Series(ctx, values)
+	}
+	all, err := by("model", "")
+	if err != nil || all.Errors == 0 {
+		return nil, err
+	}
+	providers, err := by("provider", "")
+	if err != nil {
+		return nil, err
+	}
+	failing := slices.DeleteFunc(providers.Groups, func(g adminapi.SeriesGroup) bool {
+		return g.Name == "" || g.Errors == 0
+	})
+	rest := map[string]attention.Traffic{}
+	for _, g := range all.Groups {
+		rest[g.Name] = attention.Traffic{Model: g.Name, Requests: g.Requests, Failed: g.Errors}
+	}
+	var found []attention.Traffic
+	for _, p := range failing[:min(len(failing), mostFailing)] {
+		models, err := by("model", p.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range models.Groups {
+			found = append(found, attention.Traffic{Model: g.Name, Provider: p.Name, Requests: g.Requests, Failed: g.Errors})
+			r := rest[g.Name]
+			r.Requests, r.Failed = r.Requests-g.Requests, r.Failed-g.Errors
+			rest[g.Name] = r
+		}
+	}
+	for _, g := range all.Groups {
+		found = append(found, rest[g.Name])
+	}
+	return found, nil
+}
+
+// refusals returns what of keys was refused.
+func (q *Service) refusals(ctx context.Context, since time.Time) ([]attention.Refusals, error) {
+	var found []attention.Refusals
+	limited, err := q.options.Ledger.Refusals(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range limited {
+		found = append(found, attention.Refusals{Key: r.Key, Known: true, By: r.By, Requests: r.Requests})
+	}
+	for _, status := range []string{"401", "403"} {
+		page, err := q.options.Ledger.Exchanges(ctx, adminapi.ListOptions{Limit: mostRefused, Filters: map[string]string{
+			"status": status, "start": strconv.FormatInt(since.Unix(), 10)}})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			found = noteRefusal(found, &page.Items[i])
+		}
+	}
+	return found, q.nameRefused(ctx, found, since)
+}
+
+// noteRefusal adds a refused request to those of its key and reason.
+func noteRefusal(all []attention.Refusals, e *adminapi.Exchange) []attention.Refusals {
+	r := attention.Refusals{Key: e.Key, Known: e.Key != "", By: e.RefusedBy, Code: e.ErrorCode, Requests: 1,
+		Last: e.Start}
+	if !r.Known {
+		r.Key = e.KeyHint
+	}
+	i := slices.IndexFunc(all, func(a attention.Refusals) bool {
+		return a.Key == r.Key && a.Known == r.Known && a.By == r.By && a.Code == r.Code
+	})
+	if i < 0 {
+		return append(all, r)
+	}
+	all[i].Requests++
+	return all
+}
+
+// nameRefused adds the names of keys, and how much else those do that were refused often.
+func (q *Service) nameRefused(ctx context.Context, all []attention.Refusals, since time.Time) error {
+	asked := 0
+	for i := range all {
+		r := &all[i]
+		if !r.Known {
+			continue
+		}
+		r.Name = q.KeyName(r.Key)
+		if r.Requests < manyRefusals || asked == mostFailing {
+			continue
+		}
+		asked++
+		var err error
+		if r.Served, _, err = q.options.Ledger.Failures(ctx, since, ledger.Restriction{Key: r.Key}, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
