@@ -87,6 +87,18 @@ const (
 	FindingObserve FindingAction = "observe"
 )
 
+// Values of IncidentSeverity.
+const (
+	IncidentError   IncidentSeverity = "error"
+	IncidentWarning IncidentSeverity = "warning"
+)
+
+// Values of IncidentState.
+const (
+	IncidentClosed IncidentState = "closed"
+	IncidentOpen   IncidentState = "open"
+)
+
 // Values of OperationState.
 const (
 	OperationAnswers OperationState = "answers"
@@ -796,6 +808,127 @@ type IdentityTest struct {
 
 	// Message What is wrong, without secrets.
 	Message string `json:"message"`
+}
+
+// Incident Something that left its normal state, for one cause.
+type Incident struct {
+	ID string `json:"id"`
+
+	// Kind What it is now, as for what needs attention, such as credential_rejected.
+	Kind string `json:"kind"`
+
+	// Subject What left its normal state, such as provider/frost. At most one incident of a subject is open.
+	Subject string `json:"subject"`
+
+	// Object Its kind and name, such as Provider frost. Absent for what is no object.
+	Object   string           `json:"object,omitempty"`
+	Severity IncidentSeverity `json:"severity"`
+	State    IncidentState    `json:"state"`
+
+	// Since When the first bad event was, to the second if the request log has it.
+	Since time.Time `json:"since"`
+
+	// Until When the last bad event was, or when it was over. Absent while it is open.
+	Until *time.Time `json:"until,omitempty"`
+
+	// Why One sentence.
+	Why string `json:"why"`
+
+	// Gateway What the gateway does about it.
+	Gateway string `json:"gateway,omitempty"`
+
+	// Hit Who is hit. Lists have those that were hit most, at most 20.
+	Hit IncidentHit `json:"hit"`
+
+	// Change The last change before it. That is one of what left its normal state, or else of anything within an hour.
+	Change *IncidentChange `json:"change,omitempty"`
+
+	// Transitions Oldest first.
+	Transitions []IncidentTransition `json:"transitions"`
+
+	// Notes Oldest first.
+	Notes []IncidentNote `json:"notes"`
+
+	// AcknowledgedBy Who has said that they know of it.
+	AcknowledgedBy string     `json:"acknowledged_by,omitempty"`
+	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
+
+	// Path The page of the dashboard where it is mended.
+	Path string `json:"path"`
+
+	// Requests The page of the dashboard that lists the requests that were hit. Absent if there are none.
+	Requests string `json:"requests,omitempty"`
+}
+
+// IncidentSeverity defines model for Incident.Severity.
+type IncidentSeverity = string
+
+// IncidentState defines model for Incident.State.
+type IncidentState = string
+
+// IncidentChange The last change before it. That is one of what left its normal state, or else of anything within an hour.
+type IncidentChange struct {
+	At     time.Time `json:"at"`
+	Actor  string    `json:"actor"`
+	Action string    `json:"action"`
+	Kind   string    `json:"kind"`
+	Name   string    `json:"name"`
+
+	// Revision The revision that a rollback undoes the change with. Absent if there is none before it.
+	Revision int64 `json:"revision,omitempty"`
+
+	// Undo The page of the dashboard that shows what the rollback would do.
+	Undo string `json:"undo,omitempty"`
+
+	// Command The command that rolls back.
+	Command string `json:"command,omitempty"`
+}
+
+// IncidentHit Who is hit. Lists have those that were hit most, at most 20.
+type IncidentHit struct {
+	Requests int64 `json:"requests"`
+
+	// AtLeast There are more requests than were looked at.
+	AtLeast bool `json:"at_least,omitempty"`
+
+	// CostUSD What these requests have cost.
+	CostUSD       string   `json:"cost_usd"`
+	Organizations []string `json:"organizations"`
+
+	// Keys Names of keys; the id of one without a name.
+	Keys    []string `json:"keys"`
+	Models  []string `json:"models"`
+	Batches []string `json:"batches"`
+}
+
+// IncidentNote What somebody has written, or that they have acknowledged an incident.
+type IncidentNote struct {
+	At           time.Time `json:"at"`
+	Author       string    `json:"author"`
+	Text         string    `json:"text"`
+	Acknowledged bool      `json:"acknowledged,omitempty"`
+}
+
+// IncidentNoteRequest A note, an acknowledgement, or both.
+type IncidentNoteRequest struct {
+	Text        string `json:"text,omitempty"`
+	Acknowledge bool   `json:"acknowledge,omitempty"`
+}
+
+// IncidentTransition A change of the state of an incident.
+type IncidentTransition struct {
+	At time.Time `json:"at"`
+
+	// State open or closed
+	State    string `json:"state"`
+	Kind     string `json:"kind"`
+	Severity string `json:"severity"`
+	Why      string `json:"why"`
+}
+
+// Incidents Incidents: those that are open first, the worst first, then the newest.
+type Incidents struct {
+	Items []Incident `json:"items"`
 }
 
 // ItemPage defines model for ItemPage.

@@ -20,10 +20,10 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/authz"
 	"github.com/modelgate/modelgate/controlplane/config"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/queries"
 	"github.com/modelgate/modelgate/controlplane/scim"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/id"
@@ -57,10 +57,8 @@ func New(c Config) http.Handler {
 	return httpapi.Recover(c.Log, limited(unredirected(open)))
 }
 
-// Facts returns what gathers the facts by which the API decides what needs attention, for others who decide by them.
-func Facts(c Config) func(context.Context) (attention.Facts, error) {
-	return c.queries(config.New(c.service())).Facts
-}
+// Queries returns what gathers the facts by which the API decides what needs attention, for others who decide by them.
+func Queries(c Config) *queries.Service { return c.queries(config.New(c.service())) }
 
 // authorized checks the scope of a route, bounds the time of a request, and turns the store's errors into the
 // client's.

@@ -29,7 +29,9 @@ import (
 	"github.com/modelgate/modelgate/controlplane/bodies"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/identity"
+	"github.com/modelgate/modelgate/controlplane/incidents"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/controlplane/queries"
 	"github.com/modelgate/modelgate/controlplane/secretstore"
 	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -81,6 +83,7 @@ type ControlPlane struct {
 	store   *configstore.Store
 	audit   *audit.Log
 	alerts  *alerts.Service
+	keeper  *incidents.Keeper
 	people  *identity.Service
 	sinks   *auditship.Service
 	expire  func(context.Context) error // changes that wait for approval
@@ -93,6 +96,7 @@ func (c *ControlPlane) Start(p *parts.Parts) {
 	p.Serve("retention of the ledger", c.maintainLedger)
 	p.Serve("audit log", c.audit.Run)
 	p.Serve("kept bodies", c.bodies.Run)
+	p.Serve("incidents", c.keeper.Run)
 	p.Serve("alerts", c.alerts.Run)
 	p.Serve("audit sinks", c.sinks.Run)
 	p.Serve("approvals", c.expire)
@@ -136,14 +140,23 @@ func New(o Options) (*ControlPlane, error) {
 	people := identity.New(identity.Config{Providers: identity.ProvidersOf(store), Secret: server.ClientSecret})
 	config := adminConfig(o, store, server, people)
 	config.Audit, config.Sinks, config.Bodies = audit, sinks, kept
-	watch, err := alerts.New(alerts.Options{Etcd: o.Etcd, Facts: api.Facts(config), Ledger: o.Ledger, Plane: server,
+	facts := api.Queries(config)
+	watch, err := alerts.New(alerts.Options{Etcd: o.Etcd, Facts: facts.Facts, Ledger: o.Ledger, Plane: server,
 		Networks: o.AlertNetworks, Log: log.Named("alerts")})
 	if err != nil {
 		return nil, err
 	}
 	config.Alerts = watch
 	return &ControlPlane{Server: server, options: o, bodies: kept, store: store, audit: audit, alerts: watch,
-		people: people, sinks: sinks, expire: api.Expire(config), admin: api.New(config)}, nil
+		keeper: newKeeper(o, facts, server, log), people: people, sinks: sinks,
+		expire: api.Expire(config), admin: api.New(config)}, nil
+}
+
+// newKeeper returns what keeps incidents.
+func newKeeper(o Options, q *queries.Service, server *controlplane.Server, log *zap.Logger) *incidents.Keeper {
+	return incidents.New(incidents.Options{Etcd: o.Etcd, Facts: q.Facts, Versions: q.Versions, KeyName: q.KeyName,
+		State: server.State, Log: o.Ledger, Store: incidents.NewStore(o.Ledger.Database()),
+		Logger: log.Named("incidents")})
 }
 
 // validStored reports the errors of a stored object.

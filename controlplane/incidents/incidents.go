@@ -24,13 +24,13 @@ type Trouble struct {
 	What, Detail string
 	// Requests are the filters of the request log that find those that were hit; nil: none were.
 	Requests map[string]string
-	// Since is when it began, if the facts say it.
-	Since time.Time
+	// Since is when it began, and Last when its last bad event was, if the facts say it.
+	Since, Last time.Time
 }
 
 // Judge returns everything that is not in its normal state, the worst first, then by subject.
 func Judge(f attention.Facts) []Trouble {
-	all := slices.Concat(ledger(f), spools(f), sinks(f), providers(f), checkers(f), plane(f), jobs(f), objects(f),
+	all := slices.Concat(unknown(f), spools(f), sinks(f), providers(f), checkers(f), plane(f), jobs(f), objects(f),
 		certificates(f), budgets(f), limits(f), keys(f))
 	all = append(all, models(f, all)...)
 	slices.SortStableFunc(all, func(a, b Trouble) int {

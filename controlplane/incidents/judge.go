@@ -27,7 +27,7 @@ const (
 	named = 5
 )
 
-func ledger(f attention.Facts) []Trouble {
+func unknown(f attention.Facts) []Trouble {
 	if f.Ledger == "" {
 		return nil
 	}
@@ -88,6 +88,7 @@ func providers(f attention.Facts) []Trouble {
 	for _, r := range f.Rejected {
 		t := ofProvider(r.Provider)
 		h := health[r.Provider]
+		t.Last = r.Last
 		t.What = r.Provider + " refuses our credential"
 		t.Detail = fmt.Sprintf("401 or 403 at %d of %d attempts in 15 minutes.", r.Times,
 			max(h.Last15Minutes.Attempts, r.Times))
@@ -102,6 +103,9 @@ func providers(f attention.Facts) []Trouble {
 		p, t := health[name], ofProvider(name)
 		says := p.Says()
 		t.Message = "The provider is " + says + "."
+		if p.LastErrorAt != nil {
+			t.Last = *p.LastErrorAt
+		}
 		_, t.Detail, _ = strings.Cut(says, ": ")
 		t.Detail += "."
 		switch p.State {
@@ -143,7 +147,7 @@ func checkers(f attention.Facts) []Trouble {
 		if len(rules) > 1 {
 			of, have, do = "The checkers of the rules "+listed(rules), " have", " do"
 		}
-		all = append(all, Trouble{Subject: "guardrail/" + name, What: of + do + " not answer",
+		all = append(all, Trouble{Subject: "guardrail/" + name, Last: sum.Last, What: of + do + " not answer",
 			Detail:   fmt.Sprintf("requests were refused %s in 15 minutes. The log of extproc has the cause.", times(sum.Times)),
 			Requests: map[string]string{"refused_by": "guardrail " + name + "/"},
 			Attention: adminapi.Attention{Kind: adminapi.AttentionCheckerAway, Severity: adminapi.SeverityError,

@@ -247,3 +247,29 @@ func (l usageReader) Tried(ctx context.Context, providers []string) ([]string, e
 	all, err := sqldb.All(ctx, s, l.db.Read, func(name *string) []any { return []any{name} })
 	return all, doing("reading which providers were asked", err)
 }
+
+// A Minute is how many attempts at a provider began in a minute, and how many of them failed.
+type Minute struct {
+	Start            time.Time
+	Attempts, Failed int64
+}
+
+// Minutes returns the attempts at a provider since a time, by minute, those without any left out. They are known of
+// the last two days.
+func (l usageReader) Minutes(ctx context.Context, provider string, since time.Time) ([]Minute, error) {
+	if err := l.folded(ctx); err != nil {
+		return nil, err
+	}
+	s := l.db.Statement("SELECT start, attempts, failed FROM provider_attempts")
+	s.And("width", "=", minutes)
+	s.And("provider", "=", provider)
+	s.And("start", ">=", since.Truncate(time.Minute).Unix())
+	s.Add(" ORDER BY start")
+	all, err := sqldb.All(ctx, s, l.db.Read, func(m *Minute) []any {
+		return []any{sqldb.Time{To: &m.Start, Unit: time.Second}, &m.Attempts, &m.Failed}
+	})
+	return all, doing("reading the attempts at a provider", err)
+}
+
+// Database returns the database, for package incidents, which keeps tables of its own in it.
+func (l *Ledger) Database() *sqldb.DB { return l.db }

@@ -63,3 +63,12 @@ func (q *Service) ObjectError(e configstore.Entry) string {
 	}
 	return q.options.Plane.ObjectError(e.Kind.Name, e.Name)
 }
+
+// Versions returns the newest versions of an object, newest first, for those who may see everything.
+func (q *Service) Versions(ctx context.Context, kind configv1.Kind, name string) ([]adminapi.Version, error) {
+	if !audit.HasVersions(kind) {
+		return nil, nil
+	}
+	page, err := q.options.Config.Versions(ctx, config.Ref{Kind: kind, Name: name}, 0)
+	return page.Items, err
+}

@@ -1,0 +1,339 @@
+package incidents
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/attention"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+const (
+	// longest is how far back the begin of an incident is looked for.
+	longest = 24 * time.Hour
+	// quiet is the time without a bad event that parts one incident from the one before.
+	quiet = 15 * time.Minute
+	// pageSize and pages bound how many requests are looked at.
+	pageSize, pages = 500, 6
+	// opened is how many requests are looked at with their attempts.
+	mostAttempts = 100
+	// mostHit is how many names of those who are hit are listed.
+	mostHit = 20
+	// ownChange and otherChange are how long before an incident a change may be its cause: one of what left its normal
+	// state, and one of anything.
+	ownChange, otherChange = 7 * 24 * time.Hour, time.Hour
+)
+
+// A Log is the ledger's knowledge of requests, attempts and changes.
+type Log interface {
+	Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error)
+	Exchange(ctx context.Context, id string) (e adminapi.Exchange, found bool, err error)
+	Minutes(ctx context.Context, provider string, since time.Time) ([]ledger.Minute, error)
+	Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error)
+}
+
+// A describer finds out what is told of an incident.
+type describer struct {
+	log      Log
+	versions func(ctx context.Context, kind configv1.Kind, name string) ([]adminapi.Version, error)
+	keyName  func(id string) string
+	now      time.Time
+}
+
+// since returns when a trouble began: its first bad event, as far as the ledger has it, or now.
+func (d *describer) since(ctx context.Context, t Trouble) (time.Time, error) {
+	if !t.Since.IsZero() {
+		return t.Since, nil
+	}
+	if provider, ok := strings.CutPrefix(t.Subject, "provider/"); ok {
+		return d.firstFailure(ctx, provider)
+	}
+	if t.Requests == nil {
+		return d.now, nil
+	}
+	first := d.now
+	_, err := d.each(ctx, t.Requests, d.now.Add(-longest), d.now, func(e *adminapi.Exchange) bool {
+		if first.Sub(e.Start) > quiet {
+			return false
+		}
+		first = e.Start
+		return true
+	})
+	return first, err
+}
+
+// firstFailure returns when the first attempt failed of those that a provider fails with now.
+func (d *describer) firstFailure(ctx context.Context, provider string) (time.Time, error) {
+	minutes, err := d.log.Minutes(ctx, provider, d.now.Add(-longest))
+	if err != nil {
+		return d.now, err
+	}
+	minute, ok := begin(minutes)
+	if !ok {
+		return d.now, nil
+	}
+	// Attempts are counted when they begin, which is after their request did.
+	at, err := d.firstIn(ctx, provider, minute, minute.Add(-time.Minute), minute.Add(time.Minute))
+	if at.IsZero() {
+		at = minute
+	}
+	return at, err
+}
+
+// begin returns the first of the last minutes in which most attempts failed, without a long pause between them.
+func begin(minutes []ledger.Minute) (first time.Time, ok bool) {
+	var last time.Time
+	for _, m := range slices.Backward(minutes) {
+		switch {
+		case ok && last.Sub(m.Start) > quiet, 2*m.Failed < m.Attempts && ok:
+			return first, true
+		case m.Failed > 0:
+			first, ok = m.Start, true
+		}
+		last = m.Start
+	}
+	return first, ok
+}
+
+// firstIn returns when the first attempt at a provider failed, not before a time, of the requests between two others;
+// zero: none is found. It halves the time until a page has all requests of it.
+func (d *describer) firstIn(ctx context.Context, provider string, least, from, to time.Time) (time.Time, error) {
+	page, err := d.log.Exchanges(ctx, adminapi.ListOptions{Limit: pageSize, Filters: span(nil, from, to)})
+	if err != nil {
+		return time.Time{}, err
+	}
+	if half := to.Sub(from) / 2; page.Next != "" && half >= time.Second {
+		middle := from.Add(half.Truncate(time.Second))
+		at, err := d.firstIn(ctx, provider, least, from, middle)
+		if err != nil || !at.IsZero() {
+			return at, err
+		}
+		return d.firstIn(ctx, provider, least, middle, to)
+	}
+	asked := 0
+	for _, e := range slices.Backward(page.Items) {
+		if e.Attempts < 2 && (e.Provider != provider || !e.Failed()) || asked == mostAttempts {
+			continue
+		}
+		asked++
+		whole, found, err := d.log.Exchange(ctx, e.ID)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if !found {
+			continue
+		}
+		for _, a := range whole.AttemptList {
+			at := whole.Start.Add(time.Duration(a.StartMS) * time.Millisecond)
+			if a.Provider == provider && a.Error != "" && !at.Before(least) {
+				return at, nil
+			}
+		}
+	}
+	return time.Time{}, nil
+}
+
+// span returns filters of the request log with a time.
+func span(filters map[string]string, from, to time.Time) map[string]string {
+	all := map[string]string{"start": strconv.FormatInt(from.Unix(), 10), "end": strconv.FormatInt(to.Unix(), 10)}
+	maps.Copy(all, filters)
+	return all
+}
+
+// each calls f for requests, the newest first, until it returns false, and reports whether there are more than it has
+// looked at.
+func (d *describer) each(ctx context.Context, filters map[string]string, from, to time.Time,
+	f func(*adminapi.Exchange) bool) (more bool, err error) {
+	o := adminapi.ListOptions{Limit: pageSize, Filters: span(filters, from, to.Add(time.Second))}
+	for range pages {
+		page, err := d.log.Exchanges(ctx, o)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Items {
+			if !f(&page.Items[i]) {
+				return true, nil
+			}
+		}
+		if o.After = page.Next; o.After == "" {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// hit returns who was hit since a time, and when the last was.
+func (d *describer) hit(ctx context.Context, t Trouble, since time.Time) (h adminapi.IncidentHit, last time.Time,
+	err error) {
+	counts := [4]map[string]int64{{}, {}, {}, {}}
+	var cost usage.Nano
+	if t.Requests != nil {
+		h.AtLeast, err = d.each(ctx, t.Requests, since, d.now, func(e *adminapi.Exchange) bool {
+			h.Requests += max(e.Requests, 1)
+			if e.Start.After(last) {
+				last = e.Start
+			}
+			if nano, err := usage.ParseUSD(e.CostUSD); err == nil {
+				cost = cost.Plus(nano)
+			}
+			batch, _, isLine := strings.Cut(e.ID, "/")
+			if !isLine {
+				batch = ""
+			}
+			key := e.Key
+			if key != "" {
+				key = cmp.Or(d.keyName(key), key)
+			}
+			for i, name := range []string{e.Organization, key, e.Model, batch} {
+				if name != "" {
+					counts[i][name]++
+				}
+			}
+			return true
+		})
+	}
+	h.CostUSD = cost.String()
+	h.Organizations, h.Keys = ranked(counts[0]), ranked(counts[1])
+	h.Models, h.Batches = ranked(counts[2]), ranked(counts[3])
+	return h, last, err
+}
+
+// ranked returns the names that were counted most.
+func ranked(counts map[string]int64) []string {
+	all := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	return append([]string{}, all[:min(len(all), mostHit)]...)
+}
+
+// change returns the last change before an incident, or nil.
+func (d *describer) change(ctx context.Context, t Trouble, since time.Time) (*adminapi.IncidentChange, error) {
+	until := since.Add(time.Second) // a change and its first effect may have one second
+	if name, of, ok := strings.Cut(t.Object, " "); ok {
+		if kind, known := configv1.FindKind(name); known {
+			found, err := d.changeOf(ctx, kind, of, until.Add(-ownChange), until)
+			if err != nil || found != nil {
+				return found, err
+			}
+		}
+	}
+	page, err := d.log.Audit(ctx, adminapi.ListOptions{Limit: 50, Filters: span(nil, until.Add(-otherChange), until)})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range page.Items {
+		kind, known := configv1.FindKind(e.Kind)
+		if !known {
+			continue
+		}
+		found, err := d.changeOf(ctx, kind, e.Name, until.Add(-otherChange), until)
+		if err != nil || found != nil {
+			return found, err
+		}
+	}
+	return nil, nil
+}
+
+// changeOf returns the last change of an object between two times, or nil.
+func (d *describer) changeOf(ctx context.Context, kind configv1.Kind, name string,
+	from, until time.Time) (*adminapi.IncidentChange, error) {
+	versions, err := d.versions(ctx, kind, name)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(versions, func(v adminapi.Version) bool { return !v.At.After(until) })
+	if i < 0 || versions[i].At.Before(from) || versions[i].Actor == "" {
+		return nil, nil
+	}
+	v := versions[i]
+	c := &adminapi.IncidentChange{At: v.At, Actor: v.Actor, Action: v.Action, Kind: v.Kind, Name: v.Name}
+	for _, before := range versions[i+1:] {
+		if before.Revision >= v.Revision {
+			continue
+		}
+		c.Revision = before.Revision
+		c.Undo = rollbackPath(kind, v.Name, before.Revision)
+		c.Command = "modelgate config rollback --revision " + strconv.FormatInt(before.Revision, 10) + " " +
+			strings.ToLower(v.Kind) + " " + v.Name
+		break
+	}
+	return c, nil
+}
+
+// remedy says what the gateway does about a trouble.
+func remedy(t Trouble, f attention.Facts, models []*configv1.Model, ill map[string]bool) string {
+	switch t.Kind {
+	case adminapi.AttentionCheckerAway:
+		return "It refuses requests that the rule is for."
+	case adminapi.AttentionLimit, adminapi.AttentionKeyRefused:
+		return "It refuses them before a provider is asked."
+	case adminapi.AttentionObjectError:
+		return "It goes on with the last version that was valid."
+	case adminapi.AttentionDataPlane:
+		return "The process goes on with the last configuration that it has accepted."
+	case adminapi.AttentionSpool, adminapi.AttentionAuditSink:
+		return "It keeps what is not delivered, and tries again."
+	}
+	provider, ok := strings.CutPrefix(t.Subject, "provider/")
+	if !ok {
+		return ""
+	}
+	var said []string
+	for _, p := range f.Providers {
+		if p.Provider == provider && p.CoolingUntil != nil {
+			said = append(said, "It tries "+provider+" last until "+p.CoolingUntil.UTC().Format(time.TimeOnly)+" UTC.")
+		}
+	}
+	instead, stuck := map[string][]string{}, []string{}
+	for _, m := range models {
+		uses, others := false, []string{}
+		for _, target := range m.GetTargets() {
+			if target.GetProvider() == provider {
+				uses = true
+			} else if !ill[target.GetProvider()] && !slices.Contains(others, target.GetProvider()) {
+				others = append(others, target.GetProvider())
+			}
+		}
+		switch to := strings.Join(others, ", "); {
+		case !uses:
+		case to == "":
+			stuck = append(stuck, m.GetName())
+		default:
+			instead[to] = append(instead[to], m.GetName())
+		}
+	}
+	for _, to := range slices.Sorted(maps.Keys(instead)) {
+		said = append(said, "It falls back to "+to+" for "+listed(instead[to])+".")
+	}
+	if len(stuck) > 0 {
+		said = append(said, "No other provider serves "+listed(stuck)+".")
+	}
+	return strings.Join(said, " ")
+}
+
+// requestsPath returns the page that lists the requests that were hit since a time; empty: none were.
+func requestsPath(t Trouble, since time.Time) string {
+	if t.Requests == nil {
+		return ""
+	}
+	values := url.Values{"range": {"custom"}, "from": {since.UTC().Format("2006-01-02T15:04")}}
+	for name, value := range t.Requests {
+		values.Set(name, value)
+	}
+	return "/requests?" + values.Encode()
+}
+
+// rollbackPath returns the page that asks for a rollback of an object.
+func rollbackPath(kind configv1.Kind, name string, revision int64) string {
+	return "/rollback" + strings.TrimPrefix(attention.PathOf(kind.Name, name), "/objects") + "?revision=" +
+		strconv.FormatInt(revision, 10)
+}
