@@ -204,6 +204,27 @@ func (c StateCalls) TestIdentity(ctx context.Context, provider string) (Identity
 	})
 }
 
+// Incidents What left its normal state: since when, for whom, why, and how to undo what changed before. Needs the scope status:read, and that of each object.
+func (c StateCalls) Incidents(ctx context.Context, flags ...Flag) (Incidents, error) {
+	return ask[Incidents](ctx, c.caller, request{
+		method: http.MethodGet, path: pathOf("/admin/v1/incidents"), query: valuesOf(flags),
+	})
+}
+
+// Incident One incident. Needs the scope status:read, and that of its object.
+func (c StateCalls) Incident(ctx context.Context, id string) (Incident, error) {
+	return ask[Incident](ctx, c.caller, request{
+		method: http.MethodGet, path: pathOf("/admin/v1/incidents/%s", id),
+	})
+}
+
+// NoteIncident Adds a note to an incident, acknowledges it, or both. Needs the scope config:write.
+func (c StateCalls) NoteIncident(ctx context.Context, id string, body IncidentNoteRequest) (Incident, error) {
+	return ask[Incident](ctx, c.caller, request{
+		method: http.MethodPost, path: pathOf("/admin/v1/incidents/%s", id), body: body,
+	})
+}
+
 // CreateKey Creates a key. Only this response shows it.
 func (c ObjectCalls) CreateKey(ctx context.Context, body KeyRequest, flags ...Flag) (NewKey, error) {
 	return ask[NewKey](ctx, c.caller, request{

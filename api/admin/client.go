@@ -101,6 +101,7 @@ type Flag string
 // The flags of calls that take any.
 const (
 	DryRun        Flag = "dry_run"        // nothing is stored or erased
+	Closed        Flag = "closed"         // also incidents that have closed
 	CreateMissing Flag = "create_missing" // the organization and the project of a key are made if there are none
 )
 

@@ -282,6 +282,9 @@ type Attention struct {
 	// Object Its kind and name, such as Provider openai. Absent for what is no object, and for a number of objects.
 	Object string `json:"object,omitempty"`
 
+	// Subject What left its normal state, as the incident names it. Absent for what only waits for a person.
+	Subject string `json:"subject,omitempty"`
+
 	// Message A sentence or two for people.
 	Message string `json:"message"`
 

@@ -107,7 +107,8 @@ func (s *server) authorized(r route) httpapi.HandlerFunc {
 func (s *server) routes() []route {
 	return slices.Concat(objectHandlers{s}.routes(), keyHandlers{s}.routes(), approvalHandlers{s}.routes(),
 		usageHandlers{s}.routes(), requestHandlers{s}.routes(), bodyHandlers{s}.routes(), jobHandlers{s}.routes(),
-		auditHandlers{s}.routes(), alertHandlers{s}.routes(), statusHandlers{s}.routes())
+		auditHandlers{s}.routes(), alertHandlers{s}.routes(), incidentHandlers{s}.routes(),
+		statusHandlers{s}.routes())
 }
 
 // authenticated refuses strangers before it says anything about paths.

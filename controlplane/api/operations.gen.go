@@ -165,6 +165,47 @@ func onAttention(handle func(ctx context.Context) (adminapi.Attentions, error)) 
 	})
 }
 
+// onIncidents is GET /admin/v1/incidents.
+func onIncidents(handle func(ctx context.Context, closed bool) (adminapi.Incidents, error)) operation {
+	return at(http.MethodGet, "/admin/v1/incidents", false, func(w http.ResponseWriter, r *http.Request) error {
+		closed, err := boolOf(r, "closed")
+		if err != nil {
+			return err
+		}
+		answer, err := handle(r.Context(), closed)
+		if err != nil {
+			return err
+		}
+		return httpapi.WriteJSON(w, http.StatusOK, answer)
+	})
+}
+
+// onIncident is GET /admin/v1/incidents/{id}.
+func onIncident(handle func(ctx context.Context, id string) (adminapi.Incident, error)) operation {
+	return at(http.MethodGet, "/admin/v1/incidents/{id}", false, func(w http.ResponseWriter, r *http.Request) error {
+		answer, err := handle(r.Context(), r.PathValue("id"))
+		if err != nil {
+			return err
+		}
+		return httpapi.WriteJSON(w, http.StatusOK, answer)
+	})
+}
+
+// onNoteIncident is POST /admin/v1/incidents/{id}.
+func onNoteIncident(handle func(ctx context.Context, id string, body adminapi.IncidentNoteRequest) (adminapi.Incident, error)) operation {
+	return at(http.MethodPost, "/admin/v1/incidents/{id}", false, func(w http.ResponseWriter, r *http.Request) error {
+		var body adminapi.IncidentNoteRequest
+		if err := decodeBody(w, r, &body); err != nil {
+			return err
+		}
+		answer, err := handle(r.Context(), r.PathValue("id"), body)
+		if err != nil {
+			return err
+		}
+		return httpapi.WriteJSON(w, http.StatusOK, answer)
+	})
+}
+
 // onRequests is GET /admin/v1/requests.
 func onRequests(handle httpapi.HandlerFunc) operation {
 	return at(http.MethodGet, "/admin/v1/requests", false, handle)

@@ -149,7 +149,7 @@ func Bounded(all []adminapi.Attention, what, path string) []adminapi.Attention {
 		return all
 	}
 	more := all[most]
-	more.Object, more.Path, more.Message = "", path, fmt.Sprintf("%d more %s.", len(all)-most, what)
+	more.Object, more.Subject, more.Path, more.Message = "", "", path, fmt.Sprintf("%d more %s.", len(all)-most, what)
 	return append(all[:most:most], more)
 }
 

@@ -43,7 +43,9 @@ func Judge(f attention.Facts) []Trouble {
 func Attention(f attention.Facts) []adminapi.Attention {
 	byKind := map[string][]adminapi.Attention{}
 	for _, t := range Judge(f) {
-		byKind[t.Kind] = append(byKind[t.Kind], t.Attention)
+		a := t.Attention
+		a.Subject = t.Subject
+		byKind[t.Kind] = append(byKind[t.Kind], a)
 	}
 	var all []adminapi.Attention
 	for _, k := range kinds() {

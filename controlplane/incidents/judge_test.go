@@ -50,7 +50,7 @@ func TestACauseHasOneTrouble(t *testing.T) {
 		{"a limit refuses two keys", attention.Facts{Refusals: []attention.Refusals{
 			refused("k1", "organization/acme limit requests per minute", "", 15),
 			refused("k2", "organization/acme limit requests per minute", "", 5)}},
-			[]string{"warning limit/organization/acme limit requests per minute: The limit of requests per minute of organization/acme refuses requests since 11:55:00 UTC: 20 in 15 minutes, by of k1, of k2."}},
+			[]string{"warning limit/organization/acme limit requests per minute: The limit of requests per minute of organization/acme refuses requests since 11:55:00 UTC: 20 in 15 minutes."}},
 		{"a budget that is spent is why its key is refused", attention.Facts{
 			Budgets: []adminapi.BudgetUse{{Scope: "key/k1", Unit: "day", USD: "1", Spent: "1",
 				Resets: now.Add(12 * time.Hour)}},

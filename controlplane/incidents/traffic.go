@@ -49,11 +49,9 @@ func models(f attention.Facts, found []Trouble) []Trouble {
 // limits has one trouble for each limit that refuses many requests. A budget that is spent has a trouble of its own.
 func limits(f attention.Facts) []Trouble {
 	sums := map[string]int64{}
-	keys := map[string][]string{}
 	for _, r := range f.Refusals {
 		if strings.Contains(r.By, " limit ") {
 			sums[r.By] += r.Requests
-			keys[r.By] = append(keys[r.By], cmp.Or(r.Name, r.Key))
 		}
 	}
 	var all []Trouble
@@ -64,7 +62,7 @@ func limits(f attention.Facts) []Trouble {
 		owner, rule, _ := strings.Cut(by, " limit ")
 		kind, name, _ := strings.Cut(owner, "/")
 		t := Trouble{Subject: "limit/" + by, What: "The limit of " + rule + " of " + owner + " refuses requests",
-			Detail:   fmt.Sprintf("%d in 15 minutes, by %s.", sums[by], listed(keys[by])),
+			Detail:   fmt.Sprintf("%d in 15 minutes.", sums[by]),
 			Requests: map[string]string{"refused_by": by},
 			Attention: adminapi.Attention{Kind: adminapi.AttentionLimit, Severity: adminapi.SeverityWarning,
 				Path: "/rate-limits", Message: fmt.Sprintf("%d requests in 15 minutes were refused by: %s.", sums[by], by)}}
