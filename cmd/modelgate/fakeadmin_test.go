@@ -39,6 +39,7 @@ type fakeAdmin struct {
 	requests    []adminapi.Exchange
 	findings    adminapi.Findings
 	attention   []adminapi.Attention
+	incidents   []adminapi.Incident
 	series      adminapi.Series
 	notReady    bool
 	ledgerAway  bool
@@ -147,6 +148,11 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	})
 	answer("GET /admin/v1/attention",
 		func(*http.Request) (any, int) { return adminapi.Attentions{Items: f.attention}, 200 })
+	answer("GET /admin/v1/incidents", func(*http.Request) (any, int) {
+		return adminapi.Incidents{Items: f.incidents}, 200
+	})
+	answer("GET /admin/v1/incidents/{id}", func(*http.Request) (any, int) { return f.incidents[0], 200 })
+	answer("POST /admin/v1/incidents/{id}", func(*http.Request) (any, int) { return f.incidents[0], 200 })
 	answer("GET /admin/v1/health", func(*http.Request) (any, int) { return f.health, 200 })
 	answer("GET /admin/v1/summary", func(*http.Request) (any, int) {
 		if f.ledgerAway {

@@ -55,6 +55,7 @@ type commands struct {
 	Requests  admin.RequestsCmd  `cmd:"" group:"see" help:"Show the request log, or what happened to one request."`
 	Usage     admin.UsageCmd     `cmd:"" group:"see" help:"Show usage and cost."`
 	Findings  admin.FindingsCmd  `cmd:"" group:"see" help:"Show what guardrails and policies have found."`
+	Incidents admin.IncidentsCmd `cmd:"" group:"see" help:"Show what is wrong, since when, for whom, why, and how to undo it."`
 	Alerts    admin.AlertsCmd    `cmd:"" group:"see" help:"Show alerts and their history, and test their receivers."`
 	Audit     admin.AuditCmd     `cmd:"" group:"see" help:"Show the audit log of configuration changes, and check that it is whole."`
 	Dashboard admin.DashboardCmd `cmd:"" group:"see" help:"Create a sign-in link for the dashboard."`

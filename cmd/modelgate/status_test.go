@@ -43,11 +43,15 @@ func TestStatus(t *testing.T) {
 			f.plane.Clients[0].Health,
 				f.plane.Clients[0].Error = "refused", "bad listener"
 		},
-		"Provider a: $K is not set":                            func() { f.errors["Provider a"] = "$K is not set" },
-		"provider a: 5 of 10 requests of the last hour failed": func() { f.summary.Providers[0].Errors = 5 },
-		"provider a: failing: 3 of 4 attempts in 15 minutes failed, the last with: timeout": func() {
-			f.health.Providers = []adminapi.ProviderHealth{{Provider: "a", State: adminapi.ProviderFailing,
-				LastError: "timeout", Last15Minutes: adminapi.HealthWindow{Attempts: 4, Failed: 3}}}
+		"Provider a: $K is not set": func() { f.errors["Provider a"] = "$K is not set" },
+		"Provider a: The provider is failing.": func() {
+			f.attention = []adminapi.Attention{{Kind: adminapi.AttentionProviderFailing, Severity: "error",
+				Subject: "provider/a", Object: "Provider a", Message: "The provider is failing."}}
+		},
+		"a fails since 18:52:57 UTC: 3 of 4.": func() {
+			f.attention = []adminapi.Attention{{Kind: adminapi.AttentionProviderFailing, Severity: "error",
+				Subject: "provider/a", Object: "Provider a", Message: "The provider is failing."}}
+			f.incidents = []adminapi.Incident{{Subject: "provider/a", Why: "a fails since 18:52:57 UTC: 3 of 4."}}
 		},
 		"ledger: The ledger cannot be reached.": func() { f.ledgerAway = true },
 		"The spool of x is full.": func() {
@@ -68,7 +72,7 @@ func TestStatus(t *testing.T) {
 			defer func() {
 				f.notReady, f.plane, f.errors, f.ledgerAway, f.summary.Providers[0].Errors = false, plane, map[string]string{},
 					false, 4
-				f.attention = nil
+				f.attention, f.incidents = nil, nil
 			}()
 			spoil()
 			out, errOut := c.run(t, exitFailed, "status", "-o", "json")

@@ -109,10 +109,10 @@ func checkProviderTests(p *patient) []Finding {
 	return found
 }
 
-// checkProviderHealth looks at how the attempts at providers went, those included that a fallback has hidden.
 // notAsked begins what is said of providers that nobody has asked.
 const notAsked = "Not asked yet: "
 
+// checkProviderHealth looks at providers that mostly answer. Those that do not are incidents.
 func checkProviderHealth(p *patient) []Finding {
 	var found []Finding
 	var untried []string
@@ -127,16 +127,12 @@ func checkProviderHealth(p *patient) []Finding {
 		if _, asked := p.tests[h.Provider]; h.State == adminapi.ProviderUntried && !asked {
 			untried = append(untried, h.Provider)
 		}
-		f := Finding{Severity: Error, What: fmt.Sprintf("Provider %s is %s.", h.Provider, h.Says()),
-			Why:  "Requests for it fail, or are answered later by other targets.",
-			Mend: "Check its credential and endpoint: modelgate config get provider " + h.Provider}
-		switch h.State {
-		case adminapi.ProviderFailing:
-		case adminapi.ProviderDegraded, adminapi.ProviderCooling:
-			f.Severity = Warning
-		default:
+		if h.State != adminapi.ProviderDegraded {
 			continue
 		}
+		f := Finding{Severity: Warning, What: fmt.Sprintf("Provider %s is %s.", h.Provider, h.Says()),
+			Why:  "Some requests for it fail, or are answered later by other targets.",
+			Mend: "Check its credential and endpoint: modelgate config get provider " + h.Provider}
 		if h.Last15Minutes.RateLimited*2 > h.Last15Minutes.Failed {
 			f.Mend = "Raise the rate limit at the vendor, or give the models more targets"
 		}

@@ -137,9 +137,11 @@ func TestDoctorFinds(t *testing.T) {
 		{"etcd is full", func(p *patient) { p.says = []string{adminapi.SaysError + "etcd is full: 10 of 10"} }, "besides",
 			Error, "etcd is full", "Delete"},
 		{"a failing provider behind a fallback", func(p *patient) {
-			p.health = []adminapi.ProviderHealth{{Provider: "dead", State: adminapi.ProviderFailing, LastError: "timeout",
-				Last15Minutes: adminapi.HealthWindow{Attempts: 19, Failed: 19}}}
-		}, "provider health", Error, "19 of 19 attempts in 15 minutes failed, the last with: timeout", "and endpoint"},
+			p.attention = []adminapi.Attention{{Kind: adminapi.AttentionProviderFailing, Severity: "error",
+				Subject: "provider/dead", Object: "Provider dead", Message: "The provider is failing."}}
+			p.incidents = []adminapi.Incident{{Subject: "provider/dead", Why: "dead fails since 18:52:57 UTC: 19 of 19.",
+				Change: &adminapi.IncidentChange{Actor: "ann", Command: "modelgate config rollback --revision 4 provider dead"}}}
+		}, "incidents", Error, "dead fails since 18:52:57 UTC: 19 of 19.", "the change by ann"},
 		{"a provider that limits", func(p *patient) {
 			p.health = []adminapi.ProviderHealth{{Provider: "busy", State: adminapi.ProviderDegraded, LastError: "status 429",
 				Last15Minutes: adminapi.HealthWindow{Attempts: 20, Failed: 4, RateLimited: 4}}}
@@ -264,9 +266,9 @@ func TestDoctorFinds(t *testing.T) {
 					Descriptors: []*configv1.RateLimitDescriptor{{Key: "provider", Value: "gone"}}}}})
 		}, "rate limits", Warning, "provider gone", "ratelimit r"},
 		{"a budget that is spent", func(p *patient) {
-			p.used["key_a"] = adminapi.Consumption{Budgets: []adminapi.BudgetUse{{Scope: "key/key_a", Unit: "day", USD: "5",
-				Spent: "5.01"}, {Scope: "organization/acme", Unit: "month", USD: "100", Spent: "99"}}}
-		}, "budgets", Warning, "The budget of key/key_a is spent: $5.01 of $5 per day", "raise"},
+			p.attention = []adminapi.Attention{{Kind: adminapi.AttentionBudget, Severity: "error", Subject: "budget/key/a day",
+				Object: "Key a", Message: "100 % of it is spent."}}
+		}, "incidents", Warning, "Key a: 100 % of it is spent.", "raise"},
 	}
 	covered := map[string]bool{}
 	for _, c := range cases {

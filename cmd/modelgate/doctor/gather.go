@@ -72,6 +72,7 @@ type patient struct {
 	told   []adminapi.AlertReceiverStatus // of alerts
 
 	attention []adminapi.Attention
+	incidents []adminapi.Incident // that are open
 }
 
 // Options say what is examined.
@@ -187,6 +188,9 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 	}
 	if all, err := client.Attention(ctx); err == nil {
 		p.attention = all.Items
+	}
+	if all, err := client.Incidents(ctx); err == nil {
+		p.incidents = all.Items
 	}
 	_, p.ledger = client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(p.now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),

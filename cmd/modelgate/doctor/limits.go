@@ -172,27 +172,6 @@ func walk(descriptors []*configv1.RateLimitDescriptor, visit func(*configv1.Rate
 	}
 }
 
-func checkBudgets(p *patient) []Finding {
-	spent := map[string]string{} // what is, by scope and unit: many keys share one
-	for _, c := range p.used {
-		for _, b := range c.Budgets {
-			limit, errLimit := usage.ParseUSD(b.USD)
-			used, errUsed := usage.ParseUSD(b.Spent)
-			if cmp.Or(errLimit, errUsed) == nil && used >= limit {
-				spent[b.Scope+" "+b.Unit] = fmt.Sprintf("The budget of %s is spent: $%s of $%s per %s, until %s.", b.Scope, b.Spent,
-					b.USD, b.Unit, b.Resets.UTC().Format("2006-01-02 15:04 MST"))
-			}
-		}
-	}
-	var found []Finding
-	for _, what := range slices.Sorted(maps.Values(spent)) {
-		found = append(found, Finding{Severity: Warning, What: what,
-			Why:  "Requests to which it applies are refused with insufficient_quota.",
-			Mend: "Wait, or raise the budget: modelgate config get KIND NAME, then config apply"})
-	}
-	return found
-}
-
 // almostUsed is the part of a quota, in percent, from which on an operator is warned.
 const almostUsed = 80
 

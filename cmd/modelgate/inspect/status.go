@@ -196,9 +196,6 @@ func (r *StatusReport) ledger(ctx context.Context, client *adminapi.Client) {
 		}
 		p := &r.Providers[i]
 		p.Requests, p.Errors, p.CostUSD, p.LatencyMS = t.Requests, t.Errors, t.CostUSD, t.LatencyP50
-		if p.Errors*2 >= p.Requests && p.Errors > 0 && !p.Deleted && !p.Disabled {
-			r.problem("provider %s: %d of %d requests of the last hour failed", p.Name, p.Errors, p.Requests)
-		}
 	}
 }
 
@@ -218,30 +215,38 @@ func (r *StatusReport) health(ctx context.Context, client *adminapi.Client) {
 		if h.State == adminapi.ProviderUntried && !r.Providers[i].Disabled {
 			untried = append(untried, h.Provider)
 		}
-		if h.State == adminapi.ProviderFailing && !r.Providers[i].Disabled {
-			r.problem("provider %s: %s", h.Provider, h.Says())
-		}
 	}
 	if len(untried) > 0 {
 		r.Notes = append(r.Notes, "Not asked yet: "+admincli.Some(untried)+". To ask one: modelgate provider test NAME")
 	}
 }
 
-// attention adds what needs attention and is not shown by itself. What waits for a person's decision is no problem.
+// attention adds what needs attention and is not shown by itself. What waits for a person's decision, and what a
+// tenant has brought about, is no problem of the gateway. What has an incident is told with the time since when.
 func (r *StatusReport) attention(ctx context.Context, client *adminapi.Client) {
 	found, err := client.Attention(ctx)
 	if err != nil {
 		return // what else was asked for says why
 	}
+	why := map[string]string{}
+	if open, err := client.Incidents(ctx); err == nil { // else it is told without
+		for _, i := range open.Items {
+			why[i.Subject] = i.Why
+		}
+	}
 	for _, a := range found.Items {
+		says := strings.TrimPrefix(a.Object+": "+a.Message, ": ")
+		if why[a.Subject] != "" {
+			says = why[a.Subject]
+		}
 		switch a.Kind {
-		case adminapi.AttentionProviderFailing, adminapi.AttentionObjectError, adminapi.AttentionDataPlane,
-			adminapi.AttentionLedger:
-		case adminapi.AttentionSpool, adminapi.AttentionStore, adminapi.AttentionCheckerAway,
-			adminapi.AttentionCredentialRejected, adminapi.AttentionAuditSink:
-			r.problem("%s", strings.TrimPrefix(a.Object+": "+a.Message, ": "))
+		case adminapi.AttentionObjectError, adminapi.AttentionDataPlane, adminapi.AttentionLedger:
+		case adminapi.AttentionSpool, adminapi.AttentionStore, adminapi.AttentionCheckerAway, adminapi.AttentionJobs,
+			adminapi.AttentionCredentialRejected, adminapi.AttentionProviderFailing, adminapi.AttentionModelFailing,
+			adminapi.AttentionAuditSink:
+			r.problem("%s", says)
 		default:
-			r.Notes = append(r.Notes, strings.TrimPrefix(a.Object+": "+a.Message, ": "))
+			r.Notes = append(r.Notes, says)
 		}
 	}
 }
