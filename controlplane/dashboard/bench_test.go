@@ -274,6 +274,7 @@ type ledger struct {
 	series    func(q url.Values) adminapi.Series
 	budgets   adminapi.Budgets
 	attention []adminapi.Attention // nil: the API decides
+	incidents []adminapi.Incident  // nil: the API knows
 	audit     []adminapi.AuditEntry
 	away      bool
 	onPut     func()                    // before the API gets it
@@ -311,6 +312,8 @@ func (l *ledger) before(api http.Handler) http.Handler {
 			answer = l.budgets
 		case path == "health" && l.health != nil:
 			answer = adminapi.Health{Providers: l.health}
+		case path == "incidents" && l.incidents != nil:
+			answer = adminapi.Incidents{Items: l.incidents}
 		case path == "attention" && l.attention != nil:
 			answer = adminapi.Attentions{Items: l.attention}
 		default:

@@ -11,6 +11,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/dataplane"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/find"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/findings"
+	"github.com/modelgate/modelgate/controlplane/dashboard/sections/incidents"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/jobs"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/keys"
 	"github.com/modelgate/modelgate/controlplane/dashboard/sections/models"
@@ -35,6 +36,7 @@ func list(c Config) []page.Section {
 		dataplane.Section(),
 		find.Section(),
 		findings.Section(),
+		incidents.Section(),
 		jobs.Section(),
 		keys.Section(c.Gateway),
 		models.Section(),

@@ -323,6 +323,20 @@ func TestTheOverviewBeginsWithWhatNeedsAttention(t *testing.T) {
 	require.Regexp(t, `error\s+Provider openai\s*: The provider has refused the credential\.`, text(p.body))
 	require.Contains(t, p.body, `href="/providers/openai"`)
 	require.Less(t, strings.Index(p.body, "Needs attention"), strings.Index(p.body, `class="tiles"`))
+
+	// What has an incident is told once, and first.
+	b.ledger.attention[0].Subject = "provider/openai"
+	b.ledger.attention = append(b.ledger.attention, adminapi.Attention{Kind: adminapi.AttentionApprovals,
+		Severity: "warning", Message: "1 change waits.", Path: "/approvals"})
+	b.ledger.incidents = []adminapi.Incident{{ID: "inc_1", Subject: "provider/openai", Object: "Provider openai",
+		Severity: "error", State: "open", Why: "openai refuses our credential since 18:52:57 UTC.",
+		Hit: adminapi.IncidentHit{Requests: 50}, Change: &adminapi.IncidentChange{Actor: "ann", Action: "updated",
+			Kind: "Provider", Name: "openai"}}}
+	p = w.get("/")
+	require.NotContains(t, p.body, "The provider has refused the credential.")
+	require.Regexp(t, `Incidents\s+error\s+Provider openai\s*: openai refuses our credential since 18:52:57 UTC\.\s+50 requests hit\.\s+`+
+		`Before: ann updated Provider openai\.\s+Open\s+provider/openai\s+Needs attention\s+warning\s+1 change waits\.`, text(p.body))
+	require.Contains(t, p.body, `href="/incidents/inc_1"`)
 	require.Contains(t, text(w.get("/?range=5y").body), `There is no time range "5y". The page shows the last 24 hours.`)
 }
 

@@ -6,6 +6,7 @@ package overview
 import (
 	"embed"
 	"net/http"
+	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -34,7 +35,9 @@ func Section() page.Section {
 // An overviewData is what the first page shows.
 type overviewData struct {
 	Span figures.Span
-	// Attention are the items that need a person. Unknown says why they are not known.
+	// Incidents are those that are open.
+	Incidents []adminapi.Incident
+	// Attention are the other items that need a person. Unknown says why they are not known.
 	Attention []adminapi.Attention
 	Unknown   string
 	// Untried are the providers that nobody has asked, and Asked whether any other was.
@@ -54,12 +57,10 @@ type overviewData struct {
 func show(v *page.Visit, w http.ResponseWriter, r *http.Request) error {
 	data := overviewData{Span: figures.SpanOf(v, r)}
 	if v.Principal.May(authz.StatusRead) {
-		found, err := v.API.Attention(r.Context())
-		data.Attention = found.Items
-		if data.Unknown, err = page.Unavailable(err); err != nil {
+		if err := data.attend(v, r); err != nil {
 			return err
 		}
-		if len(data.Attention) == 0 {
+		if len(data.Attention)+len(data.Incidents) == 0 {
 			if err := data.tried(v, r); err != nil {
 				return err
 			}
@@ -95,6 +96,23 @@ func (d *overviewData) tried(v *page.Visit, r *http.Request) error {
 		d.Asked = d.Asked || h.State != adminapi.ProviderUntried && !h.Deleted
 	}
 	_, err = page.Unavailable(err) // the figures say so
+	return err
+}
+
+// attend reads what is wrong and what waits. What has an incident is not told twice.
+func (d *overviewData) attend(v *page.Visit, r *http.Request) error {
+	open, err := v.API.Incidents(r.Context())
+	if _, err = page.Unavailable(err); err != nil { // that the ledger is unavailable needs attention itself
+		return err
+	}
+	d.Incidents = open.Items
+	found, err := v.API.Attention(r.Context())
+	for _, a := range found.Items {
+		if !slices.ContainsFunc(open.Items, func(i adminapi.Incident) bool { return i.Subject == a.Subject }) {
+			d.Attention = append(d.Attention, a)
+		}
+	}
+	d.Unknown, err = page.Unavailable(err)
 	return err
 }
 
