@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // TestRequestsSayWhyOneFailed lists the request log, and tells of a request all that is known.
@@ -31,6 +32,9 @@ func TestRequestsSayWhyOneFailed(t *testing.T) {
 	for _, part := range []string{"outcome=error", "key_name=billing", "min_duration_ms=1500", "start="} {
 		require.Contains(t, f.asked[0], part)
 	}
+	require.NotContains(t, out, "--limit shows more")
+	out, _ = c.run(t, exitOK, "requests", "--limit", "2")
+	require.Contains(t, out, "These are the newest 2. --limit shows more.")
 	out, _ = c.run(t, exitOK, "requests", "--limit", "2", "-o", "json")
 	require.Equal(t, 2, strings.Count(out, `"request_id"`))
 
@@ -43,6 +47,24 @@ func TestRequestsSayWhyOneFailed(t *testing.T) {
 		require.Contains(t, out, part)
 	}
 	f.requests = nil
+	f.objects = []configv1.Object{&configv1.Provider{Name: "echo", Models: []string{"bare"}},
+		&configv1.Model{Name: "smart"}, &configv1.Organization{Name: "acme"},
+		&configv1.Key{Name: "key_1", DisplayName: "billing"}}
+	for _, filter := range [][2]string{{"--provider", "ecko"}, {"--organization", "acne"}, {"--model", "smrt"},
+		{"--model", "ecko/any"}, {"--key", "biling"}} {
+		for _, command := range []string{"requests", "usage", "findings"} {
+			if filter[0] == "--provider" && command != "requests" || filter[0] == "--key" && command != "usage" {
+				continue // it has no such filter, or looks for words, which the fake does not
+			}
+			_, said := c.run(t, exitUsage, command, filter[0], filter[1])
+			require.Contains(t, said, filter[1], "what is unknown is named")
+		}
+	}
+	for _, filter := range [][2]string{{"--provider", "echo"}, {"--organization", "acme"}, {"--model", "smart"},
+		{"--model", "echo/any"}, {"--model", "bare"}, {"--key", "billing"}} {
+		out, _ = c.run(t, exitOK, "requests", filter[0], filter[1])
+		require.NotContains(t, out, "there is no")
+	}
 	_, errOut := c.run(t, exitFailed, "requests", "r9")
 	require.Contains(t, errOut, `no request "r9"`)
 	c.run(t, exitUsage, "requests", "--limit", "0")

@@ -53,38 +53,50 @@ func (c auditShowCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		c.Kind = kind.Name
 	}
-	call := func(client *adminapi.Client) ([]adminapi.AuditEntry, error) {
+	var more bool
+	call := func(client *adminapi.Client) (found []adminapi.AuditEntry, err error) {
 		if kind, ok := configv1.FindKind(c.Kind); ok && c.Kind != "" {
 			if id, err := adminflags.IDOf(ctx, client, kind, c.Object); err == nil {
 				c.Object = id // else it is of one that was removed
 			}
 		}
-		return pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
+		found, more, err = pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{
 			"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object,
 			"action":       c.Action,
 			"organization": c.Organization, "project": c.Project,
 		}}, func(o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) { return client.Audit(ctx, o) })
+		return found, err
 	}
-	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, c.write)
+	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
+		func(out *console.Text, entries []adminapi.AuditEntry) {
+			c.write(out, entries)
+			sayMore(out, more, len(entries))
+		})
 }
 
-// pagesOf asks for pages until there are enough items, or no more.
+// pagesOf asks for pages until there are enough items, or no more. It reports whether there are more.
 func pagesOf[T any](most int, o adminapi.ListOptions,
-	ask func(adminapi.ListOptions) (adminapi.Page[T], error)) ([]T, error) {
-	items := []T{}
-	for len(items) < most {
+	ask func(adminapi.ListOptions) (adminapi.Page[T], error)) (items []T, more bool, err error) {
+	for items = []T{}; len(items) < most; {
 		o.Limit = min(most-len(items), admincli.PageSize)
 		page, err := ask(o)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		items = append(items, page.Items...)
-		if page.Next == "" || page.Next == o.After {
+		if more = page.Next != "" && page.Next != o.After; !more {
 			break
 		}
 		o.After = page.Next
 	}
-	return items[:min(most, len(items))], nil
+	return items[:min(most, len(items))], more || len(items) > most, nil
+}
+
+// sayMore says that not all rows are shown.
+func sayMore(out *console.Text, more bool, shown int) {
+	if more {
+		out.Printf("\nThese are the newest %d. --limit shows more.\n", shown)
+	}
 }
 
 func (c auditShowCmd) write(out *console.Text, entries []adminapi.AuditEntry) {

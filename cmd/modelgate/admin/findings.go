@@ -42,10 +42,15 @@ func (c FindingsCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	call := func(client *adminapi.Client) (adminapi.Findings, error) {
-		return client.Findings(ctx, adminapi.ListOptions{Filters: map[string]string{
+		filters := map[string]string{
 			"start": strconv.FormatInt(start.Unix(), 10), "end": strconv.FormatInt(end.Unix()+1, 10),
 			"rule": c.Rule, "action": c.Action, "key_name": c.Key, "organization": c.Organization, "project": c.Project,
-			"user": c.User, "model": c.Model}})
+			"user": c.User, "model": c.Model}
+		found, err := client.Findings(ctx, adminapi.ListOptions{Filters: filters})
+		if err == nil && len(found.Items) == 0 {
+			err = adminflags.Known(ctx, client, filters)
+		}
+		return found, err
 	}
 	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
 		func(out *console.Text, found adminapi.Findings) {
@@ -54,6 +59,9 @@ func (c FindingsCmd) Run(ctx context.Context, stdout io.Writer) error {
 					return []string{f.Kind + " " + f.Rule, f.Action, strconv.FormatInt(f.Requests, 10),
 						strconv.FormatInt(f.Matches, 10), out.Time(f.Last), strings.Join(f.Examples, " ")}
 				}))
+			if found.LeftOut > 0 {
+				out.Printf("\n%d more sums have fewer requests.\n", found.LeftOut)
+			}
 			if found.CountedFrom != nil {
 				out.Printf("\nOnly the latest requests are counted, since %s.\n", out.Time(*found.CountedFrom))
 			}

@@ -52,9 +52,13 @@ func (c RequestsCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Limit < 1 {
 		return admincli.Misused("--limit must be at least 1")
 	}
-	call := func(client *adminapi.Client) ([]adminapi.Exchange, error) {
-		found, err := pagesOf(c.Limit, adminapi.ListOptions{Filters: filters},
+	var more bool
+	call := func(client *adminapi.Client) (found []adminapi.Exchange, err error) {
+		found, more, err = pagesOf(c.Limit, adminapi.ListOptions{Filters: filters},
 			func(o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) { return client.Requests(ctx, o) })
+		if err == nil && c.ID == "" && len(found) == 0 {
+			err = adminflags.Known(ctx, client, filters)
+		}
 		if err != nil || c.ID == "" {
 			return found, err
 		}
@@ -70,6 +74,7 @@ func (c RequestsCmd) Run(ctx context.Context, stdout io.Writer) error {
 		func(out *console.Text, found []adminapi.Exchange) {
 			if c.ID == "" {
 				requestTable(out, found)
+				sayMore(out, more, len(found))
 				return
 			}
 			for i := range found {

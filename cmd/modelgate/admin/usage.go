@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -44,11 +45,14 @@ func (c UsageCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Key, err = adminflags.IDOf(ctx, client, configv1.KeyKind(), c.Key); err != nil {
+	if c.Key, err = adminflags.FilterID(ctx, client, configv1.KeyKind(), c.Key); err != nil {
 		return err
 	}
-	rows, err := report.Used(ctx, client, c.By, start, end, map[string]string{"organization": c.Organization,
-		"project": c.Project, "key": c.Key, "model": c.Model})
+	filters := map[string]string{"organization": c.Organization, "project": c.Project, "key": c.Key, "model": c.Model}
+	rows, err := report.Used(ctx, client, c.By, start, end, filters)
+	if err == nil && !slices.ContainsFunc(rows, func(r report.Usage) bool { return r.Requests > 0 }) {
+		err = adminflags.Known(ctx, client, filters)
+	}
 	if err != nil {
 		return admincli.Said(err)
 	}

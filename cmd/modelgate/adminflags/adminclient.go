@@ -170,9 +170,22 @@ func IDOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, give
 	case 1:
 		return ids[0], nil
 	case 0:
-		return "", fmt.Errorf("there is no %s %q", what, given)
+		return "", unknownID{fmt.Errorf("there is no %s %q", what, given)}
 	}
-	return "", fmt.Errorf("several %ss have the name %q: %s; give one of these ids", what, given, admincli.Some(ids))
+	return "", unknownID{fmt.Errorf("several %ss have the name %q: %s; give one of these ids", what, given,
+		admincli.Some(ids))}
+}
+
+// An unknownID is that no id, or no single one, belongs to a name.
+type unknownID struct{ error }
+
+// FilterID is IDOf for a filter: a name without an object is a wrong command line.
+func FilterID(ctx context.Context, client *adminapi.Client, kind configv1.Kind, given string) (string, error) {
+	id, err := IDOf(ctx, client, kind, given)
+	if _, unknown := errors.AsType[unknownID](err); unknown {
+		err = admincli.Misused("%w", err)
+	}
+	return id, err
 }
 
 // Change reads an object, has f change it and stores it again, unless somebody else has changed it in between.
