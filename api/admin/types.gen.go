@@ -124,8 +124,15 @@ type Alert struct {
 	// Subject What has the condition, such as provider/openai.
 	Subject string `json:"subject"`
 
-	// Message A sentence for people, of when the condition began.
+	// Message A sentence for people, with the figures of now, or of when the condition was seen last.
 	Message string `json:"message"`
+
+	// Peak The sentence of when it was worst since the alert began.
+	Peak   string     `json:"peak,omitempty"`
+	PeakAt *time.Time `json:"peak_at,omitempty"`
+
+	// PeakValue The figure of then that the rule compares: percent or times.
+	PeakValue float64 `json:"peak_value,omitempty"`
 
 	// State pending: the condition holds, but not for long enough yet.
 	State AlertState `json:"state"`

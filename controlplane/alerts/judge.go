@@ -69,27 +69,28 @@ func (j *judge) of(ctx context.Context, r *configv1.AlertRule) judged {
 	case configv1.AlertCondition_CERTIFICATE_EXPIRES:
 		found = j.certificates(r)
 	case configv1.AlertCondition_LEDGER_TROUBLE:
-		found = told(attention.Facts{Ledger: j.facts.Ledger}, "ledger")
+		found = told(attention.Facts{Ledger: j.facts.Ledger}, "ledger", 0)
 		for _, s := range j.facts.Spools {
-			found = append(found, told(attention.Facts{Spools: []attention.SpoolTrouble{s}}, "spool "+s.Process)...)
+			found = append(found, told(attention.Facts{Spools: []attention.SpoolTrouble{s}}, "spool "+s.Process,
+				float64(s.Dropped))...)
 		}
 	case configv1.AlertCondition_DATA_PLANE_TROUBLE:
 		for _, c := range j.facts.Plane {
-			found = append(found, told(attention.Facts{Plane: []adminapi.DataPlaneClient{c}}, c.Role+" "+c.Node)...)
+			found = append(found, told(attention.Facts{Plane: []adminapi.DataPlaneClient{c}}, c.Role+" "+c.Node, 0)...)
 		}
 	case configv1.AlertCondition_OBJECT_ERROR:
 		for _, o := range j.facts.Objects {
 			found = append(found, told(attention.Facts{Objects: []attention.ObjectError{o}},
-				strings.ToLower(o.Kind)+"/"+o.Name)...)
+				strings.ToLower(o.Kind)+"/"+o.Name, 0)...)
 		}
 	}
 	return judged{rule: r, found: bounded(found), unsure: !sure}
 }
 
-// told returns what package incidents says of a fact about a subject.
-func told(f attention.Facts, subject string) (found []finding) {
+// told returns what package incidents says of a fact about a subject, with the figure that says how bad it is.
+func told(f attention.Facts, subject string, value float64) (found []finding) {
 	for _, t := range incidents.Judge(f) {
-		found = append(found, finding{subject, t.Message})
+		found = append(found, finding{subject, t.Message, value})
 	}
 	return found
 }
@@ -99,7 +100,8 @@ func bounded(all []finding) []finding {
 	slices.SortStableFunc(all, func(a, b finding) int { return strings.Compare(a.subject, b.subject) })
 	all = slices.CompactFunc(all, func(a, b finding) bool { return a.subject == b.subject })
 	if len(all) > most {
-		all = append(all[:most:most], finding{"others", fmt.Sprintf("%d more have the condition.", len(all)-most)})
+		all = append(all[:most:most], finding{"others", fmt.Sprintf("%d more have the condition.", len(all)-most),
+			float64(len(all) - most)})
 	}
 	for i := range all {
 		all[i].message = line(all[i].message, maxMessage)
@@ -133,7 +135,7 @@ func (j *judge) budgets(r *configv1.AlertRule) (found []finding) {
 		if percent := b.Percent(amount); float64(percent) >= r.Limit() {
 			found = append(found, finding{b.Scope + " " + b.Unit, fmt.Sprintf(
 				"%d %% of the budget of $%s a %s of %s (%s) %s. It resets at %s.", percent, b.USD, b.Unit,
-				cmp.Or(b.DisplayName, b.Scope), b.Scope, what, b.Resets.UTC().Format(time.RFC3339))})
+				cmp.Or(b.DisplayName, b.Scope), b.Scope, what, b.Resets.UTC().Format(time.RFC3339)), float64(percent)})
 		}
 	}
 	return found
@@ -146,7 +148,8 @@ func (j *judge) providers(r *configv1.AlertRule) (found []finding) {
 	if r.GetCondition() == configv1.AlertCondition_CREDENTIAL_REJECTED {
 		for _, p := range j.facts.Rejected {
 			if mine(p.Provider) && float64(p.Times) >= r.Limit() {
-				found = append(found, told(attention.Facts{Rejected: []attention.Rejection{p}}, "provider/"+p.Provider)...)
+				found = append(found, told(attention.Facts{Rejected: []attention.Rejection{p}}, "provider/"+p.Provider,
+					float64(p.Times))...)
 			}
 		}
 		return found
@@ -157,7 +160,8 @@ func (j *judge) providers(r *configv1.AlertRule) (found []finding) {
 	}
 	for _, p := range j.facts.Providers {
 		if p.State == state && mine(p.Provider) {
-			found = append(found, told(attention.Facts{Providers: []adminapi.ProviderHealth{p}}, "provider/"+p.Provider)...)
+			found = append(found, told(attention.Facts{Providers: []adminapi.ProviderHealth{p}}, "provider/"+p.Provider,
+				1-p.Last15Minutes.SuccessRate)...)
 		}
 	}
 	return found
@@ -179,7 +183,7 @@ func (j *judge) errorRate(ctx context.Context, r *configv1.AlertRule) ([]finding
 	}
 	subject := cmp.Or(strings.Join(parts, " "), "all requests")
 	return []finding{{subject, fmt.Sprintf("%d of %d requests in 15 minutes failed (%.1f %%).", bad, all,
-		100*float64(bad)/float64(all))}}, true
+		100*float64(bad)/float64(all)), 100 * float64(bad) / float64(all)}}, true
 }
 
 func (j *judge) limits(ctx context.Context, r *configv1.AlertRule) (found []finding, sure bool) {
@@ -198,7 +202,7 @@ func (j *judge) limits(ctx context.Context, r *configv1.AlertRule) (found []find
 	}
 	for by, n := range times {
 		if float64(n) >= r.Limit() {
-			found = append(found, finding{by, fmt.Sprintf("%d requests in 15 minutes were refused by: %s.", n, by)})
+			found = append(found, finding{by, fmt.Sprintf("%d requests in 15 minutes were refused by: %s.", n, by), float64(n)})
 		}
 	}
 	return found, true
@@ -212,7 +216,7 @@ func (j *judge) expiring(r *configv1.AlertRule) (found []finding) {
 			continue
 		}
 		found = append(found, finding{"key/" + k.GetName(), fmt.Sprintf("The key %s (%s) expires at %s.",
-			cmp.Or(k.GetDisplayName(), k.GetName()), k.GetName(), at.Format(time.RFC3339))})
+			cmp.Or(k.GetDisplayName(), k.GetName()), k.GetName(), at.Format(time.RFC3339)), 0})
 	}
 	return found
 }
@@ -227,7 +231,7 @@ func (j *judge) certificates(r *configv1.AlertRule) (found []finding) {
 			verb = "has expired"
 		}
 		found = append(found, finding{"certificate/" + name, fmt.Sprintf("The certificate %s %s at %s.", name, verb,
-			at.UTC().Format(time.RFC3339))})
+			at.UTC().Format(time.RFC3339)), 0})
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,8 +13,12 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// A finding is a subject that has the condition of a rule.
-type finding struct{ subject, message string }
+// A finding is a subject that has the condition of a rule. The value is the figure that says how bad it is, if
+// there is one.
+type finding struct {
+	subject, message string
+	value            float64
+}
 
 // A judged is a rule with the subjects in its condition. If they are not known, its alerts stay as they are.
 type judged struct {
@@ -77,19 +82,23 @@ func step(now time.Time, rules []judged, known map[string]adminapi.Alert) []chan
 func held(now time.Time, r *configv1.AlertRule, f finding, a adminapi.Alert, was bool) (change, bool) {
 	id := idOf(r.GetName(), f.subject)
 	if !was {
-		a = adminapi.Alert{Rule: r.GetName(), Condition: r.GetCondition().String(), Subject: f.subject, Message: f.message,
+		a = adminapi.Alert{Rule: r.GetName(), Condition: r.GetCondition().String(), Subject: f.subject,
 			State: adminapi.AlertPending, Since: now}
 	}
-	switch {
-	case a.State == adminapi.AlertFiring && a.BetterSince == nil:
-		return change{}, false
-	case a.State == adminapi.AlertFiring:
-		a.BetterSince = nil
-		return change{id: id, after: &a}, true
-	case now.Sub(a.Since) < r.FiresAfter():
-		return change{id: id, after: &a}, !was
+	news := a.Message != f.message
+	a.Message = f.message
+	if a.PeakAt == nil || f.value > a.PeakValue {
+		a.Peak, a.PeakAt, a.PeakValue = f.message, &now, f.value
 	}
-	a.State, a.FiredAt, a.Receivers, a.Message = adminapi.AlertFiring, &now, r.GetReceivers(), f.message
+	switch {
+	case a.State == adminapi.AlertFiring:
+		news = news || a.BetterSince != nil
+		a.BetterSince = nil
+		return change{id: id, after: &a}, news
+	case now.Sub(a.Since) < r.FiresAfter():
+		return change{id: id, after: &a}, news
+	}
+	a.State, a.FiredAt, a.Receivers = adminapi.AlertFiring, &now, r.GetReceivers()
 	return change{id: id, after: &a, event: &adminapi.AlertEvent{At: now, Type: adminapi.AlertFired, Rule: a.Rule,
 		Condition: a.Condition, Subject: a.Subject, Message: a.Message, Deliveries: waiting(a.Receivers, now)}}, true
 }
@@ -105,7 +114,7 @@ func better(now time.Time, r *configv1.AlertRule, id string, a adminapi.Alert) (
 	case a.BetterSince != nil && now.Sub(*a.BetterSince) < r.ClearsAfter():
 		return change{}, false
 	}
-	return ended(now, id, a, "It was: "+a.Message), true
+	return ended(now, id, a, "At its worst: "+cmp.Or(a.Peak, a.Message)), true
 }
 
 // ended returns the end of an alert. Nobody is notified if the alert has not fired.

@@ -40,7 +40,7 @@ func TestAnAlertFiresOnceAndClearsOnce(t *testing.T) {
 			for i, m := range moments {
 				j := judged{rule: rule}
 				if m.holds {
-					j.found = []finding{{"provider/a", "It fails."}}
+					j.found = []finding{{"provider/a", "It fails.", 0}}
 				}
 				var told string
 				for _, c := range step(begin.Add(m.after), []judged{j}, known) {
@@ -98,9 +98,37 @@ func TestTheAlertsOfARuleThatIsGoneEnd(t *testing.T) {
 func TestManySubjectsAreBounded(t *testing.T) {
 	var all []finding
 	for i := range 3 * most {
-		all = append(all, finding{string(rune('A' + i)), "x"})
+		all = append(all, finding{string(rune('A' + i)), "x", 0})
 	}
 	got := bounded(all)
 	require.Len(t, got, most+1)
 	require.Equal(t, "100 more have the condition.", got[most].message)
+}
+
+// The message has the figures of now. When it was worst is kept apart.
+func TestAnAlertSaysHowItIsAndHowItWasAtItsWorst(t *testing.T) {
+	rule := &configv1.AlertRule{Name: "r", Condition: configv1.AlertCondition_ERROR_RATE, For: durationpb.New(0),
+		ClearAfter: durationpb.New(0)}
+	known, begin := map[string]adminapi.Alert{}, time.Unix(1_800_000_000, 0).UTC()
+	at := func(minute int, found ...finding) (said string) {
+		for _, c := range step(begin.Add(time.Duration(minute)*time.Minute), []judged{{rule: rule, found: found}}, known) {
+			delete(known, c.id)
+			if c.after != nil {
+				known[c.id] = *c.after
+			}
+			if c.event != nil {
+				said = c.event.Message
+			}
+		}
+		return said
+	}
+	require.Equal(t, "10 %", at(0, finding{"all", "10 %", 10}))
+	require.Empty(t, at(1, finding{"all", "90 %", 90}), "nobody is told again")
+	require.Empty(t, at(2, finding{"all", "20 %", 20}))
+	same := []judged{{rule: rule, found: []finding{{"all", "20 %", 20}}}}
+	require.Empty(t, step(begin.Add(3*time.Minute), same, known), "nothing is written if nothing is new")
+	a := known[idOf("r", "all")]
+	require.Equal(t, []any{"20 %", "90 %", 90.0}, []any{a.Message, a.Peak, a.PeakValue})
+	require.Equal(t, begin.Add(time.Minute), *a.PeakAt)
+	require.Contains(t, at(4), "At its worst: 90 %")
 }

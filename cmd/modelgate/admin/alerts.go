@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ func (c alertsFiringCmd) Run(ctx context.Context, stdout io.Writer) error {
 	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call, func(out *console.Text, all adminapi.Alerts) {
 		out.Table("No alert fires.", []string{"RULE", "SUBJECT", "STATE", "SINCE", "MESSAGE"},
 			admincli.Rows(all.Items, func(a adminapi.Alert) []string {
-				return []string{a.Rule, out.Named(a.Subject), a.State, out.Time(a.Since), out.Named(a.Message)}
+				return []string{a.Rule, out.Named(a.Subject), a.State, out.Time(a.Since), out.Named(saidOf(out, a))}
 			}))
 		out.WriteByte('\n')
 		out.Table("There is no receiver, so nobody is told: see docs/alerts.md.", []string{"RECEIVER", "KIND", "WAITING", "ERROR"},
@@ -44,6 +45,14 @@ func (c alertsFiringCmd) Run(ctx context.Context, stdout io.Writer) error {
 				return []string{r.Name, r.Kind, strconv.Itoa(r.Waiting), r.Error}
 			}))
 	})
+}
+
+// saidOf is the message of an alert, with how it was at its worst.
+func saidOf(out *console.Text, a adminapi.Alert) string {
+	if a.Peak == "" || a.Peak == a.Message || a.PeakAt == nil {
+		return a.Message
+	}
+	return fmt.Sprintf("%s At its worst, %s: %s", a.Message, out.Time(*a.PeakAt), a.Peak)
 }
 
 type alertsHistoryCmd struct {
