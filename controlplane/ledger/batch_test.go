@@ -1,9 +1,12 @@
 package ledger_test
 
 import (
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
@@ -18,5 +21,26 @@ func TestTheCostOfABatch(t *testing.T) {
 		cost, err := l.BatchCost(t.Context(), "batch_1", "key_1", noon)
 		require.NoError(t, err)
 		require.Equal(t, adminapi.BatchCost{Requests: 3, Unpriced: 1, USD: "0.000002"}, cost)
+	})
+}
+
+// The days that a forecast divides by are those that there were.
+func TestAWeekBeginsWithTheFirstMoney(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		ago := func(key string, days int) *ledgerv1.Record {
+			return rec(key+strconv.Itoa(days), func(r *ledgerv1.Record) {
+				r.Key, r.Start = key, timestamppb.New(noon.AddDate(0, 0, -days))
+				r.End = r.Start
+			})
+		}
+		keep(t, l, ago("old", 20), ago("old", 2), ago("new", 2), ago("new", 1), ago("gone", 20))
+		weeks, err := l.Week(t.Context(), "key/old", "key/new", "key/gone", "key/never")
+		require.NoError(t, err)
+		today := noon.UTC().Truncate(24 * time.Hour)
+		require.Equal(t, today.AddDate(0, 0, -7), weeks["key/old"].From)
+		require.Equal(t, today.AddDate(0, 0, -2), weeks["key/new"].From)
+		require.Equal(t, 2*weeks["key/old"].Spent, weeks["key/new"].Spent)
+		require.Len(t, weeks, 2)
 	})
 }

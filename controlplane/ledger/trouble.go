@@ -77,26 +77,41 @@ func (l usageReader) Unjudged(ctx context.Context) ([]attention.Unjudged, error)
 	return all, doing("reading what no checker has judged", err)
 }
 
-// Week returns what subjects have spent in the 7 days before today and today, UTC, those that have spent something. At
-// most 1000 can be asked for at once. For the names of subjects see [Ledger.SpentBy].
-func (l usageReader) Week(ctx context.Context, subjects ...string) (map[string]usage.Nano, error) {
-	found := map[string]usage.Nano{}
+// A Week is what was spent in the 7 days before today and today, UTC.
+type Week struct {
+	Spent usage.Nano
+	// From is when these days begin: later if the subject has spent its first money since.
+	From time.Time
+}
+
+// Week returns what subjects have spent of late, those that have spent something. At most 1000 can be asked for at
+// once. For the names of subjects see [Ledger.SpentBy].
+func (l usageReader) Week(ctx context.Context, subjects ...string) (map[string]Week, error) {
+	found := map[string]Week{}
 	if len(subjects) == 0 {
 		return found, nil
 	}
 	if err := l.folded(ctx); err != nil {
 		return nil, err
 	}
-	s := l.db.Statement("SELECT subject, ", sum("cost"), " FROM spent")
+	from := day(l.db.Now()).AddDate(0, 0, -7)
+	s := l.db.Statement("SELECT subject, ", sum("cost"), ", MIN(start), CASE WHEN EXISTS (SELECT 1 FROM spent AS older ",
+		"WHERE older.subject = spent.subject")
+	s.Add(" AND older.period = ", s.Arg(periodDay), " AND older.start < ", s.Arg(from.Unix()))
+	s.Add(") THEN 1 ELSE 0 END FROM spent")
 	s.Among("subject", subjects)
 	s.And("period", "=", periodDay)
-	s.And("start", ">=", day(l.db.Now()).AddDate(0, 0, -7).Unix())
+	s.And("start", ">=", from.Unix())
 	s.Add(" GROUP BY subject")
 	err := s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
 		var subject string
-		var spent usage.Nano
-		err := rows.Scan(&subject, &spent)
-		found[subject] = spent
+		var first, before int64
+		w := Week{From: from}
+		err := rows.Scan(&subject, &w.Spent, &first, &before)
+		if before == 0 {
+			w.From = time.Unix(first, 0).UTC()
+		}
+		found[subject] = w
 		return err
 	})
 	return found, doing("reading what was spent in a week", err)

@@ -138,13 +138,13 @@ func budgetUse(scope string, b *configv1.Budget, inDay, inMonth usage.Nano, now 
 }
 
 // forecast returns what will be spent when the period ends, if from now on a day costs as much as in the last 7 days
-// and what has gone of today.
-func forecast(use adminapi.BudgetUse, week usage.Nano, now time.Time) usage.Nano {
+// and what has gone of today. If the first money was spent later, it divides by the days since, and at least by one.
+func forecast(use adminapi.BudgetUse, week ledger.Week, now time.Time) usage.Nano {
 	spent, err := usage.ParseUSD(use.Spent)
 	if err != nil {
 		return 0
 	}
-	passed := now.Sub(now.UTC().Truncate(24*time.Hour).AddDate(0, 0, -7))
+	passed := max(now.Sub(week.From), 24*time.Hour)
 	rest := use.Resets.Sub(now)
-	return spent.Plus(usage.Nano(float64(week) * float64(rest) / float64(passed)))
+	return spent.Plus(usage.Nano(float64(week.Spent) * float64(rest) / float64(passed)))
 }
