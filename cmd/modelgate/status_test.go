@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,17 @@ func TestUsage(t *testing.T) {
 	require.Contains(t, asked, "key=key_1", "report 15: by its name")
 	for _, part := range []string{"by=user", "model=m", "width=1d"} {
 		require.Contains(t, asked, part)
+	}
+	// The period is the same by whatever it is grouped, so that the sums are.
+	for _, since := range []string{"24h", "40d"} {
+		widths := map[string]bool{}
+		for _, by := range []string{"day", "model", "provider", "key", "project", "organization", "user"} {
+			c.run(t, exitOK, "usage", "--by", by, "--since", since)
+			asked, err := url.ParseQuery(f.asked[len(f.asked)-1][strings.Index(f.asked[len(f.asked)-1], "?")+1:])
+			require.NoError(t, err)
+			widths[asked.Get("width")] = true
+		}
+		require.Len(t, widths, 1, since)
 	}
 	_, errOut := c.run(t, exitUsage, "usage", "--since", "yesterday")
 	require.Contains(t, errOut, "--since is neither")

@@ -25,12 +25,12 @@ const byDay = "day"
 const (
 	// mostGroups is how many groups the admin API names at most.
 	mostGroups = 10_000
-	// mostHours is the longest period for which the admin API reports hours.
-	mostHours = 59 * 24 * time.Hour
+	// hoursFor is how far back all sums are known by hour. The period of a table is the same by whatever it groups.
+	hoursFor = 9 * 24 * time.Hour
 )
 
-// Used returns what was used in a period: by day, or by what else sums can be grouped by, the most expensive first. A
-// longer period is one of whole days.
+// Used returns what was used in a period: by day, or by what else sums can be grouped by, the most expensive first.
+// The period is one of whole hours, UTC, and of whole days if it began long ago.
 func Used(ctx context.Context, client *adminapi.Client, by string, start, end time.Time,
 	only map[string]string) ([]Usage, error) {
 	q := adminapi.SeriesQuery{Start: start, End: end, Width: "1d", By: by, Groups: mostGroups,
@@ -40,7 +40,7 @@ func Used(ctx context.Context, client *adminapi.Client, by string, start, end ti
 			q.Filters[name] = []string{value}
 		}
 	}
-	if (by == byDay || by == "provider") && end.Sub(start) < mostHours {
+	if time.Since(start) < hoursFor {
 		q.Width = "1h"
 	}
 	if by == byDay {
