@@ -345,7 +345,7 @@ func (v *visitor) compareProviders(t *testing.T) {
 		g, row := groups[h.Provider], list[h.Provider]
 		require.Equal(t, number(g.Requests), row["Requests, 24 h"], h.Provider)
 		require.Equal(t, number(g.Errors), strings.Fields(row["Errors"])[0], h.Provider)
-		require.Equal(t, h.State, row["Health"], h.Provider)
+		require.Equal(t, h.Word(), row["Health"], h.Provider)
 		p := v.page(t, "/providers/"+h.Provider)
 		if g.CostUSD == "" {
 			g.CostUSD = "0"

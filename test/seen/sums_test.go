@@ -32,7 +32,7 @@ func (s *scene) compareHealth(t *testing.T) {
 		require.Equal(t, s.vendors.count(p), attempts[p], "what the vendor %s was asked", p)
 	}
 	states := map[string]string{"alpha": "ok", "beta": "ok", "tired": "cooling", "absent": "failing", "broken": "failing",
-		"faulty": "degraded", "echo": "unused"}
+		"faulty": "degraded", "echo": "untried"}
 	if attempts["faulty"] < 2*failed["faulty"] {
 		states["faulty"] = "failing"
 	}
