@@ -34,6 +34,10 @@ type fakeAdmin struct {
 	verified    adminapi.AuditVerification
 	sinks       adminapi.AuditSinks
 	alerts      adminapi.Alerts
+	batches     []adminapi.TenantObject
+	batch       adminapi.BatchDetails
+	failures    []adminapi.BatchFailure
+	budgets     adminapi.Budgets
 	approvals   []adminapi.Approval
 	waits       *adminapi.Approval // of every change
 	requests    []adminapi.Exchange
@@ -135,6 +139,11 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	})
 	answer("GET /admin/v1/alerts", func(*http.Request) (any, int) { return f.alerts, 200 })
 	answer("GET /admin/v1/alerts/history", func(*http.Request) (any, int) { return adminapi.AlertHistory{}, 200 })
+	answer("GET /admin/v1/batches", func(r *http.Request) (any, int) { return page(f.batches, r), 200 })
+	answer("GET /admin/v1/batches/{id}", func(*http.Request) (any, int) { return f.batch, 200 })
+	answer("GET /admin/v1/batches/{id}/failures", func(r *http.Request) (any, int) { return page(f.failures, r), 200 })
+	answer("POST /admin/v1/batches/{id}/cancel", func(*http.Request) (any, int) { return f.batch.TenantObject, 200 })
+	answer("GET /admin/v1/budgets", func(*http.Request) (any, int) { return f.budgets, 200 })
 	answer("GET /admin/v1/quotas", func(*http.Request) (any, int) { return adminapi.QuotasPage{}, 200 })
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })

@@ -53,6 +53,8 @@ type commands struct {
 	Doctor    inspect.DoctorCmd  `cmd:"" group:"see" help:"Find configuration problems and show how to fix them."`
 	Check     inspect.CheckCmd   `cmd:"" group:"see" help:"Send a client request to a gateway and check the response."`
 	Requests  admin.RequestsCmd  `cmd:"" group:"see" help:"Show the request log, or what happened to one request."`
+	Budget    admin.BudgetCmd    `cmd:"" group:"see" help:"Show what is spent of budgets, and who will be over."`
+	Cache     inspect.CacheCmd   `cmd:"" group:"see" help:"Show what response caches have saved."`
 	Usage     admin.UsageCmd     `cmd:"" group:"see" help:"Show usage and cost."`
 	Findings  admin.FindingsCmd  `cmd:"" group:"see" help:"Show what guardrails and policies have found."`
 	Incidents admin.IncidentsCmd `cmd:"" group:"see" help:"Show what is wrong, since when, for whom, why, and how to undo it."`
@@ -61,7 +63,7 @@ type commands struct {
 	Dashboard admin.DashboardCmd `cmd:"" group:"see" help:"Create a sign-in link for the dashboard."`
 
 	Config    admin.ConfigCmd      `cmd:"" group:"configure" help:"Read and change the configuration of a running gateway."`
-	Provider  inspect.ProviderCmd  `cmd:"" group:"configure" help:"Try providers."`
+	Provider  inspect.ProviderCmd  `cmd:"" group:"configure" help:"Show how providers are, and try them."`
 	Guard     inspect.GuardCmd     `cmd:"" group:"configure" help:"Try guardrails on examples."`
 	Policy    inspect.PolicyCmd    `cmd:"" group:"configure" help:"Try policies on past requests."`
 	Explain   inspect.ExplainCmd   `cmd:"" group:"configure" help:"Show how the gateway would process a request, without calling a provider."`
@@ -76,6 +78,7 @@ type commands struct {
 	Login   admin.LoginCmd   `cmd:"" group:"access" help:"Sign in to a gateway in the browser, as yourself. Other commands with the same --server then use the sign-in."`
 	Logout  admin.LogoutCmd  `cmd:"" group:"access" help:"Forget the sign-in to a gateway, and end it."`
 
+	Batch  admin.BatchCmd  `cmd:"" group:"jobs" help:"List batches, show why one waits or failed, and cancel it."`
 	Quotas admin.QuotasCmd `cmd:"" group:"jobs" help:"Show how much of their job service quotas tenants use."`
 
 	Report  admin.ReportCmd    `cmd:"" group:"records" help:"Report who could do what, what changed, and what was used in a period."`

@@ -36,7 +36,8 @@ func onTerminal(t *testing.T, exit int, args ...string) (shown, plain string) {
 func tables() [][]string {
 	return [][]string{{"requests"}, {"status"}, {"alerts"}, {"alerts", "history"}, {"audit"}, {"audit", "sinks"},
 		{"approval"}, {"findings"}, {"quotas"}, {"usage"}, {"key", "list"}, {"token", "list"}, {"org", "list"},
-		{"config", "list", "providers"}}
+		{"config", "list", "providers"}, {"batch", "list"},
+		{"budget"}, {"cache"}, {"provider", "health"}}
 }
 
 func TestTablesFitATerminal(t *testing.T) {

@@ -141,7 +141,7 @@ func describeRequest(out *console.Text, e *adminapi.Exchange) {
 	if detail == nil {
 		detail = &adminapi.ExchangeDetail{}
 	}
-	for _, fact := range [][2]string{
+	out.Facts([][2]string{
 		{"Request", e.RequestID}, {"Exchange", e.ID}, {"Trace", detail.TraceID},
 		{"Time", e.Start.UTC().Format(time.RFC3339Nano)}, {"Duration", milliseconds(e.DurationMS)},
 		{"Key", keyOf(e)}, {"Organization", e.Organization}, {"Project", e.Project}, {"User", e.User},
@@ -150,11 +150,7 @@ func describeRequest(out *console.Text, e *adminapi.Exchange) {
 		{"Cache", detail.Cache}, {"Policy", detail.Policy},
 		{"Dropped", detail.Dropped}, {"Adjusted", detail.Adjusted},
 		{"Provider's id", detail.UpstreamID},
-	} {
-		if fact[1] != "" {
-			out.Printf("%-15s%s\n", fact[0]+":", adminapi.OneLine(fact[1]))
-		}
-	}
+	})
 	describeAttempts(out, e)
 	out.Section([]string{"LIMIT", "RESERVED", "SETTLED"}, admincli.Rows(detail.Limits,
 		func(l adminapi.LimitHeld) []string { return []string{out.Named(l.Rule), l.Reserved, l.Settled} }))

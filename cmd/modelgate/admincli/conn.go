@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -102,23 +103,44 @@ func Fetch(ctx context.Context, conn Conn, path string) (status int, body []byte
 	return resp.StatusCode, body, resp.Header, err
 }
 
+// A Metric is a sample of one.
+type Metric struct {
+	Name   string
+	Labels map[string]string
+	Value  float64
+}
+
+// Metrics returns the metrics of the process at the admin address. There are none if they cannot be read.
+func Metrics(ctx context.Context, conn Conn) (all []Metric) {
+	status, text, _, err := Fetch(ctx, conn, "/metrics")
+	if err != nil || status != http.StatusOK {
+		return nil
+	}
+	labels := regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		// name{labels} value, in Prometheus's text format
+		line := lines.Text()
+		head, _, _ := strings.Cut(line, " ")
+		name, _, _ := strings.Cut(head, "{")
+		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil || strings.HasPrefix(line, "#") {
+			continue
+		}
+		m := Metric{Name: name, Labels: map[string]string{}, Value: value}
+		for _, l := range labels.FindAllStringSubmatch(line, -1) {
+			m.Labels[l[1]] = l[2]
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
 // Samples returns the metrics of the process at the admin address by name, those of all labels added up. It is empty
 // where they cannot be read.
 func Samples(ctx context.Context, conn Conn) map[string]float64 {
 	sums := map[string]float64{}
-	status, text, _, err := Fetch(ctx, conn, "/metrics")
-	if err != nil || status != http.StatusOK {
-		return sums
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		// name{labels} value, in Prometheus's text format
-		line := lines.Text()
-		name, _, _ := strings.Cut(line, " ")
-		name, _, _ = strings.Cut(name, "{")
-		if value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64); err == nil &&
-			!strings.HasPrefix(line, "#") {
-			sums[name] += value
-		}
+	for _, m := range Metrics(ctx, conn) {
+		sums[m.Name] += m.Value
 	}
 	return sums
 }

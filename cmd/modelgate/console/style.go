@@ -32,12 +32,16 @@ var statesIn = []string{"STATE", "HEALTH", "RESULT", "SEVERITY"} //nolint:gochec
 // ToneOf returns the style of a state, by its first word. The result of a request begins with its status.
 func ToneOf(state string) Style {
 	first, rest, _ := strings.Cut(state, " ")
-	switch strings.TrimSuffix(first, ":") {
+	switch strings.TrimRight(first, ":,") {
 	case "ok", "active", "completed", "succeeded", "served", "ready":
+		if strings.HasSuffix(rest, "failed") { // a part of it
+			return Yellow
+		}
 		return Green
-	case "error", "failing", "failed", "firing", "critical", "unreachable":
+	case "error", "failing", "failed", "firing", "critical", "unreachable", "exhausted":
 		return Red
-	case "degraded", "cooling", "disabled", "expired", "waits", "stale", "warning", "pending", "cancelled", "cancelling":
+	case "degraded", "cooling", "disabled", "expired", "waits", "stale", "warning", "pending", "cancelled", "cancelling",
+		"will":
 		return Yellow
 	}
 	if len(first) == 3 && strings.Trim(first, "0123456789") == "" {

@@ -46,6 +46,15 @@ func (t *Text) Section(header []string, rows [][]string) {
 	}
 }
 
+// Facts adds a line for each fact that is known: its name and what it is.
+func (t *Text) Facts(facts [][2]string) {
+	for _, fact := range facts {
+		if fact[1] != "" {
+			t.Printf("%-15s%s\n", fact[0]+":", adminapi.OneLine(fact[1]))
+		}
+	}
+}
+
 // fit returns the widths of the columns. Of those that do not fit, the widest become narrower first.
 func (t *Text) fit(lines [][]string) []int {
 	n := len(lines[0])
