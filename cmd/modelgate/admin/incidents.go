@@ -45,7 +45,8 @@ func (c incidentsListCmd) Run(ctx context.Context, stdout io.Writer) error {
 					if i.State == adminapi.IncidentOpen && i.AcknowledgedBy != "" {
 						state = "acknowledged"
 					}
-					return []string{out.Named(i.Subject), state, i.Severity, out.Time(i.Since), requestsHit(i.Hit), out.Named(i.Why), i.ID}
+					return []string{out.Named(i.Subject), state, i.Severity, out.Time(i.Since), requestsHit(i.Hit),
+						out.Named(i.Why), i.ID}
 				}))
 		})
 }

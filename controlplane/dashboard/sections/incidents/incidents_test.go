@@ -27,8 +27,9 @@ func text(page string) string {
 
 func TestAnIncidentIsShownWithItsUndoAndTakesNotes(t *testing.T) {
 	at := time.Date(2026, 11, 20, 18, 52, 57, 0, time.UTC)
-	one := adminapi.Incident{ID: "inc_1", Kind: "credential_rejected", Subject: "provider/frost", Object: "Provider frost",
-		Severity: "error", State: "open", Since: at, Why: "frost refuses our credential <b>.", Path: "/providers/frost",
+	one := adminapi.Incident{ID: "inc_1", Kind: "credential_rejected", Subject: "provider/frost",
+		Object: "Provider frost", Severity: "error", State: "open", Since: at,
+		Why: "frost refuses our credential <b>.", Path: "/providers/frost",
 		Requests: "/requests?outcome=error&provider=frost", Gateway: "It falls back to echo for smart.",
 		Hit: adminapi.IncidentHit{Requests: 50, AtLeast: true, CostUSD: "0.25", Organizations: []string{"acme"},
 			Keys: []string{"ci"}, Models: []string{"smart"}, Batches: []string{"batch_1"}},
@@ -57,8 +58,9 @@ func TestAnIncidentIsShownWithItsUndoAndTakesNotes(t *testing.T) {
 	require.Contains(t, listed.Body.String(), `href="/incidents/inc_1"`)
 	require.Contains(t, text(listed.Body.String()), "50+ requests")
 	shown := b.Get("/incidents/inc_1").Body.String()
-	for _, part := range []string{"frost refuses our credential <b>.", "It falls back to echo for smart.", "Organizations acme",
-		"Keys ci", "Models smart", "Batches batch_1", "ann: updated Provider frost", "provider_failing frost fails",
+	for _, part := range []string{"frost refuses our credential <b>.", "It falls back to echo for smart.",
+		"Organizations acme", "Keys ci", "Models smart",
+		"Batches batch_1", "ann: updated Provider frost", "provider_failing frost fails",
 		"It comes at noon. bob"} {
 		require.Contains(t, text(shown), part)
 	}
