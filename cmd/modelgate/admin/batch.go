@@ -41,13 +41,15 @@ func (c batchListCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Limit < 1 {
 		return admincli.Misused("--limit must be at least 1")
 	}
+	var more bool
 	call := func(client *adminapi.Client) (all []adminapi.TenantObject, err error) {
 		if c.Key, err = adminflags.IDOf(ctx, client, configv1.KeyKind(), c.Key); err != nil {
 			return nil, err
 		}
-		return pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization,
+		all, more, err = pagesOf(c.Limit, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization,
 			"project": c.Project, "key": c.Key, "status": c.Status}},
 			func(o adminapi.ListOptions) (adminapi.TenantPage, error) { return client.Batches(ctx, o) })
+		return all, err
 	}
 	return adminflags.Ask(ctx, c.AdminFlags, c.OutputFlags, stdout, call,
 		func(out *console.Text, all []adminapi.TenantObject) {
@@ -57,6 +59,7 @@ func (c batchListCmd) Run(ctx context.Context, stdout io.Writer) error {
 					return []string{out.Named(o.Key), tenantOf(o), cmp.Or(b.Model, b.Endpoint), b.state(), b.done(),
 						out.Time(moment(b.CreatedAt)), out.Time(moment(b.ended())), b.ID}
 				}))
+			sayMore(out, more, len(all))
 		})
 }
 
