@@ -147,6 +147,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	background.Go(func() { s.config.run(backgroundCtx) })
 	background.Go(func() { s.journal.run(backgroundCtx) })
+	background.Go(func() { s.journal.refused.run(backgroundCtx) })
 	if s.ledgerAsked.Store(s.ledger == nil); s.ledger != nil {
 		background.Go(func() { s.followSpent(backgroundCtx) })
 	}
@@ -160,6 +161,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	}
 	defer shipping.Wait()
 	defer stopShipping() // after the journal has written its last records
+	defer s.journal.refused.flush()
 	defer background.Wait()
 	defer stop()
 

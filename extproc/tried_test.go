@@ -142,6 +142,14 @@ func TestRefusedRequestsAreNotedWithinBounds(t *testing.T) {
 		require.Empty(t, envoy.ProviderOf(e.GetProvider()))
 	}
 	require.Len(t, ids, strangerBurst)
+	j.refused.flush()
+	require.Len(t, spool.ended, strangerBurst+1)
+	rest := spool.ended[strangerBurst]
+	require.NotContains(t, ids, rest.GetId())
+	require.EqualValues(t, 9*strangerBurst, rest.GetRequests(), "the others are counted")
+	require.Equal(t, []string{"cdef", "unknown key", string(openai.CodeInvalidAPIKey), "rejected"},
+		[]string{rest.GetKeyHint(), rest.GetRefusedBy(), rest.GetErrorCode(), rest.GetOutcome()})
+	spool.ended = spool.ended[:strangerBurst]
 
 	limited := refused
 	limited.ID, limited.Key, limited.RefusedBy = "1", "key_1", "key/key_1 limit requests per minute"
@@ -151,4 +159,53 @@ func TestRefusedRequestsAreNotedWithinBounds(t *testing.T) {
 	internal.Internal = true
 	j.exchange(internal)
 	require.Len(t, spool.ended, strangerBurst+1, "the job service sends its requests again")
+}
+
+// refusedRequest returns a request of a key that a rule has refused.
+func refusedRequest(key, rule, model string) *metering.Record {
+	r := &metering.Record{Outcome: metering.OutcomeRejected, Status: 429, RefusedBy: rule, Start: begun, End: begun,
+		Error: &openai.Error{Code: openai.CodeRateLimitExceeded}}
+	r.Key, r.Organization, r.Model = key, "of "+key, model
+	return r
+}
+
+// A flood of one key hides no refusal of another, and each request is counted, whatever the flood asks for.
+func TestARefusedRequestIsHiddenByNoFlood(t *testing.T) {
+	spool := &kept{}
+	n := newRefusedRequests(prometheus.NewRegistry(), spool, "process-")
+	for i := range 300 {
+		n.note(refusedRequest("key_flood", "key/key_flood limit requests per minute", "m"))
+		if i%20 == 0 {
+			n.note(refusedRequest("key_other", "policy office", "m"))
+		}
+	}
+	rows := map[string]int{}
+	for _, e := range spool.ended {
+		rows[e.GetKey()]++
+	}
+	require.Equal(t, map[string]int{"key_flood": keyBurst, "key_other": 15}, rows, "rows of their own")
+	for i := range 10 * maxCounts {
+		n.note(refusedRequest(fmt.Sprint("key_", i), "key/key_flood limit tokens per minute", fmt.Sprint("model ", i)))
+	}
+	require.LessOrEqual(t, len(n.bursts), maxKeys)
+	require.LessOrEqual(t, len(n.counts), 2*maxCounts+2)
+	for i := range 10 * maxCounts {
+		n.note(refusedRequest("", fmt.Sprint("rule ", i), ""))
+	}
+	require.LessOrEqual(t, len(n.counts), 2*maxCounts+4)
+	n.flush()
+	sums, ids := map[string]int64{}, map[string]bool{}
+	for _, e := range spool.ended {
+		sums[e.GetRefusedBy()] += max(e.GetRequests(), 1)
+		ids[e.GetId()] = true
+	}
+	require.Len(t, ids, len(spool.ended))
+	require.EqualValues(t, 300, sums["key/key_flood limit requests per minute"])
+	require.EqualValues(t, 15, sums["policy office"])
+	require.EqualValues(t, 10*maxCounts, sums["key/key_flood limit tokens per minute"])
+	total := int64(0)
+	for _, sum := range sums {
+		total += sum
+	}
+	require.EqualValues(t, 300+15+20*maxCounts, total)
 }

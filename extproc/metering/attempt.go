@@ -153,12 +153,9 @@ func (r *Record) lastError() string {
 	default:
 		return ""
 	}
-	why := ""
-	switch {
-	case r.Answered >= 400:
+	why := r.ErrorCode()
+	if r.Answered >= 400 {
 		why = StatusError(r.Answered)
-	case r.Error != nil:
-		why = cmp.Or(string(r.Error.Code), r.Error.Type)
 	}
 	return cmp.Or(r.Reason, why, string(r.Outcome))
 }

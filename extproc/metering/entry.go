@@ -99,10 +99,16 @@ func (r *Record) Entry() *ledgerv1.Record {
 	if !r.FirstByte.IsZero() {
 		e.FirstByteMs = max(r.FirstByte.Sub(r.Start).Milliseconds(), 0)
 	}
-	if r.Error != nil {
-		e.ErrorCode = cmp.Or(string(r.Error.Code), r.Error.Type)
-	}
+	e.ErrorCode = r.ErrorCode()
 	return e
+}
+
+// ErrorCode returns the code of the error that the client got, or its type if it has no code; empty: it got none.
+func (r *Record) ErrorCode() string {
+	if r.Error == nil {
+		return ""
+	}
+	return cmp.Or(string(r.Error.Code), r.Error.Type)
 }
 
 // detail fills the details of an entry. It returns nil if there are none.
