@@ -124,10 +124,9 @@ func (n *refusedRequests) hasRow(r *metering.Record) bool {
 
 // count counts a refused request.
 func (n *refusedRequests) count(r *metering.Record) {
-	k := refusedKind{minute: r.Start.Unix() / 60, status: r.Status, key: r.Key, hint: r.KeyHint, organization: r.Organization,
-		project: r.Project, operation: r.Operation, model: r.Model, by: r.RefusedBy}
-	k.model = k.model[:min(len(k.model), maxName)]
-	k.code = r.ErrorCode()
+	k := refusedKind{minute: r.Start.Unix() / 60, status: r.Status, key: r.Key, hint: r.KeyHint,
+		organization: r.Organization, project: r.Project, operation: r.Operation,
+		model: r.Model[:min(len(r.Model), maxName)], by: r.RefusedBy, code: r.ErrorCode()}
 	n.guard.Lock()
 	defer n.guard.Unlock()
 	c := n.counts[k]

@@ -52,7 +52,7 @@ const classColumns = "served, errors, rejected, cancelled"
 
 var intoOutcomes = adding("outcomes", "width, start", strings.Split(classColumns, ", "))
 
-// addOutcomes counts exchanges that are new.
+// addOutcomes counts the requests of exchanges that are new.
 func (f *folder) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error {
 	counts := map[outcomeTime]*[classes]int64{}
 	for i := range rows {
@@ -61,7 +61,7 @@ func (f *folder) addOutcomes(ctx context.Context, tx *sql.Tx, rows []row) error 
 			if counts[at] == nil {
 				counts[at] = &[classes]int64{}
 			}
-			counts[at][classOf(rows[i].RefusedBy, int(rows[i].Status), rows[i].Outcome)]++
+			counts[at][classOf(rows[i].RefusedBy, int(rows[i].Status), rows[i].Outcome)] += rows[i].Requests
 		}
 	}
 	sorted := slices.SortedFunc(maps.Keys(counts), func(a, b outcomeTime) int {
@@ -156,16 +156,17 @@ func (l requestReader) Outcomes(ctx context.Context, o adminapi.ListOptions) (ad
 	return out, doing("counting the request log", err)
 }
 
-// counted counts exchanges.
+// counted counts the requests of exchanges.
 func (l requestReader) counted(ctx context.Context, c *count) ([]adminapi.OutcomeBucket, error) {
 	counts := map[int64]*[classes]int64{}
-	c.Columns = []segment.Column{segment.StartedAt, segment.RefusedBy, segment.Status, segment.Outcome}
+	c.Columns = []segment.Column{segment.StartedAt, segment.RefusedBy, segment.Status, segment.Outcome,
+		segment.Requests}
 	err := l.each(ctx, c.Query, func() { clear(counts) }, func(r *segment.Row) {
 		at := r.StartedAt / (c.width * 1e6) * c.width
 		if counts[at] == nil {
 			counts[at] = &[classes]int64{}
 		}
-		counts[at][classOf(r.RefusedBy, int(r.Status), r.Outcome)]++
+		counts[at][classOf(r.RefusedBy, int(r.Status), r.Outcome)] += r.Requests
 	})
 	buckets := []adminapi.OutcomeBucket{}
 	for _, at := range slices.Sorted(maps.Keys(counts)) {

@@ -1,7 +1,6 @@
 package metering
 
 import (
-	"cmp"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -101,14 +100,6 @@ func (r *Record) Entry() *ledgerv1.Record {
 	}
 	e.ErrorCode = r.ErrorCode()
 	return e
-}
-
-// ErrorCode returns the code of the error that the client got, or its type if it has no code; empty: it got none.
-func (r *Record) ErrorCode() string {
-	if r.Error == nil {
-		return ""
-	}
-	return cmp.Or(string(r.Error.Code), r.Error.Type)
 }
 
 // detail fills the details of an entry. It returns nil if there are none.

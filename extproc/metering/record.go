@@ -1,6 +1,7 @@
 package metering
 
 import (
+	"cmp"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -87,4 +88,12 @@ type Record struct {
 	Fees         usage.Nano     // the part of Cost for tools of the vendor
 	Rest         *Rest          // the last response of a session; nil: it is charged
 	Span         trace.Span     // ends with the record; may be nil
+}
+
+// ErrorCode returns the code of the error that the client got, or its type if it has no code; empty: it got none.
+func (r *Record) ErrorCode() string {
+	if r.Error == nil {
+		return ""
+	}
+	return cmp.Or(string(r.Error.Code), r.Error.Type)
 }

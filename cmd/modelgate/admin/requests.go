@@ -116,6 +116,9 @@ func resultOf(e *adminapi.Exchange) string {
 	if e.ErrorCode != "" {
 		text += " " + e.ErrorCode
 	}
+	if e.Requests > 1 {
+		text += " × " + strconv.FormatInt(e.Requests, 10)
+	}
 	return text
 }
 

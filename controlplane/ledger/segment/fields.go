@@ -44,7 +44,8 @@ func what() []column {
 			func(r *Row) *string { return &r.RefusedBy }),
 		texts(KeyHint, text, "key_hint", "The last characters of a key that is not known.",
 			func(r *Row) *string { return &r.KeyHint }),
-		numbers(Requests, number, "requests", "How many exchanges the row counts: more than 1 for a vendor's batch.",
+		numbers(Requests, number, "requests", "How many exchanges the row counts: more than 1 for a vendor's batch, and for "+
+			"refused requests that have no row of their own.",
 			func(r *Row) *int64 { return &r.Requests }),
 	}
 }
