@@ -134,6 +134,9 @@ type Alert struct {
 	// PeakValue The figure of then that the rule compares: percent or times.
 	PeakValue float64 `json:"peak_value,omitempty"`
 
+	// Incident The id of the incident that the alert is about. Absent with other conditions.
+	Incident string `json:"incident,omitempty"`
+
 	// State pending: the condition holds, but not for long enough yet.
 	State AlertState `json:"state"`
 
@@ -171,13 +174,16 @@ type AlertDeliveryState = string
 
 // AlertEvent A message about an alert.
 type AlertEvent struct {
-	ID         string          `json:"id"`
-	At         time.Time       `json:"at"`
-	Type       AlertEventType  `json:"type"`
-	Rule       string          `json:"rule,omitempty"`
-	Condition  string          `json:"condition,omitempty"`
-	Subject    string          `json:"subject,omitempty"`
-	Message    string          `json:"message"`
+	ID        string         `json:"id"`
+	At        time.Time      `json:"at"`
+	Type      AlertEventType `json:"type"`
+	Rule      string         `json:"rule,omitempty"`
+	Condition string         `json:"condition,omitempty"`
+	Subject   string         `json:"subject,omitempty"`
+	Message   string         `json:"message"`
+
+	// Incident The id of the incident, as for an alert.
+	Incident   string          `json:"incident,omitempty"`
 	Deliveries []AlertDelivery `json:"deliveries,omitempty"`
 }
 

@@ -55,7 +55,9 @@ type Options struct {
 	Etcd   *clientv3.Client
 	Facts  func(context.Context) (attention.Facts, error)
 	Ledger Ledger
-	Plane  Plane
+	// Incidents returns the open incidents, and if asked others.
+	Incidents func(ctx context.Context, closed bool) ([]adminapi.Incident, error)
+	Plane     Plane
 	// Networks may be reached although they are not public, and without TLS. Optional.
 	Networks []netip.Prefix
 	Log      *zap.Logger
@@ -133,7 +135,7 @@ func (s *Service) evaluate(ctx context.Context, lead clientv3.Cmp) error {
 		return fmt.Errorf("gathering facts: %w", err)
 	}
 	now := s.options.Now().UTC()
-	j := newJudge(now, facts, s.options.Ledger, state)
+	j := newJudge(now, facts, &s.options, state)
 	var all []judged
 	for _, r := range rules {
 		all = append(all, j.of(ctx, r))

@@ -32,14 +32,15 @@ type judge struct {
 	now      time.Time
 	facts    attention.Facts
 	ledger   Ledger
+	open     func(ctx context.Context, closed bool) ([]adminapi.Incident, error)
 	state    configstore.State
 	refusals []ledger.Refusal
 	keys     map[string]*configv1.Key
 	enabled  map[string]bool // providers
 }
 
-func newJudge(now time.Time, f attention.Facts, l Ledger, state configstore.State) *judge {
-	j := &judge{now: now, facts: f, ledger: l, state: state, keys: map[string]*configv1.Key{},
+func newJudge(now time.Time, f attention.Facts, o *Options, state configstore.State) *judge {
+	j := &judge{now: now, facts: f, ledger: o.Ledger, open: o.Incidents, state: state, keys: map[string]*configv1.Key{},
 		enabled: map[string]bool{}}
 	for _, k := range f.Keys {
 		j.keys[k.GetName()] = k
@@ -78,6 +79,8 @@ func (j *judge) of(ctx context.Context, r *configv1.AlertRule) judged {
 		for _, c := range j.facts.Plane {
 			found = append(found, told(attention.Facts{Plane: []adminapi.DataPlaneClient{c}}, c.Role+" "+c.Node, 0)...)
 		}
+	case configv1.AlertCondition_INCIDENT:
+		found, sure = j.incidents(ctx, r)
 	case configv1.AlertCondition_OBJECT_ERROR:
 		for _, o := range j.facts.Objects {
 			found = append(found, told(attention.Facts{Objects: []attention.ObjectError{o}},
@@ -85,6 +88,34 @@ func (j *judge) of(ctx context.Context, r *configv1.AlertRule) judged {
 		}
 	}
 	return judged{rule: r, found: bounded(found), unsure: !sure}
+}
+
+// incidents has the open ones of a rule's severity. A subject ends with the id: what opens anew is another alert.
+func (j *judge) incidents(ctx context.Context, r *configv1.AlertRule) (found []finding, sure bool) {
+	open, err := j.open(ctx, false)
+	if err != nil {
+		return nil, false
+	}
+	for _, i := range open {
+		if r.GetSeverity() != "" && r.GetSeverity() != i.Severity {
+			continue
+		}
+		message := fmt.Sprintf("%s It hit %d requests.", i.Why, i.Hit.Requests)
+		if c := i.Change; c != nil {
+			message += fmt.Sprintf(" The last change before it: %s %s %s %s.", c.Actor, c.Action, c.Kind, c.Name)
+		}
+		message += " See /incidents/" + i.ID + " or: modelgate incidents show " + i.ID
+		found = append(found, finding{i.Subject + " " + i.ID, message, float64(i.Hit.Requests)})
+	}
+	return found, true
+}
+
+// incidentOf returns the id of the incident that a subject is; empty: the condition of the rule is another.
+func incidentOf(r *configv1.AlertRule, subject string) string {
+	if r.GetCondition() != configv1.AlertCondition_INCIDENT {
+		return ""
+	}
+	return subject[strings.LastIndexByte(subject, ' ')+1:]
 }
 
 // told returns what package incidents says of a fact about a subject, with the figure that says how bad it is.

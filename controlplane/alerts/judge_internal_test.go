@@ -67,6 +67,11 @@ func TestConditionsAreJudged(t *testing.T) {
 	acme := func(c configv1.AlertCondition) *configv1.AlertRule {
 		return &configv1.AlertRule{Name: "r", Condition: c, Organization: "acme"}
 	}
+	open := func(context.Context, bool) ([]adminapi.Incident, error) {
+		return []adminapi.Incident{{ID: "inc_1", Subject: "provider/a", Severity: "error", Why: "a fails."},
+			{ID: "inc_2", Subject: "limit/x", Severity: "warning", Why: "x refuses.",
+				Change: &adminapi.IncidentChange{Actor: "ann"}}}, nil
+	}
 	for name, c := range map[string]struct {
 		rule   *configv1.AlertRule
 		ledger knowledge
@@ -102,13 +107,19 @@ func TestConditionsAreJudged(t *testing.T) {
 		"a certificate, later": {rule: limit(configv1.AlertCondition_CERTIFICATE_EXPIRES, 12)},
 		"a spool has trouble":  {rule: rule(configv1.AlertCondition_LEDGER_TROUBLE), found: []string{"spool x"}},
 		"a process that lags":  {rule: rule(configv1.AlertCondition_DATA_PLANE_TROUBLE), found: []string{"envoy e"}},
-		"an object":            {rule: rule(configv1.AlertCondition_OBJECT_ERROR), found: []string{"model/m"}},
+		"incidents": {rule: rule(configv1.AlertCondition_INCIDENT),
+			found: []string{"limit/x inc_2", "provider/a inc_1"}},
+		"incidents of a severity": {rule: &configv1.AlertRule{Condition: configv1.AlertCondition_INCIDENT,
+			Severity: "error"},
+			found: []string{"provider/a inc_1"}},
+		"an object": {rule: rule(configv1.AlertCondition_OBJECT_ERROR), found: []string{"model/m"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := configstore.State{Objects: map[string]map[string]configv1.Object{"Provider": {
 				"a": &configv1.Provider{Name: "a"}, "b": &configv1.Provider{Name: "b"},
 				"off": &configv1.Provider{Name: "off", Disabled: true}}}}
-			judged := newJudge(now, known, c.ledger, state).of(t.Context(), c.rule)
+			options := &Options{Ledger: c.ledger, Incidents: open}
+			judged := newJudge(now, known, options, state).of(t.Context(), c.rule)
 			require.False(t, judged.unsure)
 			var subjects []string
 			for _, f := range judged.found {
@@ -123,11 +134,13 @@ func TestConditionsAreJudged(t *testing.T) {
 // TestALedgerThatIsAwayDecidesNothing is of the conditions that the ledger knows. That it is away is one itself.
 func TestALedgerThatIsAwayDecidesNothing(t *testing.T) {
 	away := attention.Facts{Ledger: "the ledger is unreachable."}
-	j := newJudge(time.Now(), away, knowledge{err: errors.New("away")}, configstore.State{})
+	unknown := func(context.Context, bool) ([]adminapi.Incident, error) { return nil, errors.New("away") }
+	j := newJudge(time.Now(), away, &Options{Ledger: knowledge{err: errors.New("away")}, Incidents: unknown},
+		configstore.State{})
 	for _, c := range []configv1.AlertCondition{configv1.AlertCondition_BUDGET_SPENT,
 		configv1.AlertCondition_BUDGET_FORECAST, configv1.AlertCondition_PROVIDER_FAILING,
 		configv1.AlertCondition_PROVIDER_COOLING, configv1.AlertCondition_CREDENTIAL_REJECTED,
-		configv1.AlertCondition_ERROR_RATE, configv1.AlertCondition_LIMIT_REACHED} {
+		configv1.AlertCondition_ERROR_RATE, configv1.AlertCondition_LIMIT_REACHED, configv1.AlertCondition_INCIDENT} {
 		judged := j.of(t.Context(), &configv1.AlertRule{Condition: c})
 		require.True(t, judged.unsure, c)
 		require.Empty(t, judged.found, c)

@@ -66,8 +66,11 @@ func posted(r webhook.Result) result { return result{r.Outcome, r.Says(networkFl
 
 // webhookBody returns the body for a webhook, which is the same at each attempt.
 func webhookBody(e adminapi.AlertEvent) []byte {
-	body, _ := webhook.Event(e.ID, e.At.Unix(), e.Type, map[string]string{"rule": e.Rule, "condition": e.Condition,
-		"subject": e.Subject, "message": e.Message}) // it has nothing that cannot be written
+	data := map[string]string{"rule": e.Rule, "condition": e.Condition, "subject": e.Subject, "message": e.Message}
+	if e.Incident != "" {
+		data["incident"] = e.Incident
+	}
+	body, _ := webhook.Event(e.ID, e.At.Unix(), e.Type, data) // it has nothing that cannot be written
 	return body
 }
 

@@ -43,6 +43,8 @@ type world struct {
 	got     []*http.Request
 	bodies  [][]byte
 	answer  func(n int, w http.ResponseWriter)
+	// incidents is of tests that have some; nil: there are none.
+	incidents func(ctx context.Context, closed bool) ([]adminapi.Incident, error)
 }
 
 func newWorld(t *testing.T, receivers ...configv1.Object) (*world, *httptest.Server) {
@@ -101,7 +103,8 @@ func (*world) Failures(context.Context, time.Time, ledger.Restriction, string) (
 func (*world) Refusals(context.Context, time.Time) ([]ledger.Refusal, error) { return nil, nil }
 
 func (w *world) service() *Service {
-	s, err := New(Options{Etcd: w.etcd, Ledger: w, Plane: w, Log: zap.NewNop(), Interval: 50 * time.Millisecond,
+	s, err := New(Options{Etcd: w.etcd, Ledger: w, Incidents: w.incidents, Plane: w,
+		Log: zap.NewNop(), Interval: 50 * time.Millisecond,
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Facts: func(context.Context) (f attention.Facts, err error) {
 			w.set(func() {

@@ -83,7 +83,7 @@ func held(now time.Time, r *configv1.AlertRule, f finding, a adminapi.Alert, was
 	id := idOf(r.GetName(), f.subject)
 	if !was {
 		a = adminapi.Alert{Rule: r.GetName(), Condition: r.GetCondition().String(), Subject: f.subject,
-			State: adminapi.AlertPending, Since: now}
+			Incident: incidentOf(r, f.subject), State: adminapi.AlertPending, Since: now}
 	}
 	news := a.Message != f.message
 	a.Message = f.message
@@ -100,7 +100,8 @@ func held(now time.Time, r *configv1.AlertRule, f finding, a adminapi.Alert, was
 	}
 	a.State, a.FiredAt, a.Receivers = adminapi.AlertFiring, &now, r.GetReceivers()
 	return change{id: id, after: &a, event: &adminapi.AlertEvent{At: now, Type: adminapi.AlertFired, Rule: a.Rule,
-		Condition: a.Condition, Subject: a.Subject, Message: a.Message, Deliveries: waiting(a.Receivers, now)}}, true
+		Incident: a.Incident, Condition: a.Condition, Subject: a.Subject, Message: a.Message,
+		Deliveries: waiting(a.Receivers, now)}}, true
 }
 
 // better returns the step of an alert whose condition does not hold.
@@ -123,7 +124,7 @@ func ended(now time.Time, id string, a adminapi.Alert, why string) change {
 		return change{id: id}
 	}
 	return change{id: id, event: &adminapi.AlertEvent{At: now, Type: adminapi.AlertCleared, Rule: a.Rule,
-		Condition: a.Condition, Subject: a.Subject, Deliveries: waiting(a.Receivers, now),
+		Incident: a.Incident, Condition: a.Condition, Subject: a.Subject, Deliveries: waiting(a.Receivers, now),
 		Message: fmt.Sprintf("Cleared after %s. %s", now.Sub(a.Since).Round(time.Second), why)}}
 }
 

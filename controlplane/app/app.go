@@ -141,7 +141,8 @@ func New(o Options) (*ControlPlane, error) {
 	config := adminConfig(o, store, server, people)
 	config.Audit, config.Sinks, config.Bodies = audit, sinks, kept
 	facts := api.Queries(config)
-	watch, err := alerts.New(alerts.Options{Etcd: o.Etcd, Facts: facts.Facts, Ledger: o.Ledger, Plane: server,
+	watch, err := alerts.New(alerts.Options{Etcd: o.Etcd, Facts: facts.Facts, Ledger: o.Ledger,
+		Incidents: incidents.NewStore(o.Ledger.Database()).List, Plane: server,
 		Networks: o.AlertNetworks, Log: log.Named("alerts")})
 	if err != nil {
 		return nil, err

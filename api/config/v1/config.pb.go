@@ -424,6 +424,7 @@ const (
 	AlertCondition_LEDGER_TROUBLE              AlertCondition = 10 // the ledger cannot be read
 	AlertCondition_DATA_PLANE_TROUBLE          AlertCondition = 11 // a process does not use the newest configuration
 	AlertCondition_OBJECT_ERROR                AlertCondition = 12 // an object of the configuration has no effect
+	AlertCondition_INCIDENT                    AlertCondition = 13 // an incident is open; see docs/incidents.md
 )
 
 // Enum value maps for AlertCondition.
@@ -442,6 +443,7 @@ var (
 		10: "LEDGER_TROUBLE",
 		11: "DATA_PLANE_TROUBLE",
 		12: "OBJECT_ERROR",
+		13: "INCIDENT",
 	}
 	AlertCondition_value = map[string]int32{
 		"ALERT_CONDITION_UNSPECIFIED": 0,
@@ -457,6 +459,7 @@ var (
 		"LEDGER_TROUBLE":              10,
 		"DATA_PLANE_TROUBLE":          11,
 		"OBJECT_ERROR":                12,
+		"INCIDENT":                    13,
 	}
 )
 
@@ -5620,8 +5623,10 @@ type AlertRule struct {
 	// How long the condition does not hold before the alert clears. Default 300s.
 	ClearAfter *durationpb.Duration `protobuf:"bytes,9,opt,name=clear_after,json=clearAfter,proto3" json:"clear_after,omitempty"`
 	// Who is told: names of AlertReceivers. Empty: nobody, but the alert is in the list and the history.
-	Receivers     []string `protobuf:"bytes,10,rep,name=receivers,proto3" json:"receivers,omitempty"`
-	Disabled      bool     `protobuf:"varint,11,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	Receivers []string `protobuf:"bytes,10,rep,name=receivers,proto3" json:"receivers,omitempty"`
+	Disabled  bool     `protobuf:"varint,11,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// With INCIDENT: only incidents of this severity, error or warning. Empty: any.
+	Severity      string `protobuf:"bytes,12,opt,name=severity,proto3" json:"severity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5731,6 +5736,13 @@ func (x *AlertRule) GetDisabled() bool {
 		return x.Disabled
 	}
 	return false
+}
+
+func (x *AlertRule) GetSeverity() string {
+	if x != nil {
+		return x.Severity
+	}
+	return ""
 }
 
 // An AlertReceiver is told of alerts. It is one of webhook, slack and email.
@@ -8179,7 +8191,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x17which events it reportsR\x06events\x12|\n" +
 	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialBC\xca\xf3\x18?2=missing; make one with: echo whsec_$(openssl rand -base64 32)R\x06secret\x128\n" +
 	"\bdisabled\x18\a \x01(\bB\x1c\xca\xf3\x18\x18\n" +
-	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs \x12\"\xd7\x04\n" +
+	"\x16whether it reports anyR\bdisabled:B\xca\xf3\x18>\b\t\x12\bwebhooks\x1a.Receivers of notifications about finished jobs \x12\"\xfb\x04\n" +
 	"\tAlertRule\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xca\xf3\x18\x04(\x018\x03R\x04name\x12K\n" +
 	"\tcondition\x18\x02 \x01(\x0e2#.modelgate.config.v1.AlertConditionB\b\xca\xf3\x18\x04(\x018\x01R\tcondition\x12!\n" +
@@ -8194,7 +8206,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\treceivers\x18\n" +
 	" \x03(\tB\n" +
 	"\xca\xf3\x18\x06J\x02\x10\x14X\x01R\treceivers\x12\x1a\n" +
-	"\bdisabled\x18\v \x01(\bR\bdisabled:e\xca\xf3\x18.\b\x1a\x12\n" +
+	"\bdisabled\x18\v \x01(\bR\bdisabled\x12\"\n" +
+	"\bseverity\x18\f \x01(\tB\x06\xca\xf3\x18\x028\x01R\bseverity:e\xca\xf3\x18.\b\x1a\x12\n" +
 	"alertrules\x1a\x1cConditions that are reported \x14\xd2\xf3\x18/\n" +
 	"-what is told to whom; no message has a secretB\f\n" +
 	"\n" +
@@ -8447,7 +8460,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bADAPTIVE\x10\x03\x12\n" +
 	"\n" +
 	"\x06ALWAYS\x10\x04\x12\t\n" +
-	"\x05LEVEL\x10\x05*\xa8\x02\n" +
+	"\x05LEVEL\x10\x05*\xb6\x02\n" +
 	"\x0eAlertCondition\x12\x1f\n" +
 	"\x1bALERT_CONDITION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fBUDGET_SPENT\x10\x01\x12\x13\n" +
@@ -8463,7 +8476,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0eLEDGER_TROUBLE\x10\n" +
 	"\x12\x16\n" +
 	"\x12DATA_PLANE_TROUBLE\x10\v\x12\x10\n" +
-	"\fOBJECT_ERROR\x10\f*N\n" +
+	"\fOBJECT_ERROR\x10\f\x12\f\n" +
+	"\bINCIDENT\x10\r*N\n" +
 	"\aSmtpTls\x12\x18\n" +
 	"\x14SMTP_TLS_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bSTARTTLS\x10\x01\x12\f\n" +

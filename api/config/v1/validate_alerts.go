@@ -44,6 +44,7 @@ func thresholds() map[AlertCondition]threshold {
 		AlertCondition_LEDGER_TROUBLE:      {},
 		AlertCondition_DATA_PLANE_TROUBLE:  {},
 		AlertCondition_OBJECT_ERROR:        {},
+		AlertCondition_INCIDENT:            {},
 	}
 }
 
@@ -84,6 +85,13 @@ func (r *AlertRule) check(v *validator) {
 		v.fail("threshold", "is of no use with %s; leave it out", r.GetCondition())
 	case math.IsNaN(r.GetThreshold()) || r.GetThreshold() < t.lowest || r.GetThreshold() > t.highest:
 		v.fail("threshold", "must be between %g and %g with %s", t.lowest, t.highest, r.GetCondition())
+	}
+	switch severity := r.GetSeverity(); {
+	case severity == "":
+	case r.GetCondition() != AlertCondition_INCIDENT:
+		v.fail("severity", "is of no use with %s; leave it out", r.GetCondition())
+	case severity != "error" && severity != "warning":
+		v.fail("severity", "must be error or warning")
 	}
 	v.alertScope(r)
 	v.alertDelay("for", r.GetFor())

@@ -22,10 +22,17 @@ func TestValidateAlertRule(t *testing.T) {
 			r.Condition, r.Threshold = configv1.AlertCondition_PROVIDER_FAILING, proto.Float64(1)
 		}, "threshold"},
 		"a scope of no use": {func(r *configv1.AlertRule) { r.Provider = "openai" }, "provider"},
-		"a project alone":   {func(r *configv1.AlertRule) { r.Project = "web" }, "project"},
-		"at once":           {func(r *configv1.AlertRule) { r.For = durationpb.New(0) }, ""},
-		"a negative delay":  {func(r *configv1.AlertRule) { r.ClearAfter = durationpb.New(-time.Second) }, "clear_after"},
-		"a receiver twice":  {func(r *configv1.AlertRule) { r.Receivers = []string{"a", "a"} }, "receivers[1]"},
+		"incidents": {func(r *configv1.AlertRule) {
+			r.Condition, r.Severity = configv1.AlertCondition_INCIDENT, "error"
+		}, ""},
+		"another severity": {func(r *configv1.AlertRule) {
+			r.Condition, r.Severity = configv1.AlertCondition_INCIDENT, "fatal"
+		}, "severity"},
+		"a severity of no use": {func(r *configv1.AlertRule) { r.Severity = "error" }, "severity"},
+		"a project alone":      {func(r *configv1.AlertRule) { r.Project = "web" }, "project"},
+		"at once":              {func(r *configv1.AlertRule) { r.For = durationpb.New(0) }, ""},
+		"a negative delay":     {func(r *configv1.AlertRule) { r.ClearAfter = durationpb.New(-time.Second) }, "clear_after"},
+		"a receiver twice":     {func(r *configv1.AlertRule) { r.Receivers = []string{"a", "a"} }, "receivers[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &configv1.AlertRule{Name: "r", Condition: configv1.AlertCondition_BUDGET_SPENT}
