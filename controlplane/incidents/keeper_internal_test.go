@@ -199,3 +199,25 @@ func TestNotesAndAcknowledgementsStay(t *testing.T) {
 	require.NoError(t, store.prune(t.Context(), g.now.Add(keeps+time.Second)))
 	require.Empty(t, g.incidents(true))
 }
+
+// TestIncidentsAreInABackup restores into a ledger in which a control plane has opened one by itself.
+func TestIncidentsAreInABackup(t *testing.T) {
+	g, into := newGateway(t), newGateway(t)
+	for i := range 20 {
+		g.sent(i, time.Minute, 500, false)
+	}
+	require.NoError(t, g.keeper().judge(t.Context()))
+	was := g.incidents(true)
+	require.NoError(t, NewStore(g.book.Database()).Note(t.Context(), was[0].ID, adminapi.IncidentNote{At: g.now,
+		Author: "ann", Text: "I restart it."}))
+	was = g.incidents(true)
+	into.facts.Ledger = "it was lost."
+	require.NoError(t, into.keeper().judge(t.Context()))
+	require.Len(t, into.incidents(true), 1)
+
+	loader, err := into.book.Load(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, g.book.Dump(t.Context(), loader))
+	require.NoError(t, loader.Commit())
+	require.Equal(t, was, into.incidents(true))
+}
