@@ -60,7 +60,8 @@ func (s *sampler) report(log *zap.Logger, now time.Time) {
 	}
 }
 
-// ofStranger reports whether a request was refused before its client was known.
+// ofStranger reports whether a request was refused for its key: before its client was known, or because that may
+// not ask any more.
 func ofStranger(r *metering.Record) bool {
-	return r.Key == "" && !r.Internal && r.Outcome == metering.OutcomeRejected
+	return (r.Key == "" || r.Barred) && !r.Internal && r.Outcome == metering.OutcomeRejected
 }

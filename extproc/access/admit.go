@@ -35,6 +35,11 @@ type Caller struct {
 	Path          string
 	// Gateway that takes certificates of its clients, by name, and what Envoy says of the client's; empty: it has none.
 	Gateway, Certificate string
+
+	// Barred is the client that [Directory.Admit] has found, but that may not be used now, and Why says why: disabled,
+	// expired or deleted. Of one that is deleted only the name is known.
+	Barred *Client
+	Why    string
 }
 
 // Admit finds the client of a request, by its key, its certificate or the headers of the job service, and checks that
@@ -55,12 +60,21 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
 		switch {
 		case ok && auth.CheckFormat(given):
-			key = d.Keyring.ByHash(d.Hasher.Hash(given), now)
+			hash := d.Hasher.Hash(given)
+			if key = d.Keyring.ByHash(hash, now); key == nil {
+				c.Barred, c.Why = d.Keyring.removed(hash), "deleted"
+			}
 		case ok && d.Tokens != nil && jwtauth.Looks(given):
 			key, why = d.ofToken(given, now)
 		}
 	}
-	if key == nil || !d.isValid(key, now) {
+	if key != nil && !d.isValid(key, now) {
+		c.Barred, c.Why, key = key, "disabled", nil
+		if c.Barred.Expires != 0 && now.Unix() >= c.Barred.Expires {
+			c.Why = "expired"
+		}
+	}
+	if key == nil {
 		return nil, openai.CodeInvalidAPIKey.New("%s", why)
 	}
 	if !c.Internal && !key.usableFrom(c.Address) {

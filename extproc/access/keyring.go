@@ -65,7 +65,12 @@ type Keyring struct {
 	hashes [shards]map[auth.Hash]*record
 	size   int
 	shared *boundsTable
+	// gone are the names of keys that were removed of late, so that requests with them can be told.
+	gone map[auth.Hash]string
 }
+
+// maxGone bounds the keys that were removed and are still known.
+const maxGone = 1000
 
 // A record is a key in a Keyring. It is immutable.
 type record struct {
@@ -135,8 +140,12 @@ func (r *Keyring) With(changed map[string]*configv1.Key) *Keyring {
 		*next = *r
 	}
 	e := editor{ring: next, names: map[int]bool{}, hashes: map[int]bool{}}
-	for name := range changed {
-		e.remove(next.names[shardOfName(name)][name])
+	for name, k := range changed {
+		was := next.names[shardOfName(name)][name]
+		e.remove(was)
+		if was != nil && k == nil {
+			e.forget(was)
+		}
 	}
 	for name, k := range changed {
 		if k != nil {
@@ -150,6 +159,7 @@ func (r *Keyring) With(changed map[string]*configv1.Key) *Keyring {
 type editor struct {
 	ring          *Keyring
 	names, hashes map[int]bool // shards that are copied already
+	gone          bool         // likewise
 }
 
 func (e *editor) name(name string) map[string]*record {
@@ -194,6 +204,31 @@ func (e *editor) remove(k *record) {
 		}
 	}
 	e.ring.size--
+}
+
+// forget keeps the name of a key that is removed, in the place of another if there are many.
+func (e *editor) forget(k *record) {
+	if !e.gone {
+		e.ring.gone, e.gone = maps.Clone(e.ring.gone), true
+	}
+	if e.ring.gone == nil {
+		e.ring.gone = map[auth.Hash]string{}
+	}
+	for h := range e.ring.gone {
+		if len(e.ring.gone) < maxGone {
+			break
+		}
+		delete(e.ring.gone, h)
+	}
+	e.ring.gone[k.hash] = k.name
+}
+
+// removed returns the name of a key that was removed of late, as a client, or nil.
+func (r *Keyring) removed(h auth.Hash) *Client {
+	if r == nil || r.gone[h] == "" {
+		return nil
+	}
+	return &Client{Name: r.gone[h]}
 }
 
 func (k *record) all() []auth.Hash {

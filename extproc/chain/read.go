@@ -119,8 +119,9 @@ func (x *Chain) resolve(ctx context.Context, asked string) *call.Reply {
 	if c.Request.Model = model; err == nil {
 		return nil
 	}
+	c.Record.Model = telemetry.Clip(asked)
 	if c.Record.RefusedBy = c.Config.Withholder(c.Key, asked); c.Record.RefusedBy != "" { // it exists
-		c.Record.Model, c.Record.Label = asked, c.Config.Label(asked)
+		c.Record.Label = c.Config.Label(asked)
 	}
 	return x.answer.Account.RejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 }

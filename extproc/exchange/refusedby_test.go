@@ -2,8 +2,10 @@ package exchange_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/metering"
@@ -29,6 +31,8 @@ func TestARefusedRequestSaysWhatRefusedIt(t *testing.T) {
 		"key/key_1 endpoints": {&configv1.Key{Endpoints: []string{"embeddings"}}, ask40},
 		"key/key_1 addresses": {&configv1.Key{Addresses: []string{"192.0.2.0/24"}}, ask40},
 		"request":             {&configv1.Key{}, `{"model":`},
+		"key/key_1 disabled":  {&configv1.Key{Disabled: true}, ask40},
+		"key/key_1 expired":   {&configv1.Key{ExpiresAt: timestamppb.New(time.Unix(1, 0))}, ask40},
 	} {
 		t.Run(want, func(t *testing.T) {
 			c.key.Name = "key_1"
@@ -46,6 +50,28 @@ func TestARefusedRequestSaysWhatRefusedIt(t *testing.T) {
 			require.Empty(t, m.ended, "the journal notes it, within bounds")
 		})
 	}
+}
+
+// A request for a model that is not there has its name, which is what its client got wrong.
+func TestARefusedRequestSaysWhichModelItAskedFor(t *testing.T) {
+	m := newMeter(t, &configv1.Key{Name: "key_1"})
+	x, reply := m.chat(`{"model":"nobody/none","messages":[{"role":"user","content":"x"}]}`)
+	require.NotNil(t, reply.Immediate)
+	r := x.Close()
+	require.Equal(t, "nobody/none", r.Model)
+	require.Equal(t, "request", r.RefusedBy)
+	require.Empty(t, r.Label, "metrics have no series for what clients invent")
+}
+
+// Who still has a key that was deleted is named by it.
+func TestARefusedDeletedKeyIsNamed(t *testing.T) {
+	m := newMeter(t, &configv1.Key{Name: "key_1"})
+	m.config.Keyring = m.config.Keyring.With(map[string]*configv1.Key{"key_1": nil})
+	x, reply := m.chat(ask40)
+	require.NotNil(t, reply.Immediate)
+	r := x.Close()
+	require.Equal(t, []string{"key/key_1 deleted", "key_1", ""}, []string{r.RefusedBy, r.Key, r.KeyHint})
+	require.True(t, r.Barred)
 }
 
 func TestARefusedStrangerLeavesAHintOfTheKey(t *testing.T) {

@@ -75,6 +75,7 @@ type Record struct {
 	Cool         time.Duration // how long the provider of the last attempt is left alone because of it
 	RefusedBy    string        // the rule or object of the gateway that refused the request
 	KeyHint      string        // the end of a key that is not known
+	Barred       bool          // the key is known, and may not be used: it is disabled, expired or deleted
 	Rules        []string      // limits and budgets of the reservation; they must not be modified
 	Reserved     limit.Amounts // under each rule with the measure
 	Settled      limit.Amounts // likewise

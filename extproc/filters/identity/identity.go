@@ -52,6 +52,9 @@ func admit(c *call.Call) *openai.Error {
 	}
 	switch {
 	case e == nil:
+	case c.Key == nil && caller.Barred != nil:
+		c.Record.Subject, c.Record.Barred = caller.Barred.Subject(caller.Address), true
+		c.Record.RefusedBy = "key/" + caller.Barred.Name + " " + caller.Why
 	case c.Key == nil:
 		c.Record.KeyHint = auth.HintOf(caller.Authorization)
 	case e.Status == http.StatusForbidden:
