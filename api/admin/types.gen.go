@@ -549,7 +549,7 @@ type Consumption struct {
 	Limits  []LimitUse  `json:"limits"`
 	Budgets []BudgetUse `json:"budgets"`
 
-	// LastUsed When the key was last used. Absent: never.
+	// LastUsed When the key was last used, also if it was refused. Absent: never.
 	LastUsed *time.Time `json:"last_used,omitempty"`
 }
 

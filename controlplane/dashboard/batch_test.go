@@ -27,6 +27,8 @@ func TestThePageOfABatch(t *testing.T) {
 		require.Contains(t, page, says)
 	}
 	require.NotContains(t, w.get("/batches/batch_1").body, `href="/keys/key_1"`, "it is not there")
+	require.Contains(t, w.get("/batches/batch_1").body,
+		`href="/requests?batch=batch_1&amp;from=2023-11-14T22%3A13&amp;range=custom"`)
 	require.Equal(t, 403, w.post("/batches/batch_1/files/input").status, "no role shows what clients sent")
 
 	p := w.post("/batches/batch_1")

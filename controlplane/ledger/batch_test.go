@@ -21,6 +21,12 @@ func TestTheCostOfABatch(t *testing.T) {
 		cost, err := l.BatchCost(t.Context(), "batch_1", "key_1", noon)
 		require.NoError(t, err)
 		require.Equal(t, adminapi.BatchCost{Requests: 3, Unpriced: 1, USD: "0.000002"}, cost)
+		found, err := l.Exchanges(t.Context(), adminapi.ListOptions{Filters: map[string]string{"batch": "batch_1"}})
+		require.NoError(t, err)
+		require.Len(t, found.Items, 4)
+		for _, e := range found.Items {
+			require.Regexp(t, "^batch_1/", e.ID)
+		}
 	})
 }
 

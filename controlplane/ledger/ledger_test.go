@@ -236,9 +236,13 @@ func TestSpent(t *testing.T) {
 		by, err := l.SpentBy(t.Context(), "key/key_1", "key/none")
 		require.NoError(t, err)
 		require.Equal(t, map[string]ledger.Spending{"key/key_1": {Day: 1000, Month: 2000}}, by)
+		keep(t, l, rec("refused", func(r *ledgerv1.Record) {
+			r.Key, r.Start, r.End, r.RefusedBy = "key_1", timestamppb.New(noon.Add(time.Second)),
+				timestamppb.New(noon.Add(time.Second)), "key/key_1 disabled"
+		}))
 		used, err := l.LastUsed(t.Context(), "key_1", "none")
 		require.NoError(t, err)
-		require.Equal(t, map[string]time.Time{"key_1": noon}, used)
+		require.Equal(t, map[string]time.Time{"key_1": noon.Add(time.Second)}, used, "also by a request that was refused")
 	})
 }
 

@@ -171,6 +171,9 @@ func queryOf(o adminapi.ListOptions) (segment.Query, error) {
 	if keys := r.one("keys"); keys != "" {
 		add(segment.Equal(segment.Key, strings.Split(text(keys), ",")...))
 	}
+	if batch := text(r.one("batch")); batch != "" {
+		add(ofBatch(batch))
+	}
 	if rule := text(r.one("rule")); rule != "" {
 		add(hasFound(foundByOf(rule)))
 	}
@@ -222,6 +225,11 @@ func numbersOf(r *reader) (all []segment.Condition) {
 func errMinCost() error {
 	return openai.CodeInvalidValue.On("min_cost_usd",
 		"Invalid value for 'min_cost_usd': it must be an amount of US dollars, such as 0.05.")
+}
+
+// ofBatch is the condition of an answered line of a batch, whose id begins with the batch's, or of a vendor's batch.
+func ofBatch(id string) segment.Condition {
+	return segment.Any(segment.Equal(segment.ID, id), segment.Begins(segment.ID, id+"/"))
 }
 
 // unrefused is the condition of an exchange that the gateway did not refuse.

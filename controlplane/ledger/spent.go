@@ -186,16 +186,16 @@ func (l usageReader) SpentBy(ctx context.Context, subjects ...string) (map[strin
 	return found, nil
 }
 
-// LastUsed returns when keys, by their ids, were last used. A key without kept exchanges is missing. One call
-// takes at most 1000.
+// LastUsed returns when keys, by their ids, were last used, also if the request was refused. A key without kept
+// exchanges is missing. One call takes at most 1000.
 func (l usageReader) LastUsed(ctx context.Context, keys ...string) (map[string]time.Time, error) {
 	found := make(map[string]time.Time, len(keys))
 	if len(keys) > 1000 {
 		return nil, errors.New("reading when keys were used: more than 1000 keys")
 	}
 	for _, key := range keys {
-		last, err := l.search(ctx, segment.Query{Where: segment.All(segment.Equal(segment.Key, key), unrefused()),
-			Limit: 1, Columns: []segment.Column{segment.StartedAt}})
+		last, err := l.search(ctx, segment.Query{Where: segment.Equal(segment.Key, key), Limit: 1,
+			Columns: []segment.Column{segment.StartedAt}})
 		if err != nil {
 			return nil, fmt.Errorf("reading when keys were used: %w", err)
 		}
@@ -212,7 +212,7 @@ func (l usageReader) BatchCost(ctx context.Context, batch, key string, created t
 	var cost adminapi.BatchCost
 	var sum usage.Nano
 	q := segment.Query{From: created.UnixMicro(), Where: segment.All(segment.Equal(segment.Key, text(key)),
-		segment.Any(segment.Equal(segment.ID, text(batch)), segment.Begins(segment.ID, text(batch)+"/"))),
+		ofBatch(text(batch))),
 		Columns: []segment.Column{segment.Requests, segment.Priced, segment.Cost}}
 	err := l.each(ctx, q, func() { cost, sum = adminapi.BatchCost{}, 0 }, func(r *segment.Row) {
 		cost.Requests += r.Requests

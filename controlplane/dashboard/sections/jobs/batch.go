@@ -77,6 +77,16 @@ type failureReason struct {
 	Code, Message string
 }
 
+// Requests returns the address of the request log with the batch's answered requests.
+func (d batchData) Requests() string {
+	q := url.Values{"batch": {d.Batch.ID}, "range": {"custom"},
+		"from": {time.Unix(d.Batch.CreatedAt, 0).UTC().Format("2006-01-02T15:04")}}
+	if at := d.Batch.Ended(); at > 0 {
+		q.Set("to", time.Unix(at, 0).Add(time.Minute).UTC().Format("2006-01-02T15:04"))
+	}
+	return "/requests?" + q.Encode()
+}
+
 // A batchFile is a file of a batch that can be downloaded.
 type batchFile struct{ Which, Name string }
 
