@@ -154,10 +154,10 @@ func TestAKeyForATrialDoesNotWait(t *testing.T) {
 		change func(*configv1.Key)
 		waits  bool
 	}{
-		"a trial":           {&configv1.ApprovalRule{Keys: true}, func(*configv1.Key) {}, false},
-		"above an amount":   {&configv1.ApprovalRule{BudgetUsdMonth: "0.5"}, func(*configv1.Key) {}, true},
-		"below an amount":   {&configv1.ApprovalRule{BudgetUsdMonth: "1"}, func(*configv1.Key) {}, false},
-		"for a day":         {&configv1.ApprovalRule{BudgetUsdDay: "1"}, func(*configv1.Key) {}, false},
+		"a trial":         {&configv1.ApprovalRule{Keys: true}, func(*configv1.Key) {}, false},
+		"above an amount": {&configv1.ApprovalRule{BudgetUsdMonth: "0.5"}, func(*configv1.Key) {}, true},
+		"below an amount": {&configv1.ApprovalRule{BudgetUsdMonth: "1"}, func(*configv1.Key) {}, false},
+		"for a day":       {&configv1.ApprovalRule{BudgetUsdDay: "1"}, func(*configv1.Key) {}, false},
 		"longer": {&configv1.ApprovalRule{Keys: true}, func(k *configv1.Key) {
 			k.ExpiresAt = timestamppb.New(now.Add(time.Hour + 1))
 		}, true},
