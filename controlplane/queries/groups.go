@@ -6,6 +6,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/authz"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // NameGroups adds the names that the objects of groups have for people, as far as the caller may know them. It also
@@ -42,7 +43,7 @@ func (q *Service) NameGroups(ctx context.Context, s *adminapi.Series) error {
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		o, ok := found[g.Name]
-		g.DisplayName, g.Deleted = DisplayName(o), !ok && g.Name != ""
+		g.DisplayName, g.Deleted = DisplayName(o), !ok && g.Name != "" && g.Name != usage.ResponseCache
 	}
 	return nil
 }

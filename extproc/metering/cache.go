@@ -31,6 +31,11 @@ type Cache struct {
 	Similarity float64 // of the request whose answer it is; 0: that was equal
 }
 
+// Served reports whether the answer came from the cache, and no provider was asked.
+func (c *Cache) Served() bool {
+	return c != nil && (c.Result == CacheHit || c.Result == CacheShared || c.Result == CacheSimilar)
+}
+
 // Text describes what the cache did, or returns "" for nil.
 func (c *Cache) Text() string {
 	switch {

@@ -86,6 +86,9 @@ func (r *Record) Entry() *ledgerv1.Record {
 		e.AttemptList, e.Details = r.Attempted(), r.detail(made, used)
 	}
 	used.Fill(e)
+	if e.Provider == "" && r.Cache.Served() {
+		e.Provider = usage.ResponseCache
+	}
 	if r.Charge != "" && r.Outcome == OutcomeFinished {
 		e.Id, e.Exchange = r.Charge, r.ID
 	}

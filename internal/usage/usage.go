@@ -12,6 +12,10 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
+// ResponseCache stands for the provider in records of requests that a response cache has answered. No provider has
+// such a name.
+const ResponseCache = "response cache"
+
 // A Used is the usage of one exchange.
 type Used struct {
 	openai.Usage

@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/console"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // StatusCmd is the command status.
@@ -192,7 +193,8 @@ func (r *StatusReport) ledger(ctx context.Context, client *adminapi.Client) {
 	for _, t := range summary.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
 		if i < 0 {
-			i, r.Providers = len(r.Providers), append(r.Providers, providerStatus{Name: t.Name, Deleted: true})
+			i, r.Providers = len(r.Providers), append(r.Providers, providerStatus{Name: t.Name,
+				Deleted: t.Name != usage.ResponseCache})
 		}
 		p := &r.Providers[i]
 		p.Requests, p.Errors, p.CostUSD, p.LatencyMS = t.Requests, t.Errors, t.CostUSD, t.LatencyP50
