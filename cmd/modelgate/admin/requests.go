@@ -33,6 +33,8 @@ type RequestsCmd struct {
 	MinDuration  time.Duration `placeholder:"TIME" help:"Only requests that took this long or longer, such as 5s."`
 	Rule         string        `placeholder:"NAME" help:"Only requests in which this rule of a guardrail (personal/contact) or policy (policy office/tools) has found something, or any rule of the object."`
 	Limit        int           `default:"50" help:"Maximum number of requests, newest first (${default})."`
+	Follow       bool          `short:"f" help:"Print a line for each of these requests, and for each further one, until you press Ctrl-C."`
+	Every        time.Duration `default:"1s" help:"How often --follow looks for further requests (${default})."`
 	ID           string        `arg:"" optional:"" help:"Id of a request (x-request-id), or of an exchange. Shows its attempts, limits and cost."`
 }
 
@@ -40,6 +42,7 @@ type RequestsCmd struct {
 func (RequestsCmd) Help() string {
 	return `Examples:
   modelgate requests --outcome error --since 1h
+  modelgate requests --follow --key billing
   modelgate requests 7f0c9a52-3a53-4f0e-9d2b-0d9f0f6a7c11`
 }
 
@@ -51,6 +54,9 @@ func (c RequestsCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	if c.Limit < 1 {
 		return admincli.Misused("--limit must be at least 1")
+	}
+	if c.Follow {
+		return c.follow(ctx, stdout)
 	}
 	var more bool
 	call := func(client *adminapi.Client) (found []adminapi.Exchange, err error) {

@@ -2,7 +2,10 @@ package console_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -91,7 +94,7 @@ func TestStatesHaveColours(t *testing.T) {
 }
 
 func TestARequestIsALine(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	id := "7f0c9a52-3a53-4f0e-9d2b-0d9f0f6a7c11"
 	served := map[string]any{"model": "smart", "provider": "openai", "key_id": "key_1", "key_name": "ci", "status": 200,
 		"outcome": "finished", "total": 1234 * time.Millisecond, "prompt_tokens": int64(12), "completion_tokens": int64(5),
@@ -112,4 +115,19 @@ func TestARequestIsALine(t *testing.T) {
 		&refused: console.Yellow} {
 		require.Contains(t, colors.Line(console.Logged(at, *fields)), "\x1b["+string(want)+"m03:04:05")
 	}
+}
+
+func TestWhatIsWatchedTakesThePlaceOfWhatWasShown(t *testing.T) {
+	terminal, written := pty.Open(t, 90)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	require.NoError(t, console.Watch(ctx, terminal, time.Millisecond, func(w io.Writer) error {
+		if n++; n == 3 {
+			cancel()
+			return errors.New("of the end")
+		}
+		_, err := fmt.Fprintln(w, "look", n, "at", console.For(w).Width)
+		return err
+	}))
+	require.Equal(t, "\x1b[H\x1b[2Jlook 1 at 90\n\x1b[H\x1b[2Jlook 2 at 90\n", written())
 }

@@ -47,7 +47,11 @@ func (t *Text) Line(r *Request) string {
 		rest = append(rest, "$"+r.CostUSD)
 	}
 	tone := ToneOf(strconv.Itoa(r.Status) + " " + r.Outcome)
-	head := fmt.Sprintf("%s %3d %6s", r.At.Format(time.TimeOnly), r.Status, took(r.Took))
+	at := r.At.Local().Format(time.TimeOnly)
+	if t.Width == 0 {
+		at = r.At.UTC().Format(time.RFC3339)
+	}
+	head := fmt.Sprintf("%s %3d %6s", at, r.Status, took(r.Took))
 	text := adminapi.OneLine(fmt.Sprintf(" %s %s %s", padded(what, 28), padded(cmp.Or(r.Key, "-"), 14),
 		strings.Join(rest, ", ")))
 	room := t.Width - len(head) - utf8.RuneCountInString(text)
@@ -57,7 +61,7 @@ func (t *Text) Line(r *Request) string {
 	if t.Width > 0 && room < 0 {
 		text = string([]rune(text)[:max(0, t.Width-len(head)-1)]) + "…"
 	}
-	return t.Style(tone, head) + text
+	return t.Style(tone, head) + strings.TrimRight(text, " ")
 }
 
 // padded is a text in a column, which a longer text moves to the right.

@@ -53,6 +53,9 @@ func Colored(w any) bool {
 
 // sizeOf returns the size of a terminal. Other character devices, such as /dev/null, have none.
 func sizeOf(w any) (*unix.Winsize, bool) {
+	if s, ok := w.(*screen); ok {
+		w = s.of
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return nil, false

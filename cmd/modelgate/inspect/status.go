@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,6 +22,8 @@ import (
 type StatusCmd struct {
 	adminflags.AdminFlags
 	adminflags.OutputFlags
+	Watch bool          `short:"w" help:"Show the state again and again, until you press Ctrl-C."`
+	Every time.Duration `default:"2s" help:"How often --watch looks (${default})."`
 }
 
 // Help is shown below the flags' summary.
@@ -75,6 +78,23 @@ type refusedObject struct {
 
 // Run prints how the gateway is.
 func (c StatusCmd) Run(ctx context.Context, stdout io.Writer) error {
+	if !c.Watch {
+		return c.once(ctx, stdout)
+	}
+	if c.Every <= 0 {
+		return admincli.Misused("--every must be more than 0")
+	}
+	return console.Watch(ctx, stdout, c.Every, func(screen io.Writer) error {
+		err := c.once(ctx, screen)
+		if errors.Is(err, adminflags.ErrUnhealthy) { // which is shown
+			return nil
+		}
+		return err
+	})
+}
+
+// once looks once.
+func (c StatusCmd) once(ctx context.Context, stdout io.Writer) error {
 	conn, err := c.Connect()
 	if err != nil {
 		return err
