@@ -38,6 +38,7 @@ type fakeAdmin struct {
 	batch       adminapi.BatchDetails
 	failures    []adminapi.BatchFailure
 	budgets     adminapi.Budgets
+	quotas      adminapi.QuotasPage
 	approvals   []adminapi.Approval
 	waits       *adminapi.Approval // of every change
 	requests    []adminapi.Exchange
@@ -144,7 +145,7 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	answer("GET /admin/v1/batches/{id}/failures", func(r *http.Request) (any, int) { return page(f.failures, r), 200 })
 	answer("POST /admin/v1/batches/{id}/cancel", func(*http.Request) (any, int) { return f.batch.TenantObject, 200 })
 	answer("GET /admin/v1/budgets", func(*http.Request) (any, int) { return f.budgets, 200 })
-	answer("GET /admin/v1/quotas", func(*http.Request) (any, int) { return adminapi.QuotasPage{}, 200 })
+	answer("GET /admin/v1/quotas", func(*http.Request) (any, int) { return f.quotas, 200 })
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })
 	answer("GET /admin/v1/audit/sinks", func(*http.Request) (any, int) { return f.sinks, 200 })

@@ -160,14 +160,14 @@ func (c keyEnableCmd) Run(ctx context.Context, stdout io.Writer) error {
 	return setDisabled(ctx, stdout, c.AdminFlags, &c.WaitFlags, c.ID, false)
 }
 
-func setDisabled(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags, w *adminflags.WaitFlags, id string,
+func setDisabled(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags, w *adminflags.WaitFlags, given string,
 	disabled bool) error {
 	return change(stdout, f, w, func(client *adminapi.Client) (string, error) {
-		id, err := adminflags.IDOf(ctx, client, configv1.KeyKind(), id)
+		id, err := adminflags.IDOf(ctx, client, configv1.KeyKind(), given)
 		if err == nil {
 			err = adminflags.Change(ctx, client, id, func(k *configv1.Key) { k.Disabled = disabled })
 		}
-		return "Key " + id + map[bool]string{true: " disabled", false: " enabled"}[disabled], err
+		return "Key " + given + map[bool]string{true: " disabled", false: " enabled"}[disabled], err
 	})
 }
 

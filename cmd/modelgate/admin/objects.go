@@ -89,7 +89,7 @@ func deleteObject(ctx context.Context, stdout io.Writer, f adminflags.AdminFlags
 		if err == nil {
 			err = client.Delete(ctx, kind, id)
 		}
-		return what + " " + id + " " + done, err
+		return what + " " + name + " " + done, err
 	})
 }
 

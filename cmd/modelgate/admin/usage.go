@@ -75,7 +75,7 @@ func (c UsageCmd) show(stdout io.Writer, rows []report.Usage) error {
 	}
 	return adminflags.OutputFlags{Output: c.Output}.Show(stdout, rows, func(out *console.Text) {
 		for i := range cells {
-			cells[i][0] = cmp.Or(cells[i][0], "(none)")
+			cells[i][0] = cmp.Or(rows[i].DisplayName, cells[i][0], "(none)")
 		}
 		out.Table("Nothing was used in this time.",
 			[]string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)

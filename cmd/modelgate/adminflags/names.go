@@ -2,11 +2,13 @@ package adminflags
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // mostNames is how many names a command asks for at most. Further ids stay as they are.
@@ -15,13 +17,13 @@ const mostNames = 100
 // Names returns what writes the names of keys and tokens in place of their ids in a text. An id stays if the object
 // was deleted or has no name, and if the caller may not read it.
 func Names(ctx context.Context, client *adminapi.Client) func(string) string {
-	known := map[string]string{}
+	known, away := map[string]string{}, false
 	ids := regexp.MustCompile(`\b(key|adm)_[0-9A-Za-z]+\b`)
 	nameOf := func(id string) string {
 		if name, ok := known[id]; ok {
 			return name
 		}
-		if len(known) >= mostNames {
+		if away || len(known) >= mostNames {
 			return id
 		}
 		kind := configv1.KeyKind()
@@ -29,10 +31,12 @@ func Names(ctx context.Context, client *adminapi.Client) func(string) string {
 			kind = TokenKind()
 		}
 		known[id] = id
-		if item, err := client.Get(ctx, kind, id); err == nil {
-			if o, ok := item.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() != "" {
-				known[id] = o.GetDisplayName()
-			}
+		item, err := client.Get(ctx, kind, id)
+		if o, ok := item.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() != "" {
+			known[id] = o.GetDisplayName()
+		}
+		if _, answered := errors.AsType[*openai.Error](err); err != nil && !answered {
+			away = true
 		}
 		return known[id]
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/console"
@@ -36,7 +37,14 @@ func (c DoctorCmd) Run(ctx context.Context, stdout io.Writer) error {
 	found := doctor.Examine(ctx, o)
 	err := c.Show(stdout, struct {
 		Findings []doctor.Finding `json:"findings"`
-	}{found}, func(out *console.Text) { doctor.Table(&out.Builder, found, c.All) })
+	}{found}, func(out *console.Text) {
+		var text strings.Builder
+		doctor.Table(&text, found, c.All)
+		if client, err := c.Client(); err == nil {
+			out.Names = adminflags.Names(ctx, client)
+		}
+		out.WriteString(out.Named(text.String()))
+	})
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,11 @@ func (c StatusCmd) once(ctx context.Context, stdout io.Writer) error {
 		}
 	}
 	r.OK = len(r.Problems) == 0
-	if err := c.Show(stdout, r, r.table); err != nil {
+	err = c.Show(stdout, r, func(out *console.Text) {
+		out.Names = adminflags.Names(ctx, client)
+		r.table(out)
+	})
+	if err != nil {
 		return err
 	}
 	if !r.OK {
@@ -294,10 +298,10 @@ func (r StatusReport) table(out *console.Text) {
 		out.WriteByte('\n')
 	}
 	for _, p := range r.Problems {
-		out.WriteString("! " + adminapi.OneLine(p) + "\n")
+		out.WriteString("! " + adminapi.OneLine(out.Named(p)) + "\n")
 	}
 	for _, n := range r.Notes {
-		out.WriteString("- " + adminapi.OneLine(n) + "\n")
+		out.WriteString("- " + adminapi.OneLine(out.Named(n)) + "\n")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // Usage is what was used of something, or in a day.
 type Usage struct {
 	Name         string `json:"name"`
+	DisplayName  string `json:"display_name,omitempty"` // for people; it may be empty
 	Requests     int64  `json:"requests"`
 	InputTokens  int64  `json:"input_tokens"`
 	OutputTokens int64  `json:"output_tokens"`
@@ -53,6 +54,7 @@ func Used(ctx context.Context, client *adminapi.Client, by string, start, end ti
 	}
 	for _, g := range s.Groups {
 		row := usageOf(g.Name, g.Totals)
+		row.DisplayName = g.DisplayName
 		rows = append(rows, row)
 		rest.add(row, -1)
 	}
