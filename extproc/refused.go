@@ -23,7 +23,7 @@ import (
 const (
 	strangersPerSecond, strangerBurst = 1, 50
 	clientsPerSecond, clientBurst     = 10, 200
-	keyPerSecond, keyBurst            = 1, 20
+	keyPerSecond, keyBurst            = 1, 50
 	// maxKeys bounds the keys whose bursts are known.
 	maxKeys = 4096
 

@@ -106,20 +106,18 @@ func (f *folder) wait(ctx context.Context, batch string, rows []row) {
 	select {
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()
-		_ = f.fold(ctx) // whoever reads meets the error
+		if batches, err := f.batches(ctx); err == nil {
+			_ = f.fold(ctx, batches) // whoever reads meets the error
+		}
 	default: // somebody does
 	}
 }
 
-// folded folds all records that were kept before it was called, by any process.
+// folded folds all records that were kept before it was called, by any process. What comes meanwhile is not waited for:
+// it may come faster than it is folded.
 func (f *folder) folded(ctx context.Context) error {
-	some := false
-	err := f.db.Statement("SELECT 1 FROM journal WHERE unreadable = 0 LIMIT 1").Each(ctx, f.db.Read,
-		func(*sql.Rows) error {
-			some = true
-			return nil
-		})
-	if err != nil || !some {
+	batches, err := f.batches(ctx)
+	if err != nil || len(batches) == 0 {
 		return doing("looking for records that are in no sum", err)
 	}
 	select {
@@ -128,11 +126,17 @@ func (f *folder) folded(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return doing("adding records to the sums", f.fold(ctx))
+	return doing("adding records to the sums", f.fold(ctx, batches))
 }
 
-// fold folds all batches. The caller has the turn.
-func (f *folder) fold(ctx context.Context) error {
+// batches returns the ids of the batches in the journal.
+func (f *folder) batches(ctx context.Context) ([]string, error) {
+	s := f.db.Statement("SELECT id FROM journal WHERE unreadable = 0 ORDER BY id")
+	return sqldb.All(ctx, s, f.db.Read, func(id *string) []any { return []any{id} })
+}
+
+// fold folds batches. Those that are not there any more, others have folded. The caller has the turn.
+func (f *folder) fold(ctx context.Context, batches []string) error {
 	f.guard.Lock()
 	known := maps.Clone(f.waiting)
 	f.last = time.Now()
@@ -140,10 +144,10 @@ func (f *folder) fold(ctx context.Context) error {
 	if err := f.db.Prepare(ctx, inserts()...); err != nil {
 		return err
 	}
-	for n := foldBatches; n == foldBatches; {
+	for some := range slices.Chunk(batches, foldBatches) {
 		err := f.db.Transact(ctx, func(tx *sql.Tx) error {
-			rows, taken, err := f.take(ctx, tx, known)
-			if n = taken; err != nil || len(rows) == 0 {
+			rows, err := f.take(ctx, tx, some, known)
+			if err != nil || len(rows) == 0 {
 				return err
 			}
 			if err := f.addSegments(ctx, tx, rows); err != nil {
@@ -157,7 +161,7 @@ func (f *folder) fold(ctx context.Context) error {
 	}
 	f.guard.Lock()
 	defer f.guard.Unlock()
-	for batch := range known { // those that were not there, others have folded
+	for _, batch := range batches {
 		f.rows -= len(f.waiting[batch])
 		delete(f.waiting, batch)
 	}
@@ -178,20 +182,19 @@ func (f *folder) addSegments(ctx context.Context, tx *sql.Tx, rows []row) error 
 	return nil
 }
 
-// take removes batches from the journal, and returns their records and how many batches there were. Where others take
-// some, it waits until they have. A batch that cannot be read stays, and is not tried again.
-func (f *folder) take(ctx context.Context, tx *sql.Tx, known map[string][]row) (rows []row, n int, err error) {
+// take removes batches from the journal, and returns their records. Where others take some, it waits until they have. A
+// batch that cannot be read stays, and is not tried again.
+func (f *folder) take(ctx context.Context, tx *sql.Tx, ids []string, known map[string][]row) (rows []row, err error) {
 	type batch struct {
 		id      string
 		records []byte
 	}
 	var unreadable []batch
-	err = f.takeEach(ctx, tx, known, func(found *sql.Rows) error {
+	err = f.takeEach(ctx, tx, ids, known, func(found *sql.Rows) error {
 		var b batch
 		if err := found.Scan(&b.id, &b.records); err != nil {
 			return err
 		}
-		n++
 		if kept, ok := known[b.id]; ok {
 			rows = append(rows, kept...)
 			return nil
@@ -213,20 +216,22 @@ func (f *folder) take(ctx context.Context, tx *sql.Tx, known map[string][]row) (
 			err = f.write(ctx, tx, b.id, b.records, true)
 		}
 	}
-	return rows, n, err
+	return rows, err
 }
 
 // takeEach removes batches from the journal, and calls each with the id and the records of every one. A batch that
 // is known has no records.
-func (f *folder) takeEach(ctx context.Context, tx *sql.Tx, known map[string][]row, each func(*sql.Rows) error) error {
-	lock := ""
+func (f *folder) takeEach(ctx context.Context, tx *sql.Tx, ids []string, known map[string][]row,
+	each func(*sql.Rows) error) error {
+	s := f.db.Statement("DELETE FROM journal WHERE id IN (SELECT id FROM journal WHERE unreadable = 0 AND id IN (")
+	s.Add(s.List(ids), ")")
 	if f.db.Postgres {
-		lock = " FOR UPDATE"
+		s.Add(" ORDER BY id FOR UPDATE")
 	}
-	s := f.db.Statement("DELETE FROM journal WHERE id IN (SELECT id FROM journal WHERE unreadable = 0 ORDER BY id LIMIT ")
-	s.Add(s.Arg(foldBatches), lock, ") RETURNING id, ")
-	if ids := slices.Sorted(maps.Keys(known)); len(ids) > 0 && len(ids) < foldBatches*10 {
-		s.Add("CASE WHEN id IN (", s.List(ids), ") THEN NULL ELSE records END")
+	s.Add(") RETURNING id, ")
+	have := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return known[id] == nil })
+	if len(have) > 0 {
+		s.Add("CASE WHEN id IN (", s.List(have), ") THEN NULL ELSE records END")
 	} else {
 		s.Add("records")
 	}

@@ -46,6 +46,8 @@ const (
 
 	// pruneEvery is how often Maintain prunes.
 	pruneEvery = time.Hour
+	// idsRead is how many ids are looked for at once.
+	idsRead = 20_000
 	// mergeEvery is how often Maintain merges segments.
 	mergeEvery = 10 * time.Second
 )
@@ -167,18 +169,24 @@ func (l *Ledger) pruneExchanges(ctx context.Context, before int64) (int64, error
 // pruneIDs deletes the ids of exchanges from before a time. It looks at all ids: an index by time would cost more with
 // each record.
 func (l *Ledger) pruneIDs(ctx context.Context, before int64) error {
-	s := l.db.Statement("SELECT id FROM ids")
-	s.And("at", "<", before)
-	old, err := sqldb.All(ctx, s, l.db.Read, func(id *string) []any { return []any{id} })
-	for some := range slices.Chunk(old, sqldb.RowsAtOnce) {
+	for n := idsRead; n == idsRead; {
+		s := l.db.Statement("SELECT id FROM ids")
+		s.And("at", "<", before)
+		s.Add(" LIMIT ", s.Arg(idsRead))
+		old, err := sqldb.All(ctx, s, l.db.Read, func(id *string) []any { return []any{id} })
+		n = len(old)
+		for some := range slices.Chunk(old, sqldb.RowsAtOnce) {
+			if err == nil {
+				s := l.db.Statement("DELETE FROM ids")
+				s.Among("id", some)
+				_, err = s.Exec(ctx, l.db.Write)
+			}
+		}
 		if err != nil {
 			return err
 		}
-		s := l.db.Statement("DELETE FROM ids")
-		s.Among("id", some)
-		_, err = s.Exec(ctx, l.db.Write)
 	}
-	return err
+	return nil
 }
 
 // Maintain brings the tables up to date, where that could not be done when the ledger was opened, and prunes once an
