@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	realledger "github.com/modelgate/modelgate/controlplane/ledger"
 )
@@ -119,4 +120,15 @@ func TestLiveRowsAreSentOnlyWhenTheyChange(t *testing.T) {
 	require.NotContains(t, p.body, "data-chart")
 	poll = regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(p.body)
 	require.Equal(t, 204, ask().status)
+}
+
+func TestAFilterThatNamesSomethingUnknownSaysSo(t *testing.T) {
+	b, _ := withRequests(t)
+	w := b.owner(t)
+	b.put(t, &configv1.Organization{Name: "acme"})
+	for _, path := range []string{"/requests", "/usage"} {
+		require.Contains(t, text(w.get(path+"?organization=acne").body), "There is no Organization acne.", path)
+		require.Contains(t, text(w.get(path+"?provider=ecko").body), "There is no Provider ecko.", path)
+		require.NotContains(t, text(w.get(path+"?organization=acme").body), "There is no", path)
+	}
 }
