@@ -121,6 +121,8 @@ const (
 	// HeaderCharge, from the job service, is the id under which the exchange is charged: exchanges with the same id are
 	// charged once, whichever of them is seen first.
 	HeaderCharge = "x-modelgate-charge"
+	// ChargeAgain ends the value of HeaderCharge if the job service asks again where waiting may help.
+	ChargeAgain = " again"
 )
 
 // Headers on the listener at AgainSocket, which only the ext_proc service reaches.

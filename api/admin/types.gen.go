@@ -664,7 +664,7 @@ type Exchange struct {
 	// Batch Charged at the price of the vendor's batch API.
 	Batch bool `json:"batch,omitempty"`
 
-	// Requests How many exchanges the record counts: more than 1 for a vendor's batch.
+	// Requests How many exchanges the record counts: more than 1 for a vendor's batch, and for refused requests that have no row of their own; none for a try of a batch's request after which it is tried again.
 	Requests          int64 `json:"requests,omitempty"`
 	CacheWriteTokens  int64 `json:"cache_write_tokens,omitempty"`
 	InputAudioTokens  int64 `json:"input_audio_tokens,omitempty"`

@@ -50,3 +50,20 @@ func TestAWeekBeginsWithTheFirstMoney(t *testing.T) {
 		require.Len(t, weeks, 2)
 	})
 }
+
+// A try of a batch's line costs what it costs, and counts as no request and no error.
+func TestATryCountsAsNoRequest(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l := open(t, dsn)
+		keep(t, l, rec("batch_1/1"), rec("try", func(r *ledgerv1.Record) {
+			r.Status, r.Outcome, r.Tried = 502, "failed", true
+		}))
+		s := series(t, l, adminapi.SeriesQuery{Start: noon.Add(-time.Hour), End: noon.Add(time.Hour), Width: "1h", By: "key",
+			Groups: 5})
+		require.Equal(t, [2]int64{1, 0}, [2]int64{s.Requests, s.Errors})
+		require.Equal(t, "0.000002", s.CostUSD)
+		found, err := l.Exchanges(t.Context(), adminapi.ListOptions{})
+		require.NoError(t, err)
+		require.Len(t, found.Items, 2, "the log has it")
+	})
+}

@@ -158,7 +158,8 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		ErrorCode: text(r.GetErrorCode()), FirstByteMs: max(r.GetFirstByteMs(), 0),
 		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost),
 		Priced:       r.GetPriced(),
-		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
+		PriceVersion: text(r.GetPriceVersion()), Requests: requestsOf(r),
+		Tried:       r.GetTried(),
 		AttemptList: keptAttempts(r), RefusedBy: text(r.GetRefusedBy()), KeyHint: text(r.GetKeyHint()),
 	}
 	if proto.Size(r.GetDetails()) <= maxDetails {
@@ -181,6 +182,14 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 	}
 	kept.Start, kept.End = timestamppb.New(at), timestamppb.New(at.Add(duration))
 	return row{kept, at.UTC(), duration}
+}
+
+// requestsOf is how many requests a record counts as.
+func requestsOf(r *ledgerv1.Record) int64 {
+	if r.GetTried() {
+		return 0
+	}
+	return max(openai.Count(r.GetRequests()), 1)
 }
 
 // text returns what of a string a database can hold.

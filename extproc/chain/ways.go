@@ -49,7 +49,7 @@ func (x *Chain) headers(ctx context.Context, end bool) call.Reply {
 		return *reply
 	}
 	if c.Internal {
-		c.Record.Charge = h.Get(envoy.HeaderCharge)
+		c.Record.Charge, c.Record.Again = strings.CutSuffix(h.Get(envoy.HeaderCharge), envoy.ChargeAgain)
 		if name := h.Get(envoy.HeaderProvider); name != "" {
 			return x.passInternal(ctx, name, query, end)
 		}

@@ -236,15 +236,19 @@ func TestALineIsChargedUnderItsId(t *testing.T) {
 		x := exchange.NewInternal(m.env, m.config)
 		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
 			{Name: ":path", Value: "/v1/chat/completions"},
-			{Name: envoy.HeaderKey, Value: "key_1"}, {Name: envoy.HeaderCharge, Value: "batch_1/7"}}, false)
+			{Name: envoy.HeaderKey, Value: "key_1"}, {Name: envoy.HeaderCharge, Value: "batch_1/7" + envoy.ChargeAgain}}, false)
 		require.NotNil(t, x.RequestBody(t.Context(), []byte(ask40)).Plan)
 		answer(x, status, "application/json")
 		x.ResponseBody(context.Background(), []byte(body), true)
 		x.Close()
 		return m.ended[len(m.ended)-1]
 	}
-	require.NotEqual(t, "batch_1/7", line("500", "{}").GetId(), "a try that failed must not hide the one that succeeds")
-	require.Equal(t, "batch_1/7", line("200", whole).GetId())
+	failed := line("500", "{}")
+	require.NotEqual(t, "batch_1/7", failed.GetId(), "a try that failed must not hide the one that succeeds")
+	require.True(t, failed.GetTried(), "it is no request")
+	done := line("200", whole)
+	require.Equal(t, "batch_1/7", done.GetId())
+	require.False(t, done.GetTried())
 	require.Len(t, m.settled, 2, "the key's limits hold for lines")
 	cut := (&metering.Record{ID: "x", Charge: "batch_1/8", Outcome: metering.OutcomeCancelled,
 		Usage: openaiapi.Usage{PromptTokens: 5}, Cost: 7}).Entry()

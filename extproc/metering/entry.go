@@ -1,12 +1,14 @@
 package metering
 
 import (
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -89,6 +91,7 @@ func (r *Record) Entry() *ledgerv1.Record {
 	if e.Provider == "" && r.Cache.Served() {
 		e.Provider = usage.ResponseCache
 	}
+	e.Tried = r.isTry()
 	if r.Charge != "" && r.Outcome == OutcomeFinished {
 		e.Id, e.Exchange = r.Charge, r.ID
 	}
@@ -103,6 +106,20 @@ func (r *Record) Entry() *ledgerv1.Record {
 	}
 	e.ErrorCode = r.ErrorCode()
 	return e
+}
+
+// isTry reports whether the job service asks again after this end, as far as the end says.
+func (r *Record) isTry() bool {
+	if !r.Again || r.End.IsZero() || r.Outcome == OutcomeFinished || r.Error != nil && r.Error.NoRetry {
+		return false
+	}
+	switch r.Status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
+		return true
+	case http.StatusTooManyRequests:
+		return r.Error == nil || r.Error.Code != openai.TypeInsufficientQuota && r.Error.Type != openai.TypeInsufficientQuota
+	}
+	return r.Status < http.StatusBadRequest || r.Status >= http.StatusInternalServerError
 }
 
 // detail fills the details of an entry. It returns nil if there are none.

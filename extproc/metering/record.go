@@ -45,6 +45,7 @@ type Record struct {
 	Method, Path string
 	Internal     bool   // from the job service
 	Charge       string // the id of the job service under which a finished request is charged once; may be empty
+	Again        bool   // the job service asks again where waiting may help
 	// the requested operation: one of OpenAI's, "models", "files", "route", ..., or empty
 	Operation string
 	request.Subject

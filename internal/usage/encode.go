@@ -62,6 +62,7 @@ func (e *encoder) record(r *ledgerv1.Record) {
 		e.end(start)
 	}
 	e.text(37, r.GetExchange())
+	e.flag(38, r.GetTried())
 }
 
 func (e *encoder) details(d *ledgerv1.Details) {

@@ -60,7 +60,7 @@ type asker struct {
 // during one.
 func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 	for tries, failures := 0, 1; ; failures++ {
-		got, v, ok := a.try(begin, asking, l)
+		got, v, ok := a.try(begin, asking, l, tries < maxTries-1)
 		if !ok {
 			return answer{}, false
 		}
@@ -83,7 +83,8 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 	}
 }
 
-func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bool) {
+// try makes a try. It says whether there is another one if the line needs it.
+func (a *asker) try(begin, asking context.Context, l *line, again bool) (answer, verdict, bool) {
 	estimate := l.tokens()
 	for a.s.Shedding != nil && a.s.Shedding() && timing.Sleep(begin, sheddingPause) == nil {
 	}
@@ -92,7 +93,7 @@ func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bo
 	}
 	a.s.metrics.inFlight.Inc()
 	began := time.Now()
-	got, header, err := a.send(asking, l)
+	got, header, err := a.send(asking, l, again)
 	v := judge(&got, header, err)
 	a.shared.end(v, began)
 	a.s.metrics.inFlight.Dec()
@@ -107,11 +108,12 @@ func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bo
 }
 
 // send makes one try. Without an answer, its result says so, and err says why.
-func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) {
+func (a *asker) send(ctx context.Context, l *line, again bool) (answer, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.s.Limits.Line)
 	defer cancel()
 	r, err := a.s.Gateway.Ask(a.trace.context(ctx), gateway.Ask{
-		Key: a.key, Charge: a.batch + "/" + strconv.Itoa(l.number), Method: http.MethodPost, Path: a.path, Body: l.body,
+		Key: a.key, Charge: a.batch + "/" + strconv.Itoa(l.number), Again: again, Method: http.MethodPost, Path: a.path,
+		Body: l.body,
 	})
 	if err != nil {
 		return unanswered(err), nil, err

@@ -3,6 +3,7 @@ package batches_test
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,4 +161,21 @@ func TestABatchThatRunsSaysWhatItsLinesMeet(t *testing.T) {
 	require.Equal(t, []any{429, "rate_limit_exceeded", 0.0}, []any{met.Status, met.ErrorCode, met.PerMinute})
 	require.NotEmpty(t, met.Message)
 	require.WithinDuration(t, time.Now().Add(time.Hour), *met.WaitsUntil, time.Minute)
+}
+
+// The gateway is told which try of a line is the last, so that the tries before count as no request.
+func TestTheLastTryOfALineIsToldFromTheOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var mu sync.Mutex
+	var again []bool
+	w.asked.answer = func(_ context.Context, a gateway.Ask, _ int) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		again = append(again, a.Again)
+		return respond(500, failure("server_error", "x")), nil
+	}
+	w.run(nil)
+	w.over(w.create(requests(1)))
+	require.Equal(t, []bool{true, true, true, true, false}, again)
 }

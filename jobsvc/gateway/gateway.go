@@ -68,6 +68,8 @@ func (g *Gateway) Close() { g.http.CloseIdleConnections() }
 type Ask struct {
 	Key    string // name of the Key object
 	Charge string // id under which an exchange that finishes is charged once, even if it is repeated; may be empty
+	// Again says that the caller asks again if waiting may help.
+	Again  bool
 	Method string
 	Path   string
 	Header http.Header // of the client; may be nil
@@ -87,7 +89,11 @@ func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	maps.Copy(r.Header, a.Header)
 	r.Header.Set(envoy.HeaderKey, a.Key)
 	if a.Charge != "" {
-		r.Header.Set(envoy.HeaderCharge, a.Charge)
+		charge := a.Charge
+		if a.Again {
+			charge += envoy.ChargeAgain
+		}
+		r.Header.Set(envoy.HeaderCharge, charge)
 	}
 	if a.Body != nil {
 		r.Header.Set("Content-Type", "application/json")

@@ -88,7 +88,9 @@ type Record struct {
 	// What only the page of one exchange shows. Records of older versions have none.
 	Details *Details `protobuf:"bytes,36,opt,name=details,proto3" json:"details,omitempty"`
 	// The id of the record of the exchange's begin, where id is another one: of a line of a batch.
-	Exchange      string `protobuf:"bytes,37,opt,name=exchange,proto3" json:"exchange,omitempty"`
+	Exchange string `protobuf:"bytes,37,opt,name=exchange,proto3" json:"exchange,omitempty"`
+	// The job service asks again: the exchange is a try, and counts as no request. Whatever it cost counts.
+	Tried         bool `protobuf:"varint,38,opt,name=tried,proto3" json:"tried,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +382,13 @@ func (x *Record) GetExchange() string {
 		return x.Exchange
 	}
 	return ""
+}
+
+func (x *Record) GetTried() bool {
+	if x != nil {
+		return x.Tried
+	}
+	return false
 }
 
 // Details are bounded: the ledger drops them where they are longer than 4 KiB.
@@ -1477,7 +1486,7 @@ var File_api_ledger_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/ledger/v1/ledger.proto\x12\x13modelgate.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\t\n" +
+	"\x1aapi/ledger/v1/ledger.proto\x12\x13modelgate.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\t\n" +
 	"\x06Record\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1519,7 +1528,8 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"refused_by\x18\" \x01(\tR\trefusedBy\x12\x19\n" +
 	"\bkey_hint\x18# \x01(\tR\akeyHint\x126\n" +
 	"\adetails\x18$ \x01(\v2\x1c.modelgate.ledger.v1.DetailsR\adetails\x12\x1a\n" +
-	"\bexchange\x18% \x01(\tR\bexchange\"\xbb\x03\n" +
+	"\bexchange\x18% \x01(\tR\bexchange\x12\x14\n" +
+	"\x05tried\x18& \x01(\bR\x05tried\"\xbb\x03\n" +
 	"\aDetails\x12\x19\n" +
 	"\btrace_id\x18\x01 \x01(\fR\atraceId\x12\x14\n" +
 	"\x05rules\x18\x02 \x03(\tR\x05rules\x128\n" +
