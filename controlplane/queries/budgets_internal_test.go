@@ -17,7 +17,7 @@ func TestForecastGoesOnAsInTheLastWeek(t *testing.T) {
 	for _, c := range []struct {
 		unit        configv1.Unit
 		spent, week usage.Nano
-		days        time.Duration // that there were before today
+		days        int // that there were before today
 		want        string
 	}{
 		{configv1.Unit_MONTH, 40 * dollar, 15 * dollar, 7, "63"}, // 2 dollars a day for 11.5 days
@@ -29,7 +29,7 @@ func TestForecastGoesOnAsInTheLastWeek(t *testing.T) {
 	} {
 		use := budgetUse("key/k", &configv1.Budget{Unit: c.unit, Usd: "100"}, c.spent, c.spent, now)
 		require.Equal(t, c.want, forecast(use, ledger.Week{Spent: c.week,
-			From: now.Truncate(24 * time.Hour).Add(-c.days * 24 * time.Hour)}, now).String(), c)
+			From: now.Truncate(24*time.Hour).AddDate(0, 0, -c.days)}, now).String(), c)
 	}
 	// On the first of a month the week before tells what is to come.
 	first := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)

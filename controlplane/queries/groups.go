@@ -13,7 +13,8 @@ import (
 // says which of them are deleted.
 func (q *Service) NameGroups(ctx context.Context, s *adminapi.Series) error {
 	revision, found := q.options.Plane.Keys()
-	if s.By == "key" && (authz.Needs(ctx, authz.KeysRead) != nil || revision == 0) {
+	mayRead := authz.Needs(ctx, authz.KeysRead) == nil
+	if s.By == "key" && (!mayRead || revision == 0) {
 		return nil
 	}
 	if s.By != "key" {
