@@ -293,15 +293,15 @@ func (r StatusReport) table(out *console.Text) {
 	out.Table("There is no provider.", []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "HEALTH", "STATE"},
 		admincli.Rows(r.Providers, providerStatus.row))
 	if r.OK {
-		out.WriteString("\nAll is well.\n")
+		out.WriteString("\n" + out.Style(console.Green, "All is well.") + "\n")
 	} else {
 		out.WriteByte('\n')
 	}
 	for _, p := range r.Problems {
-		out.WriteString("! " + adminapi.OneLine(out.Named(p)) + "\n")
+		out.WriteString(out.Style(console.Red, "!") + " " + adminapi.OneLine(out.Named(p)) + "\n")
 	}
 	for _, n := range r.Notes {
-		out.WriteString("- " + adminapi.OneLine(out.Named(n)) + "\n")
+		out.WriteString(out.Style(console.Yellow, "-") + " " + adminapi.OneLine(out.Named(n)) + "\n")
 	}
 }
 
