@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -93,10 +92,10 @@ func (f passwordFlags) password(ctx context.Context) (string, error) {
 	if !console.IsTerminal(os.Stdin) {
 		return "", errors.New("there is no terminal for the password prompt: use --password-stdin")
 	}
-	if err := echoOfTerminal(false); err != nil {
+	if err := console.Echo(os.Stdin, false); err != nil {
 		return "", fmt.Errorf("prompting for the password: %w (use --password-stdin)", err)
 	}
-	defer func() { _ = echoOfTerminal(true) }() // what could be turned off can be turned on
+	defer func() { _ = console.Echo(os.Stdin, true) }() // what could be turned off can be turned on
 	first, err := ask(ctx, input, "Password: ")
 	if err != nil {
 		return "", err
@@ -143,15 +142,4 @@ func passwordLine(input *bufio.Reader) (string, error) {
 		return "", errors.New("the password is empty")
 	}
 	return line, nil
-}
-
-// echoOfTerminal has the terminal show what is typed, or not, as POSIX's stty does it on every system.
-func echoOfTerminal(on bool) error {
-	arg := "-echo"
-	if on {
-		arg = "echo"
-	}
-	cmd := exec.Command("stty", arg)
-	cmd.Stdin = os.Stdin
-	return cmd.Run()
 }

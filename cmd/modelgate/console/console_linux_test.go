@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/console"
 	"github.com/modelgate/modelgate/cmd/modelgate/console/pty"
@@ -28,6 +29,19 @@ func TestATerminalIsWhatHasASize(t *testing.T) {
 	require.False(t, console.IsTerminal(null), "a device that nobody reads")
 	require.False(t, console.IsTerminal(&bytes.Buffer{}))
 	require.Zero(t, console.For(null).Width)
+}
+
+func TestATerminalHidesAPassword(t *testing.T) {
+	terminal, _ := pty.Open(t, 80)
+	echoes := func() bool {
+		mode, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS) //nolint:gosec // a descriptor is a small number
+		require.NoError(t, err)
+		return mode.Lflag&unix.ECHO != 0
+	}
+	require.NoError(t, console.Echo(terminal, false))
+	require.False(t, echoes())
+	require.NoError(t, console.Echo(terminal, true))
+	require.True(t, echoes())
 }
 
 func TestColoursAreForATerminalWhoseUserWantsThem(t *testing.T) {
@@ -98,7 +112,7 @@ func TestARequestIsALine(t *testing.T) {
 	id := "7f0c9a52-3a53-4f0e-9d2b-0d9f0f6a7c11"
 	served := map[string]any{"model": "smart", "provider": "openai", "key_id": "key_1", "key_name": "ci", "status": 200,
 		"outcome": "finished", "total": 1234 * time.Millisecond, "prompt_tokens": int64(12), "completion_tokens": int64(5),
-		"cost_usd": "0.0012", "attempts": 2, "request_id": id}
+		"cost_usd": "0.0012", "attempts": 2, "request_id": id, "details": "via_upstream"}
 	failed := map[string]any{"model": "openai/gpt-4o", "provider": "openai", "key_id": "key_1", "status": 200,
 		"outcome": "truncated", "error_code": "upstream_error", "request_id": id}
 	refused := map[string]any{"path": "/v1/x\x1b[2J", "key_hint": "9896", "status": 401, "outcome": "rejected",

@@ -85,7 +85,7 @@ func Logged(at time.Time, fields map[string]any) *Request {
 	text := func(name string) string { s, _ := fields[name].(string); return s }
 	r := &Request{At: at, Outcome: text("outcome"), What: cmp.Or(text("model"), text("operation"), text("path")),
 		Provider: text("provider"), Key: cmp.Or(text("key_name"), text("key_id")), CostUSD: text("cost_usd"),
-		Why: cmp.Or(text("error_code"), text("error_type"), text("details")), ID: text("request_id")}
+		Why: cmp.Or(text("error_code"), text("error_type")), ID: text("request_id")}
 	r.Status, _ = fields["status"].(int)
 	r.Attempts, _ = fields["attempts"].(int)
 	r.Took, _ = fields["total"].(time.Duration)
@@ -97,7 +97,7 @@ func Logged(at time.Time, fields map[string]any) *Request {
 		r.Key = "unknown …" + hint
 	}
 	if r.Why == "" && r.Outcome != "finished" {
-		r.Why = r.Outcome
+		r.Why = cmp.Or(text("details"), r.Outcome)
 	}
 	return r
 }
