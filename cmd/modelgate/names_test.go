@@ -26,10 +26,12 @@ func TestNamesTakeThePlaceOfIds(t *testing.T) {
 	f.requests = []adminapi.Exchange{{ID: "x1", RequestID: "r1", Key: "key_1", KeyName: "ci",
 		RefusedBy: "key/key_1 limit requests per minute", Detail: &adminapi.ExchangeDetail{
 			Limits: []adminapi.LimitHeld{{Rule: "key/key_1 limit requests per minute"}}}}}
+	f.incidents = []adminapi.Incident{{ID: "inc_1", Subject: "key/key_1", Why: "key_1 is abused",
+		Change: &adminapi.IncidentChange{Actor: "adm_1", Kind: "Key", Name: "key_1"}}}
 	f.series.Groups = []adminapi.SeriesGroup{{Name: "key_1", DisplayName: "ci"}}
 	for _, args := range [][]string{{"alerts"}, {"status"}, {"audit"}, {"audit", "--diff"}, {"approval"},
 		{"approval", "show", "apr_1"}, {"quotas"}, {"key", "usage", "ci"}, {"requests"}, {"requests", "r1"},
-		{"usage", "--by", "key"}} {
+		{"usage", "--by", "key"}, {"incidents"}, {"incidents", "show", "inc_1"}} {
 		out, _ := c.run(t, exitOK, args...)
 		require.Regexp(t, `\bci\b`, out, "%v", args)
 		require.NotRegexp(t, `key_1|adm_1`, out, "%v", args)

@@ -118,12 +118,12 @@ func (c incidentsNoteCmd) Run(ctx context.Context, stdout io.Writer) error {
 func incidentText(out *console.Text, i adminapi.Incident) {
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(out, "%-14s %s\n", name, adminapi.OneLine(value))
+			out.Printf("%-14s %s\n", name, adminapi.OneLine(value))
 		}
 	}
 	line("Incident", i.ID+", "+i.State+", "+i.Severity)
-	line("Subject", i.Subject)
-	line("Why", i.Why)
+	line("Subject", out.Named(i.Subject))
+	line("Why", out.Named(i.Why))
 	line("Since", i.Since.UTC().Format(time.RFC3339))
 	if i.Until != nil {
 		line("Until", i.Until.UTC().Format(time.RFC3339))
@@ -131,11 +131,11 @@ func incidentText(out *console.Text, i adminapi.Incident) {
 	line("Gateway", i.Gateway)
 	line("Hit", requestsHit(i.Hit)+" requests, $"+i.Hit.CostUSD)
 	line("Organizations", admincli.Some(i.Hit.Organizations))
-	line("Keys", admincli.Some(i.Hit.Keys))
+	line("Keys", out.Named(admincli.Some(i.Hit.Keys)))
 	line("Models", admincli.Some(i.Hit.Models))
 	line("Batches", admincli.Some(i.Hit.Batches))
 	if c := i.Change; c != nil {
-		line("Last change", fmt.Sprintf("%s %s %s %s at %s", c.Actor, c.Action, c.Kind, c.Name,
+		line("Last change", fmt.Sprintf("%s %s %s %s at %s", out.Named(c.Actor), c.Action, c.Kind, out.Named(c.Name),
 			c.At.UTC().Format(time.RFC3339)))
 		line("Undo", c.Command)
 	}
@@ -144,11 +144,11 @@ func incidentText(out *console.Text, i adminapi.Incident) {
 	}
 	out.WriteByte('\n')
 	for _, t := range i.Transitions {
-		fmt.Fprintf(out, "%s  %s  %s  %s\n", t.At.UTC().Format(time.RFC3339), t.State, t.Kind, adminapi.OneLine(t.Why))
+		out.Printf("%s  %s  %s  %s\n", t.At.UTC().Format(time.RFC3339), t.State, t.Kind, adminapi.OneLine(out.Named(t.Why)))
 	}
 	for _, n := range i.Notes {
 		if n.Text != "" {
-			fmt.Fprintf(out, "%s  %s: %s\n", n.At.UTC().Format(time.RFC3339), n.Author, adminapi.OneLine(n.Text))
+			out.Printf("%s  %s: %s\n", n.At.UTC().Format(time.RFC3339), n.Author, adminapi.OneLine(n.Text))
 		}
 	}
 }
