@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,11 +78,20 @@ modelgate_cache_requests_total{cache="faq",result="bypass"} 7
 modelgate_cache_saved_usd_total{cache="faq"} 0.0125
 modelgate_cache_bytes{cache="faq"} 2048
 `
-	out, _ := c.run(t, exitOK, "cache")
+	group := func(model string, n int64) adminapi.SeriesGroup {
+		return adminapi.SeriesGroup{Name: model, Totals: adminapi.Totals{Requests: n}}
+	}
+	f.series.Groups = []adminapi.SeriesGroup{group("smart", 90), group("fast", 7)}
+	f.cached.Groups = []adminapi.SeriesGroup{group("smart", 30)}
+	out, _ := c.run(t, exitOK, "cache", "--since", "7d")
+	require.Contains(t, strings.Join(f.asked, "\n"), "provider=response+cache")
+	require.Regexp(t, `(?m)^MODEL +HITS +REQUESTS +SHARE\nsmart +30 +90 +33 %$`, out)
+	require.NotRegexp(t, `(?m)^fast`, out)
 	require.Regexp(t, `(?m)^faq +key ci +smart, fast +active +75 +75 % +7 +0.012500 +2048$`, out)
 	require.Regexp(t, `(?m)^away +everybody +all +disabled +\? +\?`, out)
 	require.Contains(t, out, "see the metrics of the ext_proc services")
 	out, _ = c.run(t, exitOK, "cache", "-o", "json")
+	require.Contains(t, out, `"models":[{"model":"smart","hits":30,"requests":90}]`)
 	require.Contains(t, out, `"counts":{"hits":75,"misses":25,"bypassed":7,"saved_usd":0.0125,"bytes":2048}`)
 }
 

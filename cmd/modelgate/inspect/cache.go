@@ -4,29 +4,48 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/cmd/modelgate/adminflags"
 	"github.com/modelgate/modelgate/cmd/modelgate/console"
+	"github.com/modelgate/modelgate/cmd/modelgate/report"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // CacheCmd is the command cache.
 type CacheCmd struct {
 	adminflags.AdminFlags
 	adminflags.OutputFlags
+	Since string `default:"24h" placeholder:"WHEN" help:"Start of the hits by model: a time such as 2026-11-01, or how long ago, such as 24h or 7d (${default})."`
 }
 
 // Help is shown below the flags' summary.
 func (CacheCmd) Help() string {
-	return `The counters are those of the process at the admin address since its start: all requests, if it is modelgate run.
-Elsewhere, they are in the metrics of the ext_proc services: modelgate_cache_requests_total.
+	return `The hits by model are those of the request log. The counters of a cache are those of the process at the admin
+address since its start: of all requests, if it is modelgate run. Elsewhere, they are in the metrics of the ext_proc
+services: modelgate_cache_requests_total.
 
 Example:
   modelgate cache`
+}
+
+// A cacheReport says whether response caches are worth it.
+type cacheReport struct {
+	Caches []cacheStatus `json:"caches"`
+	Models []cacheModel  `json:"models"` // those with hits
+}
+
+// A cacheModel is how many requests for a model a cache has answered.
+type cacheModel struct {
+	Model    string `json:"model"`
+	Hits     int64  `json:"hits"`
+	Requests int64  `json:"requests"` // hits included
 }
 
 // A cacheStatus is what a response cache has done.
@@ -60,18 +79,55 @@ func (c CacheCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return admincli.Said(err)
 	}
 	counted := countsOf(admincli.Metrics(ctx, conn))
-	all := []cacheStatus{}
+	r := cacheReport{Caches: []cacheStatus{}}
 	for _, i := range items {
 		s := cacheStatus{Name: i.Name, Error: i.Status.Error, Counts: counted[i.Name]}
 		if o, ok := i.Object.(*configv1.ResponseCache); ok {
 			s.Models, s.Disabled, s.Of = o.GetModels(), o.GetDisabled(), cacheOwner(o)
 		}
-		all = append(all, s)
+		r.Caches = append(r.Caches, s)
 	}
-	return c.Show(stdout, all, func(out *console.Text) {
+	if r.Models, err = c.models(ctx, client); err != nil {
+		return admincli.Said(err)
+	}
+	return c.Show(stdout, r, func(out *console.Text) {
 		out.Names = adminflags.Names(ctx, client)
-		cacheTable(out, all)
+		cacheTable(out, r.Caches)
+		out.Section([]string{"MODEL", "HITS", "REQUESTS", "SHARE"}, admincli.Rows(r.Models, func(m cacheModel) []string {
+			return []string{m.Model, number(m.Hits), number(m.Requests), percentOf(m.Hits, m.Requests)}
+		}))
 	})
+}
+
+// models returns the models of which caches have answered requests.
+func (c CacheCmd) models(ctx context.Context, client *adminapi.Client) ([]cacheModel, error) {
+	now := time.Now()
+	start, err := adminflags.ParseSince("--since", c.Since, now)
+	if err != nil {
+		return nil, err
+	}
+	all, err := report.Used(ctx, client, "model", start, now, nil)
+	if err != nil {
+		return nil, err
+	}
+	hits, err := report.Used(ctx, client, "model", start, now, map[string]string{"provider": usage.ResponseCache})
+	models := []cacheModel{}
+	for _, h := range hits {
+		m := cacheModel{Model: h.Name, Hits: h.Requests}
+		if i := slices.IndexFunc(all, func(u report.Usage) bool { return u.Name == h.Name }); i >= 0 {
+			m.Requests = all[i].Requests
+		}
+		models = append(models, m)
+	}
+	return models, err
+}
+
+// percentOf is empty if there is no whole.
+func percentOf(part, whole int64) string {
+	if whole == 0 {
+		return ""
+	}
+	return strconv.FormatInt(100*part/whole, 10) + " %"
 }
 
 func cacheOwner(o *configv1.ResponseCache) string {
@@ -129,12 +185,8 @@ func cacheTable(out *console.Text, all []cacheStatus) {
 				unknown = true
 				return append(row, "?", "?", "?", "?", "?")
 			}
-			share := ""
-			if asked := n.Hits + n.Misses; asked > 0 {
-				share = strconv.FormatInt(100*n.Hits/asked, 10) + " %"
-			}
-			return append(row, number(n.Hits), share, number(n.Bypassed), strconv.FormatFloat(n.SavedUSD, 'f', 6, 64),
-				number(n.Bytes))
+			return append(row, number(n.Hits), percentOf(n.Hits, n.Hits+n.Misses), number(n.Bypassed),
+				strconv.FormatFloat(n.SavedUSD, 'f', 6, 64), number(n.Bytes))
 		}))
 	if unknown {
 		out.Println("\nThe process at the admin address counts no requests: see the metrics of the ext_proc services.")
