@@ -47,6 +47,8 @@ type Facts struct {
 	Waiting []time.Time
 	// Leavers are people who have left or lost rights, with the objects that they have made.
 	Leavers []Leaver
+	// Recovered are providers that have served all their attempts since they failed last.
+	Recovered map[string]bool
 	// Traffic is what providers did for models in the last 15 minutes.
 	Traffic []Traffic
 	// Refusals are requests of the last 15 minutes that were refused, by their key and the reason.

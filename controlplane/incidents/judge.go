@@ -86,6 +86,9 @@ func providers(f attention.Facts) []Trouble {
 		health[p.Provider] = p
 	}
 	for _, r := range f.Rejected {
+		if f.Recovered[r.Provider] {
+			continue
+		}
 		t := ofProvider(r.Provider)
 		h := health[r.Provider]
 		t.Last = r.Last
@@ -110,6 +113,9 @@ func providers(f attention.Facts) []Trouble {
 		t.Detail += "."
 		switch p.State {
 		case adminapi.ProviderFailing:
+			if f.Recovered[name] {
+				continue
+			}
 			t.Kind, t.Severity, t.What = adminapi.AttentionProviderFailing, adminapi.SeverityError, name+" fails"
 		case adminapi.ProviderCooling:
 			t.Kind, t.Severity, t.What = adminapi.AttentionProviderCooling, adminapi.SeverityWarning, name+" is tried last"

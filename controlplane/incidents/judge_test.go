@@ -34,6 +34,8 @@ func TestACauseHasOneTrouble(t *testing.T) {
 		{"a refused credential is why a provider fails",
 			attention.Facts{Providers: []adminapi.ProviderHealth{failing}, Rejected: []attention.Rejection{rejected}},
 			[]string{"error provider/frost: frost refuses our credential since 11:55:00 UTC: 401 or 403 at 50 of 50 attempts in 15 minutes."}},
+		{"a provider has recovered", attention.Facts{Providers: []adminapi.ProviderHealth{failing},
+			Rejected: []attention.Rejection{rejected}, Recovered: map[string]bool{"frost": true}}, nil},
 		{"a provider that fails is why its models do",
 			attention.Facts{Providers: []adminapi.ProviderHealth{failing}, Traffic: []attention.Traffic{
 				traffic("smart", "frost", 50, 50), traffic("smart", "", 10, 1), traffic("fast", "frost", 40, 40)}},

@@ -19,16 +19,50 @@ const (
 	mostFailing = 20
 	// mostRefused is how many refused requests with one status are looked at.
 	mostRefused = 500
+	// fewestServed is how many attempts must be served, and none fail, before a provider has recovered.
+	fewestServed = 3
 	// manyRefusals are refusals of a key that make it worth a look at what else the key does.
 	manyRefusals = 20
 )
 
 // trafficFacts adds what requests of the last 15 minutes met. A quiet or sound gateway costs one query of the sums.
 func (q *Service) trafficFacts(ctx context.Context, f *attention.Facts) (err error) {
+	if err = q.recoveries(ctx, f); err != nil {
+		return err
+	}
 	if f.Traffic, err = q.traffic(ctx, f.Now.Add(-recent)); err == nil {
 		f.Refusals, err = q.refusals(ctx, f.Now.Add(-recent))
 	}
 	return err
+}
+
+// recoveries finds out which of the providers that have failed in the last 15 minutes do so no more.
+func (q *Service) recoveries(ctx context.Context, f *attention.Facts) error {
+	f.Recovered = map[string]bool{}
+	for _, p := range f.Providers {
+		rejects := slices.ContainsFunc(f.Rejected, func(r attention.Rejection) bool { return r.Provider == p.Provider })
+		if p.State != adminapi.ProviderFailing && !rejects {
+			continue
+		}
+		minutes, err := q.options.Ledger.Minutes(ctx, p.Provider, f.Now.Add(-recent))
+		if err != nil {
+			return err
+		}
+		f.Recovered[p.Provider] = recovered(minutes)
+	}
+	return nil
+}
+
+// recovered reports whether enough attempts were served since the last minute in which one failed.
+func recovered(minutes []ledger.Minute) bool {
+	served := int64(0)
+	for _, m := range slices.Backward(minutes) {
+		if m.Failed > 0 {
+			break
+		}
+		served += m.Attempts
+	}
+	return served >= fewestServed
 }
 
 // traffic returns what failed for which model at which provider. What the providers with errors have not answered has
