@@ -135,8 +135,8 @@ func (q *Service) refusals(ctx context.Context, since time.Time) ([]attention.Re
 
 // noteRefusal adds a refused request to those of its key and reason.
 func noteRefusal(all []attention.Refusals, e *adminapi.Exchange) []attention.Refusals {
-	r := attention.Refusals{Key: e.Key, Known: e.Key != "", By: e.RefusedBy, Code: e.ErrorCode, Requests: 1,
-		Last: e.Start}
+	r := attention.Refusals{Key: e.Key, Known: e.Key != "", By: e.RefusedBy, Code: e.ErrorCode,
+		Requests: max(e.Requests, 1), Last: e.Start} // a row may count several
 	if !r.Known {
 		r.Key = e.KeyHint
 	}
@@ -146,7 +146,7 @@ func noteRefusal(all []attention.Refusals, e *adminapi.Exchange) []attention.Ref
 	if i < 0 {
 		return append(all, r)
 	}
-	all[i].Requests++
+	all[i].Requests += r.Requests
 	return all
 }
 
