@@ -59,7 +59,7 @@ func prices() map[string]price {
 }
 
 func newScene(t *testing.T) *scene {
-	s := &scene{vendors: &vendors{asked: map[string]int64{}}}
+	s := &scene{vendors: &vendors{asked: map[string]int64{}, first: map[string]time.Time{}}}
 	server := cases.NewProvider(t, s.vendors.ServeHTTP)
 	var err error
 	s.codec, err = tokenizer.Get(tokenizer.O200kBase)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // spoken is what a stream says that does not end well, a word at a time.
@@ -19,9 +20,10 @@ type vendors struct {
 	// tired is whether that provider refuses.
 	tired atomic.Bool
 
-	mu    sync.Mutex // guards asked
+	mu    sync.Mutex // guards asked and first
 	asked map[string]int64
-	heard sync.Map // channels by prompt: closed when the client has read all that was said
+	first map[string]time.Time // when each was asked first
+	heard sync.Map             // channels by prompt: closed when the client has read all that was said
 }
 
 // An order is what a prompt tells a vendor to report.
@@ -44,7 +46,9 @@ func (v *vendors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v.mu.Lock()
-	v.asked[provider]++
+	if v.asked[provider]++; v.asked[provider] == 1 {
+		v.first[provider] = time.Now()
+	}
 	v.mu.Unlock()
 	var o order
 	if json.Unmarshal(body, &asked) != nil || len(asked.Messages) != 1 ||
