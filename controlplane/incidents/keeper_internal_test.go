@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,7 +19,10 @@ import (
 	"github.com/modelgate/modelgate/controlplane/attention"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/pgtest"
 )
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
 
 // A gateway is a ledger with a configuration, and what the facts of the configuration are.
 type gateway struct {
@@ -30,7 +34,11 @@ type gateway struct {
 }
 
 func newGateway(t *testing.T) *gateway {
-	book, err := ledger.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "ledger.db"), zap.NewNop())
+	return newGatewayOn(t, "sqlite://"+filepath.Join(t.TempDir(), "ledger.db"))
+}
+
+func newGatewayOn(t *testing.T, dsn string) *gateway {
+	book, err := ledger.Open(t.Context(), dsn, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, book.Close()) })
 	return &gateway{t: t, book: book, now: time.Now().UTC().Truncate(time.Second)}
@@ -139,7 +147,11 @@ func (k *Keeper) judgeWell(ctx context.Context) error {
 
 // TestATransitionIsKeptOnce is of control planes that judge at the same time, or in the place of one that was killed.
 func TestATransitionIsKeptOnce(t *testing.T) {
-	g := newGateway(t)
+	t.Run("sqlite", func(t *testing.T) { transitionIsKeptOnce(t, newGateway(t)) })
+	t.Run("postgres", func(t *testing.T) { transitionIsKeptOnce(t, newGatewayOn(t, pgtest.Start(t))) })
+}
+
+func transitionIsKeptOnce(t *testing.T, g *gateway) {
 	for i := range 20 {
 		g.sent(i, time.Minute, 500, false)
 	}
@@ -169,7 +181,11 @@ func TestATransitionIsKeptOnce(t *testing.T) {
 
 // TestNotesAndAcknowledgementsStay is of what people write, whatever the keeper does meanwhile.
 func TestNotesAndAcknowledgementsStay(t *testing.T) {
-	g := newGateway(t)
+	t.Run("sqlite", func(t *testing.T) { notesStay(t, newGateway(t)) })
+	t.Run("postgres", func(t *testing.T) { notesStay(t, newGatewayOn(t, pgtest.Start(t))) })
+}
+
+func notesStay(t *testing.T, g *gateway) {
 	g.facts.NoJobs = true
 	k := g.keeper()
 	require.NoError(t, k.judge(t.Context()))
