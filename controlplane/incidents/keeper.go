@@ -156,10 +156,11 @@ func (k *Keeper) describe(ctx context.Context, d *describer, found []Trouble, op
 		if a.Hit, last, err = d.hit(ctx, t, a.Since); err != nil {
 			return changes, err
 		}
-		if a.version == 0 {
+		if !a.Described { // also of one that has opened while the ledger did not answer
 			if a.Change, err = d.change(ctx, t, a.Since); err != nil {
 				return changes, err
 			}
+			a.Described = true
 		}
 		a.Last, a.Gateway, a.Requests = later(last, t.Last), remedy(t, f, models, ill), requestsPath(t, a.Since)
 		switch {
@@ -181,8 +182,8 @@ func later(a, b time.Time) time.Time {
 
 // sameTold reports whether two states of an incident are told alike.
 func sameTold(a, b kept) bool {
-	return a.Hit.Requests == b.Hit.Requests && a.Hit.CostUSD == b.Hit.CostUSD && a.Gateway == b.Gateway &&
-		a.Last.Equal(b.Last)
+	return a.Described == b.Described && a.Hit.Requests == b.Hit.Requests && a.Hit.CostUSD == b.Hit.CostUSD &&
+		a.Gateway == b.Gateway && a.Last.Equal(b.Last)
 }
 
 // apply keeps changes. What another control plane has changed is left for the next judgement.

@@ -237,3 +237,23 @@ func TestIncidentsAreInABackup(t *testing.T) {
 	require.NoError(t, loader.Commit())
 	require.Equal(t, was, into.incidents(true))
 }
+
+// TestWhatOpensWithoutTheLedgersKnowledgeIsDescribedLater is of an incident whose last change is not known at first.
+func TestWhatOpensWithoutTheLedgersKnowledgeIsDescribedLater(t *testing.T) {
+	g := newGateway(t)
+	expired := g.now.Add(-time.Hour)
+	g.facts = attention.Facts{Ledger: "it is away.", Certificates: map[string]time.Time{"c": expired}}
+	g.versions = []adminapi.Version{{Revision: 2, At: expired.Add(-time.Hour), Actor: "ann", Action: "created",
+		Kind: "Certificate", Name: "c"}}
+	require.NoError(t, g.keeper().judge(t.Context()))
+	require.Len(t, g.incidents(true), 2)
+	g.facts.Ledger = ""
+	require.NoError(t, g.keeper().judge(t.Context()))
+	for _, i := range g.incidents(true) {
+		if i.Subject == "certificate/c" {
+			require.Equal(t, expired, i.Since)
+			require.Equal(t, "ann", i.Change.Actor)
+			require.Zero(t, i.Change.Revision, "there is nothing before it was created")
+		}
+	}
+}

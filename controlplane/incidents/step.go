@@ -20,6 +20,8 @@ type kept struct {
 	adminapi.Incident
 	// Better is since when it is not judged any more; zero: it is judged.
 	Better time.Time `json:"better,omitzero"`
+	// Described is set if the last change before it was looked for.
+	Described bool `json:"described,omitempty"`
 	// Last is when the last bad event was that is known.
 	Last    time.Time `json:"last,omitzero"`
 	version int64     // of the row; 0: there is none yet
@@ -75,7 +77,8 @@ func step(now time.Time, found []Trouble, begun map[string]time.Time, open map[s
 func opened(now time.Time, t Trouble, since time.Time) change {
 	k := kept{Incident: adminapi.Incident{Kind: t.Kind, Subject: t.Subject, Object: t.Object, Severity: t.Severity,
 		State: adminapi.IncidentOpen, Since: since, Why: t.Why(since, now), Path: t.Path,
-		Hit: adminapi.IncidentHit{CostUSD: "0"}}}
+		Hit: adminapi.IncidentHit{CostUSD: "0", Organizations: []string{}, Keys: []string{}, Models: []string{},
+			Batches: []string{}}}}
 	return changed(k, now)
 }
 

@@ -36,6 +36,8 @@ func mayKnow(ctx context.Context, a adminapi.Attention) bool {
 	case kind != "":
 		k, ok := configv1.FindKind(kind)
 		return ok && (authz.Needs(ctx, authz.ReadScope(k)) == nil || k.Name == "Provider")
+	case a.Kind == adminapi.AttentionLimit, a.Kind == adminapi.AttentionKeyRefused: // they name users, or ends of keys
+		return authz.Needs(ctx, authz.UsageRead) == nil
 	case a.Kind == adminapi.AttentionApprovals:
 		return authz.Needs(ctx, authz.AdminsRead) == nil
 	case a.Kind == adminapi.AttentionTokensOfLeaver:
