@@ -113,8 +113,8 @@ func (f *folder) wait(ctx context.Context, batch string, rows []row) {
 	}
 }
 
-// folded folds all records that were kept before it was called, by any process. What comes meanwhile is not waited for:
-// it may come faster than it is folded.
+// folded folds all records that were kept before it was called, by any process. What comes meanwhile is not waited
+// for: it may come faster than it is folded.
 func (f *folder) folded(ctx context.Context) error {
 	batches, err := f.batches(ctx)
 	if err != nil || len(batches) == 0 {
@@ -182,8 +182,8 @@ func (f *folder) addSegments(ctx context.Context, tx *sql.Tx, rows []row) error 
 	return nil
 }
 
-// take removes batches from the journal, and returns their records. Where others take some, it waits until they have. A
-// batch that cannot be read stays, and is not tried again.
+// take removes batches from the journal, and returns their records. Where others take some, it waits until they have.
+// A batch that cannot be read stays, and is not tried again.
 func (f *folder) take(ctx context.Context, tx *sql.Tx, ids []string, known map[string][]row) (rows []row, err error) {
 	type batch struct {
 		id      string

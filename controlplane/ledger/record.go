@@ -212,12 +212,11 @@ func flag(b bool) int64 {
 
 var intoIDs = sqldb.NewInsert("ids", "id, at", "ON CONFLICT (id) DO NOTHING")
 
-// idsAtOnce is how many ids a statement of SQLite notes.
-const idsAtOnce = 200
-
 // insert notes the ids of rows and returns those that were not there.
 func (l *writer) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
-	added, err := l.note(ctx, tx, rows)
+	added, err := l.db.Put(ctx, tx, intoIDs, true, len(rows), func(i int, v *sqldb.Values) {
+		v.Add(rows[i].Id, rows[i].at.UnixMicro())
+	})
 	if err != nil || len(added) == len(rows) {
 		return rows, err
 	}
@@ -226,32 +225,4 @@ func (l *writer) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, err
 		fresh[id] = true
 	}
 	return slices.DeleteFunc(rows, func(r row) bool { return !fresh[r.Id] }), nil
-}
-
-func (l *writer) note(ctx context.Context, tx *sql.Tx, rows []row) (added []string, err error) {
-	if l.db.Postgres {
-		return l.db.Put(ctx, tx, intoIDs, true, len(rows), func(i int, v *sqldb.Values) {
-			v.Add(rows[i].Id, rows[i].at.UnixMicro())
-		})
-	}
-	for some := range slices.Chunk(rows, idsAtOnce) {
-		s := l.db.Statement("INSERT INTO ids (id, at) VALUES ")
-		for i := range some {
-			if i > 0 {
-				s.Add(", ")
-			}
-			s.Add("(", s.Arg(some[i].Id), ", ", s.Arg(some[i].at.UnixMicro()), ")")
-		}
-		s.Add(" ON CONFLICT (id) DO NOTHING RETURNING id")
-		err := s.Each(ctx, tx, func(found *sql.Rows) error {
-			var id string
-			err := found.Scan(&id)
-			added = append(added, id)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return added, nil
 }

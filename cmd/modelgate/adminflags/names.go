@@ -15,11 +15,14 @@ import (
 const mostNames = 100
 
 // Names returns what writes the names of keys and tokens in place of their ids in a text. An id stays if the object
-// was deleted or has no name, and if the caller may not read it.
+// was deleted or has no name, if the caller may not read it, and in parentheses, where it stands beside the name.
 func Names(ctx context.Context, client *adminapi.Client) func(string) string {
 	known, away := map[string]string{}, false
-	ids := regexp.MustCompile(`\b(key|adm)_[0-9A-Za-z]+\b`)
+	ids := regexp.MustCompile(`\(?\b(key|adm)_[0-9A-Za-z]+\b`)
 	nameOf := func(id string) string {
+		if id[0] == '(' {
+			return id
+		}
 		if name, ok := known[id]; ok {
 			return name
 		}

@@ -24,9 +24,6 @@ const (
 	strayAfter = time.Hour
 	// blobTimeout bounds a read of a part of a blob.
 	blobTimeout = 30 * time.Second
-	// openCost is what an open blob counts in the cache: about what its footer takes. Its rows are read when they are
-	// needed.
-	openCost = 64 << 10
 )
 
 // errNoStore is returned for a blob if there is no blob store.

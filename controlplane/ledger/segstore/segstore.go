@@ -28,6 +28,8 @@ import (
 const (
 	// cached is how many bytes of segments are in memory at most, and as many that were used before them.
 	cached = 32 << 20
+	// footerBytes is what the footer of an open segment takes, about.
+	footerBytes = 64 << 10
 	// tries is how often a list is read again because others have changed the segments meanwhile.
 	tries = 10
 	// atOnce is how many segments a statement names.
@@ -227,18 +229,18 @@ func (s *Store) open(ctx context.Context, x listed) (f *segment.File, err error)
 	if f != nil {
 		return f, nil
 	}
-	cost := openCost
+	bytes := 0
 	if x.blob != "" {
 		f, err = s.openBlob(x.blob, x.summary.Bytes)
 	} else {
-		f, cost, err = s.openRow(ctx, x.id)
+		f, bytes, err = s.openRow(ctx, x.id)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.guard.Lock()
 	defer s.guard.Unlock()
-	s.files.put(x.id, f, cost)
+	s.files.put(x.id, f, bytes+footerBytes)
 	return f, nil
 }
 
