@@ -11,9 +11,11 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -99,7 +101,22 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 
 // Use sets the blob store that exchanges go to, by day, when there are enough of them. Without one they stay in the
 // database. It is called before anything else.
-func (l *Ledger) Use(bucket *blob.Bucket) { l.writer.store.Use(bucket) }
+func (l *Ledger) Use(bucket *blob.Bucket) { l.writer.store.Use(bucket, l.owner) }
+
+// owner returns what names this database among those that may ever use a blob store.
+func (l *Ledger) owner(ctx context.Context) (owner string, err error) {
+	s := l.db.Statement("SELECT value FROM ledger_state WHERE name = 'epoch'")
+	err = s.Each(ctx, l.db.Read, func(rows *sql.Rows) error {
+		var epoch int64
+		err := rows.Scan(&epoch)
+		owner = strconv.FormatInt(epoch, 36)
+		return err
+	})
+	if err == nil && owner == "" {
+		err = errors.New("the ledger has no epoch")
+	}
+	return owner, err
+}
 
 // Ready reports why the ledger cannot be used, as far as is known, or nil. A path that names no file is a
 // [fs.PathError].

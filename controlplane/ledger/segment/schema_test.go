@@ -26,6 +26,8 @@ them to files ([cli.md](cli.md#monitoring-and-maintenance)).
     FROM read_parquet('s3://bucket/requests/*/*.parquet', hive_partitioning = true, union_by_name = true)
     WHERE day >= '2026-11-01' GROUP BY ALL
 
+* The name of a file begins with a name of the ledger's database. A ledger that was restored or made anew has another
+  name, and deletes nothing of the one before: what it restored is in both.
 * When requests expire, or a user's id is erased, a new file is written before the old one is deleted. A query that runs
   at that moment may count a row twice or miss a file. Run it again.
 * A field keeps its id, its name and its meaning. New fields get new ids, so select columns by their names, and let the

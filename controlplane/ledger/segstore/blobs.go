@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"strings"
 	"time"
 
 	"gocloud.dev/blob"
@@ -29,9 +31,11 @@ const (
 // errNoStore is returned for a blob if there is no blob store.
 var errNoStore = errors.New("its rows are in the blob store, and none is given")
 
-// Use sets the blob store that large segments go to. Without one, they stay in the database. It is called before
-// anything else.
-func (s *Store) Use(bucket *blob.Bucket) { s.bucket = bucket }
+// Use sets the blob store that large segments go to. Without one, they stay in the database. The owner names the
+// database: it begins the names of its blobs, and no blob of another is deleted. It is called before anything else.
+func (s *Store) Use(bucket *blob.Bucket, owner func(context.Context) (string, error)) {
+	s.bucket, s.owner = bucket, owner
+}
 
 // A blobReader reads parts of a blob.
 type blobReader struct {
@@ -64,8 +68,12 @@ func (s *Store) openBlob(name string, size int64) (*segment.File, error) {
 
 // writeBlob writes a segment, and returns its name.
 func (s *Store) writeBlob(ctx context.Context, id string, body []byte, summary *segment.Summary) (string, error) {
+	owner, err := s.owner(ctx)
+	if err != nil {
+		return "", err
+	}
 	day := time.UnixMicro(summary.From).UTC().Format(time.DateOnly)
-	name := Prefix + day + "/" + id + ".parquet"
+	name := Prefix + day + "/" + owner + "-" + id + ".parquet"
 	return name, s.bucket.WriteAll(ctx, name, body, &blob.WriterOptions{ContentType: "application/vnd.apache.parquet"})
 }
 
@@ -155,11 +163,15 @@ func (s *Store) toBlob(ctx context.Context, some []listed) (done bool, err error
 	return s.swap(ctx, some, rewritten{first, true}, rewritten{rest, false})
 }
 
-// Sweep deletes blobs that no segment names: of a process that was killed before it had the name in the database, or
-// before it had deleted the blob.
+// Sweep deletes blobs of this database that no segment names: of a process that was killed before it had the name in
+// the database, or before it had deleted the blob.
 func (s *Store) Sweep(ctx context.Context) error {
 	if s.bucket == nil {
 		return nil
+	}
+	owner, err := s.owner(ctx)
+	if err != nil {
+		return err
 	}
 	var old []string
 	for it := s.bucket.List(&blob.ListOptions{Prefix: Prefix}); ; {
@@ -170,7 +182,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.db.Now().Sub(o.ModTime) > strayAfter {
+		if s.db.Now().Sub(o.ModTime) > strayAfter && strings.HasPrefix(path.Base(o.Key), owner+"-") {
 			old = append(old, o.Key)
 		}
 	}

@@ -38,7 +38,7 @@ func TestADayOfManyRowsGoesToTheBlobStore(t *testing.T) {
 		db, s := open()
 		bucket := memblob.OpenBucket(nil)
 		defer func() { require.NoError(t, bucket.Close()) }()
-		s.Use(bucket)
+		s.Use(bucket, us)
 		const most = 4 * segment.GroupRows
 		all := rows(0, most+3000)
 		next := noon + int64(12*time.Hour/time.Microsecond)
@@ -56,7 +56,7 @@ func TestADayOfManyRowsGoesToTheBlobStore(t *testing.T) {
 		_, other := open()
 		_, err = other.Search(t.Context(), segment.Query{Limit: 1, Where: segment.Equal(segment.ID, "00000007")})
 		require.ErrorContains(t, err, names(t, bucket)[0])
-		other.Use(bucket)
+		other.Use(bucket, us)
 		for _, s := range []*segstore.Store{s, other} {
 			n, same := sums(t, s, segment.Query{})
 			require.Equal(t, before, n)
@@ -82,7 +82,7 @@ func TestADayThatIsOverGoesToTheBlobStore(t *testing.T) {
 		db, s := open()
 		bucket := memblob.OpenBucket(nil)
 		defer func() { require.NoError(t, bucket.Close()) }()
-		s.Use(bucket)
+		s.Use(bucket, us)
 		for i := range 3 {
 			require.NoError(t, add(t.Context(), db, s, rows(i*10, 10)))
 		}
@@ -104,14 +104,15 @@ func TestABlobThatNoSegmentNamesIsDeletedWhenItIsOld(t *testing.T) {
 		db, s := open()
 		bucket := memblob.OpenBucket(nil)
 		defer func() { require.NoError(t, bucket.Close()) }()
-		s.Use(bucket)
+		s.Use(bucket, us)
 		require.NoError(t, add(t.Context(), db, s, rows(0, 10)))
 		db.Now = later
 		_, err := s.ToBlobs(t.Context())
 		require.NoError(t, err)
 		kept := names(t, bucket)
-		stray := segstore.Prefix + "2026-03-10/of-one-that-was-killed.parquet"
-		for _, name := range []string{stray, "files/another"} {
+		stray := segstore.Prefix + "2026-03-10/us-killed.parquet"
+		others := segstore.Prefix + "2026-03-10/others-1.parquet" // of a ledger that was lost, or of another gateway
+		for _, name := range []string{stray, others, "files/another"} {
 			require.NoError(t, bucket.WriteAll(t.Context(), name, []byte("x"), nil))
 		}
 		db.Now = time.Now
@@ -119,7 +120,7 @@ func TestABlobThatNoSegmentNamesIsDeletedWhenItIsOld(t *testing.T) {
 		require.Contains(t, names(t, bucket), stray, "somebody may write it")
 		db.Now = later
 		require.NoError(t, s.Sweep(t.Context()))
-		require.ElementsMatch(t, append(kept, "files/another"), names(t, bucket))
+		require.ElementsMatch(t, append(kept, others, "files/another"), names(t, bucket))
 		n, _ := sums(t, s, segment.Query{})
 		require.Equal(t, 10, n)
 	})

@@ -53,6 +53,7 @@ func Tables(postgres bool) []string {
 type Store struct {
 	db     *sqldb.DB
 	bucket *blob.Bucket // nil: all stay in the database
+	owner  func(context.Context) (string, error)
 
 	encoding sync.Mutex
 	encoder  *segment.Encoder

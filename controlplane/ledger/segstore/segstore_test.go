@@ -38,7 +38,7 @@ func onBoth(t *testing.T, test func(t *testing.T, open func() (*sqldb.DB, *segst
 				require.NoError(t, connect(db))
 				t.Cleanup(func() { require.NoError(t, db.Close()) })
 				s := segstore.New(db)
-				s.Use(bucket)
+				s.Use(bucket, us)
 				return db, s
 			}
 			db, _ := open()
@@ -84,6 +84,9 @@ func sums(t *testing.T, s *segstore.Store, q segment.Query) (n int, cost int64) 
 	}))
 	return n, cost
 }
+
+// us names the database.
+func us(context.Context) (string, error) { return "us", nil }
 
 // later is a clock of the days to come: segments that were made now are old.
 func later() time.Time { return time.Now().Add(100 * time.Minute) }
