@@ -26,24 +26,29 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
 // noon is when the rows begin, in microseconds.
 const noon = 1_773_144_000_000_000
 
-// onBoth runs a test on SQLite and on PostgreSQL, with what opens the same database as another process does.
+// onBoth runs a test on SQLite and on PostgreSQL, with what opens the same database as another process does. Those of
+// SQLite share a handle: it serves one process, and others may have to wait for it for longer than it does.
 func onBoth(t *testing.T, test func(t *testing.T, open func() (*sqldb.DB, *segstore.Store))) {
 	run := func(name string, postgres bool, connect func(t *testing.T) func(*sqldb.DB) error) {
 		t.Run(name, func(t *testing.T) {
 			connect := connect(t)
 			bucket := memblob.OpenBucket(nil)
 			t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+			var db *sqldb.DB
 			open := func() (*sqldb.DB, *segstore.Store) {
-				db := &sqldb.DB{Now: time.Now}
-				require.NoError(t, connect(db))
-				t.Cleanup(func() { require.NoError(t, db.Close()) })
+				if postgres || db == nil {
+					db = &sqldb.DB{Now: time.Now}
+					require.NoError(t, connect(db))
+					opened := db
+					t.Cleanup(func() { require.NoError(t, opened.Close()) })
+				}
 				s := segstore.New(db)
 				s.Use(bucket, us)
 				return db, s
 			}
-			db, _ := open()
+			first, _ := open()
 			for _, statement := range segstore.Tables(postgres) {
-				_, err := db.Write.ExecContext(t.Context(), statement)
+				_, err := first.Write.ExecContext(t.Context(), statement)
 				require.NoError(t, err)
 			}
 			test(t, open)
@@ -166,20 +171,27 @@ func TestProcessesThatChangeSegmentsAtOnce(t *testing.T) {
 		var added atomic.Int64
 		ctx, end := context.WithCancel(t.Context())
 		var writing, others sync.WaitGroup
+		type process struct {
+			db *sqldb.DB
+			*segstore.Store
+		}
+		all := make([]process, writers+2)
+		for i := range all {
+			all[i].db, all[i].Store = open()
+			all[i].db.Now = later
+		}
+		_, reader := open()
 		for w := range writers {
-			db, s := open()
 			writing.Go(func() {
 				for b := range batches {
-					if err := add(t.Context(), db, s, rows((w*batches+b)*size, size)); err != nil {
+					if err := add(t.Context(), all[w].db, all[w].Store, rows((w*batches+b)*size, size)); err != nil {
 						t.Error(err)
 					}
 					added.Add(size)
 				}
 			})
 		}
-		for range 2 {
-			db, s := open()
-			db.Now = later
+		for _, s := range all[writers:] {
 			seed := rand.Uint64()
 			others.Go(func() {
 				r := rand.New(rand.NewPCG(seed, 0))
@@ -197,7 +209,6 @@ func TestProcessesThatChangeSegmentsAtOnce(t *testing.T) {
 				}
 			})
 		}
-		_, reader := open()
 		for added.Load() < writers*batches*size {
 			least := added.Load()
 			n, _ := sums(t, reader, segment.Query{})
