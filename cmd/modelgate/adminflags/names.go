@@ -15,14 +15,10 @@ import (
 const mostNames = 100
 
 // Names returns what writes the names of keys and tokens in place of their ids in a text. An id stays if the object
-// was deleted or has no name, if the caller may not read it, and in parentheses, where it stands beside the name.
+// was deleted or has no name, if the caller may not read it, and where the name stands behind it in parentheses.
 func Names(ctx context.Context, client *adminapi.Client) func(string) string {
 	known, away := map[string]string{}, false
-	ids := regexp.MustCompile(`\(?\b(key|adm)_[0-9A-Za-z]+\b`)
 	nameOf := func(id string) string {
-		if id[0] == '(' {
-			return id
-		}
 		if name, ok := known[id]; ok {
 			return name
 		}
@@ -43,5 +39,16 @@ func Names(ctx context.Context, client *adminapi.Client) func(string) string {
 		}
 		return known[id]
 	}
-	return func(text string) string { return ids.ReplaceAllStringFunc(text, nameOf) }
+	return func(text string) string { return named(text, nameOf) }
+}
+
+// named writes names in place of ids.
+func named(text string, nameOf func(id string) string) string {
+	ids := regexp.MustCompile(`\b(key|adm)_[0-9A-Za-z]+\b( \()?`)
+	return ids.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, "(") {
+			return found
+		}
+		return nameOf(found)
+	})
 }
