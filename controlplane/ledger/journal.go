@@ -20,7 +20,7 @@ import (
 const (
 	// foldRows is how many records of this process wait in the journal at most, and foldEvery how long they wait while
 	// others come.
-	foldRows  = 10_000
+	foldRows  = 4096
 	foldEvery = time.Second
 	// foldBatches is how many batches a transaction folds.
 	foldBatches = 200

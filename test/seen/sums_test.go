@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,16 +216,60 @@ func (s *scene) compareAttention(t *testing.T) {
 	want := []string{"provider_failing error Provider absent", "provider_failing error Provider broken",
 		"provider_cooling warning Provider tired", "budget error Key " + s.keys[broke].id,
 		"budget warning Key " + s.keys[spender].id, "key_expires warning Key " + s.keys[expires].id}
-	if health, err := s.admin.Health(t.Context()); err == nil {
-		for _, h := range health.Providers {
-			if h.Provider == "faulty" && h.State == "failing" {
-				want = append(want, "provider_failing error Provider faulty")
-			}
+	ill := map[string]bool{"absent": true, "broken": true, "tired": true}
+	health, err := s.admin.Health(t.Context())
+	require.NoError(t, err)
+	for _, h := range health.Providers {
+		if h.Provider == "faulty" && h.State == "failing" {
+			ill[h.Provider] = true
+			want = append(want, "provider_failing error Provider faulty")
 		}
 	}
+	want = append(want, s.failingModels(ill)...)
+	want = append(want, s.refusedKeys()...)
 	var found []string
 	for _, a := range got.Items {
 		found = append(found, fmt.Sprint(a.Kind, " ", a.Severity, " ", a.Object))
 	}
 	require.ElementsMatch(t, want, found)
+}
+
+// failingModels are the models of which half of the requests failed, and at least 20, at providers that are not ill.
+func (s *scene) failingModels(ill map[string]bool) (all []string) {
+	for model := range s.groups("model") {
+		sum := s.sum(func(a *ask) bool { return a.model == model && !ill[a.last().provider] })
+		if model != "" && sum.Errors >= 20 && 2*sum.Errors >= sum.Requests {
+			all = append(all, "model_failing error Model "+model)
+		}
+	}
+	return all
+}
+
+// refusedKeys are the keys of which at least 20 requests were refused for what is no limit, budget or guardrail, and
+// not fewer than were served. Keys that nobody knows end alike.
+func (s *scene) refusedKeys() (all []string) {
+	refused, served := map[string]int{}, map[string]int{}
+	for _, a := range s.asks {
+		id := a.client.id
+		if a.refuse == "unknown key" {
+			id = ""
+		}
+		switch {
+		case a.refuse == "":
+			served[id]++
+		case !strings.Contains(a.refuse, " limit ") && !strings.HasPrefix(a.refuse, "budget ") &&
+			!strings.HasPrefix(a.refuse, "guardrail "):
+			refused[id]++
+		}
+	}
+	for id, n := range refused {
+		switch {
+		case n < 20 || n < served[id]:
+		case id == "":
+			all = append(all, "key_refused warning ")
+		default:
+			all = append(all, "key_refused warning Key "+id)
+		}
+	}
+	return all
 }
