@@ -105,9 +105,13 @@ func (d *Dir) forgetURLs() error {
 	return errors.Join(errs...)
 }
 
-// Blobs is the address of the blob store in a folder.
+// Blobs is the address of the blob store in a folder. Addresses have whole paths.
 func Blobs(dir string) string {
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(dir, DirBlobs))}).String()
+	path := filepath.Join(dir, DirBlobs)
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
 }
 
 // Ledger is the address of the ledger in a folder.
