@@ -124,6 +124,14 @@ func (l *Ledger) Unfolded(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// Waiting returns how many records this ledger remembers, so that it need not read them to fold them.
+func (l *Ledger) Waiting() (records, batches int) {
+	f := l.writer.folder
+	f.guard.Lock()
+	defer f.guard.Unlock()
+	return f.rows, len(f.waiting)
+}
+
 // SpoilOne replaces what a batch in the journal has by what nobody can read.
 func (l *Ledger) SpoilOne(ctx context.Context) error {
 	s := l.db.Statement("UPDATE journal SET records = ")

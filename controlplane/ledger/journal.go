@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -106,9 +107,7 @@ func (f *folder) wait(ctx context.Context, batch string, rows []row) {
 	select {
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()
-		if batches, err := f.batches(ctx); err == nil {
-			_ = f.fold(ctx, batches) // whoever reads meets the error
-		}
+		_ = f.fold(ctx) // whoever reads meets the error
 	default: // somebody does
 	}
 }
@@ -126,7 +125,7 @@ func (f *folder) folded(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return doing("adding records to the sums", f.fold(ctx, batches))
+	return doing("adding records to the sums", f.fold(ctx))
 }
 
 // batches returns the ids of the batches in the journal.
@@ -135,13 +134,14 @@ func (f *folder) batches(ctx context.Context) ([]string, error) {
 	return sqldb.All(ctx, s, f.db.Read, func(id *string) []any { return []any{id} })
 }
 
-// fold folds batches. Those that are not there any more, others have folded. The caller has the turn.
-func (f *folder) fold(ctx context.Context, batches []string) error {
+// fold folds the batches that there are when it begins. The caller has the turn.
+func (f *folder) fold(ctx context.Context) error {
 	f.guard.Lock()
-	known := maps.Clone(f.waiting)
+	known := maps.Clone(f.waiting) // before the journal is listed: what is not in that list, others have folded
 	f.last = time.Now()
 	f.guard.Unlock()
-	if err := f.db.Prepare(ctx, inserts()...); err != nil {
+	batches, err := f.batches(ctx)
+	if err = errors.Join(err, f.db.Prepare(ctx, inserts()...)); err != nil {
 		return err
 	}
 	for some := range slices.Chunk(batches, foldBatches) {
@@ -161,8 +161,8 @@ func (f *folder) fold(ctx context.Context, batches []string) error {
 	}
 	f.guard.Lock()
 	defer f.guard.Unlock()
-	for _, batch := range batches {
-		f.rows -= len(f.waiting[batch])
+	for batch, rows := range known {
+		f.rows -= len(rows)
 		delete(f.waiting, batch)
 	}
 	return nil

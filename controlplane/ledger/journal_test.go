@@ -37,3 +37,23 @@ func TestABatchThatCannotBeReadIsSetAside(t *testing.T) {
 		require.Equal(t, int64(3), requests)
 	})
 }
+
+// What others have folded, a process does not remember for longer than until it folds again.
+func TestWhatOthersHaveFoldedIsForgotten(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l, other := open(t, dsn), open(t, dsn)
+		release := l.HoldSums()
+		for _, id := range []string{"a", "b", "c"} {
+			keep(t, l, rec(id))
+		}
+		requests, _ := requireSums(t, other)
+		require.Equal(t, int64(3), requests)
+		release()
+		keep(t, l, rec("d"))
+		requests, _ = requireSums(t, l)
+		require.Equal(t, int64(4), requests)
+		records, batches := l.Waiting()
+		require.Zero(t, records)
+		require.Zero(t, batches)
+	})
+}
