@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"io/fs"
@@ -84,32 +85,51 @@ func forward(t *testing.T, address, socket string) {
 	}()
 }
 
-// A file that cannot be used ends nobody's start, and is used once it can be, without another start.
-func TestADamagedFileIsUsedOnceItIsMended(t *testing.T) {
+// A file that cannot be used ends the start, which names it and the remedy. A full disk ends nothing.
+func TestADamagedFileEndsTheStart(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
 		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
 		"garbage":  func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("garbage!"), 1000), 0o600) },
+		"cut": func(path string) error {
+			l, err := ledger.Open(context.Background(), "sqlite://"+path, zap.NewNop())
+			return errors.Join(err, l.Close(), os.Truncate(path, 6000))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ledger.db")
 			require.NoError(t, damage(path))
-			l, err := ledger.Open(t.Context(), "sqlite://"+path, zap.NewNop())
-			require.NoError(t, err)
-			require.Error(t, l.Ready())
+			_, err := ledger.Open(t.Context(), "sqlite://"+path, zap.NewNop())
+			require.ErrorContains(t, err, "opening the ledger "+path+" (restore it from a copy, or move it away): ")
 			var mistake *fs.PathError
-			require.Equal(t, name == "a folder", errors.As(l.Ready(), &mistake))
-			require.NoError(t, os.Rename(path, path+".away"))
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() { defer close(done); l.Maintain(ctx, usual) }()
-			require.Eventually(t, func() bool { return l.Ready() == nil }, time.Minute, 50*time.Millisecond)
-			cancel()
-			<-done
-			require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{rec("one")}))
-			require.NoError(t, l.Close())
+			require.Equal(t, name == "a folder", errors.As(err, &mistake))
 		})
 	}
+}
+
+// TestAFileThatIsLockedIsUsedLater: what time may mend ends nobody's start.
+func TestAFileThatIsLockedIsUsedLater(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	other, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	other.SetMaxOpenConns(1)
+	_, err = other.Exec("BEGIN EXCLUSIVE")
+	require.NoError(t, err)
+	l, err := ledger.Open(t.Context(), "sqlite://"+path, zap.NewNop())
+	require.NoError(t, err)
+	require.Error(t, l.Ready())
+	_, err = other.Exec("ROLLBACK")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.Maintain(ctx, usual) }()
+	require.Eventually(t, func() bool { return l.Ready() == nil }, time.Minute, 50*time.Millisecond)
+	cancel()
+	<-done
+	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{rec("one")}))
+	require.NoError(t, l.Close())
 }
 
 func usual(context.Context) (ledger.Retention, error) { return ledger.Retention{}, nil }

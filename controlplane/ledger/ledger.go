@@ -55,8 +55,8 @@ type usageReader struct {
 }
 
 // Open opens the ledger that dsn names, sqlite:///path/file.db or postgres://..., and brings its tables up to date.
-// The caller closes it. An unavailable PostgreSQL is no error: the configuration does not wait for it.
-// [Ledger.Maintain] brings the tables up to date then, and everything else fails until it has.
+// The caller closes it. A PostgreSQL that cannot be reached, or a full disk, is no error: the configuration does not
+// wait for it. [Ledger.Maintain] brings the tables up to date then, and everything else fails until it has.
 //
 // SQLite syncs every transaction to the disk, so that what is acknowledged outlives a loss of power, as with
 // PostgreSQL's default.
@@ -82,19 +82,17 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	if err = l.migrate(ctx); err != nil {
 		l.trouble.Store(&err)
 	}
-	if l.db.Postgres && sqldb.IsAway(err) {
+	if sqldb.IsAway(err) {
 		l.outdated = true
 		log.Warn("the database of the ledger is unavailable: records of use wait in the spools", zap.Error(err))
 		return l, nil
 	}
-	if err != nil && !l.db.Postgres && ctx.Err() == nil {
-		l.outdated = true
-		log.Error("the ledger cannot be used, and usage records wait in the spools: restore the file from a copy, or move it away",
-			zap.String("file", rest), zap.Error(err))
-		return l, nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the ledger: %w", errors.Join(err, l.db.Close()))
+		what := "opening the ledger"
+		if !l.db.Postgres {
+			what = fmt.Sprintf("opening the ledger %s (restore it from a copy, or move it away)", rest)
+		}
+		return nil, fmt.Errorf("%s: %w", what, errors.Join(err, l.db.Close()))
 	}
 	return l, nil
 }
@@ -118,8 +116,7 @@ func (l *Ledger) owner(ctx context.Context) (owner string, err error) {
 	return owner, err
 }
 
-// Ready reports why the ledger cannot be used, as far as is known, or nil. A path that names no file is a
-// [fs.PathError].
+// Ready reports why the ledger cannot be used, as far as is known, or nil.
 func (l *Ledger) Ready() error {
 	if err := l.trouble.Load(); err != nil {
 		return *err

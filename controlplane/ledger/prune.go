@@ -227,13 +227,7 @@ func (l *Ledger) catchUp(ctx context.Context) {
 		if timing.Sleep(ctx, migrateEvery) != nil {
 			return
 		}
-		if !l.db.Postgres { // a connection would go on with the file that was there before
-			l.db.Write.SetMaxIdleConns(0)
-			l.db.Read.SetMaxIdleConns(0)
-		}
 		err := l.migrate(ctx)
-		l.db.Write.SetMaxIdleConns(sqldb.Idle)
-		l.db.Read.SetMaxIdleConns(sqldb.Idle)
 		switch {
 		case err == nil:
 			l.outdated = false

@@ -46,7 +46,7 @@ func refusals() map[string][][]damaged {
 		"restore the file that belongs": {each("pepper", foreign)},
 		"move both away": {each("ca.crt", truncated, garbage, folder, foreign),
 			each("ca.key", missing, truncated, garbage, folder, foreign)},
-		copied: {each("pepper", missing, truncated, garbage, folder)},
+		copied: {each("pepper", missing, truncated, garbage, folder), each("ledger.db", truncated, garbage, folder)},
 		fresh: {
 			each("admin-token", garbage, folder), each("server.crt", folder), each("server.key", folder), each("key", folder),
 			each("url", folder),
@@ -65,7 +65,7 @@ type survival struct {
 }
 
 func survivals() map[string]survival {
-	const noKey, noJobs, noLedger = "the key in this file is not valid", "the job service is unavailable until you fix this", "the ledger cannot"
+	const noKey, noJobs = "the key in this file is not valid", "the job service is unavailable until you fix this"
 	segment := "spool/0000000000000001.spool"
 	return map[string]survival{
 		"heals what is missing": {chat: 200, files: 200, damages: []damaged{
@@ -81,21 +81,14 @@ func survivals() map[string]survival {
 		}},
 		"heals what is foreign": {chat: 200, files: 200, damages: []damaged{{"server.key", foreign},
 			{"admin-token", foreign}, {"spool", foreign}}},
-		"a ledger and blobs that are garbage": {chat: 200, files: 503, says: []string{noLedger, noJobs, "kept aside"},
-			damages: []damaged{
-				{"ledger.db", garbage}, {"blobs", garbage}, {segment, garbage},
-			}},
-		"a ledger and a record that are cut, foreign blobs": {chat: 200, files: 503,
-			says: []string{noLedger, noJobs, "unfinished record"}, damages: []damaged{
-				{"ledger.db", truncated}, {"blobs", foreign}, {segment, truncated},
-			}},
-		"a ledger that is a folder, the owner of blobs cut": {chat: 200, files: 503, says: []string{noLedger, noJobs},
-			damages: []damaged{
-				{"ledger.db", folder}, {"blobs/owner", truncated},
-			}},
-		"a foreign key":        {chat: 401, files: 401, says: []string{noKey}, damages: each("key", foreign)},
-		"a key that is cut":    {chat: 401, files: 401, says: []string{noKey}, damages: each("key", truncated)},
-		"no etcd beside a key": {chat: 401, files: 401, says: []string{noKey}, damages: each("etcd", missing)},
+		"blobs and a record that are garbage": {chat: 200, files: 503, says: []string{noJobs, "kept aside"},
+			damages: []damaged{{"blobs", garbage}, {segment, garbage}}},
+		"a record that is cut, foreign blobs": {chat: 200, files: 503, says: []string{noJobs, "unfinished record"},
+			damages: []damaged{{"blobs", foreign}, {segment, truncated}}},
+		"the owner of blobs cut": {chat: 200, files: 503, says: []string{noJobs}, damages: each("blobs/owner", truncated)},
+		"a foreign key":          {chat: 401, files: 401, says: []string{noKey}, damages: each("key", foreign)},
+		"a key that is cut":      {chat: 401, files: 401, says: []string{noKey}, damages: each("key", truncated)},
+		"no etcd beside a key":   {chat: 401, files: 401, says: []string{noKey}, damages: each("etcd", missing)},
 	}
 }
 

@@ -82,7 +82,7 @@ var table = []rule{
 		"extproc/filters/room", "extproc/message", "extproc/metering", "extproc/routing", "envoy"}, none},
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"controlplane/ledger/sqldb", []string{"api/openai", "internal/turns"},
-		[]string{"github.com/jackc/pgx/...", "modernc.org/sqlite"}},
+		[]string{"github.com/jackc/pgx/...", "modernc.org/sqlite/..."}},
 	{"controlplane/ledger/segstore", []string{"controlplane/ledger/segment", "controlplane/ledger/sqldb",
 		"internal/blobstore", "internal/id"}, []string{"gocloud.dev/blob"}},
 	{"controlplane/ledger/migrations", []string{"controlplane/ledger/segstore", "controlplane/ledger/sqldb"}, nil},

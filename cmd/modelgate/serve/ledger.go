@@ -23,13 +23,10 @@ import (
 func openNamedLedger(ctx context.Context, p *parts.Parts, dsn string, blobs *blob.Bucket,
 	log *zap.Logger) (*ledger.Ledger, error) {
 	l, err := app.OpenLedger(ctx, p, dsn, blobs, log)
-	if err != nil {
-		return nil, err
-	}
-	if mistake, ok := errors.AsType[*fs.PathError](l.Ready()); ok {
+	if mistake, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, admincli.Misused("--ledger: %w", mistake)
 	}
-	return l, nil
+	return l, err
 }
 
 // playground returns where the dashboard's playground asks.

@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/modelgate/modelgate/internal/turns"
 )
@@ -42,7 +44,7 @@ func (d *DB) OpenPostgres(dsn string) error {
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(tunePlans))
 	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(Idle)
+	db.SetMaxIdleConns(idle)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	d.Read, d.Write, d.Postgres, d.turns = db, db, true, turns.New(connections/2, maxWaiting)
 	return nil
@@ -108,10 +110,17 @@ func (d *DB) Close() error {
 	return errors.Join(d.Read.Close(), d.Write.Close())
 }
 
-// IsAway reports whether an error says that the database could not be reached.
+// IsAway reports whether an error says that the database could not be reached, or has no room: time may mend that.
 func IsAway(err error) bool {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff { // the other bits are details
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
+			return true
+		}
+	}
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
-	return refused || errors.Is(err, context.DeadlineExceeded)
+	return refused || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ENOSPC) ||
+		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // DeleteAll deletes the rows of a table that a condition selects, some at a time, and returns how many.
@@ -135,8 +144,8 @@ func (d *DB) DeleteAll(ctx context.Context, table string, condition func(*Statem
 const (
 	// pruneAtOnce bounds a transaction that prunes, so that records do not wait for it.
 	pruneAtOnce = 2000
-	// Idle connections are kept for what comes next.
-	Idle = 4
+	// idle is how many connections are kept for what comes next.
+	idle = 4
 	// connections are those to PostgreSQL at most, and readers those to SQLite that only read.
 	connections = 16
 	readers     = 4
