@@ -24,6 +24,7 @@ import (
 // An Inspector shows the jobs of all tenants to operators. It works without a running job service, and changes nothing
 // but that a batch is to be cancelled. It is safe for concurrent use.
 type Inspector struct {
+	etcd  *clientv3.Client
 	store *store.Store
 	gate  *quota.Gate
 	blobs *blob.Bucket // nil: files of batches cannot be read
@@ -33,7 +34,7 @@ type Inspector struct {
 // are not found, and the files of batches cannot be read.
 func NewInspector(etcd *clientv3.Client, blobs *blob.Bucket) *Inspector {
 	objects := configstore.New(etcd, func(configv1.Object) error { return nil }, zap.NewNop())
-	i := &Inspector{store.New(etcd), quota.New(quota.Options{Objects: objects, Now: time.Now}), blobs}
+	i := &Inspector{etcd, store.New(etcd), quota.New(quota.Options{Objects: objects, Now: time.Now}), blobs}
 	if blobs != nil {
 		i.store = i.store.Archived(blobs)
 	}

@@ -30,6 +30,21 @@ func batchObject(r *store.Record[batches.Batch]) (adminapi.TenantObject, error) 
 	return o, err
 }
 
+// mostRunning is how many batches that run are looked at.
+const mostRunning = 200
+
+// Running returns the oldest batches that the job service is to answer.
+func (i *Inspector) Running(ctx context.Context) ([]adminapi.RunningBatch, error) {
+	found, err := batches.Waiting(ctx, i.store, i.etcd, mostRunning)
+	var all []adminapi.RunningBatch
+	for _, r := range found {
+		if b := batches.Running(r); b != nil {
+			all = append(all, *b)
+		}
+	}
+	return all, err
+}
+
 // CancelBatch asks for the end of a batch, as its client can. It returns a 409 if the batch has ended another way.
 func (i *Inspector) CancelBatch(ctx context.Context, id string) (adminapi.TenantObject, error) {
 	r, err := find(ctx, i.store, batches.Kind, "batch", id)

@@ -31,6 +31,7 @@ const (
 const (
 	AttentionApprovals          AttentionKind = "approvals"
 	AttentionAuditSink          AttentionKind = "audit_sink"
+	AttentionBatchStuck         AttentionKind = "batch_stuck"
 	AttentionBudget             AttentionKind = "budget"
 	AttentionCertificate        AttentionKind = "certificate"
 	AttentionCheckerAway        AttentionKind = "checker_away"
@@ -441,6 +442,9 @@ type BatchProgress struct {
 
 	// PerMinute Requests that were answered a minute in the last 5 minutes.
 	PerMinute float64 `json:"per_minute"`
+
+	// AnsweredAt When a request was last answered, or the first could be.
+	AnsweredAt *time.Time `json:"answered_at,omitempty"`
 
 	// Tries Tries after which a request is tried again. What follows is of the newest.
 	Tries   int64      `json:"tries,omitempty"`

@@ -54,6 +54,8 @@ type Config struct {
 	Jobs   Jobs
 	Batch  OneBatch
 	Quotas Quotas
+	// Running may be nil: nothing is known of batches that do not advance.
+	Running Running
 	// Bodies are the kept bodies of exchanges. Nil: none are kept.
 	Bodies Bodies
 	// Alerts may be nil: what asks for them is then a 404.
@@ -74,7 +76,7 @@ func (c Config) service() config.Options {
 // queries returns the queries of a configuration.
 func (c Config) queries(changes *config.Service) *queries.Service {
 	return queries.New(queries.Options{Store: c.Store, Config: changes, Plane: c.Plane, Vendors: c.Vendors,
-		Ledger: c.Ledger, Sinks: c.Sinks})
+		Ledger: c.Ledger, Sinks: c.Sinks, Running: c.Running})
 }
 
 // Jobs are the batches and fine-tuning jobs of all tenants. Lists take the options of [adminapi.Client]'s methods
@@ -103,6 +105,12 @@ type OneBatch interface {
 type Quotas interface {
 	// Quotas returns how much organizations, projects and keys without an organization use of their quotas.
 	Quotas(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error)
+}
+
+// Running are the batches that are not over. It must be safe for concurrent use.
+type Running interface {
+	// Running returns the oldest that the job service is to answer.
+	Running(ctx context.Context) ([]adminapi.RunningBatch, error)
 }
 
 // Bodies are the kept bodies of exchanges.

@@ -73,6 +73,7 @@ type Jobs interface {
 	api.Jobs
 	api.OneBatch
 	api.Quotas
+	api.Running
 }
 
 // A ControlPlane is one with its admin API.
@@ -184,6 +185,7 @@ func adminConfig(o Options, store *configstore.Store, server *controlplane.Serve
 		Jobs:      o.Jobs,
 		Batch:     o.Jobs,
 		Quotas:    o.Jobs,
+		Running:   o.Jobs,
 		Version:   proc.Version(),
 		Log:       o.Log.Named("admin"),
 	}

@@ -57,6 +57,8 @@ type Facts struct {
 	Certificates map[string]time.Time
 	// NoJobs is set if a job service is configured, and none is connected.
 	NoJobs bool
+	// Batches are the oldest that the job service is to answer.
+	Batches []adminapi.RunningBatch
 	// Ledger is why usage is not known; empty if it is.
 	Ledger string
 }

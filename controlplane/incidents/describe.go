@@ -276,6 +276,8 @@ func remedy(t Trouble, f attention.Facts, models []*configv1.Model, ill map[stri
 		return "It refuses requests that the rule is for."
 	case adminapi.AttentionLimit, adminapi.AttentionKeyRefused:
 		return "It refuses them before a provider is asked."
+	case adminapi.AttentionBatchStuck:
+		return "It tries the requests again until the batch expires."
 	case adminapi.AttentionObjectError:
 		return "It goes on with the last version that was valid."
 	case adminapi.AttentionDataPlane:

@@ -33,6 +33,7 @@ func Judge(f attention.Facts) []Trouble {
 	all := slices.Concat(unknown(f), spools(f), sinks(f), providers(f), checkers(f), plane(f), jobs(f), objects(f),
 		certificates(f), budgets(f), limits(f), keys(f))
 	all = append(all, models(f, all)...)
+	all = append(all, batches(f, all)...)
 	slices.SortStableFunc(all, func(a, b Trouble) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Subject, b.Subject))
 	})
@@ -73,6 +74,7 @@ func kinds() []described {
 		{adminapi.AttentionCheckerAway, "guardrails have no checker", "/objects"},
 		{adminapi.AttentionDataPlane, "processes of the data plane lag", "/data-plane"},
 		{adminapi.AttentionJobs, "job services are not connected", "/data-plane"},
+		{adminapi.AttentionBatchStuck, "batches do not advance", "/batches"},
 		{adminapi.AttentionObjectError, "objects have no effect", "/objects"},
 		{adminapi.AttentionCertificate, "certificates expire", "/objects"},
 		{adminapi.AttentionBudget, "budgets are nearly spent", "/usage"},

@@ -23,6 +23,15 @@ func TestACauseHasOneTrouble(t *testing.T) {
 	refused := func(key, by, code string, n int64) attention.Refusals {
 		return attention.Refusals{Key: key, Name: "of " + key, Known: true, By: by, Code: code, Requests: n}
 	}
+	batch := func(id string, idle, tried time.Duration) adminapi.RunningBatch {
+		b := adminapi.RunningBatch{ID: id, Key: "k1", Model: "smart", Done: 3, Total: 9, Answered: now.Add(-idle)}
+		if tried > 0 {
+			at := now.Add(-tried)
+			b.Met = adminapi.BatchProgress{At: at, Tries: 7, TriedAt: &at, Status: 429, ErrorCode: "rate_limit_exceeded",
+				Message: "Slow down."}
+		}
+		return b
+	}
 	const perMinute = "key/k1 limit requests per minute"
 	for _, c := range []struct {
 		name  string
@@ -88,6 +97,20 @@ func TestACauseHasOneTrouble(t *testing.T) {
 				"warning certificate/soon: The certificate soon expires soon since 11:55:00 UTC: at 2026-06-03 12:00 UTC."}},
 		{"no job service", attention.Facts{NoJobs: true},
 			[]string{"error jobs: No job service is connected since 11:55:00 UTC: files, batches and fine-tuning are answered with errors."}},
+		{"batches that advance, or whose requests take long", attention.Facts{Batches: []adminapi.RunningBatch{
+			batch("young", 9*time.Minute+59*time.Second, 9*time.Minute), batch("slow", 59*time.Minute, 0)}}, nil},
+		{"batches that do not", attention.Facts{Batches: []adminapi.RunningBatch{
+			batch("tried", 10*time.Minute, 9*time.Minute), batch("idle", time.Hour, 0)}},
+			[]string{"warning batch/idle: The batch idle does not advance since 11:55:00 UTC: 3 of 9 requests have an answer; no worker of the job service has tried a request.",
+				"warning batch/tried: The batch tried does not advance since 11:55:00 UTC: 3 of 9 requests have an answer; 7 tries failed, the last with 429 rate_limit_exceeded: Slow down."}},
+		{"a batch does not advance for a cause of its own", attention.Facts{
+			Batches: []adminapi.RunningBatch{batch("b", time.Hour, time.Minute)}, Providers: []adminapi.ProviderHealth{failing},
+			Traffic: []attention.Traffic{traffic("smart", "frost", 30, 30)}},
+			[]string{"error provider/frost: frost fails since 11:55:00 UTC: 50 of 50 attempts in 15 minutes failed, the last with: 401."}},
+		{"a limit is why a batch does not advance", attention.Facts{
+			Batches:  []adminapi.RunningBatch{batch("b", time.Hour, time.Minute)},
+			Refusals: []attention.Refusals{refused("k1", perMinute, "", 20)}},
+			[]string{"warning limit/key/k1 limit requests per minute: The limit of requests per minute of key/k1 refuses requests since 11:55:00 UTC: 20 in 15 minutes."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.facts.Now = now

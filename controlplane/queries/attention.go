@@ -38,6 +38,8 @@ func mayKnow(ctx context.Context, a adminapi.Attention) bool {
 		return ok && (authz.Needs(ctx, authz.ReadScope(k)) == nil || k.Name == "Provider")
 	case a.Kind == adminapi.AttentionLimit, a.Kind == adminapi.AttentionKeyRefused: // they name users, or ends of keys
 		return authz.Needs(ctx, authz.UsageRead) == nil
+	case a.Kind == adminapi.AttentionBatchStuck:
+		return authz.Needs(ctx, authz.JobsRead) == nil
 	case a.Kind == adminapi.AttentionApprovals:
 		return authz.Needs(ctx, authz.AdminsRead) == nil
 	case a.Kind == adminapi.AttentionTokensOfLeaver:
@@ -81,6 +83,11 @@ func (q *Service) Facts(ctx context.Context) (attention.Facts, error) {
 	}
 	if q.options.Sinks != nil {
 		if f.Sinks, err = q.options.Sinks.Sinks(ctx); err != nil {
+			return f, err
+		}
+	}
+	if q.options.Running != nil {
+		if f.Batches, err = q.options.Running.Running(ctx); err != nil {
 			return f, err
 		}
 	}

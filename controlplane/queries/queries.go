@@ -41,6 +41,10 @@ type Options struct {
 	Ledger *ledger.Ledger
 	// Sinks are the sinks of the audit log. Nil: there are none.
 	Sinks audit.Sinks
+	// Running are the batches that are not over. Nil: they are not known.
+	Running interface {
+		Running(ctx context.Context) ([]adminapi.RunningBatch, error)
+	}
 }
 
 // Service answer questions. They are safe for concurrent use.

@@ -161,6 +161,12 @@ func TestABatchThatRunsSaysWhatItsLinesMeet(t *testing.T) {
 	require.Equal(t, []any{429, "rate_limit_exceeded", 0.0}, []any{met.Status, met.ErrorCode, met.PerMinute})
 	require.NotEmpty(t, met.Message)
 	require.WithinDuration(t, time.Now().Add(time.Hour), *met.WaitsUntil, time.Minute)
+
+	waiting, err := batches.Waiting(t.Context(), w.store, w.etcd, 10)
+	require.NoError(t, err)
+	require.Len(t, waiting, 1)
+	running := batches.Running(waiting[0])
+	require.Equal(t, []any{id, 0, 3, *met.AnsweredAt}, []any{running.ID, running.Done, running.Total, running.Answered})
 }
 
 // The gateway is told which try of a line is the last, so that the tries before count as no request.

@@ -25,6 +25,7 @@ const (
 // A Met is what the lines of a running batch have met of late. It says why the batch takes long.
 type Met struct {
 	At        int64   `json:"at"`                   // when it was so
+	Answered  int64   `json:"answered,omitempty"`   // when a line was last answered, or a worker first began
 	PerMinute float64 `json:"per_minute,omitempty"` // lines that are answered
 	// Tries were not the last ones of their lines. What follows is of the newest.
 	Tries   int64       `json:"tries,omitempty"`
@@ -58,7 +59,7 @@ func (e *encounter) add(a *answer, v verdict, now time.Time) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := Met{Tries: e.met.Tries + 1, TriedAt: now.Unix(), Status: a.status, Code: code,
+	m := Met{Answered: e.met.Answered, Tries: e.met.Tries + 1, TriedAt: now.Unix(), Status: a.status, Code: code,
 		Message: clipped(message, maxMetText)}
 	if v.wait > 0 {
 		m.Until = now.Add(v.wait).Unix()
@@ -77,6 +78,9 @@ func (e *encounter) isNew() bool {
 func (e *encounter) sum(done int, now time.Time) *Met {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if n := len(e.samples); e.met.Answered == 0 || n > 0 && done > e.samples[n-1].done {
+		e.met.Answered = now.Unix()
+	}
 	e.samples = slices.DeleteFunc(append(e.samples, sample{now, done}),
 		func(s sample) bool { return now.Sub(s.at) > ofLate })
 	met := e.met
@@ -95,7 +99,7 @@ func Progress(r *store.Record[Batch]) *adminapi.BatchProgress {
 	}
 	p := &adminapi.BatchProgress{At: time.Unix(m.At, 0).UTC(), PerMinute: m.PerMinute, Tries: m.Tries, Status: m.Status,
 		ErrorCode: string(m.Code), Message: m.Message}
-	p.TriedAt, p.WaitsUntil = timeOf(m.TriedAt), timeOf(m.Until)
+	p.AnsweredAt, p.TriedAt, p.WaitsUntil = timeOf(m.Answered), timeOf(m.TriedAt), timeOf(m.Until)
 	return p
 }
 

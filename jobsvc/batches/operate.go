@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"gocloud.dev/blob"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -41,6 +43,48 @@ func Cancel(ctx context.Context, s *store.Store, t store.Tenant, id string, now 
 		}
 		return b, err
 	}
+}
+
+// Running says how far a batch is; nil: it is over, or its provider runs it.
+func Running(r *store.Record[Batch]) *adminapi.RunningBatch {
+	b := &r.Value
+	if b.Status.Over() || b.Native != nil {
+		return nil
+	}
+	running := &adminapi.RunningBatch{ID: r.ID, Organization: r.Tenant.Organization, Project: r.Tenant.Project,
+		Key: b.Key, Model: b.Model, Done: b.done(), Total: b.Counts.Total,
+		Answered: time.Unix(max(b.CreatedAt, b.InProgressAt), 0).UTC()}
+	if p := Progress(r); p != nil {
+		running.Met = *p
+		if p.AnsweredAt != nil {
+			running.Answered = *p.AnsweredAt
+		}
+	}
+	return running
+}
+
+// Waiting returns up to limit batches that are not over, the oldest first.
+func Waiting(ctx context.Context, s *store.Store, etcd *clientv3.Client, limit int) ([]*store.Record[Batch], error) {
+	items, err := queue.Oldest(ctx, etcd, kindQueue, limit)
+	if err != nil {
+		return nil, err
+	}
+	var all []*store.Record[Batch]
+	for _, i := range items {
+		var tenant store.Tenant
+		if json.Unmarshal(i.Value, &tenant) != nil {
+			continue // its worker says so
+		}
+		r, err := Kind.Get(ctx, s, tenant, i.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // maxSegmentsRead bounds what Failures reads of a batch that runs: 16 MiB.

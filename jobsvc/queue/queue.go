@@ -71,6 +71,23 @@ func (q *Queue) Items(ctx context.Context, kind string) (map[string]bool, error)
 	return ids, nil
 }
 
+// Oldest returns up to limit items of a kind by id, and so the oldest if ids sort by time.
+func Oldest(ctx context.Context, etcd *clientv3.Client, kind string, limit int) ([]Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
+	defer cancel()
+	r, err := etcd.Get(ctx, folder(itemsRoot, kind), clientv3.WithPrefix(), clientv3.WithLimit(int64(limit)))
+	if err != nil {
+		return nil, fmt.Errorf("read the queue: %w", err)
+	}
+	var items []Item
+	for _, kv := range r.Kvs {
+		if i, err := parse(kind, kv.Value); err == nil { // else its worker says so
+			items = append(items, i)
+		}
+	}
+	return items, nil
+}
+
 func parse(kind string, value []byte) (Item, error) {
 	i := Item{Kind: kind}
 	if err := json.Unmarshal(value, &i); err != nil {

@@ -54,6 +54,8 @@ func remedyOf(a adminapi.Attention) string {
 		return "Check its credential and endpoint: modelgate config get provider " + name
 	case adminapi.AttentionModelFailing:
 		return "See what its requests met: modelgate requests --outcome error --model " + name
+	case adminapi.AttentionBatchStuck:
+		return "See what its requests meet: modelgate batch get " + strings.TrimPrefix(a.Subject, "batch/")
 	case adminapi.AttentionBudget:
 		return "Wait, or raise the budget: modelgate config get KIND NAME, then config apply"
 	case adminapi.AttentionLimit:
